@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# ci/pythons.sh [3.10 ...]: the host backend on every supported Python that this machine has.
+source "$(dirname "$0")/lib.sh"
+need_setup
+compile_cache
+
+find_python() {
+    local candidate
+    for candidate in "python$1" "$(pyenv root 2>/dev/null)"/versions/"$1".*/bin/python; do
+        if "$candidate" -c "import sys; sys.exit('%d.%d' % sys.version_info[:2] != '$1')" 2>/dev/null; then
+            echo "$candidate"
+            return
+        fi
+    done
+}
+
+own=$("$PYTHON" -c "import sys; print('%d.%d' % sys.version_info[:2])") # ci/test.sh has run that one
+(($#)) || set -- 3.10 3.11 3.12 3.13
+ran=()
+for version in "$@"; do
+    python=$(find_python "$version")
+    if [[ -z $python ]]; then
+        echo "ci: no Python $version here"
+        continue
+    fi
+    [[ $version != "$own" ]] || continue
+    venv=$CI_DIR/venv-$version
+    rm -rf "$venv"
+    "$python" -m venv "$venv"
+    PORTAMEM_BACKENDS=host "$venv/bin/python" -m pip install -q "${ROOT}[test]"
+    pytest_installed "$venv/bin/python" -q
+    ran+=("$version")
+done
+echo "ci: Python ${ran[*]:-(none besides $own)}"

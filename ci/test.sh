@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# ci/test.sh [plain|guard|apu|coherent] [pytest's arguments]: the Python tests against the installed wheel.
+# guard: the host runtime keeps the CPU out of device memory by page protection. apu, coherent: its other machine models.
+source "$(dirname "$0")/lib.sh"
+need_build
+
+mode=${1:-plain}
+shift || true
+case $mode in
+plain) ;;
+guard) export PORTAMEM_HOST_GUARD=1 ;;
+apu | coherent) export PORTAMEM_HOST_MODEL=$mode ;;
+*) die "unknown mode '$mode': plain, guard, apu or coherent" ;;
+esac
+pytest_installed "$VENV/bin/python" "$@"

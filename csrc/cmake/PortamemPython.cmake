@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: MIT
+# PortamemPython.cmake: the extension modules _host, _cuda, _hip and _knobs, and what Python knows about this build.
+
+# Link-time optimisation costs half of the build time and gains nothing measurable in thin wrappers. Setting the
+# variable keeps pybind11 from adding it.
+set(CMAKE_INTERPROCEDURAL_OPTIMIZATION OFF)
+set(PYBIND11_FINDPYTHON ON)
+find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.Module)
+find_package(pybind11 CONFIG REQUIRED)
+
+function(portamem_python_module name)
+  pybind11_add_module(${name} MODULE ${ARGN})
+  portamem_own_code(${name})
+  # Bound at load, so that a symbol that the vendor's library lacks refuses the import, not the hundredth call.
+  target_link_options(${name} PRIVATE -Wl,-z,now)
+  set_target_properties(${name} PROPERTIES INSTALL_RPATH "$ORIGIN")
+  if(NOT CMAKE_CROSSCOMPILING AND NOT PORTAMEM_SANITIZE)
+    # Python's own symbols are in no library, so the linker cannot be told --no-undefined. Loading the module can.
+    add_custom_command(TARGET ${name} POST_BUILD
+      COMMAND "${Python_EXECUTABLE}" -c "import ctypes, os, sys; ctypes.CDLL(sys.argv[1], os.RTLD_NOW)"
+              "$<TARGET_FILE:${name}>"
+      COMMENT "Checking that every symbol of ${name} is found" VERBATIM)
+  endif()
+  install(TARGETS ${name} LIBRARY DESTINATION .)
+endfunction()
+
+function(portamem_add_backend_module backend)
+  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/csrc/python/*.cpp")
+  portamem_python_module(_${backend} ${sources})
+  target_compile_definitions(_${backend} PRIVATE PORTAMEM_MODULE=_${backend})
+  target_link_libraries(_${backend} PRIVATE portamem_own::${backend})
+endfunction()
+
+# The host runtime's knobs are no backend's API, so they are a module of their own.
+function(portamem_add_knobs_module)
+  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/csrc/python/knobs/*.cpp")
+  portamem_python_module(_knobs ${sources})
+  target_link_libraries(_knobs PRIVATE portamem::portamem)
+endfunction()
+
+# _build_info.json: what was built with what. No paths: a wheel is made on one machine and read on another.
+function(portamem_write_build_info)
+  set(info "{}")
+  string(JSON info SET "${info}" version "\"${PROJECT_VERSION}\"")
+  string(JSON info SET "${info}" compiler "\"${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}\"")
+  string(JSON info SET "${info}" build_type "\"${CMAKE_BUILD_TYPE}\"")
+  string(JSON info SET "${info}" backends "{}")
+  string(JSON info SET "${info}" not_built "{}")
+  foreach(backend IN ITEMS host cuda hip)
+    if(NOT_BUILT_${backend})
+      string(REGEX REPLACE "/[^ ;:]*/" "" reason "${NOT_BUILT_${backend}}")
+      string(JSON info SET "${info}" not_built ${backend} "\"${reason}\"")
+      continue()
+    endif()
+    string(JSON info SET "${info}" backends ${backend} "{}")
+  endforeach()
+  if("host" IN_LIST PORTAMEM_BUILT)
+    string(JSON info SET "${info}" backends host headers "\"${PROJECT_VERSION}\"")
+  endif()
+  if("cuda" IN_LIST PORTAMEM_BUILT)
+    string(JSON info SET "${info}" backends cuda headers "\"${Cudart_VERSION}\"")
+    string(JSON info SET "${info}" backends cuda runtime "\"static\"")
+  endif()
+  if("hip" IN_LIST PORTAMEM_BUILT)
+    string(JSON info SET "${info}" backends hip headers "\"${HipRuntime_VERSION}\"")
+    string(JSON info SET "${info}" backends hip platform "\"${PORTAMEM_HIP_PLATFORM}\"")
+    string(JSON info SET "${info}" backends hip library "\"${HipRuntime_LIBRARY_NAME}\"")
+  endif()
+  file(WRITE "${PROJECT_BINARY_DIR}/_build_info.json" "${info}\n")
+  install(FILES "${PROJECT_BINARY_DIR}/_build_info.json" DESTINATION .)
+endfunction()

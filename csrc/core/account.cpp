@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// core/account.cpp: bytes that portamem holds, per device.
+#include <array>
+#include <atomic>
+
+#include "portamem/c_api.h"
+
+namespace {
+
+// A slot per device, host memory first. Ordinals beyond the table share its last slot: a sum, never a lost count.
+constexpr int kBackends = 3;
+constexpr int kSlots = 130;
+
+std::atomic<int64_t>* slot(portamem_backend backend, int device) {
+    static std::array<std::array<std::atomic<int64_t>, kSlots>, kBackends> held{};
+    const int index = device < 0 ? 0 : (device + 1 < kSlots ? device + 1 : kSlots - 1);
+    return &held[static_cast<std::size_t>(backend)][static_cast<std::size_t>(index)];
+}
+
+}  // namespace
+
+void portamem_account(portamem_backend backend, int device, int64_t delta_bytes) {
+    slot(backend, device)->fetch_add(delta_bytes, std::memory_order_relaxed);
+}
+
+uint64_t portamem_held(portamem_backend backend, int device) {
+    const int64_t bytes = slot(backend, device)->load(std::memory_order_relaxed);
+    return bytes < 0 ? 0 : static_cast<uint64_t>(bytes);
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+// core/scope.cpp: the current memory resource of each device, per thread, and the default beneath it, per process.
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "portamem/c_api.h"
+
+namespace {
+
+using Key = std::pair<int, int>;  // backend, device
+
+// A scope still open when its thread ends keeps its reference: releasing it could call a runtime that is being torn down.
+std::map<Key, std::vector<portamem_resource>>& scopes() {
+    static thread_local std::map<Key, std::vector<portamem_resource>> stacks;
+    return stacks;
+}
+
+struct Defaults {
+    std::mutex mutex;
+    std::map<Key, portamem_resource> resources;
+};
+
+Defaults& defaults() {
+    static auto* leaked = new Defaults;
+    return *leaked;
+}
+
+}  // namespace
+
+void portamem_scope_push(portamem_backend backend, int device, portamem_resource resource) {
+    resource.ops->retain(resource.self);
+    scopes()[{backend, device}].push_back(resource);
+}
+
+int portamem_scope_pop(portamem_backend backend, int device) {
+    auto found = scopes().find({backend, device});
+    if (found == scopes().end() || found->second.empty()) return -1;
+    const portamem_resource resource = found->second.back();
+    found->second.pop_back();
+    resource.ops->release(resource.self);
+    return 0;
+}
+
+int portamem_scope_current(portamem_backend backend, int device, portamem_resource* resource) {
+    auto found = scopes().find({backend, device});
+    if (found == scopes().end() || found->second.empty()) return -1;
+    *resource = found->second.back();
+    resource->ops->retain(resource->self);
+    return 0;
+}
+
+int portamem_offer_default_resource(portamem_backend backend, int device, portamem_resource resource) {
+    // retain is the provider's code: it runs outside the lock, and is undone where the offer comes second.
+    resource.ops->retain(resource.self);
+    bool stored = false;
+    {
+        std::lock_guard<std::mutex> lock(defaults().mutex);
+        stored = defaults().resources.emplace(Key{backend, device}, resource).second;
+    }
+    if (!stored) resource.ops->release(resource.self);
+    return stored ? 1 : 0;
+}
+
+int portamem_default_resource(portamem_backend backend, int device, portamem_resource* resource) {
+    {
+        std::lock_guard<std::mutex> lock(defaults().mutex);
+        auto found = defaults().resources.find({backend, device});
+        if (found == defaults().resources.end()) return -1;
+        *resource = found->second;
+    }
+    // The default is never taken back, so the reference it holds outlives this call.
+    resource->ops->retain(resource->self);
+    return 0;
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// host/allocation.cpp: look-ups in the map of known memory.
+#include "allocation.hpp"
+
+#include <utility>
+
+namespace portamem::host {
+
+void AllocationMap::insert(Record record) {
+    const std::uintptr_t start = key(record->base);
+    records_.emplace(start, std::move(record));
+}
+
+AllocationMap::Record AllocationMap::starting_at(const void* ptr) const {
+    const auto found = records_.find(key(ptr));
+    return found == records_.end() ? nullptr : found->second;
+}
+
+AllocationMap::Record AllocationMap::holding(const void* ptr) const { return overlapping(ptr, 1); }
+
+AllocationMap::Record AllocationMap::overlapping(const void* ptr, std::size_t size) const {
+    const std::uintptr_t start = key(ptr);
+    const auto after = records_.upper_bound(start);
+    if (after != records_.begin()) {
+        const auto before = std::prev(after);
+        if (start - before->first < before->second->size) return before->second;
+    }
+    // start <= after->first, so the difference cannot wrap where start + size could.
+    if (after != records_.end() && after->first - start < size) return after->second;
+    return nullptr;
+}
+
+AllocationMap::Record AllocationMap::before(const void* ptr) const {
+    const auto after = records_.upper_bound(key(ptr));
+    return after == records_.begin() ? nullptr : std::prev(after)->second;
+}
+
+}  // namespace portamem::host

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// host/allocation.hpp: the record of a piece of memory that the runtime knows, and the map of all of them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "managed_ranges.hpp"
+#include "mapping.hpp"
+
+namespace portamem::host {
+
+class Pool;
+struct Block;
+
+enum class Kind { Device, Pool, Pinned, Registered, Managed };
+
+/// Queued operations share the record, so that memory freed early stays mapped until they have run.
+struct Allocation {
+    Kind kind = Kind::Device;
+    char* base = nullptr;   ///< the user's address
+    char* alias = nullptr;  ///< the runtime's address of the same bytes
+    std::size_t size = 0;
+    int device = 0;
+    unsigned flags = 0;
+    std::shared_ptr<Mapping> mapping;       ///< null for registered memory, which is the caller's
+    std::shared_ptr<Pool> pool;             ///< of Kind::Pool
+    Block* block = nullptr;                 ///< of Kind::Pool
+    std::unique_ptr<ManagedRanges> ranges;  ///< of Kind::Managed
+
+    bool is_device_memory() const { return kind == Kind::Device || kind == Kind::Pool; }
+    bool is_host_memory() const { return kind == Kind::Pinned || kind == Kind::Registered; }
+};
+
+/// All known memory by the user's address. Ranges never overlap.
+class AllocationMap {
+  public:
+    using Record = std::shared_ptr<Allocation>;
+
+    void insert(Record record);
+
+    /// The record that starts at an address, or null.
+    Record starting_at(const void* ptr) const;
+
+    /// The record that holds an address, or null.
+    Record holding(const void* ptr) const;
+
+    /// A record that shares a byte with a range, or null.
+    Record overlapping(const void* ptr, std::size_t size) const;
+
+    /// The record that starts last at or before an address, or null.
+    Record before(const void* ptr) const;
+
+    void erase(const Allocation& record) { records_.erase(key(record.base)); }
+
+  private:
+    static std::uintptr_t key(const void* ptr) { return reinterpret_cast<std::uintptr_t>(ptr); }
+
+    std::map<std::uintptr_t, Record> records_;
+};
+
+}  // namespace portamem::host

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// host/config.hpp: what the environment says the pretended machine is like.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace portamem::host {
+
+enum class Model { Discrete, Apu, Coherent };
+
+/// The call that is to fail: `call` empty for any. `nth` 0 means none.
+struct FailRule {
+    std::string call;
+    unsigned nth = 0;
+    int code = 0;
+};
+
+struct Config {
+    int devices = 2;
+    std::size_t capacity = std::size_t{4} << 30;
+    Model model = Model::Discrete;
+    bool open = false;
+    bool guard = false;
+    unsigned copy_delay = 0;  ///< microseconds
+    FailRule fail;
+    std::string error;  ///< why a value could not be read; the runtime then refuses every call
+
+    /// The CPU may read and write device memory.
+    bool device_is_host_accessible() const { return open || model == Model::Apu; }
+    /// Devices may read and write memory of malloc.
+    bool pageable_is_device_accessible() const { return model != Model::Discrete; }
+    /// The user's addresses of device memory fault on a CPU access.
+    bool guarded() const { return guard && !device_is_host_accessible(); }
+};
+
+Config read_config();
+
+/// A failing call can carry any code that is one of a failure.
+inline bool is_failure_code(int code) { return code > 0 && code <= 999; }
+
+}  // namespace portamem::host

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+// host/copy.cpp: checks, queues and runs copies and fills.
+#include "copy.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "entry.hpp"
+
+namespace portamem::host {
+namespace {
+
+// Bytes of pools that no allocation covers, and what rounding left behind a plain one: neither is the caller's.
+bool is_unused_memory(State& state, const void* ptr) {
+    const auto before = state.allocations.before(ptr);
+    if (before != nullptr && before->kind != Kind::Pool && before->mapping != nullptr &&
+        static_cast<const char*>(ptr) < before->mapping->user() + before->mapping->size())
+        return true;
+    return std::any_of(state.devices.begin(), state.devices.end(), [&](const auto& device) {
+        return std::any_of(device->pools.begin(), device->pools.end(), [&](auto& pool) { return pool->holds(ptr); });
+    });
+}
+
+// Pinned memory counts for either side, as on CUDA: devices reach it at the same address.
+void check_direction(const char* call, int kind, const Place& dst, const Place& src) {
+    const bool from_device = kind == pmhMemcpyDeviceToHost || kind == pmhMemcpyDeviceToDevice;
+    const bool to_device = kind == pmhMemcpyHostToDevice || kind == pmhMemcpyDeviceToDevice;
+    const auto check = [&](const Place& place, bool device_side, const char* end) {
+        if (device_side && place.is_pageable())
+            refuse(pmhErrorInvalidValue, "%s: the %s is pageable host memory, but the direction says device", call,
+                   end);
+        if (!device_side && place.is_device_memory())
+            refuse(pmhErrorInvalidValue, "%s: the %s is device memory, but the direction says host", call, end);
+    };
+    if (kind == pmhMemcpyDefault) return;
+    check(src, from_device, "source");
+    check(dst, to_device, "destination");
+}
+
+void pause(unsigned microseconds) {
+    if (microseconds != 0) std::this_thread::sleep_for(std::chrono::microseconds(microseconds));
+}
+
+std::shared_ptr<Stream> stream_for(State& state, Form form, pmhStream_t handle) {
+    return stream_of(state, form == Form::Blocking ? pmhStreamLegacy : handle);
+}
+
+}  // namespace
+
+Place locate(State& state, const char* call, const Side& side, const Box& box) {
+    require(side.ptr != nullptr, "an address is null");
+    const std::size_t rows = plus(times(box.depth - 1, side.slice), times(box.height - 1, side.pitch));
+    const std::size_t span = plus(rows, box.width);
+    char* ptr = static_cast<char*>(const_cast<void*>(side.ptr));
+    if (auto record = state.allocations.holding(ptr)) {
+        const auto offset = static_cast<std::size_t>(ptr - record->base);
+        if (span > record->size - offset)
+            refuse(pmhErrorInvalidValue, "%s of %zu bytes at offset %zu leaves the allocation of %zu bytes", call, span,
+                   offset, record->size);
+        char* data = record->alias + offset;
+        return {data, side.pitch, side.slice, std::move(record)};
+    }
+    if (is_unused_memory(state, ptr))
+        refuse(pmhErrorInvalidValue, "%s at %p, which is in no allocation", call, static_cast<void*>(ptr));
+    if (state.allocations.overlapping(ptr, span) != nullptr)
+        refuse(pmhErrorInvalidValue, "%s of %zu bytes at %p runs from pageable memory into an allocation", call, span,
+               static_cast<void*>(ptr));
+    return {ptr, side.pitch, side.slice, nullptr};
+}
+
+std::function<void()> copy_work(const State& state, Place dst, Place src, const Box& box) {
+    return [dst = std::move(dst), src = std::move(src), box, delay = state.copy_delay] {
+        pause(delay);
+        for (std::size_t z = 0; z < box.depth; ++z)
+            for (std::size_t y = 0; y < box.height; ++y) std::memmove(dst.row(y, z), src.row(y, z), box.width);
+    };
+}
+
+void copy(State& state, Hold& hold, const char* call, Form form, const Side& dst_side, const Side& src_side,
+          const Box& box, int kind, pmhStream_t handle) {
+    if (kind < pmhMemcpyHostToHost || kind > pmhMemcpyDefault)
+        refuse(pmhErrorInvalidMemcpyDirection, "%s: %d is no direction", call, kind);
+    const std::shared_ptr<Stream> stream = stream_for(state, form, handle);
+    if (box.is_empty()) return;
+    Place dst = locate(state, call, dst_side, box);
+    Place src = locate(state, call, src_side, box);
+    check_direction(call, kind, dst, src);
+    if (take(state, *stream, call)) return;
+    const bool on_device = dst.is_device_memory() && src.is_device_memory();
+    const bool waits = dst.is_pageable() || src.is_pageable() || (dst.is_host_memory() && src.is_host_memory()) ||
+                       (form == Form::Blocking && !on_device);
+    const Point done = submit(state, *stream, copy_work(state, std::move(dst), std::move(src), box));
+    if (waits) wait_for(hold, done);
+}
+
+void fill(State& state, Hold& hold, const char* call, Form form, const Side& side, const Box& box, int value,
+          pmhStream_t handle) {
+    const std::shared_ptr<Stream> stream = stream_for(state, form, handle);
+    if (box.is_empty()) return;
+    Place dst = locate(state, call, side, box);
+    if (dst.is_pageable() && !state.config.pageable_is_device_accessible())
+        refuse(pmhErrorInvalidValue, "%s of pageable host memory, which no device can reach", call);
+    if (take(state, *stream, call)) return;
+    const bool waits = dst.is_pageable() || (form == Form::Blocking && !dst.is_device_memory());
+    const Point done = submit(state, *stream, [dst = std::move(dst), box, value, delay = state.copy_delay] {
+        pause(delay);
+        for (std::size_t z = 0; z < box.depth; ++z)
+            for (std::size_t y = 0; y < box.height; ++y) std::memset(dst.row(y, z), value, box.width);
+    });
+    if (waits) wait_for(hold, done);
+}
+
+}  // namespace portamem::host

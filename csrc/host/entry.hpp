@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+// host/entry.hpp: the door of the runtime: what every call checks first, and how its answer is recorded.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "refusal.hpp"
+#include "state.hpp"
+
+namespace portamem::host {
+
+/// What the runtime keeps of a thread. Trivially destructible: calls may come while the thread's own objects die.
+struct ThreadState {
+    int device = 0;
+    bool in_host_function = false;
+    int capture_mode = pmhStreamCaptureModeGlobal;
+    pmhError_t last_error = pmhSuccess;
+    char detail[256] = {};
+};
+
+ThreadState& this_thread();
+
+/// The runtime's lock, and what a call has released under it: mappings go back to the system after unlocking.
+class Hold {
+  public:
+    explicit Hold(std::mutex& mutex) : lock(mutex) {}
+
+    void release(std::shared_ptr<const void> object) { released_.push_back(std::move(object)); }
+
+  private:
+    std::vector<std::shared_ptr<const void>> released_;
+
+  public:
+    std::unique_lock<std::mutex> lock;  ///< declared last: unlocked before the released are destroyed
+};
+
+/// Refuses in a forked child, in a host function, on a machine that cannot be, and where a knob says so.
+State& admit(const char* call);
+
+/// Takes the exception in flight for this thread's last error.
+pmhError_t record_failure() noexcept;
+
+/// Runs a call's body under the lock. `call` is its name without the prefix.
+template <class Body>
+pmhError_t enter(const char* call, Body&& body) noexcept {
+    try {
+        State& state = admit(call);
+        Hold hold(state.mutex);
+        if constexpr (std::is_void_v<std::invoke_result_t<Body, State&, Hold&>>) {
+            body(state, hold);
+            return pmhSuccess;
+        } else {
+            return body(state, hold);
+        }
+    } catch (...) {
+        return record_failure();
+    }
+}
+
+/// The calling thread's current device.
+inline Device& current_device(State& state) { return *state.devices[static_cast<std::size_t>(this_thread().device)]; }
+
+/// The device of an ordinal. InvalidDevice for one out of range.
+Device& device_of(State& state, int ordinal);
+
+}  // namespace portamem::host

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// host/event.hpp: a mark in a stream's order.
+#pragma once
+
+#include <chrono>
+#include <memory>
+
+#include "capture.hpp"
+#include "stream.hpp"
+
+namespace portamem::host {
+
+/// When a mark was reached. Each record has its own, so that recording again does not disturb a stamp under way.
+struct Stamp {
+    std::chrono::steady_clock::time_point when;
+};
+
+struct Event {
+    int device = 0;
+    unsigned flags = 0;
+    Point point;                       ///< no stream: never recorded
+    std::shared_ptr<Stamp> stamp;      ///< of events with timing
+    Clock seen;                        ///< what the stream waited for when the event was recorded
+    std::shared_ptr<Capture> capture;  ///< set if the latest record was captured
+    Branch branch;                     ///< where in the capture
+
+    bool is_timed() const { return (flags & pmhEventDisableTiming) == 0; }
+};
+
+}  // namespace portamem::host

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// host/mapping.hpp: a range of address space and the memory behind it.
+#pragma once
+
+#include <cstddef>
+
+namespace portamem::host {
+
+/// Memory that the system gives page by page as it is touched. Guarded, the user's address has no access at all and
+/// only the runtime's alias does: a CPU access that a GPU would not survive faults here too.
+class Mapping {
+  public:
+    Mapping(std::size_t size, bool guarded);
+    ~Mapping();
+    Mapping(const Mapping&) = delete;
+    Mapping& operator=(const Mapping&) = delete;
+
+    char* user() const { return user_; }
+    char* alias() const { return alias_; }
+    std::size_t size() const { return size_; }
+
+  private:
+    std::size_t size_;
+    char* user_ = nullptr;
+    char* alias_ = nullptr;
+};
+
+inline constexpr std::size_t page_size = 4096;
+
+/// The next multiple of a power of two, or 0 where that overflows.
+constexpr std::size_t round_up(std::size_t size, std::size_t granule) { return (size + granule - 1) & ~(granule - 1); }
+
+}  // namespace portamem::host

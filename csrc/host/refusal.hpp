@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// host/refusal.hpp: how a call fails: a code and a sentence, thrown to the call's entry.
+#pragma once
+
+#include <cstdarg>
+#include <cstdio>
+
+#include "portamem/host/runtime_api.h"
+
+namespace portamem::host {
+
+struct Refusal {
+    pmhError_t code;
+    char detail[256];
+};
+
+[[noreturn, gnu::format(printf, 2, 3)]] inline void refuse(pmhError_t code, const char* format, ...) {
+    Refusal refusal{code, {}};
+    std::va_list arguments;
+    va_start(arguments, format);
+    (void)std::vsnprintf(refusal.detail, sizeof refusal.detail, format, arguments);
+    va_end(arguments);
+    throw refusal;
+}
+
+/// Null out-parameters and the like: the code says all.
+inline void require(bool condition, const char* what) {
+    if (!condition) refuse(pmhErrorInvalidValue, "%s", what);
+}
+
+}  // namespace portamem::host

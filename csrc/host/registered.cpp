@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+// host/registered.cpp: page-locking of the caller's memory, and what devices call host memory.
+#include <vector>
+
+#include "entry.hpp"
+
+using namespace portamem::host;
+
+pmhError_t pmhHostRegister(void* ptr, size_t size, unsigned flags) {
+    return enter("HostRegister", [&](State& state, Hold&) {
+        constexpr unsigned known =
+            pmhHostRegisterPortable | pmhHostRegisterMapped | pmhHostRegisterIoMemory | pmhHostRegisterReadOnly;
+        require(ptr != nullptr && size != 0, "there is nothing to register");
+        require((flags & ~known) == 0, "unknown registration flags");
+        require(size - 1 <= UINTPTR_MAX - reinterpret_cast<std::uintptr_t>(ptr), "the range wraps around");
+        forbid_unsafe_call(state, "HostRegister");
+        if (const auto other = state.allocations.overlapping(ptr, size)) {
+            if (other->kind == Kind::Registered)
+                refuse(pmhErrorHostMemoryAlreadyRegistered, "the range overlaps one registered at %p with %zu bytes",
+                       static_cast<void*>(other->base), other->size);
+            refuse(pmhErrorInvalidValue, "the runtime itself gave this memory");
+        }
+        auto record = std::make_shared<Allocation>();
+        record->kind = Kind::Registered;
+        record->base = static_cast<char*>(ptr);
+        record->alias = record->base;
+        record->size = size;
+        record->device = this_thread().device;
+        record->flags = flags;
+        state.allocations.insert(std::move(record));
+    });
+}
+
+pmhError_t pmhHostUnregister(void* ptr) {
+    return enter("HostUnregister", [&](State& state, Hold& hold) {
+        require(ptr != nullptr, "the address is null");
+        forbid_unsafe_call(state, "HostUnregister");
+        const auto record = state.allocations.starting_at(ptr);
+        if (record == nullptr || record->kind != Kind::Registered) {
+            if (state.allocations.holding(ptr) == nullptr)
+                refuse(pmhErrorHostMemoryNotRegistered, "%p is not registered", ptr);
+            refuse(pmhErrorInvalidValue, "%p is not the address that was registered", ptr);
+        }
+        state.allocations.erase(*record);
+        // Copies that are queued use the caller's memory, which may be gone once this returns.
+        std::vector<Point> work;
+        for (const auto& device : state.devices)
+            for (Point& point : pending_work(*device)) work.push_back(std::move(point));
+        wait_for(hold, work);
+    });
+}
+
+pmhError_t pmhHostGetDevicePointer(void** device_ptr, void* host_ptr, unsigned flags) {
+    return enter("HostGetDevicePointer", [&](State& state, Hold&) {
+        require(device_ptr != nullptr && flags == 0, "device_ptr is null, or there are flags");
+        const auto record = state.allocations.holding(host_ptr);
+        if (record == nullptr || !record->is_host_memory())
+            refuse(pmhErrorInvalidValue, "%p is neither pinned nor registered", host_ptr);
+        *device_ptr = host_ptr;
+    });
+}
+
+pmhError_t pmhHostGetFlags(unsigned* flags, void* host_ptr) {
+    return enter("HostGetFlags", [&](State& state, Hold&) {
+        require(flags != nullptr, "flags is null");
+        const auto record = state.allocations.holding(host_ptr);
+        if (record == nullptr || record->kind != Kind::Pinned)
+            refuse(pmhErrorInvalidValue, "%p is not memory of HostMalloc", host_ptr);
+        *flags = record->flags | pmhHostMallocMapped;  // with unified addresses all pinned memory is
+    });
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+// host/state.hpp: everything the runtime knows, behind one lock.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include "allocation.hpp"
+#include "capture.hpp"
+#include "config.hpp"
+#include "event.hpp"
+#include "pool.hpp"
+#include "stream.hpp"
+
+namespace portamem::host {
+
+struct Device {
+    int ordinal = 0;
+    std::size_t capacity = 0;
+    std::size_t reserved = 0;                      ///< bytes of plain allocations and of pools' chunks
+    std::array<std::size_t, 3> limits{};           ///< by pmhLimit*
+    std::set<int> peers;                           ///< devices whose memory this one may address
+    std::shared_ptr<Stream> legacy;                ///< also in streams
+    std::vector<std::shared_ptr<Stream>> streams;  ///< destroyed ones too, until they are drained
+    std::vector<std::shared_ptr<Pool>> pools;      ///< destroyed ones too, until they are empty
+    std::shared_ptr<Pool> default_pool;
+    std::shared_ptr<Pool> current_pool;
+
+    /// Takes bytes from the capacity; idle memory of pools goes back to the device if it must. False if that is not
+    /// enough.
+    bool reserve(State& state, Hold& hold, std::size_t bytes);
+};
+
+/// Made at first use and never destroyed: threads are detached, and the process may exit in the middle of their work.
+struct State {
+    State();
+
+    std::mutex mutex;  ///< guards all below that is not const; never held while user code or a copy runs
+    const Config config;
+
+    std::vector<std::unique_ptr<Device>> devices;  ///< the vector itself never changes
+    AllocationMap allocations;
+    std::unordered_map<pmhStream_t, std::shared_ptr<Stream>> streams;
+    std::unordered_map<pmhEvent_t, std::unique_ptr<Event>> events;
+    std::unordered_map<pmhMemPool_t, std::shared_ptr<Pool>> pools;
+    std::unordered_map<pmhGraph_t, std::unique_ptr<Graph>> graphs;
+    std::vector<std::shared_ptr<Capture>> captures;  ///< those that have not ended
+
+    unsigned copy_delay = 0;
+    FailRule fail;
+    std::atomic<bool> fail_armed{false};
+
+    void reset_knobs();
+
+    /// What a synchronisation with a device's work gives back to it.
+    void synchronized(Hold& hold, int device);
+};
+
+State& state();
+
+}  // namespace portamem::host

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT
+// host/stream_api.cpp: streams by handle.
+#include <vector>
+
+#include "entry.hpp"
+
+namespace portamem::host {
+namespace {
+
+using Streams = std::vector<std::shared_ptr<Stream>>;
+
+// A thread's own default streams, by device. The pointer outlives the object that retires them, so that a call made
+// while the thread's objects are destroyed gets streams of its own again.
+thread_local Streams* own_streams = nullptr;
+
+struct Retirement {
+    ~Retirement() {
+        if (own_streams == nullptr || portamem_forked() != 0) return;
+        const std::lock_guard<std::mutex> lock(state().mutex);
+        for (const auto& stream : *own_streams)
+            if (stream != nullptr) stream->retire();
+        delete std::exchange(own_streams, nullptr);
+    }
+};
+
+thread_local Retirement retirement;
+
+const std::shared_ptr<Stream>& own_stream(State& state, Device& device) {
+    if (own_streams == nullptr) {
+        (void)&retirement;
+        own_streams = new Streams(state.devices.size());
+    }
+    auto& stream = (*own_streams)[static_cast<std::size_t>(device.ordinal)];
+    if (stream == nullptr) {
+        auto made = std::make_shared<Stream>(device.ordinal, Stream::Role::PerThread, pmhStreamDefault);
+        device.streams.push_back(made);
+        stream = std::move(made);
+    }
+    return stream;
+}
+
+}  // namespace
+
+const std::shared_ptr<Stream>& stream_of(State& state, pmhStream_t handle) {
+    if (handle == nullptr || handle == pmhStreamLegacy) return current_device(state).legacy;
+    if (handle == pmhStreamPerThread) return own_stream(state, current_device(state));
+    const auto found = state.streams.find(handle);
+    if (found == state.streams.end())
+        refuse(pmhErrorInvalidHandle, "there is no stream %p", static_cast<void*>(handle));
+    return found->second;
+}
+
+}  // namespace portamem::host
+
+using namespace portamem::host;
+
+pmhError_t pmhStreamCreateWithPriority(pmhStream_t* handle, unsigned flags, int) {
+    return enter("StreamCreateWithPriority", [&](State& state, Hold&) {
+        require(handle != nullptr, "stream is null");
+        require((flags & ~static_cast<unsigned>(pmhStreamNonBlocking)) == 0, "unknown stream flags");
+        Device& device = current_device(state);
+        auto stream = std::make_shared<Stream>(device.ordinal, Stream::Role::Created, flags);
+        device.streams.push_back(stream);
+        *handle = stream->handle();
+        state.streams.emplace(*handle, std::move(stream));
+    });
+}
+
+pmhError_t pmhStreamDestroy(pmhStream_t handle) {
+    return enter("StreamDestroy", [&](State& state, Hold&) {
+        const auto found = state.streams.find(handle);
+        if (found == state.streams.end())
+            refuse(pmhErrorInvalidHandle, "there is no stream %p that could be destroyed", static_cast<void*>(handle));
+        const std::shared_ptr<Stream> stream = std::move(found->second);
+        state.streams.erase(found);
+        if (const auto capture = stream->capture; capture != nullptr && capture->origin == stream->identity) {
+            end_capture(state, *capture);
+        } else if (capture != nullptr) {
+            capture->invalidated = true;
+            stream->capture = nullptr;
+        }
+        stream->retire();
+    });
+}
+
+pmhError_t pmhStreamQuery(pmhStream_t handle) {
+    return enter("StreamQuery", [&](State& state, Hold&) {
+        Stream& stream = *stream_of(state, handle);
+        forbid_progress_query(state, stream, "StreamQuery");
+        const bool done = stream.is_idle() && (!stream.is_legacy() || implied_waits(state, stream).empty());
+        return done ? pmhSuccess : pmhErrorNotReady;
+    });
+}
+
+pmhError_t pmhStreamSynchronize(pmhStream_t handle) {
+    return enter("StreamSynchronize", [&](State& state, Hold& hold) {
+        const std::shared_ptr<Stream> stream = stream_of(state, handle);
+        forbid_progress_query(state, *stream, "StreamSynchronize");
+        std::vector<Point> points{stream->end()};
+        if (stream->is_legacy())
+            for (Point& point : implied_waits(state, *stream)) points.push_back(std::move(point));
+        wait_for(hold, points);
+        state.synchronized(hold, stream->device);
+    });
+}
+
+pmhError_t pmhLaunchHostFunc(pmhStream_t handle, pmhHostFn_t fn, void* user_data) {
+    return enter("LaunchHostFunc", [&](State& state, Hold&) {
+        require(fn != nullptr, "the host function is null");
+        Stream& stream = *stream_of(state, handle);
+        if (take(state, stream, "LaunchHostFunc")) return;
+        (void)submit(state, stream, [fn, user_data] {
+            this_thread().in_host_function = true;
+            fn(user_data);
+            this_thread().in_host_function = false;
+        });
+    });
+}
+
+pmhError_t pmhStreamGetFlags(pmhStream_t handle, unsigned* flags) {
+    return enter("StreamGetFlags", [&](State& state, Hold&) {
+        require(flags != nullptr, "flags is null");
+        *flags = stream_of(state, handle)->flags;
+    });
+}
+
+// There is one priority: every stream has a thread of the same rank.
+pmhError_t pmhStreamGetPriority(pmhStream_t handle, int* priority) {
+    return enter("StreamGetPriority", [&](State& state, Hold&) {
+        require(priority != nullptr, "priority is null");
+        (void)stream_of(state, handle);
+        *priority = 0;
+    });
+}
+
+pmhError_t pmhStreamGetDevice(pmhStream_t handle, int* device) {
+    return enter("StreamGetDevice", [&](State& state, Hold&) {
+        require(device != nullptr, "device is null");
+        *device = stream_of(state, handle)->device;
+    });
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: MIT
+// portamem/allocation.hpp: one piece of memory, who uses it, and how it goes back.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "portamem/mr/memory_resource.hpp"
+
+PORTAMEM_OPEN
+
+/// A piece of memory with the resource, device and stream it came from, all kept alive. Buffers share it.
+///
+/// Exports (sub-views, typed views, Python buffers, operations being submitted) are counted: close() refuses while one
+/// is alive. An allocation that nobody holds any more goes back by itself, after all that was declared on it.
+class Allocation : public std::enable_shared_from_this<Allocation> {
+  public:
+    /// Takes `nbytes` of the resource on the stream.
+    static std::shared_ptr<Allocation> make(const std::shared_ptr<MemoryResource>& resource, std::size_t nbytes,
+                                            const std::shared_ptr<Stream>& stream) {
+        // Everything that can fail comes before the memory does, or is undone with it.
+        auto allocation = std::shared_ptr<Allocation>(new Allocation(nullptr, nbytes, stream));
+        allocation->ptr_ = resource->allocate(nbytes, stream);
+        allocation->adopt(resource);
+        return allocation;
+    }
+
+    /// Wraps memory that the resource has given out already.
+    static std::shared_ptr<Allocation> adopt(const std::shared_ptr<MemoryResource>& resource, void* ptr,
+                                             std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
+        auto allocation = std::shared_ptr<Allocation>(new Allocation(ptr, nbytes, stream));
+        allocation->adopt(resource);
+        return allocation;
+    }
+
+    /// Somebody else's memory: never freed here. `owner` is let go after all declared work has run.
+    static std::shared_ptr<Allocation> foreign(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream,
+                                               const MemoryTraits& traits, std::shared_ptr<void> owner) {
+        auto allocation = std::shared_ptr<Allocation>(new Allocation(ptr, nbytes, stream));
+        allocation->traits_ = traits;
+        allocation->owner_ = std::move(owner);
+        allocation->exports_.store(0, std::memory_order_release);
+        return allocation;
+    }
+
+    ~Allocation() {
+        if (exports_.load(std::memory_order_relaxed) < 0 || !runtime_usable()) return;
+        try {
+            give_back(stream_);
+        } catch (...) {
+            give_back_later();
+        }
+    }
+    Allocation(const Allocation&) = delete;
+    Allocation& operator=(const Allocation&) = delete;
+
+    void* ptr() const noexcept { return ptr_; }
+    std::size_t nbytes() const noexcept { return nbytes_; }
+    const std::shared_ptr<Stream>& stream() const noexcept { return stream_; }
+    const std::shared_ptr<MemoryResource>& resource() const noexcept { return resource_; }
+    const std::shared_ptr<void>& owner() const noexcept { return owner_; }
+    const MemoryTraits& traits() const noexcept { return traits_; }
+
+    bool is_closed() const noexcept { return exports_.load(std::memory_order_acquire) < 0; }
+    std::size_t exports() const noexcept {
+        const auto count = exports_.load(std::memory_order_acquire);
+        return count < 0 ? 0 : static_cast<std::size_t>(count);
+    }
+
+    /// Counts one more export; throws std::invalid_argument once closed. Pairs with end_export.
+    void begin_export() {
+        auto count = exports_.load(std::memory_order_relaxed);
+        do {
+            if (count < 0) throw std::invalid_argument("the buffer is closed");
+        } while (!exports_.compare_exchange_weak(count, count + 1, std::memory_order_acq_rel));
+    }
+    void end_export() noexcept { exports_.fetch_sub(1, std::memory_order_acq_rel); }
+
+    /// Declares that work submitted to `stream` from now on uses this memory: it goes back only behind that work. The
+    /// first time, the stream is also ordered behind the allocation itself.
+    void use_on(const std::shared_ptr<Stream>& stream) {
+        used_.store(true, std::memory_order_release);
+        if (stream == stream_) return;
+        {
+            std::lock_guard<std::mutex> lock(mutex_);
+            if (std::find(users_.begin(), users_.end(), stream) != users_.end()) return;
+        }
+        stream->wait(*stream_);
+        std::lock_guard<std::mutex> lock(mutex_);
+        users_.push_back(stream);
+    }
+
+    /// Makes `stream` wait for all work declared on this memory.
+    void order_behind_users(Stream& stream) {
+        stream.wait(*stream_);
+        for (const auto& user : users()) stream.wait(*user);
+    }
+
+    /// Blocks until all work declared on this memory has run.
+    void synchronize_users() {
+        if (const auto tail = stream_->tail()) tail->synchronize();
+        for (const auto& user : users()) {
+            if (const auto tail = user->tail()) tail->synchronize();
+        }
+    }
+
+    /// The same where something was declared at all; for readers that submit nothing themselves.
+    void synchronize_declared() {
+        if (used_.load(std::memory_order_acquire)) synchronize_users();
+    }
+
+    /// Gives the memory back, behind the work on `stream` (null: the one of the allocation) and on every stream
+    /// declared. Closing twice is fine. Throws ExportError under an export, Error where the runtime refuses; the memory
+    /// is usable as before.
+    void close(const std::shared_ptr<Stream>& stream) {
+        std::int64_t none = 0;
+        if (!exports_.compare_exchange_strong(none, kClosed, std::memory_order_acq_rel)) {
+            if (none < 0) return;
+            throw ExportError("the buffer is in use by " + std::to_string(none) +
+                              " export(s) (sub-views, views, memoryviews or a running copy): close those first");
+        }
+        try {
+            give_back(stream ? stream : stream_);
+        } catch (...) {
+            exports_.store(0, std::memory_order_release);
+            throw;
+        }
+    }
+
+    /// Gives up ownership: the caller hands ptr() to the resource's deallocate.
+    void* release() {
+        if (!resource_) throw std::invalid_argument("the memory is not owned by this buffer: nothing to release");
+        std::int64_t none = 0;
+        if (!exports_.compare_exchange_strong(none, kClosed, std::memory_order_acq_rel)) {
+            if (none < 0) throw std::invalid_argument("the buffer is closed");
+            throw ExportError("the buffer is in use by " + std::to_string(none) + " export(s): close those first");
+        }
+        return ptr_;
+    }
+
+  private:
+    static constexpr std::int64_t kClosed = -(std::int64_t{1} << 62);
+
+    Allocation(void* ptr, std::size_t nbytes, std::shared_ptr<Stream> stream)
+        : ptr_(ptr), nbytes_(nbytes), stream_(std::move(stream)), exports_(kClosed) {}
+
+    void adopt(const std::shared_ptr<MemoryResource>& resource) noexcept {
+        resource_ = resource;
+        traits_ = resource->traits();
+        exports_.store(0, std::memory_order_release);
+    }
+
+    std::vector<std::shared_ptr<Stream>> users() {
+        std::lock_guard<std::mutex> lock(mutex_);
+        return users_;
+    }
+
+    // An open stream of this device that stands for `stream`, which may have been closed with work still in it.
+    std::shared_ptr<Stream> open_stream(const std::shared_ptr<Stream>& stream) const {
+        if (!stream->is_closed()) return stream;
+        auto stand_in = Stream::default_stream(stream->device());
+        stand_in->wait(*stream);
+        return stand_in;
+    }
+
+    void give_back(const std::shared_ptr<Stream>& named) {
+        const RelaxedCapture beside;
+        const auto stream = open_stream(named);
+        auto behind = users();
+        if (named != stream_) behind.push_back(stream_);
+        if (!resource_ && !owner_) return;
+        // Marking a captured stream would harm the capture: refused here, and tried again later where nobody asked.
+        stream->refuse_capture("close");
+        for (const auto& user : behind) {
+            if (!user->is_closed()) user->refuse_capture("close");
+            stream->wait(*user);
+        }
+        if (!resource_) {
+            let_go(*stream);
+            return;
+        }
+        resource_->deallocate(ptr_, nbytes_, stream);
+    }
+
+    // The owner outlives the work that was declared on its memory.
+    void let_go(Stream& stream) {
+        auto tail = stream.tail();
+        if (tail && !tail->query()) stream.keep(std::move(tail), {owner_, nullptr});
+        owner_.reset();
+    }
+
+    // What could not go back now (a capture in the way, a runtime out of resources) is tried again, never lost.
+    void give_back_later() noexcept {
+        try {
+            auto again = std::shared_ptr<Allocation>(new Allocation(ptr_, nbytes_, stream_));
+            again->traits_ = traits_;
+            again->resource_ = resource_;
+            again->owner_ = owner_;
+            again->users_ = std::move(users_);
+            Reaper::instance().add([again] {
+                try {
+                    again->give_back(again->stream_);
+                    return true;
+                } catch (...) {
+                    return false;
+                }
+            });
+        } catch (...) {
+            // Out of host memory as well: the memory is lost to this process, which the counters keep showing.
+        }
+    }
+
+    void* ptr_;
+    const std::size_t nbytes_;
+    const std::shared_ptr<Stream> stream_;
+    std::shared_ptr<MemoryResource> resource_;  // null: foreign
+    MemoryTraits traits_;
+    std::shared_ptr<void> owner_;
+    std::mutex mutex_;                            // guards users_
+    std::vector<std::shared_ptr<Stream>> users_;  // streams declared beside stream_
+    std::atomic<bool> used_{false};               // work was declared on stream_ or another
+    std::atomic<std::int64_t> exports_;           // negative once closed, or not yet open
+};
+
+/// A counted export: keeps the allocation alive and open.
+class Export {
+  public:
+    Export() = default;
+    explicit Export(std::shared_ptr<Allocation> allocation) {
+        allocation->begin_export();
+        allocation_ = std::move(allocation);
+    }
+    ~Export() { reset(); }
+    Export(Export&& other) noexcept : allocation_(std::move(other.allocation_)) {}
+    Export& operator=(Export&& other) noexcept {
+        reset();
+        allocation_ = std::move(other.allocation_);
+        return *this;
+    }
+
+    void reset() noexcept {
+        if (allocation_) allocation_->end_export();
+        allocation_.reset();
+    }
+    explicit operator bool() const noexcept { return allocation_ != nullptr; }
+
+  private:
+    std::shared_ptr<Allocation> allocation_;
+};
+
+PORTAMEM_CLOSE

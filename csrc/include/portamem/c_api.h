@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT
+ * portamem/c_api.h: the small, frozen C ABI of libportamem, the process-wide registry.
+ *
+ * State of which there must be one per process lives behind these functions: headers are compiled into every extension
+ * module and would each get a copy of their own. A program links libportamem; a Python extension that does not want to
+ * may take the same functions from the capsule `portamem.<backend>._c_api` (name: PORTAMEM_CAPSULE_NAME).
+ *
+ * Frozen: a field or function is never removed or changed, new ones are added at the end of the table, whose `size`
+ * says how far it goes. Every function is thread-safe and none throws. */
+#ifndef PORTAMEM_C_API_H
+#define PORTAMEM_C_API_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define PORTAMEM_ABI_VERSION 1
+#define PORTAMEM_CAPSULE_NAME "portamem.c_api"
+
+#if defined(__GNUC__)
+#define PORTAMEM_EXPORT __attribute__((visibility("default")))
+#else
+#define PORTAMEM_EXPORT
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Which backend a device ordinal belongs to. */
+typedef enum portamem_backend {
+    PORTAMEM_BACKEND_CUDA = 0,
+    PORTAMEM_BACKEND_HIP = 1,
+    PORTAMEM_BACKEND_HOST = 2
+} portamem_backend;
+
+/* A memory resource as other modules see it. `self` is reference counted through retain and release; both may be
+ * called on any thread. allocate and deallocate return 0 or a native error code and work on the resource's own
+ * device, whatever device is current; `stream` is a native handle, null for the default stream. */
+typedef struct portamem_resource_ops {
+    uint32_t size; /* sizeof this struct, set by the provider */
+    int (*allocate)(void* self, size_t nbytes, void* stream, void** ptr);
+    int (*deallocate)(void* self, void* ptr, size_t nbytes, void* stream);
+    int (*is_host_accessible)(void* self);
+    int (*is_device_accessible)(void* self);
+    int (*device_id)(void* self); /* -1: host memory */
+    void (*retain)(void* self);
+    void (*release)(void* self);
+} portamem_resource_ops;
+
+typedef struct portamem_resource {
+    const portamem_resource_ops* ops;
+    void* self;
+} portamem_resource;
+
+/* The ABI that the loaded library implements: PORTAMEM_ABI_VERSION of its build. */
+PORTAMEM_EXPORT uint32_t portamem_abi_version(void);
+
+/* The library's version, "major.minor.patch". Static storage. */
+PORTAMEM_EXPORT const char* portamem_version(void);
+
+/* Non-zero in a child of fork(): device runtimes do not survive one, and every portamem call there refuses. */
+PORTAMEM_EXPORT int portamem_forked(void);
+
+/* A number never handed out before in this process: identities of streams, which vendors' handles are not (a handle is
+ * reused after its stream is destroyed). Never 0. */
+PORTAMEM_EXPORT uint64_t portamem_new_identity(void);
+
+/* Bytes that portamem holds on a device (-1: host memory), as resources report them by portamem_account. */
+PORTAMEM_EXPORT void portamem_account(portamem_backend backend, int device, int64_t delta_bytes);
+PORTAMEM_EXPORT uint64_t portamem_held(portamem_backend backend, int device);
+
+/* The current resource of a device on the calling thread: a stack, of which push takes one reference (retain is called)
+ * and pop gives it back. pop answers 0, or -1 when the stack is empty. current answers 0 and a retained resource, which
+ * the caller releases, or -1 when no scope is open. */
+PORTAMEM_EXPORT void portamem_scope_push(portamem_backend backend, int device, portamem_resource resource);
+PORTAMEM_EXPORT int portamem_scope_pop(portamem_backend backend, int device);
+PORTAMEM_EXPORT int portamem_scope_current(portamem_backend backend, int device, portamem_resource* resource);
+
+/* The resource of a device where no scope is open, one per process. offer stores one unless there is one already, and
+ * answers whether it was stored; default_resource answers as portamem_scope_current does. */
+PORTAMEM_EXPORT int portamem_offer_default_resource(portamem_backend backend, int device, portamem_resource resource);
+PORTAMEM_EXPORT int portamem_default_resource(portamem_backend backend, int device, portamem_resource* resource);
+
+/* The same functions as a table, for the capsule. */
+typedef struct portamem_api {
+    uint32_t abi_version;
+    uint32_t size; /* sizeof this struct as the library was built */
+    const char* (*version)(void);
+    int (*forked)(void);
+    uint64_t (*new_identity)(void);
+    void (*account)(portamem_backend, int, int64_t);
+    uint64_t (*held)(portamem_backend, int);
+    void (*scope_push)(portamem_backend, int, portamem_resource);
+    int (*scope_pop)(portamem_backend, int);
+    int (*scope_current)(portamem_backend, int, portamem_resource*);
+    int (*offer_default_resource)(portamem_backend, int, portamem_resource);
+    int (*default_resource)(portamem_backend, int, portamem_resource*);
+} portamem_api;
+
+PORTAMEM_EXPORT const portamem_api* portamem_get_api(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

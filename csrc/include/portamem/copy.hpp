@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+// portamem/copy.hpp: copies between any two pieces of memory.
+#pragma once
+
+#include "portamem/span.hpp"
+
+PORTAMEM_OPEN
+
+// Of every function here: with a stream the work is queued, and the event answered is done when the bytes are there;
+// both ends are kept alive until then. With a null stream it runs on the default stream behind everything declared on
+// the memory, is done on return, and the answer is null.
+// Throws std::invalid_argument before any runtime call for sizes that do not fit and ranges that overlap; Error.
+
+namespace detail {
+
+[[noreturn]] inline void refuse_overlap() {
+    throw std::invalid_argument("the source and the target of the copy overlap: copy through other memory");
+}
+
+}  // namespace detail
+
+/// Copies all of src to dst, which is of the same size.
+inline std::shared_ptr<Event> copy(const Span& dst, const Span& src, const std::shared_ptr<Stream>& stream = nullptr) {
+    refuse_forked();
+    if (dst.nbytes != src.nbytes) {
+        throw std::invalid_argument("a copy of " + std::to_string(src.nbytes) + " bytes does not fit a target of " +
+                                    std::to_string(dst.nbytes) + " bytes: take a part of the larger end");
+    }
+    if (detail::overlap(dst.ptr, dst.nbytes, src.ptr, src.nbytes)) detail::refuse_overlap();
+    return detail::run_on(stream, dst, src, [&](const Stream& on) {
+        check(rt::MemcpyAsync(dst.ptr, src.ptr, src.nbytes, rt::MemcpyKind::Default, on.handle()), "MemcpyAsync");
+    });
+}
+
+inline std::shared_ptr<Event> copy(const Buffer& dst, const Buffer& src,
+                                   const std::shared_ptr<Stream>& stream = nullptr) {
+    return copy(Span::of(dst), Span::of(src), stream);
+}
+
+/// Rows of a 2-D copy, bytes.
+struct Rows2D {
+    std::size_t width = 0;
+    std::size_t height = 0;
+    std::size_t dst_pitch = 0;
+    std::size_t src_pitch = 0;
+};
+
+namespace detail {
+
+// Bytes from the first to behind the last byte that `height` rows touch. Throws where that does not fit `nbytes`.
+inline std::size_t rows_extent(const char* which, std::size_t nbytes, std::size_t width, std::size_t height,
+                               std::size_t pitch) {
+    if (width == 0 || height == 0) return 0;
+    if (pitch < width) {
+        throw std::invalid_argument(std::string("the ") + which + "'s pitch of " + std::to_string(pitch) +
+                                    " bytes is smaller than the rows of " + std::to_string(width) + " bytes");
+    }
+    const std::size_t most = nbytes < width ? 0 : (nbytes - width) / pitch + 1;
+    if (height > most) {
+        throw std::invalid_argument(std::to_string(height) + " rows of " + std::to_string(width) + " bytes, " +
+                                    std::to_string(pitch) + " bytes apart, do not fit the " + which + " of " +
+                                    std::to_string(nbytes) + " bytes: " + std::to_string(most) + " would");
+    }
+    return (height - 1) * pitch + width;
+}
+
+}  // namespace detail
+
+/// Copies rows between memory of different pitch.
+inline std::shared_ptr<Event> copy_2d(const Span& dst, const Span& src, const Rows2D& rows,
+                                      const std::shared_ptr<Stream>& stream = nullptr) {
+    refuse_forked();
+    const std::size_t to = detail::rows_extent("target", dst.nbytes, rows.width, rows.height, rows.dst_pitch);
+    const std::size_t from = detail::rows_extent("source", src.nbytes, rows.width, rows.height, rows.src_pitch);
+    if (detail::overlap(dst.ptr, to, src.ptr, from)) detail::refuse_overlap();
+    return detail::run_on(stream, dst, src, [&](const Stream& on) {
+        check(rt::Memcpy2DAsync(dst.ptr, rows.dst_pitch, src.ptr, rows.src_pitch, rows.width, rows.height,
+                                rt::MemcpyKind::Default, on.handle()),
+              "Memcpy2DAsync");
+    });
+}
+
+PORTAMEM_CLOSE

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+// portamem/device.hpp: devices by ordinal: count, current, identity, memory, limits, peers.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdio>
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include "portamem/capabilities.hpp"
+#include "portamem/device_guard.hpp"
+
+PORTAMEM_OPEN
+
+/// Bytes of a device: free and total as the runtime sees them (other processes and pools' caches count as used), held
+/// as portamem counts what its own resources have out.
+struct MemoryInfo {
+    std::size_t free = 0;
+    std::size_t total = 0;
+    std::size_t held = 0;
+};
+
+/// Devices that this process can see; 0 where the runtime says that there are none.
+inline int device_count() {
+    refuse_forked();
+    int count = 0;
+    const rt::Error_t answer = rt::GetDeviceCount(&count);
+    if (answer == rt::Error_t::Success) {
+        detail::watch_exit();
+        return count;
+    }
+    if (detail::means_no_device(answer)) return 0;
+    detail::raise(answer, "GetDeviceCount");
+}
+
+/// The calling thread's current device.
+inline int current_device() {
+    refuse_forked();
+    int device = 0;
+    check(rt::GetDevice(&device), "GetDevice");
+    if (device_count() == 0) detail::raise(rt::Error_t::NoDevice, "GetDevice");
+    return device;
+}
+
+/// A device, by ordinal. A value: it holds no resource, and making one checks that it exists.
+class Device {
+  public:
+    explicit Device(int ordinal) : ordinal_(ordinal) {
+        const int count = device_count();
+        if (count == 0) detail::raise(rt::Error_t::NoDevice, "GetDeviceCount");
+        if (ordinal < 0 || ordinal >= count) {
+            throw std::invalid_argument("there is no device " + std::to_string(ordinal) + " on " + rt::BackendName +
+                                        ": ordinals go from 0 to " + std::to_string(count - 1));
+        }
+    }
+
+    static Device current() { return Device(current_device()); }
+
+    int ordinal() const noexcept { return ordinal_; }
+
+    /// Makes it the calling thread's current device. CUDA 12 and later create its context at once.
+    void set_current() const { check(rt::SetDevice(ordinal_), "SetDevice"); }
+
+    rt::DeviceProperties properties() const {
+        rt::DeviceProperties properties;
+        check(rt::GetDeviceProperties(&properties, ordinal_), "GetDeviceProperties");
+        return properties;
+    }
+
+    Capabilities capabilities() const { return query_capabilities(ordinal_); }
+
+    /// The uuid in its usual spelling, 8-4-4-4-12 hexadecimal digits.
+    std::string uuid() const {
+        std::array<unsigned char, 16> bytes{};
+        check(rt::DeviceGetUuid(bytes.data(), ordinal_), "DeviceGetUuid");
+        std::string text;
+        for (std::size_t i = 0; i < bytes.size(); ++i) {
+            if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+            char digits[3];
+            std::snprintf(digits, sizeof digits, "%02x", bytes[i]);
+            text += digits;
+        }
+        return text;
+    }
+
+    std::string pci_bus_id() const {
+        char text[32] = {};
+        check(rt::DeviceGetPCIBusId(text, sizeof text, ordinal_), "DeviceGetPCIBusId");
+        std::string id = text;
+        std::transform(id.begin(), id.end(), id.begin(), [](unsigned char c) { return std::tolower(c); });
+        return id;
+    }
+
+    /// The NUMA node that the device hangs on, as the kernel says; none where it does not.
+    std::optional<int> numa_node() const {
+        std::ifstream file("/sys/bus/pci/devices/" + pci_bus_id() + "/numa_node");
+        int node = -1;
+        if (!(file >> node) || node < 0) return std::nullopt;
+        return node;
+    }
+
+    /// CUDA and HIP create the device's context to answer.
+    MemoryInfo memory_info() const {
+        const DeviceGuard guard(ordinal_);
+        MemoryInfo info;
+        check(rt::MemGetInfo(&info.free, &info.total), "MemGetInfo");
+        info.held = portamem_held(rt::BackendId, ordinal_);
+        return info;
+    }
+
+    /// Bytes.
+    std::size_t limit(rt::Limit which) const {
+        const DeviceGuard guard(ordinal_);
+        std::size_t value = 0;
+        check(rt::DeviceGetLimit(&value, which), "DeviceGetLimit");
+        return value;
+    }
+    void set_limit(rt::Limit which, std::size_t nbytes) const {
+        const DeviceGuard guard(ordinal_);
+        check(rt::DeviceSetLimit(which, nbytes), "DeviceSetLimit");
+    }
+
+    /// Lowest and highest priority; numerically greater is lower.
+    std::pair<int, int> stream_priority_range() const {
+        const DeviceGuard guard(ordinal_);
+        int least = 0;
+        int greatest = 0;
+        check(rt::DeviceGetStreamPriorityRange(&least, &greatest), "DeviceGetStreamPriorityRange");
+        return {least, greatest};
+    }
+
+    /// Blocks until everything submitted to the device has run.
+    void synchronize() const {
+        const DeviceGuard guard(ordinal_);
+        check(rt::DeviceSynchronize(), "DeviceSynchronize");
+    }
+
+    bool can_access_peer(Device peer) const {
+        int can = 0;
+        check(rt::DeviceCanAccessPeer(&can, ordinal_, peer.ordinal_), "DeviceCanAccessPeer");
+        return can != 0;
+    }
+    void enable_peer_access(Device peer) const {
+        const DeviceGuard guard(ordinal_);
+        check(rt::DeviceEnablePeerAccess(peer.ordinal_), "DeviceEnablePeerAccess");
+    }
+    void disable_peer_access(Device peer) const {
+        const DeviceGuard guard(ordinal_);
+        check(rt::DeviceDisablePeerAccess(peer.ordinal_), "DeviceDisablePeerAccess");
+    }
+
+    friend bool operator==(Device a, Device b) noexcept { return a.ordinal_ == b.ordinal_; }
+
+  private:
+    int ordinal_;
+};
+
+PORTAMEM_CLOSE

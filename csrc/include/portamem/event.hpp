@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+// portamem/event.hpp: marks in streams.
+#pragma once
+
+#include <memory>
+
+#include "portamem/device_guard.hpp"
+
+PORTAMEM_OPEN
+
+/// A mark in a stream. Destroyed when its last holder lets go; the runtime keeps what is still waited for.
+class Event {
+  public:
+    /// On a device. flags: rt::EventFlags.
+    static std::shared_ptr<Event> create(int device, unsigned flags = rt::EventDisableTiming) {
+        const DeviceGuard guard(device);
+        rt::Event_t handle{};
+        check(rt::EventCreateWithFlags(&handle, flags), "EventCreateWithFlags");
+        detail::watch_exit();
+        return std::shared_ptr<Event>(new Event(handle, device, true, nullptr));
+    }
+
+    /// Somebody else's event: never destroyed here, `owner` kept alive instead.
+    static std::shared_ptr<Event> from_handle(rt::Event_t handle, int device, std::shared_ptr<void> owner = nullptr) {
+        return std::shared_ptr<Event>(new Event(handle, device, false, std::move(owner)));
+    }
+
+    ~Event() {
+        if (owned_ && runtime_usable()) (void)rt::EventDestroy(handle_);
+    }
+    Event(const Event&) = delete;
+    Event& operator=(const Event&) = delete;
+
+    rt::Event_t handle() const noexcept { return handle_; }
+    int device() const noexcept { return device_; }
+
+    /// True when the work before the mark has run, or there is no mark yet.
+    bool query() const {
+        refuse_forked();
+        return check_ready(rt::EventQuery(handle_), "EventQuery");
+    }
+
+    /// Blocks until then.
+    void synchronize() const {
+        refuse_forked();
+        check(rt::EventSynchronize(handle_), "EventSynchronize");
+    }
+
+    /// Milliseconds from this mark to `end`; both events need timing.
+    float elapsed_time(const Event& end) const {
+        refuse_forked();
+        float milliseconds = 0;
+        const rt::Error_t answer = rt::EventElapsedTime(&milliseconds, handle_, end.handle_);
+        // NotReady is a refusal here: there is no time to give.
+        if (answer != rt::Error_t::Success) detail::raise(answer, "EventElapsedTime");
+        return milliseconds;
+    }
+
+  private:
+    Event(rt::Event_t handle, int device, bool owned, std::shared_ptr<void> owner)
+        : handle_(handle), device_(device), owned_(owned), owner_(std::move(owner)) {}
+
+    rt::Event_t handle_;
+    int device_;
+    bool owned_;
+    std::shared_ptr<void> owner_;
+};
+
+PORTAMEM_CLOSE

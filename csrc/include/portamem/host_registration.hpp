@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+// portamem/host_registration.hpp: host memory of others, page-locked for a while.
+#pragma once
+
+#include <memory>
+
+#include "portamem/buffer.hpp"
+
+PORTAMEM_OPEN
+
+/// HostRegister and HostUnregister around memory that `owner` keeps alive. It is unregistered when the last user lets
+/// go, after all work that portamem queued on it.
+class HostRegistration {
+  public:
+    /// flags: rt::HostRegisterFlags. Throws Error, among others HostMemoryAlreadyRegistered.
+    HostRegistration(void* ptr, std::size_t nbytes, int device, unsigned flags, std::shared_ptr<void> owner)
+        : buffer_(make(ptr, nbytes, device, flags, std::move(owner))), device_(device) {}
+
+    /// The memory as a buffer: what copies take.
+    const Buffer& buffer() const noexcept { return buffer_; }
+
+    /// The address by which kernels of the device reach it; it may differ from the host's.
+    void* device_ptr() const {
+        refuse_forked();
+        const DeviceGuard guard(device_);
+        void* ptr = nullptr;
+        check(rt::HostGetDevicePointer(&ptr, buffer_.ptr()), "HostGetDevicePointer");
+        return ptr;
+    }
+
+    bool is_closed() const noexcept { return buffer_.is_closed(); }
+
+    /// Waits for queued work and unregisters. Closing twice is fine. Throws ExportError while views of it live.
+    void close() {
+        if (is_closed()) return;
+        buffer_.allocation()->synchronize_users();
+        buffer_.close();
+    }
+
+  private:
+    // Undone by its destructor: the last reference may be a stream's, behind the last copy.
+    struct Registered {
+        void* ptr;
+        int device;
+        std::shared_ptr<void> owner;
+
+        Registered(void* where, std::size_t nbytes, int on, unsigned flags, std::shared_ptr<void> whose)
+            : ptr(where), device(on), owner(std::move(whose)) {
+            const RelaxedCapture beside;
+            const DeviceGuard guard(device);
+            check(rt::HostRegister(ptr, nbytes, flags), "HostRegister");
+        }
+        ~Registered() {
+            if (!runtime_usable()) return;
+            try {
+                const RelaxedCapture beside;
+                const DeviceGuard guard(device);
+                (void)rt::HostUnregister(ptr);
+            } catch (const Error&) {
+                // The device is gone, and its registrations with it.
+            }
+        }
+        Registered(const Registered&) = delete;
+        Registered& operator=(const Registered&) = delete;
+    };
+
+    static Buffer make(void* ptr, std::size_t nbytes, int device, unsigned flags, std::shared_ptr<void> owner) {
+        refuse_forked();
+        if (ptr == nullptr || nbytes == 0) throw std::invalid_argument("there are no bytes to register");
+        MemoryTraits traits;
+        traits.kind = ResourceKind::Registered;
+        traits.device = Device(device).ordinal();
+        traits.is_host_memory = true;
+        traits.host_accessible = true;
+        traits.device_accessible = detail::attribute(rt::DeviceAttr::CanMapHostMemory, device) != 0;
+        auto registered = std::make_shared<Registered>(ptr, nbytes, device, flags, std::move(owner));
+        return Buffer::from_handle(ptr, nbytes, Stream::default_stream(device), traits, std::move(registered));
+    }
+
+    Buffer buffer_;
+    int device_;
+};
+
+PORTAMEM_CLOSE

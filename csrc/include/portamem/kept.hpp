@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+// portamem/kept.hpp: what queued work uses is kept alive until the work has run.
+//
+// A host callback could not do this: callbacks may not call the runtime, and letting go of a last reference may free.
+// So references sit in a list per stream, each behind an event; the list is drained by later calls on the stream, by
+// its synchronize, and by a reaper for streams that nobody touches any more.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "portamem/capture.hpp"
+#include "portamem/event.hpp"
+
+PORTAMEM_OPEN
+
+class Kept {
+  public:
+    using References = std::array<std::shared_ptr<void>, 2>;
+
+    /// Keeps both references until the event has happened.
+    void keep(std::shared_ptr<Event> until, References references) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        entries_.push_back({std::move(until), std::move(references)});
+    }
+
+    /// Lets go of what has happened; what is let go is destroyed with no lock held. Never throws: an event that cannot
+    /// be asked keeps its references.
+    void drain() noexcept {
+        std::vector<Entry> finished;
+        {
+            std::lock_guard<std::mutex> lock(mutex_);
+            if (entries_.empty()) return;
+            const RelaxedCapture beside;  // asking an event would invalidate a capture elsewhere
+            std::size_t done = 0;         // a stream's events happen in order
+            while (done < entries_.size() && rt::EventQuery(entries_[done].until->handle()) == rt::Error_t::Success) {
+                ++done;
+            }
+            if (done == 0) return;
+            const auto end = entries_.begin() + static_cast<std::ptrdiff_t>(done);
+            finished.assign(std::make_move_iterator(entries_.begin()), std::make_move_iterator(end));
+            entries_.erase(entries_.begin(), end);
+        }
+    }
+
+    bool empty() const {
+        std::lock_guard<std::mutex> lock(mutex_);
+        return entries_.empty();
+    }
+
+  private:
+    struct Entry {
+        std::shared_ptr<Event> until;
+        References references;
+    };
+
+    mutable std::mutex mutex_;
+    std::vector<Entry> entries_;
+};
+
+/// Runs small chores again and again until each says that it is done. One thread per module, started with the first
+/// chore, detached and leaked: a process may exit while it sleeps.
+class Reaper {
+  public:
+    /// Answers true when there is nothing left for it to do. Must not throw.
+    using Chore = std::function<bool()>;
+
+    static Reaper& instance() {
+        static auto* leaked = new Reaper;
+        return *leaked;
+    }
+
+    void add(Chore chore) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (stopped_) return;  // leaked, as everything is from here on
+        chores_.push_back(std::move(chore));
+        if (!started_) {
+            started_ = true;
+            std::thread([this] { run(); }).detach();
+        }
+        wake_.notify_one();
+    }
+
+    /// Ends the reaper for good and waits for a chore that is being run: for hosts that are about to exit.
+    void stop() {
+        std::unique_lock<std::mutex> lock(mutex_);
+        stopped_ = true;
+        idle_.wait(lock, [this] { return !busy_; });
+    }
+
+  private:
+    void run() {
+        auto pause = kShortest;
+        std::unique_lock<std::mutex> lock(mutex_);
+        while (!stopped_) {
+            if (chores_.empty()) {
+                pause = kShortest;
+                wake_.wait(lock);
+                continue;
+            }
+            wake_.wait_for(lock, pause);
+            if (stopped_ || !runtime_usable()) break;
+            std::vector<Chore> round = std::move(chores_);
+            chores_.clear();
+            busy_ = true;
+            lock.unlock();
+            std::vector<Chore> left;
+            for (Chore& chore : round) {
+                if (!chore()) left.push_back(std::move(chore));
+            }
+            pause = left.size() < round.size() ? kShortest : std::min(2 * pause, kLongest);
+            round.clear();  // outside the lock: a chore may hold the last reference to something
+            lock.lock();
+            busy_ = false;
+            for (Chore& chore : left) chores_.push_back(std::move(chore));
+            idle_.notify_all();
+        }
+    }
+
+    static constexpr std::chrono::milliseconds kShortest{2};
+    static constexpr std::chrono::milliseconds kLongest{100};
+
+    std::mutex mutex_;
+    std::condition_variable wake_;
+    std::condition_variable idle_;
+    std::vector<Chore> chores_;
+    bool started_ = false;
+    bool stopped_ = false;
+    bool busy_ = false;
+};
+
+PORTAMEM_CLOSE

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+// portamem/mr/async_memory_resource.hpp: stream-ordered memory of the driver's pools.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+#include "portamem/mr/memory_resource.hpp"
+
+PORTAMEM_OPEN
+
+/// MallocFromPoolAsync and FreeAsync over one pool: a pool of its own, which keeps what it has, or somebody else's,
+/// whose settings it leaves alone unless asked. deallocate on a stream lets that stream reuse the memory at once.
+class AsyncMemoryResource : public MemoryResource {
+  public:
+    static constexpr std::uint64_t kKeepAll = std::numeric_limits<std::uint64_t>::max();
+
+    /// Over a new pool. max_size 0: as large as the device. Throws Error (NotSupported) on a device without pools.
+    static std::shared_ptr<AsyncMemoryResource> create(int device, std::uint64_t release_threshold = kKeepAll,
+                                                       std::size_t max_size = 0) {
+        require_pools(device);
+        const DeviceGuard guard(device);
+        rt::MemPool_t pool{};
+        check(rt::MemPoolCreate(&pool, {{rt::LocationType::Device, device}, max_size}), "MemPoolCreate");
+        auto resource = std::shared_ptr<AsyncMemoryResource>(new AsyncMemoryResource(device, pool, true, nullptr));
+        resource->set(rt::MemPoolAttr::ReleaseThreshold, release_threshold);
+        return resource;
+    }
+
+    /// Over the pool that the device came with.
+    static std::shared_ptr<AsyncMemoryResource> default_pool(int device) {
+        require_pools(device);
+        rt::MemPool_t pool{};
+        check(rt::DeviceGetDefaultMemPool(&pool, device), "DeviceGetDefaultMemPool");
+        return std::shared_ptr<AsyncMemoryResource>(new AsyncMemoryResource(device, pool, false, nullptr));
+    }
+
+    /// Over somebody else's pool, never destroyed here; `owner` is kept alive.
+    static std::shared_ptr<AsyncMemoryResource> from_handle(rt::MemPool_t pool, int device,
+                                                            std::shared_ptr<void> owner = nullptr) {
+        require_pools(device);
+        return std::shared_ptr<AsyncMemoryResource>(new AsyncMemoryResource(device, pool, false, std::move(owner)));
+    }
+
+    ~AsyncMemoryResource() override {
+        if (owned_ && pool_ != rt::MemPool_t{} && runtime_usable()) (void)rt::MemPoolDestroy(pool_);
+    }
+
+    rt::MemPool_t pool_handle() const {
+        if (is_closed()) throw std::invalid_argument("the memory resource is closed");
+        return pool_;
+    }
+    bool owns_pool() const noexcept { return owned_; }
+
+    /// An attribute of the pool; Reuse* as 0 or 1, the others bytes.
+    std::uint64_t get(rt::MemPoolAttr attr) const {
+        refuse_forked();
+        std::uint64_t value = 0;
+        check(rt::MemPoolGetAttribute(pool_handle(), attr, &value), "MemPoolGetAttribute");
+        return value;
+    }
+    void set(rt::MemPoolAttr attr, std::uint64_t value) const {
+        refuse_forked();
+        check(rt::MemPoolSetAttribute(pool_handle(), attr, value), "MemPoolSetAttribute");
+    }
+
+    /// Resets both high-water marks to what is current.
+    void reset_high() const {
+        set(rt::MemPoolAttr::UsedMemHigh, 0);
+        set(rt::MemPoolAttr::ReservedMemHigh, 0);
+    }
+
+    /// Gives unused memory back to the driver until at most `keep` bytes are reserved.
+    void trim(std::size_t keep = 0) const {
+        refuse_forked();
+        const RelaxedCapture beside;
+        check(rt::MemPoolTrimTo(pool_handle(), keep), "MemPoolTrimTo");
+    }
+
+    /// What another device may do with the pool's memory.
+    rt::MemAccessFlags access(int device) const {
+        auto flags = rt::MemAccessFlags::None;
+        check(rt::MemPoolGetAccess(&flags, pool_handle(), {rt::LocationType::Device, device}), "MemPoolGetAccess");
+        return flags;
+    }
+    void set_access(int device, rt::MemAccessFlags flags) const {
+        check(rt::MemPoolSetAccess(pool_handle(), {rt::LocationType::Device, device}, flags), "MemPoolSetAccess");
+    }
+
+  protected:
+    void* do_allocate(std::size_t nbytes, Stream& stream) override {
+        void* ptr = nullptr;
+        check(rt::MallocFromPoolAsync(&ptr, nbytes, pool_, stream.handle()), "MallocFromPoolAsync");
+        return ptr;
+    }
+    void do_deallocate(void* ptr, std::size_t, Stream& stream) override {
+        check(rt::FreeAsync(ptr, stream.handle()), "FreeAsync");
+    }
+    void do_close() override {
+        if (owned_) check(rt::MemPoolDestroy(pool_), "MemPoolDestroy");
+        pool_ = rt::MemPool_t{};
+    }
+    std::string explain_cache() const override {
+        std::uint64_t used = 0;
+        std::uint64_t reserved = 0;
+        if (rt::MemPoolGetAttribute(pool_, rt::MemPoolAttr::UsedMemCurrent, &used) != rt::Error_t::Success ||
+            rt::MemPoolGetAttribute(pool_, rt::MemPoolAttr::ReservedMemCurrent, &reserved) != rt::Error_t::Success) {
+            return {};
+        }
+        return ", the pool has " + std::to_string(used) + " in use and " +
+               std::to_string(reserved > used ? reserved - used : 0) + " cached";
+    }
+
+  private:
+    AsyncMemoryResource(int device, rt::MemPool_t pool, bool owned, std::shared_ptr<void> owner)
+        : MemoryResource(traits(device)), pool_(pool), owned_(owned), owner_(std::move(owner)) {}
+
+    static void require_pools(int device) {
+        if (query_capabilities(Device(device).ordinal()).memory_pools) return;
+        throw Error(rt::Error_t::NotSupported, "NotSupported", "MemPoolCreate",
+                    "device " + std::to_string(device) +
+                        " has no memory pools (its memory_pools capability is false): use DeviceMemoryResource");
+    }
+
+    static MemoryTraits traits(int device) {
+        MemoryTraits t;
+        t.kind = ResourceKind::Async;
+        t.device = device;
+        t.stream_ordered = true;
+        // Not even where the host could reach it: the pool reuses it in stream order, which the host does not follow.
+        t.host_accessible = false;
+        return t;
+    }
+
+    rt::MemPool_t pool_;
+    const bool owned_;
+    std::shared_ptr<void> owner_;
+};
+
+PORTAMEM_CLOSE

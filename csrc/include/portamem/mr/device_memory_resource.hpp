@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// portamem/mr/device_memory_resource.hpp: plain device memory.
+#pragma once
+
+#include "portamem/mr/memory_resource.hpp"
+
+PORTAMEM_OPEN
+
+/// Malloc and Free. Each call costs the driver tens of microseconds: for memory that lives long. (The class of this
+/// name in cuda.core is a pool; that is AsyncMemoryResource here.)
+class DeviceMemoryResource : public MemoryResource {
+  public:
+    /// Coherence: Default, or AMD's FineGrained and Uncached.
+    explicit DeviceMemoryResource(int device, rt::Coherence coherence = rt::Coherence::Default)
+        : MemoryResource(traits(device)), coherence_(coherence) {
+        if (coherence == rt::Coherence::Coherent || coherence == rt::Coherence::NonCoherent) {
+            throw std::invalid_argument("coherence of device memory is default, fine_grained or uncached");
+        }
+    }
+
+    rt::Coherence coherence() const noexcept { return coherence_; }
+
+    /// Rows of memory, each aligned: `pitch` bytes from one to the next, `nbytes` in all.
+    struct Rows {
+        void* ptr = nullptr;
+        std::size_t pitch = 0;
+        std::size_t nbytes = 0;
+    };
+
+    /// `height` rows of `width` bytes. deallocate takes them back, with nbytes as given here.
+    Rows allocate_pitched(std::size_t width, std::size_t height, const std::shared_ptr<Stream>& stream) {
+        if (coherence_ != rt::Coherence::Default) {
+            throw std::invalid_argument("pitched memory has default coherence: take a resource of that coherence");
+        }
+        std::size_t pitch = 0;
+        const Block block = tracked(width * height, *stream, [&] {
+            void* ptr = nullptr;
+            check(rt::MallocPitch(&ptr, &pitch, width, height), "MallocPitch");
+            return Block{ptr, pitch * height};
+        });
+        return {block.ptr, pitch, block.nbytes};
+    }
+
+  protected:
+    void* do_allocate(std::size_t nbytes, Stream&) override {
+        void* ptr = nullptr;
+        if (coherence_ == rt::Coherence::Default) {
+            check(rt::Malloc(&ptr, nbytes), "Malloc");
+        } else {
+            check(rt::ExtMallocWithFlags(&ptr, nbytes, coherence_), "ExtMallocWithFlags");
+        }
+        return ptr;
+    }
+    void do_deallocate(void* ptr, std::size_t, Stream&) override { check(rt::Free(ptr), "Free"); }
+
+  private:
+    static MemoryTraits traits(int device) {
+        MemoryTraits t;
+        t.kind = ResourceKind::Device;
+        t.device = Device(device).ordinal();
+        t.host_accessible = query_capabilities(device).direct_host_access;
+        return t;
+    }
+
+    const rt::Coherence coherence_;
+};
+
+PORTAMEM_CLOSE

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// portamem/mr/managed_memory_resource.hpp: managed (unified) memory.
+#pragma once
+
+#include "portamem/mr/memory_resource.hpp"
+
+PORTAMEM_OPEN
+
+/// MallocManaged and Free: one address for host and devices. How it moves is a capability of the device (ManagedMode):
+/// where it is host-resident, prefetch and advice are accepted and change nothing.
+class ManagedMemoryResource : public MemoryResource {
+  public:
+    /// attach: Global, or Host until a stream attaches the memory.
+    explicit ManagedMemoryResource(int device, rt::MemAttach attach = rt::MemAttach::Global)
+        : MemoryResource(traits(device)), attach_(attach) {
+        if (attach == rt::MemAttach::Single) {
+            throw std::invalid_argument("managed memory is allocated as global or host; a stream attaches it later");
+        }
+    }
+
+  protected:
+    void* do_allocate(std::size_t nbytes, Stream&) override {
+        void* ptr = nullptr;
+        check(rt::MallocManaged(&ptr, nbytes, attach_), "MallocManaged");
+        return ptr;
+    }
+    void do_deallocate(void* ptr, std::size_t, Stream&) override { check(rt::Free(ptr), "Free"); }
+
+  private:
+    static MemoryTraits traits(int device) {
+        if (query_capabilities(device).managed_mode == ManagedMode::None) {
+            throw Error(rt::Error_t::NotSupported, "NotSupported", "MallocManaged",
+                        "device " + std::to_string(device) +
+                            " has no managed memory (its managed_mode is none): use pinned memory instead");
+        }
+        MemoryTraits t;
+        t.kind = ResourceKind::Managed;
+        t.device = device;
+        t.host_accessible = true;
+        return t;
+    }
+
+    const rt::MemAttach attach_;
+};
+
+PORTAMEM_CLOSE

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT
+// portamem/mr/memory_resource.hpp: what every memory resource is and promises.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "portamem/capture.hpp"
+#include "portamem/stream.hpp"
+
+PORTAMEM_OPEN
+
+/// The kinds of memory that resources give; the last two are memory that others own.
+enum class ResourceKind { Device, Pinned, Managed, System, Async, Registered, Foreign };
+
+inline const char* to_string(ResourceKind kind) noexcept {
+    switch (kind) {
+        case ResourceKind::Device:
+            return "device";
+        case ResourceKind::Pinned:
+            return "pinned";
+        case ResourceKind::Managed:
+            return "managed";
+        case ResourceKind::System:
+            return "system";
+        case ResourceKind::Async:
+            return "async";
+        case ResourceKind::Registered:
+            return "registered";
+        case ResourceKind::Foreign:
+            return "foreign";
+    }
+    return "unknown";
+}
+
+/// What a resource's memory is. Accessibility is asked of the device, never derived from the kind.
+struct MemoryTraits {
+    ResourceKind kind = ResourceKind::Device;
+    int device = 0;               ///< whose current resource it can be, and where its default stream is
+    bool is_host_memory = false;  ///< its device_id is -1
+    bool stream_ordered = false;
+    bool host_accessible = false;
+    bool device_accessible = true;
+
+    int device_id() const noexcept { return is_host_memory ? rt::CpuDeviceId : device; }
+};
+
+/// Where memory comes from and goes back to. Shared: every Buffer keeps its resource alive. Thread-safe.
+class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
+  public:
+    virtual ~MemoryResource() = default;
+    MemoryResource(const MemoryResource&) = delete;
+    MemoryResource& operator=(const MemoryResource&) = delete;
+
+    const MemoryTraits& traits() const noexcept { return traits_; }
+    ResourceKind kind() const noexcept { return traits_.kind; }
+    int device() const noexcept { return traits_.device; }
+    int device_id() const noexcept { return traits_.device_id(); }
+    bool is_stream_ordered() const noexcept { return traits_.stream_ordered; }
+    bool is_host_accessible() const noexcept { return traits_.host_accessible; }
+    bool is_device_accessible() const noexcept { return traits_.device_accessible; }
+
+    std::size_t live_buffers() const noexcept {
+        const auto live = live_.load(std::memory_order_relaxed);
+        return live < 0 ? 0 : static_cast<std::size_t>(live);
+    }
+    std::size_t live_bytes() const noexcept { return live_bytes_.load(std::memory_order_relaxed); }
+    bool is_closed() const noexcept { return live_.load(std::memory_order_acquire) < 0; }
+
+    /// Memory that work submitted to `stream` from now on may use; on a resource that is not stream-ordered, any work.
+    /// 0 bytes give a null pointer, which deallocate takes back like any other.
+    /// Throws OutOfMemory, Error; std::invalid_argument when closed, or for a stream under capture.
+    void* allocate(std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
+        return tracked(nbytes, *stream, [&] { return Block{do_allocate(nbytes, *stream), nbytes}; }).ptr;
+    }
+
+    /// Takes memory of allocate back. Stream-ordered: behind the work on `stream`, at once for the host. Otherwise
+    /// blocks until that work has run: no vendor promises that its Free waits.
+    /// Throws Error, and the memory is still allocated.
+    void deallocate(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
+        refuse_forked();
+        const RelaxedCapture beside;
+        const DeviceGuard guard(traits_.device);
+        if (ptr != nullptr) {
+            if (!traits_.stream_ordered) wait_for(*stream);
+            do_deallocate(ptr, nbytes, *stream);
+        }
+        count(-static_cast<std::int64_t>(nbytes));
+        live_.fetch_sub(1, std::memory_order_release);
+    }
+
+    /// Refuses (ExportError) while memory is out. Closing twice is fine.
+    void close() {
+        std::int64_t none = 0;
+        if (live_.compare_exchange_strong(none, kClosed, std::memory_order_acq_rel)) {
+            if (runtime_usable()) do_close();
+            return;
+        }
+        if (none < 0) return;
+        throw ExportError("the resource still has " + std::to_string(live_buffers()) + " live buffer(s) of " +
+                          std::to_string(live_bytes()) + " bytes in all: close them first");
+    }
+
+  protected:
+    struct Block {
+        void* ptr = nullptr;
+        std::size_t nbytes = 0;
+    };
+
+    // Runs an allocating function as allocate promises, and counts what it gave.
+    template <class Function>
+    Block tracked(std::size_t asked, Stream& stream, Function&& function) {
+        refuse_forked();
+        begin_live();
+        try {
+            refuse_stream(stream);
+            const RelaxedCapture beside;
+            const DeviceGuard guard(traits_.device);
+            const Block block = function();
+            count(static_cast<std::int64_t>(block.nbytes));
+            return block;
+        } catch (const OutOfMemory& e) {
+            live_.fetch_sub(1, std::memory_order_release);
+            throw OutOfMemory(e.code(), e.name(), e.call(), std::string(e.what()) + explain(asked));
+        } catch (...) {
+            live_.fetch_sub(1, std::memory_order_release);
+            throw;
+        }
+    }
+
+    explicit MemoryResource(const MemoryTraits& traits) : traits_(traits) {}
+
+    // The device is current and captures elsewhere are safe; nbytes may be 0. Throw through check().
+    virtual void* do_allocate(std::size_t nbytes, Stream& stream) = 0;
+    virtual void do_deallocate(void* ptr, std::size_t nbytes, Stream& stream) = 0;
+    virtual void do_close() {}
+
+    // Ends an out-of-memory text: what is cached here that could be given back.
+    virtual std::string explain_cache() const { return {}; }
+
+  private:
+    static constexpr std::int64_t kClosed = -(std::int64_t{1} << 62);
+
+    void begin_live() {
+        if (live_.fetch_add(1, std::memory_order_acquire) >= 0) return;
+        live_.fetch_sub(1, std::memory_order_relaxed);
+        throw std::invalid_argument("the memory resource is closed");
+    }
+
+    void refuse_stream(const Stream& stream) const {
+        if (!traits_.stream_ordered) return;
+        if (stream.device() != traits_.device) {
+            throw std::invalid_argument("the stream belongs to device " + std::to_string(stream.device()) +
+                                        ", the resource to device " + std::to_string(traits_.device));
+        }
+        // Memory allocated inside a capture would belong to its graph, which portamem does not own.
+        stream.refuse_capture("allocate");
+    }
+
+    static void wait_for(Stream& stream) {
+        if (const auto tail = stream.tail()) tail->synchronize();
+    }
+
+    void count(std::int64_t delta) noexcept {
+        live_bytes_.fetch_add(static_cast<std::size_t>(delta), std::memory_order_relaxed);
+        portamem_account(rt::BackendId, device_id(), delta);
+    }
+
+    std::string explain(std::size_t nbytes) const {
+        std::string text = "; asked for " + std::to_string(nbytes) + " bytes";
+        if (!traits_.is_host_memory) {
+            std::size_t free = 0;
+            std::size_t total = 0;
+            const DeviceGuard guard(traits_.device);
+            if (rt::MemGetInfo(&free, &total) == rt::Error_t::Success) {
+                const std::size_t held = portamem_held(rt::BackendId, traits_.device);
+                const std::size_t used = total - free;
+                text += ", device " + std::to_string(traits_.device) + " has " + std::to_string(free) + " of " +
+                        std::to_string(total) + " free (portamem holds " + std::to_string(held) +
+                        ", caches, contexts and others " + std::to_string(used > held ? used - held : 0) + ")";
+            }
+        }
+        return text + explain_cache() + "; close buffers that are no longer needed, or ask for less at a time";
+    }
+
+    const MemoryTraits traits_;
+    std::atomic<std::int64_t> live_{0};  // buffers out; negative once closed
+    std::atomic<std::size_t> live_bytes_{0};
+};
+
+PORTAMEM_CLOSE

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// portamem/mr/system_memory_resource.hpp: ordinary host memory.
+#pragma once
+
+#include <cstdlib>
+
+#include "portamem/mr/memory_resource.hpp"
+
+PORTAMEM_OPEN
+
+/// Page-aligned memory of the C library. Kernels reach it where the device has pageable memory access (an APU, a
+/// coherent node, a card with heterogeneous memory management); elsewhere it is the pageable end of copies.
+class SystemMemoryResource : public MemoryResource {
+  public:
+    explicit SystemMemoryResource(int device) : MemoryResource(traits(device)) {}
+
+  protected:
+    void* do_allocate(std::size_t nbytes, Stream&) override {
+        if (nbytes == 0) return nullptr;
+        const std::size_t rounded = (nbytes + kPage - 1) / kPage * kPage;
+        void* ptr = rounded < nbytes ? nullptr : std::aligned_alloc(kPage, rounded);
+        if (ptr == nullptr) detail::raise(rt::Error_t::OutOfMemory, "aligned_alloc");
+        return ptr;
+    }
+    void do_deallocate(void* ptr, std::size_t, Stream&) override { std::free(ptr); }
+
+  private:
+    static constexpr std::size_t kPage = 4096;
+
+    static MemoryTraits traits(int device) {
+        MemoryTraits t;
+        t.kind = ResourceKind::System;
+        t.device = Device(device).ordinal();
+        t.is_host_memory = true;
+        t.host_accessible = true;
+        t.device_accessible = query_capabilities(device).pageable_memory_access;
+        return t;
+    }
+};
+
+PORTAMEM_CLOSE

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// portamem/rt/api/copy.hpp: contracts of copies and fills.
+#pragma once
+
+#include "portamem/backend.hpp"
+#include "portamem/rt/enums.hpp"
+
+PORTAMEM_RT_OPEN
+
+// Of every copy: 0 bytes are Success without a vendor call. A kind that contradicts the pointers is InvalidValue (HIP
+// checks loosely), as is a range that leaves its allocation where the runtime knows it. The forms without a stream run
+// on the legacy default stream and return when the host may reuse its memory: a device-to-device copy and a fill of
+// device memory may still be running. The Async forms return at once for device, pinned and managed memory; for
+// pageable memory they may block until the stream has come to the copy.
+
+inline Error_t Memcpy(void* dst, const void* src, std::size_t nbytes, MemcpyKind kind);
+inline Error_t MemcpyAsync(void* dst, const void* src, std::size_t nbytes, MemcpyKind kind, Stream_t stream);
+
+/// `height` rows of `width` bytes; a pitch smaller than width is InvalidValue.
+inline Error_t Memcpy2D(void* dst, std::size_t dst_pitch, const void* src, std::size_t src_pitch, std::size_t width,
+                        std::size_t height, MemcpyKind kind);
+inline Error_t Memcpy2DAsync(void* dst, std::size_t dst_pitch, const void* src, std::size_t src_pitch,
+                             std::size_t width, std::size_t height, MemcpyKind kind, Stream_t stream);
+
+/// A box of extent bytes x rows x slices from one pitched volume to another.
+inline Error_t Memcpy3D(const Memcpy3DParms& parms);
+inline Error_t Memcpy3DAsync(const Memcpy3DParms& parms, Stream_t stream);
+
+/// Between two devices, peer access or not. Never blocks the host for its end.
+inline Error_t MemcpyPeer(void* dst, int dst_device, const void* src, int src_device, std::size_t nbytes);
+inline Error_t MemcpyPeerAsync(void* dst, int dst_device, const void* src, int src_device, std::size_t nbytes,
+                               Stream_t stream);
+
+/// Sets bytes to the low 8 bits of value. Memory that no device can reach is InvalidValue.
+inline Error_t Memset(void* ptr, int value, std::size_t nbytes);
+inline Error_t MemsetAsync(void* ptr, int value, std::size_t nbytes, Stream_t stream);
+inline Error_t Memset2D(void* ptr, std::size_t pitch, int value, std::size_t width, std::size_t height);
+inline Error_t Memset2DAsync(void* ptr, std::size_t pitch, int value, std::size_t width, std::size_t height,
+                             Stream_t stream);
+
+PORTAMEM_RT_CLOSE

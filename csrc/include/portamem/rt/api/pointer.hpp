@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+// portamem/rt/api/pointer.hpp: contract of the pointer query.
+#pragma once
+
+#include "portamem/backend.hpp"
+#include "portamem/rt/enums.hpp"
+
+PORTAMEM_RT_OPEN
+
+/// What a pointer is, as one record. A plain host pointer is Success and Unregistered, with host_pointer set to it (HIP
+/// before 6.0 answers InvalidValue, which is mapped). Null is Unregistered. Base and size are filled where the runtime
+/// knows them: CUDA asks the driver, HIP its own range query.
+inline Error_t PointerGetAttributes(PointerAttributes* attributes, const void* ptr);
+
+PORTAMEM_RT_CLOSE

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+// portamem/rt/cuda/driver.hpp: the few driver calls for which the CUDA runtime has no equal.
+//
+// They are looked up through the runtime, once: linking libcuda would make a module unloadable where there is no
+// driver. HIP on the NVIDIA platform includes this file too, since HIP's own headers would link libcuda there.
+#pragma once
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <cstring>
+
+PORTAMEM_RT_OPEN
+
+namespace driver {
+
+/// The address of a driver call as it was in a version of CUDA; null where the driver is older, or there is none.
+template <class Function>
+Function entry_point(const char* name, [[maybe_unused]] unsigned version) {
+    void* address = nullptr;
+    cudaDriverEntryPointQueryResult found{};
+#if CUDART_VERSION >= 12050
+    const cudaError_t error = cudaGetDriverEntryPointByVersion(name, &address, version, cudaEnableDefault, &found);
+#else
+    const cudaError_t error = cudaGetDriverEntryPoint(name, &address, cudaEnableDefault, &found);
+#endif
+    if (error != cudaSuccess) (void)cudaGetLastError();
+    return error == cudaSuccess ? reinterpret_cast<Function>(address) : nullptr;
+}
+
+/// Signatures are spelled out: a header older than a call does not have it, and a newer one may rename it by macro.
+struct EntryPoints {
+    CUresult (*device_get)(CUdevice*, int);
+    CUresult (*device_get_uuid)(CUuuid*, CUdevice);
+    CUresult (*primary_ctx_retain)(CUcontext*, CUdevice);
+    CUresult (*primary_ctx_release)(CUdevice);
+    CUresult (*ctx_get_current)(CUcontext*);
+    CUresult (*ctx_set_current)(CUcontext);
+    CUresult (*ctx_get_device)(CUdevice*);
+    CUresult (*mem_get_address_range)(CUdeviceptr*, std::size_t*, CUdeviceptr);
+    CUresult (*stream_get_ctx)(CUstream, CUcontext*);
+    CUresult (*stream_get_device)(CUstream, CUdevice*);
+
+    EntryPoints() {
+        find(device_get, "cuDeviceGet");
+        find(device_get_uuid, "cuDeviceGetUuid");
+        find(primary_ctx_retain, "cuDevicePrimaryCtxRetain");
+        find(primary_ctx_release, "cuDevicePrimaryCtxRelease");
+        find(ctx_get_current, "cuCtxGetCurrent");
+        find(ctx_set_current, "cuCtxSetCurrent");
+        find(ctx_get_device, "cuCtxGetDevice");
+        find(mem_get_address_range, "cuMemGetAddressRange");
+        find(stream_get_ctx, "cuStreamGetCtx");
+        find(stream_get_device, "cuStreamGetDevice", 12080);
+    }
+
+    /// Whether there is a driver at all: the calls above are older than CUDA 12, but for the last.
+    bool found() const { return ctx_get_current != nullptr; }
+
+  private:
+    template <class Function>
+    static void find(Function& function, const char* name, unsigned version = 12000) {
+        function = entry_point<Function>(name, version);
+    }
+};
+
+inline const EntryPoints& entry_points() {
+    static const EntryPoints points;
+    return points;
+}
+
+/// The driver numbers its errors as the runtime does, and has no last-error slot.
+inline Error_t answer(CUresult result) { return static_cast<Error_t>(result); }
+
+struct DeviceState {
+    bool switched = false;
+    int device = InvalidDeviceId;  ///< to be set again where there are no driver calls
+    CUcontext context = nullptr;   ///< to be made current again, null too
+};
+
+/// Makes a device's primary context current. cudaSetDevice would not do: the runtime remembers it besides the driver's
+/// current context, so a thread that had none could not be put back (seen with 13.0: cudaGetDevice then names the
+/// new device, while cudaMalloc goes to the first). For the same reason a thread without a context is never taken to
+/// have a current device.
+inline Error_t push_device(int device, DeviceState* saved) {
+    const EntryPoints& driver = entry_points();
+    *saved = DeviceState{};
+    int current = InvalidDeviceId;
+    if (!driver.found()) {
+        Error_t error = rt::answer(cudaGetDevice(&current));
+        if (error != Error_t::Success || current == device) return error;
+        error = rt::answer(cudaSetDevice(device));
+        if (error == Error_t::Success) *saved = DeviceState{true, current, nullptr};
+        return error;
+    }
+    CUcontext before = nullptr;
+    if (const CUresult result = driver.ctx_get_current(&before); result != CUDA_SUCCESS) return answer(result);
+    if (before != nullptr) {
+        const Error_t error = rt::answer(cudaGetDevice(&current));
+        if (error != Error_t::Success || current == device) return error;
+    }
+    if (const Error_t error = rt::answer(cudaInitDevice(device, 0, 0)); error != Error_t::Success) return error;
+    CUdevice handle = 0;
+    CUcontext primary = nullptr;
+    CUresult result = driver.device_get(&handle, device);
+    if (result == CUDA_SUCCESS) result = driver.primary_ctx_retain(&primary, handle);
+    if (result != CUDA_SUCCESS) return answer(result);
+    result = driver.ctx_set_current(primary);
+    // The runtime holds a reference of its own since cudaInitDevice.
+    (void)driver.primary_ctx_release(handle);
+    if (result == CUDA_SUCCESS) *saved = DeviceState{true, InvalidDeviceId, before};
+    return answer(result);
+}
+
+inline Error_t pop_device(const DeviceState& saved) {
+    if (!saved.switched) return Error_t::Success;
+    if (saved.device != InvalidDeviceId) return rt::answer(cudaSetDevice(saved.device));
+    return answer(entry_points().ctx_set_current(saved.context));
+}
+
+/// A slice's own uuid under MIG, which the runtime's properties do not promise.
+inline Error_t device_get_uuid(unsigned char* uuid16, int device) {
+    const EntryPoints& driver = entry_points();
+    if (!driver.found()) return rt::answer(cudaGetDevice(&device));
+    CUdevice handle = 0;
+    CUuuid uuid{};
+    CUresult result = driver.device_get(&handle, device);
+    if (result == CUDA_SUCCESS) result = driver.device_get_uuid(&uuid, handle);
+    if (result == CUDA_SUCCESS) std::memcpy(uuid16, uuid.bytes, sizeof uuid.bytes);
+    return answer(result);
+}
+
+/// Start and size of the allocation around a pointer; untouched where the driver knows none.
+inline void mem_get_address_range(void** base, std::size_t* nbytes, const void* ptr) {
+    const EntryPoints& driver = entry_points();
+    CUdeviceptr start = 0;
+    std::size_t size = 0;
+    if (!driver.found()) return;
+    if (driver.mem_get_address_range(&start, &size, reinterpret_cast<CUdeviceptr>(ptr)) != CUDA_SUCCESS) return;
+    *base = reinterpret_cast<void*>(start);
+    *nbytes = size;
+}
+
+/// The device of a created stream. cudaStreamGetDevice would need 12.8 of the headers and of the driver.
+inline Error_t stream_get_device(CUstream stream, int* device) {
+    const EntryPoints& driver = entry_points();
+    if (!driver.found()) return rt::answer(cudaGetDevice(device));
+    if (driver.stream_get_device != nullptr) return answer(driver.stream_get_device(stream, device));
+    CUcontext before = nullptr;
+    CUcontext context = nullptr;
+    CUresult result = driver.stream_get_ctx(stream, &context);
+    if (result == CUDA_SUCCESS) result = driver.ctx_get_current(&before);
+    if (result == CUDA_SUCCESS) result = driver.ctx_set_current(context);
+    if (result != CUDA_SUCCESS) return answer(result);
+    result = driver.ctx_get_device(device);
+    const CUresult restored = driver.ctx_set_current(before);
+    return answer(result == CUDA_SUCCESS ? restored : result);
+}
+
+}  // namespace driver
+
+PORTAMEM_RT_CLOSE

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+// portamem/rt/cuda/pointer.hpp: the pointer query. Contract: rt/api/pointer.hpp.
+//
+// HIP on the NVIDIA platform includes this file too: HIP's wrapper there answers InvalidValue for managed memory and
+// leaves out the flags.
+#pragma once
+
+PORTAMEM_RT_OPEN
+
+static_assert(check::same(MemoryType::Unregistered, cudaMemoryTypeUnregistered));
+static_assert(check::same(MemoryType::Host, cudaMemoryTypeHost));
+static_assert(check::same(MemoryType::Device, cudaMemoryTypeDevice));
+static_assert(check::same(MemoryType::Managed, cudaMemoryTypeManaged));
+
+inline Error_t PointerGetAttributes(PointerAttributes* attributes, const void* ptr) {
+    if (attributes == nullptr) return Error_t::InvalidValue;
+    *attributes = PointerAttributes{};
+    if (ptr == nullptr) return Error_t::Success;
+    cudaPointerAttributes native{};
+    const Error_t error = answer(cudaPointerGetAttributes(&native, ptr));
+    if (error != Error_t::Success) return error;
+    attributes->type = static_cast<MemoryType>(native.type);
+    attributes->device_pointer = native.devicePointer;
+    if (attributes->type == MemoryType::Unregistered) {
+        attributes->host_pointer = const_cast<void*>(ptr);
+        return Error_t::Success;
+    }
+    attributes->device = native.device;
+    attributes->host_pointer = native.hostPointer;
+    driver::mem_get_address_range(&attributes->base, &attributes->nbytes, ptr);
+    if (attributes->type == MemoryType::Host) {
+        unsigned flags = 0;
+        const Error_t known = answer(cudaHostGetFlags(&flags, const_cast<void*>(ptr)));
+        if (known == Error_t::Success) attributes->flags = flags;
+    }
+    return Error_t::Success;
+}
+
+PORTAMEM_RT_CLOSE

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// portamem/rt/cuda/types.hpp: the vendor's headers, handles, and how its answers become portamem's.
+#pragma once
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include "portamem/backend.hpp"
+#include "portamem/c_api.h"
+#include "portamem/rt/check.hpp"
+#include "portamem/rt/enums.hpp"
+
+#if CUDART_VERSION < 12000
+#error "portamem: CUDA 12.0 or later is needed"
+#endif
+
+PORTAMEM_RT_OPEN
+
+using Stream_t = cudaStream_t;
+using Event_t = cudaEvent_t;
+using MemPool_t = cudaMemPool_t;
+using Graph_t = cudaGraph_t;
+
+inline constexpr const char* BackendName = "cuda";
+inline constexpr portamem_backend BackendId = PORTAMEM_BACKEND_CUDA;
+
+/// Whether device memory goes to array libraries through __cuda_array_interface__ (on HIP by convention).
+inline constexpr bool HasDeviceArrayInterface = true;
+
+/// A vendor's answer as portamem's: the same number. A failure is taken out of the last-error slot, where a later
+/// check of unrelated code would find it; NotReady is never put there.
+inline Error_t answer(cudaError_t error) {
+    if (error != cudaSuccess && error != cudaErrorNotReady) (void)cudaGetLastError();
+    return static_cast<Error_t>(error);
+}
+
+PORTAMEM_RT_CLOSE
+
+#include "portamem/rt/cuda/driver.hpp"
+
+PORTAMEM_RT_OPEN
+
+/// What PushDevice leaves for PopDevice.
+using DeviceState_t = driver::DeviceState;
+
+PORTAMEM_RT_CLOSE

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+// portamem/rt/hip/nvidia.hpp: what HIP's header lacks on the NVIDIA platform, under HIP's own names.
+//
+// There HIP is a header over CUDA. It shows stream capture to nvcc only, spells one pointer differently, and has no
+// call for a stream's device. The functions here are found before any of the header's own, as they are in the inner
+// namespace; they answer in CUDA's codes.
+#pragma once
+
+#include "portamem/rt/check.hpp"
+#include "portamem/rt/enums.hpp"
+
+PORTAMEM_RT_OPEN
+
+inline Error_t answer(cudaError_t error) {
+    if (error != cudaSuccess && error != cudaErrorNotReady) (void)cudaGetLastError();
+    return static_cast<Error_t>(error);
+}
+
+PORTAMEM_RT_CLOSE
+
+#include "portamem/rt/cuda/driver.hpp"
+
+PORTAMEM_RT_OPEN
+
+inline cudaError_t hipStreamAttachMemAsync(hipStream_t stream, void* ptr, std::size_t nbytes, unsigned flags) {
+    return cudaStreamAttachMemAsync(stream, ptr, nbytes, flags);
+}
+
+inline int hipGetStreamDeviceId(hipStream_t stream) {
+    int device = InvalidDeviceId;
+    return driver::stream_get_device(stream, &device) == Error_t::Success ? device : InvalidDeviceId;
+}
+
+inline cudaError_t hipStreamBeginCapture(hipStream_t stream, hipStreamCaptureMode mode) {
+    return cudaStreamBeginCapture(stream, mode);
+}
+
+inline cudaError_t hipStreamEndCapture(hipStream_t stream, hipGraph_t* graph) {
+    return cudaStreamEndCapture(stream, graph);
+}
+
+inline cudaError_t hipGraphDestroy(hipGraph_t graph) { return cudaGraphDestroy(graph); }
+
+inline cudaError_t hipStreamIsCapturing(hipStream_t stream, hipStreamCaptureStatus* status) {
+    return cudaStreamIsCapturing(stream, status);
+}
+
+inline cudaError_t hipThreadExchangeStreamCaptureMode(hipStreamCaptureMode* mode) {
+    return cudaThreadExchangeStreamCaptureMode(mode);
+}
+
+PORTAMEM_RT_CLOSE

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// portamem/rt/hip/pointer.hpp: the pointer query. Contract: rt/api/pointer.hpp.
+#pragma once
+
+#include "portamem/rt/hip/types.hpp"
+
+#if defined(__HIP_PLATFORM_NVIDIA__)
+// HIP's wrapper there answers InvalidValue for managed memory and leaves out the flags.
+#include "portamem/rt/cuda/pointer.hpp"
+#else
+
+PORTAMEM_RT_OPEN
+
+/// The values were renumbered in 6.0, and the field was called memoryType before. Managed memory had no value of its
+/// own then, but the flag beside it.
+inline MemoryType memory_type(const hipPointerAttribute_t& native) {
+    if (native.isManaged != 0) return MemoryType::Managed;
+#if HIP_VERSION_MAJOR >= 6
+    switch (native.type) {
+        case hipMemoryTypeManaged:
+            return MemoryType::Managed;
+#else
+    switch (native.memoryType) {
+#endif
+        case hipMemoryTypeHost:
+            return MemoryType::Host;
+        case hipMemoryTypeDevice:
+            return MemoryType::Device;
+        default:
+            return MemoryType::Unregistered;
+    }
+}
+
+inline Error_t PointerGetAttributes(PointerAttributes* attributes, const void* ptr) {
+    if (attributes == nullptr) return Error_t::InvalidValue;
+    *attributes = PointerAttributes{};
+    if (ptr == nullptr) return Error_t::Success;
+    hipPointerAttribute_t native{};
+    const Error_t error = answer(hipPointerGetAttributes(&native, ptr));
+    // Before 6.0 this is how the library says that it does not know a pointer.
+    const bool unknown = error == Error_t::InvalidValue;
+    if (error != Error_t::Success && !unknown) return error;
+    attributes->type = unknown ? MemoryType::Unregistered : memory_type(native);
+    if (attributes->type == MemoryType::Unregistered) {
+        attributes->host_pointer = const_cast<void*>(ptr);
+        return Error_t::Success;
+    }
+    attributes->device = native.device;
+    attributes->device_pointer = native.devicePointer;
+    attributes->host_pointer = native.hostPointer;
+    attributes->flags = native.allocationFlags & (HostMallocPortable | HostMallocMapped | HostMallocWriteCombined);
+    hipDeviceptr_t base = nullptr;
+    std::size_t nbytes = 0;
+    const Error_t known = answer(hipMemGetAddressRange(&base, &nbytes, const_cast<void*>(ptr)));
+    if (known == Error_t::Success) {
+        attributes->base = base;
+        attributes->nbytes = nbytes;
+    }
+    return Error_t::Success;
+}
+
+PORTAMEM_RT_CLOSE
+
+#endif

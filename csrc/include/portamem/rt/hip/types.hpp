@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+// portamem/rt/hip/types.hpp: the vendor's headers, handles, and how its answers become portamem's.
+//
+// HIP exists on two platforms: on AMD's it is the runtime itself, on NVIDIA's a header over CUDA.
+#pragma once
+
+#if defined(__HIP_PLATFORM_NVIDIA__)
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+// HIP before 6 names three calls that CUDA 12 removed, in inline functions that nobody here calls.
+struct textureReference;
+cudaError_t cudaBindTexture(std::size_t*, const textureReference*, const void*, const cudaChannelFormatDesc*,
+                            std::size_t);
+cudaError_t cudaBindTexture2D(std::size_t*, const textureReference*, const void*, const cudaChannelFormatDesc*,
+                              std::size_t, std::size_t, std::size_t);
+cudaError_t cudaGetTextureAlignmentOffset(std::size_t*, const textureReference*);
+#endif
+
+#include <hip/hip_runtime_api.h>
+
+#include "portamem/backend.hpp"
+#include "portamem/c_api.h"
+#include "portamem/rt/check.hpp"
+#include "portamem/rt/enums.hpp"
+
+#if HIP_VERSION < 50200000
+#error "portamem: HIP 5.2 or later is needed"
+#endif
+
+PORTAMEM_RT_OPEN
+
+using Stream_t = hipStream_t;
+using Event_t = hipEvent_t;
+using MemPool_t = hipMemPool_t;
+using Graph_t = hipGraph_t;
+
+inline constexpr const char* BackendName = "hip";
+inline constexpr portamem_backend BackendId = PORTAMEM_BACKEND_HIP;
+
+/// Whether device memory goes to array libraries through __cuda_array_interface__ (on HIP by convention).
+inline constexpr bool HasDeviceArrayInterface = true;
+
+/// A vendor's answer as portamem's: the same number. A failure is taken out of the last-error slot, where a later
+/// check of unrelated code would find it.
+inline Error_t answer(hipError_t error) {
+    if (error == hipSuccess) return Error_t::Success;
+#if defined(__HIP_PLATFORM_NVIDIA__)
+    if (error == hipErrorNotReady) return Error_t::NotReady;
+    // HIP's header knows some of CUDA's codes and calls the others Unknown. The slot still has the true one.
+    const cudaError_t native = cudaGetLastError();
+    if (error == hipErrorUnknown && native != cudaSuccess) return static_cast<Error_t>(native);
+#elif HIP_VERSION_MAJOR >= 7
+    if (error != hipErrorNotReady) (void)hipGetLastError();
+#else
+    (void)hipGetLastError();  // NotReady is recorded as well
+#endif
+    return static_cast<Error_t>(error);
+}
+
+PORTAMEM_RT_CLOSE
+
+#if defined(__HIP_PLATFORM_NVIDIA__)
+#include "portamem/rt/hip/nvidia.hpp"
+#endif
+
+PORTAMEM_RT_OPEN
+
+/// What PushDevice leaves for PopDevice.
+#if defined(__HIP_PLATFORM_NVIDIA__)
+using DeviceState_t = driver::DeviceState;
+#else
+struct DeviceState_t {
+    bool switched = false;
+    int device = InvalidDeviceId;
+};
+#endif
+
+PORTAMEM_RT_CLOSE

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// portamem/rt/host/types.hpp: the host runtime's header, handles, and how its answers become portamem's.
+#pragma once
+
+#include "portamem/backend.hpp"
+#include "portamem/c_api.h"
+#include "portamem/host/runtime_api.h"
+#include "portamem/rt/check.hpp"
+#include "portamem/rt/enums.hpp"
+
+PORTAMEM_RT_OPEN
+
+using Stream_t = pmhStream_t;
+using Event_t = pmhEvent_t;
+using MemPool_t = pmhMemPool_t;
+using Graph_t = pmhGraph_t;
+
+inline constexpr const char* BackendName = "host";
+inline constexpr portamem_backend BackendId = PORTAMEM_BACKEND_HOST;
+
+/// Whether device memory goes to array libraries through __cuda_array_interface__ (on HIP by convention).
+inline constexpr bool HasDeviceArrayInterface = false;
+
+/// The runtime's answer as portamem's: the same number. A failure is taken out of the last-error slot, where a later
+/// check of unrelated code would find it; NotReady is never put there.
+inline Error_t answer(pmhError_t error) {
+    if (error != pmhSuccess && error != pmhErrorNotReady) (void)pmhGetLastError();
+    return static_cast<Error_t>(error);
+}
+
+/// What PushDevice leaves for PopDevice: the ordinal that was current.
+using DeviceState_t = int;
+
+static_assert(check::same(LocationType::Device, pmhMemLocationTypeDevice));
+static_assert(check::same(LocationType::Host, pmhMemLocationTypeHost));
+static_assert(check::same(LocationType::HostNuma, pmhMemLocationTypeHostNuma));
+static_assert(check::same(LocationType::HostNumaCurrent, pmhMemLocationTypeHostNumaCurrent));
+
+inline pmhMemLocation native_location(Location location) { return {static_cast<int>(location.type), location.id}; }
+
+PORTAMEM_RT_CLOSE

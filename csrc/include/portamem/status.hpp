@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+// portamem/status.hpp: a runtime's refusal as a C++ exception, and when a runtime may be called at all.
+#pragma once
+
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+
+#include "portamem/c_api.h"
+#include "portamem/rt/rt.hpp"
+
+PORTAMEM_OPEN
+
+/// What a runtime refused. Misuse that is found before a runtime call is std::invalid_argument or ExportError instead.
+class Error : public std::runtime_error {
+  public:
+    Error(rt::Error_t code, std::string name, const char* call, const std::string& text)
+        : std::runtime_error(text), code_(code), name_(std::move(name)), call_(call) {}
+
+    /// The native code, unchanged.
+    rt::Error_t code() const noexcept { return code_; }
+    /// portamem's own spelling, the same on every backend; "NoDevice" and "Forked" also where the native code is another.
+    const std::string& name() const noexcept { return name_; }
+    /// The rt function that was refused.
+    const char* call() const noexcept { return call_; }
+
+  private:
+    rt::Error_t code_;
+    std::string name_;
+    const char* call_;
+};
+
+/// There is no memory; the text says how much was asked and where the rest is.
+class OutOfMemory : public Error {
+  public:
+    using Error::Error;
+};
+
+/// Something still uses the memory that should go: a sub-view, a typed view, a copy that is being submitted.
+class ExportError : public std::logic_error {
+    using std::logic_error::logic_error;
+};
+
+namespace detail {
+
+inline bool means_no_device(rt::Error_t code) {
+    if (code == rt::Error_t::InsufficientDriver || code == rt::Error_t::NoDevice) return true;
+    if (code != rt::Error_t::InvalidDevice && code != rt::Error_t::InitializationError) return false;
+    // These two mean other things as well: they stand for a missing device only where there is none.
+    int count = 0;
+    (void)rt::GetDeviceCount(&count);
+    return count == 0;
+}
+
+[[noreturn]] inline void raise(rt::Error_t code, const char* call, const std::string& context = {}) {
+    std::string name = rt::GetErrorName(code);
+    std::string why = rt::GetErrorString(code);
+    if (portamem_forked() != 0) {
+        name = "Forked";
+        why = "this process is the child of a fork, in which device runtimes do not work; start it with spawn or exec";
+    } else if (means_no_device(code)) {
+        name = "NoDevice";
+        why += "; no usable device (see `portamem info`)";
+    }
+    std::string text = std::string(rt::BackendName) + " " + call + ": " + name + " (" +
+                       std::to_string(static_cast<int>(code)) + "): " + why;
+    if (!context.empty()) text += "; " + context;
+    if (code == rt::Error_t::OutOfMemory) throw OutOfMemory(code, name, call, text);
+    throw Error(code, name, call, text);
+}
+
+// Set once the process has begun to exit. The handler is registered after the runtime's first use and so runs before
+// the runtime takes itself down: from then on memory is leaked rather than freed.
+inline bool& exiting_flag() {
+    static bool exiting = false;
+    return exiting;
+}
+
+inline void watch_exit() {
+    static const int registered = std::atexit([] { exiting_flag() = true; });
+    (void)registered;
+}
+
+}  // namespace detail
+
+/// Throws Error, or OutOfMemory, unless the answer is Success.
+inline void check(rt::Error_t answer, const char* call) {
+    if (answer != rt::Error_t::Success) detail::raise(answer, call);
+}
+
+/// True for Success, false for NotReady; throws otherwise.
+inline bool check_ready(rt::Error_t answer, const char* call) {
+    if (answer == rt::Error_t::NotReady) return false;
+    check(answer, call);
+    return true;
+}
+
+/// Stands at the top of every public operation, before any lock: a forked child is refused in words.
+inline void refuse_forked() {
+    if (portamem_forked() != 0) detail::raise(rt::Error_t::InitializationError, "fork");
+}
+
+/// Whether destructors may still call the runtime. Where not, they leak.
+inline bool runtime_usable() noexcept { return !detail::exiting_flag() && portamem_forked() == 0; }
+
+PORTAMEM_CLOSE

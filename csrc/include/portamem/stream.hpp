@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT
+// portamem/stream.hpp: in-order queues of work.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "portamem/device.hpp"
+#include "portamem/kept.hpp"
+
+PORTAMEM_OPEN
+
+/// A stream of a device. Known by an identity that is never reused, unlike handles, which vendors hand out again.
+/// Everything that was submitted still runs after close(); using a closed stream is std::invalid_argument.
+class Stream : public std::enable_shared_from_this<Stream> {
+  public:
+    /// A new stream. flags: rt::StreamFlags.
+    static std::shared_ptr<Stream> create(int device, unsigned flags = rt::StreamNonBlocking, int priority = 0) {
+        const DeviceGuard guard(device);
+        rt::Stream_t handle{};
+        check(rt::StreamCreateWithPriority(&handle, flags, priority), "StreamCreateWithPriority");
+        detail::watch_exit();
+        return make(handle, device, Kind::Owned, nullptr);
+    }
+
+    /// Somebody else's stream: never destroyed here, `owner` kept alive instead. The values that vendors and exchange
+    /// protocols reserve (0 and 1 legacy, 2 per-thread) are the device's default streams.
+    static std::shared_ptr<Stream> from_handle(rt::Stream_t handle, int device, std::shared_ptr<void> owner = nullptr) {
+        const auto value = reinterpret_cast<std::uintptr_t>(handle);
+        if (value <= 1 || handle == rt::StreamLegacy()) return default_stream(device);
+        if (value == 2 || handle == rt::StreamPerThread()) return per_thread(device);
+        return make(handle, device, Kind::Foreign, std::move(owner));
+    }
+
+    /// The legacy default stream of a device: one object per device, never closed.
+    static std::shared_ptr<Stream> default_stream(int device) {
+        struct Defaults {
+            std::mutex mutex;
+            std::map<int, std::shared_ptr<Stream>> streams;
+        };
+        static auto* leaked = new Defaults;
+        std::lock_guard<std::mutex> lock(leaked->mutex);
+        std::shared_ptr<Stream>& stream = leaked->streams[device];
+        if (!stream) stream = make(rt::StreamLegacy(), device, Kind::Legacy, nullptr);
+        return stream;
+    }
+
+    /// The calling thread's own default stream of a device. Only that thread may submit to it.
+    static std::shared_ptr<Stream> per_thread(int device) {
+        static thread_local std::map<int, std::shared_ptr<Stream>> streams;
+        std::shared_ptr<Stream>& stream = streams[device];
+        if (!stream) stream = make(rt::StreamPerThread(), device, Kind::PerThread, nullptr);
+        return stream;
+    }
+
+    ~Stream() {
+        if (kind_ == Kind::Owned && !closed_ && runtime_usable()) (void)rt::StreamDestroy(handle_);
+    }
+    Stream(const Stream&) = delete;
+    Stream& operator=(const Stream&) = delete;
+
+    /// The native handle of an open stream.
+    rt::Stream_t handle() const {
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (closed_) throw std::invalid_argument("the stream is closed");
+        return handle_;
+    }
+    int device() const noexcept { return device_; }
+    std::uint64_t identity() const noexcept { return identity_; }
+    bool is_default() const noexcept { return kind_ == Kind::Legacy || kind_ == Kind::PerThread; }
+    bool is_closed() const {
+        std::lock_guard<std::mutex> lock(mutex_);
+        return closed_;
+    }
+    bool is_nonblocking() const {
+        if (is_default()) return false;
+        unsigned flags = 0;
+        check(rt::StreamGetFlags(handle(), &flags), "StreamGetFlags");
+        return (flags & rt::StreamNonBlocking) != 0;
+    }
+    int priority() const {
+        const DeviceGuard guard(device_);
+        int priority = 0;
+        check(rt::StreamGetPriority(handle(), &priority), "StreamGetPriority");
+        return priority;
+    }
+
+    /// True when all work has run.
+    bool query() {
+        refuse_capture("query");
+        const DeviceGuard guard(device_);
+        const bool done = check_ready(rt::StreamQuery(handle()), "StreamQuery");
+        kept_.drain();
+        return done;
+    }
+
+    /// Blocks until all work submitted so far has run.
+    void synchronize() {
+        refuse_capture("synchronize");
+        const DeviceGuard guard(device_);
+        check(rt::StreamSynchronize(handle()), "StreamSynchronize");
+        kept_.drain();
+    }
+
+    /// Marks the stream's present end.
+    void record(const Event& event) const {
+        refuse_forked();
+        const DeviceGuard guard(device_);
+        check(rt::EventRecord(event.handle(), handle()), "EventRecord");
+    }
+
+    /// A new event at the stream's present end, or, of a closed stream, at its last one. Null if nothing was ever
+    /// submitted through a stream that could not be marked any more.
+    std::shared_ptr<Event> tail() {
+        {
+            std::lock_guard<std::mutex> lock(mutex_);
+            if (closed_) return last_;
+        }
+        // Only its own thread can mark a per-thread stream. Others wait for the whole device: rare, and never wrong.
+        if (kind_ == Kind::PerThread && thread_ != std::this_thread::get_id()) {
+            Device(device_).synchronize();
+            return nullptr;
+        }
+        auto event = Event::create(device_);
+        record(*event);
+        return event;
+    }
+
+    /// Work submitted later waits for the event's mark, or for what `other` holds now.
+    void wait(const Event& event) const {
+        refuse_forked();
+        const DeviceGuard guard(device_);
+        check(rt::StreamWaitEvent(handle(), event.handle()), "StreamWaitEvent");
+    }
+    void wait(Stream& other) {
+        if (&other == this) return;
+        if (const auto event = other.tail()) wait(*event);
+    }
+
+    /// Runs a function on a thread of the runtime, in stream order. It may call neither the runtime nor portamem.
+    void launch_host_func(rt::HostFn_t fn, void* user_data) const {
+        refuse_forked();
+        const DeviceGuard guard(device_);
+        check(rt::LaunchHostFunc(handle(), fn, user_data), "LaunchHostFunc");
+    }
+
+    /// Keeps references until `until`, an event recorded on this stream, has happened.
+    void keep(std::shared_ptr<Event> until, Kept::References references) {
+        kept_.drain();
+        kept_.keep(std::move(until), std::move(references));
+        bool expected = false;
+        if (!reaped_.compare_exchange_strong(expected, true)) return;
+        // The chore holds the stream: references outlive the last user of the stream, as the work does.
+        Reaper::instance().add([self = shared_from_this()] {
+            self->kept_.drain();
+            if (!self->kept_.empty()) return false;
+            self->reaped_.store(false);
+            return self->kept_.empty();
+        });
+    }
+
+    /// Lets go of what finished work kept.
+    void drain() noexcept { kept_.drain(); }
+
+    rt::StreamCaptureStatus capture_status() const {
+        refuse_forked();
+        const DeviceGuard guard(device_);
+        auto status = rt::StreamCaptureStatus::None;
+        const rt::Error_t answer = rt::StreamIsCapturing(handle(), &status);
+        // The legacy stream under somebody's capture: work on it is forbidden just the same.
+        if (answer == rt::Error_t::StreamCaptureImplicit) return rt::StreamCaptureStatus::Active;
+        check(answer, "StreamIsCapturing");
+        return status;
+    }
+
+    /// Throws before a call that a capture forbids, so that the capture stays valid.
+    void refuse_capture(const char* what) const {
+        if (capture_status() == rt::StreamCaptureStatus::None) return;
+        throw std::invalid_argument(std::string(what) + " is forbidden while " +
+                                    (is_default() ? "a stream is captured: name a stream"
+                                                  : "its stream is captured: do it before or after the capture"));
+    }
+
+    void begin_capture(rt::StreamCaptureMode mode) const {
+        if (is_default()) throw std::invalid_argument("a default stream cannot be captured: create a stream");
+        refuse_capture("begin_capture");
+        check(rt::StreamBeginCapture(handle(), mode), "StreamBeginCapture");
+    }
+
+    /// Ends a capture and drops its graph: portamem launches nothing.
+    void end_capture() const {
+        refuse_forked();
+        rt::Graph_t graph{};
+        const rt::Error_t answer = rt::StreamEndCapture(handle(), &graph);
+        if (graph != rt::Graph_t{}) (void)rt::GraphDestroy(graph);
+        check(answer, "StreamEndCapture");
+    }
+
+    /// Hands over what is pending and destroys the handle if it is owned. Closing twice is fine; default streams of a
+    /// device cannot be closed.
+    void close() {
+        if (is_default()) throw std::invalid_argument("a default stream belongs to its device and cannot be closed");
+        if (is_closed()) return;
+        refuse_capture("close");
+        auto last = tail();
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (closed_) return;
+        if (kind_ == Kind::Owned) check(rt::StreamDestroy(handle_), "StreamDestroy");
+        last_ = std::move(last);
+        closed_ = true;
+        owner_.reset();
+    }
+
+  private:
+    enum class Kind { Owned, Foreign, Legacy, PerThread };
+
+    Stream(rt::Stream_t handle, int device, Kind kind, std::shared_ptr<void> owner)
+        : handle_(handle), device_(device), kind_(kind), owner_(std::move(owner)) {}
+
+    static std::shared_ptr<Stream> make(rt::Stream_t handle, int device, Kind kind, std::shared_ptr<void> owner) {
+        return std::shared_ptr<Stream>(new Stream(handle, device, kind, std::move(owner)));
+    }
+
+    const rt::Stream_t handle_;
+    const int device_;
+    const Kind kind_;
+    const std::uint64_t identity_ = portamem_new_identity();
+    const std::thread::id thread_ = std::this_thread::get_id();
+    std::shared_ptr<void> owner_;
+    Kept kept_;
+    std::atomic<bool> reaped_{false};
+    mutable std::mutex mutex_;  // guards closed_ and last_
+    bool closed_ = false;
+    std::shared_ptr<Event> last_;
+};
+
+PORTAMEM_CLOSE

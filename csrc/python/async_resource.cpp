@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+// python/async_resource.cpp: AsyncMemoryResource.
+#include "convert.hpp"
+#include "hold.hpp"
+
+namespace portamem::python {
+inline namespace PORTAMEM_BACKEND {
+
+namespace {
+
+using Pool = AsyncMemoryResource;
+
+constexpr Spelling<rt::MemAccessFlags> kAccess[] = {
+    {"none", rt::MemAccessFlags::None},
+    {"read", rt::MemAccessFlags::Read},
+    {"read_write", rt::MemAccessFlags::ReadWrite},
+};
+
+std::shared_ptr<Pool> make_pool(const py::object& device, const py::object& release_threshold,
+                                const py::object& max_size) {
+    const int ordinal = to_device(device).ordinal();
+    const std::uint64_t threshold =
+        release_threshold.is_none() ? Pool::kKeepAll : to_size(release_threshold, "release_threshold");
+    const std::size_t most = to_size(max_size, "max_size");
+    const py::gil_scoped_release nogil;
+    return Pool::create(ordinal, threshold, most);
+}
+
+template <rt::MemPoolAttr Attr>
+std::uint64_t bytes(const Pool& self) {
+    return self.get(Attr);
+}
+
+template <rt::MemPoolAttr Attr, class Class>
+void define_policy(Class& type, const char* name, const char* doc) {
+    type.def_property(
+        name, [](const Pool& self) { return self.get(Attr) != 0; },
+        [](const Pool& self, bool on) { self.set(Attr, on ? 1 : 0); }, doc);
+}
+
+}  // namespace
+
+void register_async_resource(py::module_& m) {
+    using rt::MemPoolAttr;
+    py::class_<Pool, std::shared_ptr<Pool>, MemoryResource> type(m, "AsyncMemoryResource", py::is_final(),
+                                                                 "Stream-ordered memory of a driver pool.");
+    type.def(py::init(&make_pool), py::arg("device") = py::none(), py::kw_only(),
+             py::arg("release_threshold") = py::none(), py::arg("max_size") = 0)
+        .def_static(
+            "default_pool", [](const py::object& device) { return Pool::default_pool(to_device(device).ordinal()); },
+            py::arg("device") = py::none(), "Over the pool that the device came with; its settings are left alone.")
+        .def_static(
+            "from_handle",
+            [](const py::object& pool, const py::object& device, const py::object& owner) {
+                auto* native = static_cast<rt::MemPool_t>(from_address(pool, "a pool handle"));
+                if (native == nullptr) throw py::value_error("a pool handle is not 0");
+                return Pool::from_handle(native, to_device(device).ordinal(), hold(owner));
+            },
+            py::arg("pool"), py::arg("device"), py::kw_only(), py::arg("owner") = py::none(),
+            "Over somebody else's pool: never destroyed by portamem, `owner` kept alive instead.")
+        .def_property_readonly("pool_handle", [](const Pool& p) { return to_address(p.pool_handle()); })
+        .def_property_readonly("owns_pool", &Pool::owns_pool)
+        .def_property(
+            "release_threshold", &bytes<MemPoolAttr::ReleaseThreshold>,
+            [](const Pool& p, const py::object& nbytes) {
+                // The maximum, "keep everything", is more than a size can be.
+                const bool keep_all = py::isinstance<py::int_>(nbytes) && py::int_(Pool::kKeepAll).equal(nbytes);
+                p.set(MemPoolAttr::ReleaseThreshold, keep_all ? Pool::kKeepAll : to_size(nbytes, "release_threshold"));
+            },
+            "Bytes that the pool keeps at a synchronize; 2**64 - 1 keeps all.")
+        .def_property_readonly("used", &bytes<MemPoolAttr::UsedMemCurrent>, "Bytes allocated from the pool.")
+        .def_property_readonly("used_high", &bytes<MemPoolAttr::UsedMemHigh>)
+        .def_property_readonly("reserved", &bytes<MemPoolAttr::ReservedMemCurrent>,
+                               "Bytes that the pool holds of the device.")
+        .def_property_readonly("reserved_high", &bytes<MemPoolAttr::ReservedMemHigh>)
+        .def("reset_high", &Pool::reset_high, "Resets both high-water marks to what is current.")
+        .def(
+            "trim",
+            [](const Pool& p, const py::object& keep) {
+                const std::size_t least = to_size(keep, "keep");
+                const py::gil_scoped_release nogil;
+                p.trim(least);
+            },
+            py::arg("keep") = 0, "Gives unused memory back to the driver until at most `keep` bytes are reserved.")
+        .def(
+            "access",
+            [](const Pool& p, const py::object& device) {
+                return to_text(p.access(to_device(device).ordinal()), kAccess);
+            },
+            py::arg("device"), "What another device may do with the memory: \"none\", \"read\" or \"read_write\".")
+        .def(
+            "set_access",
+            [](const Pool& p, const py::object& device, const py::object& access) {
+                p.set_access(to_device(device).ordinal(), from_text("access", access, kAccess));
+            },
+            py::arg("device"), py::arg("access"));
+    define_policy<MemPoolAttr::ReuseFollowEventDependencies>(
+        type, "reuse_follow_event_dependencies", "Reuse on a stream that waits, by an event, for the free on another.");
+    define_policy<MemPoolAttr::ReuseAllowOpportunistic>(type, "reuse_allow_opportunistic",
+                                                        "Reuse on any stream once the free has run.");
+    define_policy<MemPoolAttr::ReuseAllowInternalDependencies>(
+        type, "reuse_allow_internal_dependencies", "Let the pool make a stream wait for a free on another.");
+}
+
+}  // namespace PORTAMEM_BACKEND
+}  // namespace portamem::python

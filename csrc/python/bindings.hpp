@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// python/bindings.hpp: what the binding files share: one registration function per concept.
+//
+// These files are compiled once per backend, into portamem._host, portamem._cuda and portamem._hip. They hold no
+// logic: they turn Python's arguments into C++ ones, let go of the GIL around anything that may block, and name things.
+#pragma once
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <portamem/portamem.hpp>
+
+namespace py = pybind11;
+
+namespace portamem::python {
+inline namespace PORTAMEM_BACKEND {
+
+void register_errors(py::module_& m);
+void register_versions(py::module_& m);
+void register_device(py::module_& m);
+void register_event(py::module_& m);
+void register_stream(py::module_& m);
+void register_buffer(py::module_& m);
+void register_view(py::module_& m);
+void register_resources(py::module_& m);
+void register_async_resource(py::module_& m);
+void register_scope(py::module_& m);
+void register_registration(py::module_& m);
+void register_pointer_info(py::module_& m);
+void register_copy(py::module_& m);
+
+}  // namespace PORTAMEM_BACKEND
+}  // namespace portamem::python

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: MIT
+// python/buffer.cpp: Buffer and PitchedBuffer.
+#include "convert.hpp"
+#include "event.hpp"
+#include "hold.hpp"
+#include "host_export.hpp"
+#include "transfer.hpp"
+#include "view.hpp"
+
+namespace portamem::python {
+inline namespace PORTAMEM_BACKEND {
+
+namespace {
+
+constexpr Spelling<rt::MemoryAdvise> kAdvice[] = {
+    {"read_mostly", rt::MemoryAdvise::SetReadMostly},
+    {"unset_read_mostly", rt::MemoryAdvise::UnsetReadMostly},
+    {"preferred_location", rt::MemoryAdvise::SetPreferredLocation},
+    {"unset_preferred_location", rt::MemoryAdvise::UnsetPreferredLocation},
+    {"accessed_by", rt::MemoryAdvise::SetAccessedBy},
+    {"unset_accessed_by", rt::MemoryAdvise::UnsetAccessedBy},
+    {"coarse_grain", rt::MemoryAdvise::SetCoarseGrain},
+    {"unset_coarse_grain", rt::MemoryAdvise::UnsetCoarseGrain},
+};
+
+constexpr Spelling<rt::MemRangeAttribute> kRangeAttributes[] = {
+    {"read_mostly", rt::MemRangeAttribute::ReadMostly},
+    {"preferred_location", rt::MemRangeAttribute::PreferredLocation},
+    {"accessed_by", rt::MemRangeAttribute::AccessedBy},
+    {"last_prefetch_location", rt::MemRangeAttribute::LastPrefetchLocation},
+    {"coherency_mode", rt::MemRangeAttribute::CoherencyMode},
+};
+
+// What foreign memory is, asked of the runtime.
+MemoryTraits foreign_traits(const void* ptr, const py::object& device) {
+    MemoryTraits traits;
+    traits.kind = ResourceKind::Foreign;
+    const rt::PointerAttributes attributes = pointer_info(ptr);
+    traits.is_host_memory = attributes.type == rt::MemoryType::Unregistered || attributes.type == rt::MemoryType::Host;
+    traits.host_accessible = attributes.type != rt::MemoryType::Device;
+    traits.device_accessible = attributes.type != rt::MemoryType::Unregistered;
+    traits.device = device.is_none() && !traits.is_host_memory && attributes.device >= 0 ? attributes.device
+                                                                                         : to_device(device).ordinal();
+    const Capabilities able = query_capabilities(traits.device);
+    if (attributes.type == rt::MemoryType::Device) traits.host_accessible = able.direct_host_access;
+    if (attributes.type == rt::MemoryType::Unregistered) traits.device_accessible = able.pageable_memory_access;
+    return traits;
+}
+
+std::shared_ptr<Buffer> from_handle(const py::object& handle, const py::object& nbytes, const py::object& owner,
+                                    const py::object& device, const py::object& stream) {
+    void* ptr = from_address(handle, "an address");
+    const std::size_t size = to_size(nbytes);
+    if (ptr == nullptr && size != 0) throw py::value_error("address 0 has no bytes");
+    const MemoryTraits traits = foreign_traits(ptr, device);
+    auto on = to_stream(stream);
+    if (!on) on = Stream::default_stream(traits.device);
+    return make_for_python<Buffer>(Buffer::from_handle(ptr, size, on, traits, hold(owner)));
+}
+
+std::shared_ptr<Buffer> get_item(const Buffer& self, const py::object& key) {
+    if (!py::isinstance<py::slice>(key)) {
+        throw py::type_error("a part of a buffer is a slice of bytes; take view(dtype) for elements");
+    }
+    py::ssize_t start = 0, stop = 0, step = 0, count = 0;
+    const auto length = static_cast<Py_ssize_t>(self.nbytes());
+    if (!key.cast<py::slice>().compute(length, &start, &stop, &step, &count)) throw py::error_already_set();
+    if (step != 1) throw py::value_error("a buffer is contiguous: a slice of it has step 1");
+    return make_for_python<Buffer>(self.sub(static_cast<std::size_t>(start), static_cast<std::size_t>(count)));
+}
+
+int buffer_getbuffer(PyObject* self, Py_buffer* view, int flags) {
+    return get_py_buffer(self, view, flags, [self] {
+        const auto& buffer = py::handle(self).cast<const Buffer&>();
+        const auto length = static_cast<Py_ssize_t>(buffer.nbytes());
+        return HostExport{buffer.sub(0, buffer.nbytes()), "B", {length}, {1}, 1};
+    });
+}
+
+py::object prefetch_to(const Buffer& self, const py::object& location, const py::object& stream) {
+    const rt::Location where = to_location(location);
+    const auto on = to_stream(stream);
+    const Span span = Span::of(self);
+    std::shared_ptr<Event> done;
+    {
+        const py::gil_scoped_release nogil;
+        done = prefetch(span, where, on);
+    }
+    return to_python(std::move(done));
+}
+
+void advise_on(const Buffer& self, const py::object& advice, const py::object& location) {
+    const auto what = from_text("advice", advice, kAdvice);
+    const bool needs_location = what == rt::MemoryAdvise::SetPreferredLocation ||
+                                what == rt::MemoryAdvise::SetAccessedBy || what == rt::MemoryAdvise::UnsetAccessedBy;
+    if (location.is_none() && needs_location) {
+        throw py::value_error("advice '" + to_text(what, kAdvice) +
+                              "' needs a location: a Device, an ordinal or 'host'");
+    }
+    const rt::Location where =
+        location.is_none() ? rt::Location{rt::LocationType::Device, self.traits().device} : to_location(location);
+    advise(Span::of(self), what, where);
+}
+
+// A location as prefetch and advise take it: an ordinal, "host", or None.
+py::object location_to_python(int id) {
+    if (id == rt::CpuDeviceId) return py::str("host");
+    if (id < 0) return py::none();
+    return py::int_(id);
+}
+
+py::object range_attribute_of(const Buffer& self, const py::object& name) {
+    const auto which = from_text("an attribute", name, kRangeAttributes);
+    const std::vector<int> values = range_attribute(Span::of(self), which);
+    if (which == rt::MemRangeAttribute::ReadMostly) return py::bool_(values.front() != 0);
+    if (which == rt::MemRangeAttribute::CoherencyMode) return py::int_(values.front());
+    if (which != rt::MemRangeAttribute::AccessedBy) return location_to_python(values.front());
+    py::list devices;
+    for (const int id : values) {
+        if (id != rt::InvalidDeviceId) devices.append(location_to_python(id));
+    }
+    return devices;
+}
+
+void close(Buffer& self, const py::object& stream) {
+    const auto on = to_stream(stream);
+    const py::gil_scoped_release nogil;
+    self.close(on);
+}
+
+// Never hides the exception that ends the block: what cannot be closed goes with its last export.
+void exit_block(Buffer& self, const py::object& exception) {
+    const py::gil_scoped_release nogil;
+    if (exception.is_none()) {
+        self.close();
+        return;
+    }
+    try {
+        self.close();
+    } catch (const std::exception&) {
+        self.abandon();
+    }
+}
+
+}  // namespace
+
+void register_buffer(py::module_& m) {
+    auto setup = py::custom_type_setup([](PyHeapTypeObject* type) { install_buffer_protocol(type, buffer_getbuffer); });
+    py::class_<Buffer, std::shared_ptr<Buffer>> type(m, "Buffer", setup, "Untyped memory, its resource and stream.");
+    type.def_static("from_handle", &from_handle, py::arg("handle"), py::arg("nbytes"), py::kw_only(),
+                    py::arg("owner") = py::none(), py::arg("device") = py::none(), py::arg("stream") = py::none(),
+                    "Foreign memory as a Buffer: never freed by portamem, `owner` kept alive instead.")
+        .def_property_readonly("handle", [](const Buffer& b) { return to_address(b.ptr()); })
+        .def_property_readonly("nbytes", &Buffer::nbytes)
+        .def_property_readonly("device_id", [](const Buffer& b) { return b.traits().device_id(); })
+        .def_property_readonly("device", [](const Buffer& b) { return Device(b.traits().device); })
+        .def_property_readonly("stream", &Buffer::stream)
+        .def_property_readonly("resource", &Buffer::resource)
+        .def_property_readonly("owner",
+                               [](const Buffer& b) {
+                                   const auto& owner = b.allocation()->owner();
+                                   return b.traits().kind == ResourceKind::Foreign ? held_object(owner) : py::none();
+                               })
+        .def_property_readonly("backend", [](const Buffer&) { return rt::BackendName; })
+        .def_property_readonly("kind", [](const Buffer& b) { return std::string(to_string(b.traits().kind)); })
+        .def_property_readonly("is_host_accessible", [](const Buffer& b) { return b.traits().host_accessible; })
+        .def_property_readonly("is_device_accessible", [](const Buffer& b) { return b.traits().device_accessible; })
+        .def_property_readonly("is_closed", &Buffer::is_closed)
+        .def_property_readonly("exports", &Buffer::exports, "Live sub-views, views and Python buffers.")
+        .def(
+            "view",
+            [](const py::object& self, const py::object& dtype, const py::object& shape, const py::object& offset) {
+                return std::make_shared<View>(make_view(self, dtype, shape, offset));
+            },
+            py::arg("dtype") = "uint8", py::arg("shape") = py::none(), py::kw_only(), py::arg("offset") = 0,
+            "Typed, C-contiguous memory of this buffer.")
+        .def("prefetch", &prefetch_to, py::arg("location"), py::kw_only(), py::arg("stream") = py::none(),
+             "Moves managed memory to a device or to 'host'. Answers as copy does.")
+        .def("advise", &advise_on, py::arg("advice"), py::arg("location") = py::none(),
+             "Advises on managed memory, at once.")
+        .def("range_attribute", &range_attribute_of, py::arg("name"),
+             "What was last advised or prefetched: a bool, a location, None, or a list of locations.")
+        .def(
+            "record_stream",
+            [](const Buffer& b, const py::object& stream) {
+                const auto on = to_stream(stream);
+                if (!on) throw py::type_error("record_stream takes a Stream, not None");
+                const py::gil_scoped_release nogil;
+                b.record_stream(on);
+            },
+            py::arg("stream"), "Declares that work on `stream` uses this memory: it goes back only behind that work.")
+        .def(
+            "release", [](Buffer& b) { return to_address(b.release()); },
+            "Gives up ownership and returns the address; hand it to the resource's deallocate.")
+        .def("close", &close, py::kw_only(), py::arg("stream") = py::none(),
+             "Gives the memory back, behind all declared work. BufferError while exports live.")
+        .def("__len__", &Buffer::nbytes)
+        .def("__getitem__", &get_item, py::arg("key"), py::pos_only())
+        .def("__enter__", [](const py::object& self) { return self; })
+        .def(
+            "__exit__",
+            [](Buffer& b, const py::object& exc_type, const py::object&, const py::object&) {
+                exit_block(b, exc_type);
+            },
+            py::arg("exc_type"), py::arg("exc"), py::arg("tb"), py::pos_only())
+        .def("__repr__", [](const Buffer& b) {
+            const std::string what = b.is_closed() ? "closed" : std::string(to_string(b.traits().kind));
+            return "<portamem." + std::string(rt::BackendName) + ".Buffer " + std::to_string(b.nbytes()) + " bytes, " +
+                   what + ">";
+        });
+    define_transfers(type, [](Buffer& b) { return Span::of(b); });
+
+    py::class_<PitchedBuffer, std::shared_ptr<PitchedBuffer>, Buffer>(m, "PitchedBuffer",
+                                                                      "Rows of `width` bytes, `pitch` bytes apart.")
+        .def_property_readonly("width", &PitchedBuffer::width)
+        .def_property_readonly("height", &PitchedBuffer::height)
+        .def_property_readonly("pitch", &PitchedBuffer::pitch);
+}
+
+}  // namespace PORTAMEM_BACKEND
+}  // namespace portamem::python

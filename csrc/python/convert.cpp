@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT
+// python/convert.cpp: Python's arguments as C++ ones.
+#include "convert.hpp"
+
+#include <map>
+
+#include "hold.hpp"
+#include "view.hpp"
+
+namespace portamem::python {
+inline namespace PORTAMEM_BACKEND {
+
+namespace {
+
+std::string type_name(const py::handle& value) { return Py_TYPE(value.ptr())->tp_name; }
+
+// An int that is no bool, by __index__: what Python itself takes as a size.
+py::int_ to_int(const py::handle& value, const char* what) {
+    if (PyBool_Check(value.ptr()) || PyIndex_Check(value.ptr()) == 0) {
+        throw py::type_error(std::string(what) + " is an int, not " + type_name(value));
+    }
+    return py::reinterpret_steal<py::int_>(PyNumber_Index(value.ptr()));
+}
+
+}  // namespace
+
+std::size_t to_count(const py::handle& value, const char* what) {
+    const py::int_ number = to_int(value, what);
+    const Py_ssize_t count = PyLong_AsSsize_t(number.ptr());
+    if (count >= 0) return static_cast<std::size_t>(count);
+    if (PyErr_Occurred() != nullptr) PyErr_Clear();
+    const bool negative = py::bool_(number < py::int_(0));
+    throw py::value_error(std::string(what) + (negative ? " must not be negative: " : " is larger than any memory: ") +
+                          py::str(number).cast<std::string>());
+}
+
+std::size_t to_size(const py::handle& value, const char* what) {
+    if (PyUnicode_Check(value.ptr())) {
+        return to_count(py::module_::import("portamem._sizes").attr("parse_size")(value), what);
+    }
+    if (PyBool_Check(value.ptr()) || PyIndex_Check(value.ptr()) == 0) {
+        throw py::type_error(std::string(what) + " is an int or text such as '64 MiB', not " + type_name(value));
+    }
+    return to_count(value, what);
+}
+
+unsigned char to_byte(const py::handle& value) {
+    const py::int_ number = to_int(value, "a fill value");
+    const long byte = PyLong_AsLong(number.ptr());
+    if (PyErr_Occurred() != nullptr) PyErr_Clear();
+    if (byte < 0 || byte > 255) {
+        throw py::value_error("a fill value is one byte, 0 to 255, not " + py::str(number).cast<std::string>());
+    }
+    return static_cast<unsigned char>(byte);
+}
+
+Device to_device(const py::handle& value) {
+    if (value.is_none()) return Device::current();
+    if (py::isinstance<Device>(value)) return value.cast<Device>();
+    if (py::hasattr(value, "ordinal") && py::hasattr(value, "backend")) {
+        throw py::type_error("a device of backend " + py::str(value.attr("backend")).cast<std::string>() +
+                             " is no device of " + rt::BackendName);
+    }
+    const py::int_ number = to_int(value, "a device");
+    const long ordinal = PyLong_AsLong(number.ptr());
+    if (PyErr_Occurred() != nullptr) PyErr_Clear();
+    if (ordinal < 0 || ordinal > 0x7fffffff) return Device(-1);
+    return Device(static_cast<int>(ordinal));
+}
+
+std::shared_ptr<Stream> wrap_stream(const py::handle& value) {
+    // Under the GIL. Entries of streams that are gone are replaced when their address comes back, and few.
+    static auto* known = new std::map<std::pair<const void*, std::uintptr_t>, std::weak_ptr<Stream>>;
+    const py::object handle = py::module_::import("portamem._foreign").attr("stream_handle")(value, rt::BackendName);
+    const auto address = handle.cast<std::uintptr_t>();
+    std::weak_ptr<Stream>& entry = (*known)[{value.ptr(), address}];
+    if (auto stream = entry.lock(); stream && !stream->is_closed()) return stream;
+    int device = 0;
+    const auto native = reinterpret_cast<rt::Stream_t>(address);
+    if (address <= 2) {
+        device = current_device();
+    } else {
+        check(rt::StreamGetDevice(native, &device), "StreamGetDevice");
+    }
+    auto stream = Stream::from_handle(native, device, hold(py::reinterpret_borrow<py::object>(value)));
+    entry = stream;
+    return stream;
+}
+
+std::shared_ptr<Stream> to_stream(const py::handle& value) {
+    if (value.is_none()) return nullptr;
+    if (py::isinstance<Stream>(value)) return value.cast<std::shared_ptr<Stream>>();
+    return wrap_stream(value);
+}
+
+rt::Location to_location(const py::handle& value) {
+    if (PyUnicode_Check(value.ptr())) {
+        const auto text = value.cast<std::string>();
+        if (text == "host" || text == "cpu") return {rt::LocationType::Host, 0};
+        if (text == "host_numa_current") return {rt::LocationType::HostNumaCurrent, 0};
+        if (text.rfind("host_numa:", 0) == 0 && text.size() > 10 && text.size() < 15 &&
+            text.find_first_not_of("0123456789", 10) == std::string::npos) {
+            return {rt::LocationType::HostNuma, std::stoi(text.substr(10))};
+        }
+        throw py::value_error(
+            "a location is a Device, an ordinal, 'host', 'host_numa:<node>' or 'host_numa_current', not '" + text +
+            "'");
+    }
+    if (PyLong_Check(value.ptr()) && !PyBool_Check(value.ptr()) && PyLong_AsLong(value.ptr()) == rt::CpuDeviceId) {
+        return {rt::LocationType::Host, 0};
+    }
+    PyErr_Clear();
+    return {rt::LocationType::Device, to_device(value).ordinal()};
+}
+
+Span to_span(const py::handle& value, bool writable, const char* role) {
+    if (py::isinstance<Buffer>(value)) return Span::of(*value.cast<Buffer*>());
+    if (py::isinstance<View>(value)) return Span::of(value.cast<View*>()->memory());
+    if (py::isinstance<HostRegistration>(value)) return Span::of(value.cast<HostRegistration*>()->buffer());
+    if (py::hasattr(value, "backend") && py::hasattr(value, "is_device_accessible") &&
+        !py::bool_(value.attr("is_host_accessible"))) {
+        throw py::type_error(std::string(role) + " is memory of backend " +
+                             py::str(value.attr("backend")).cast<std::string>() + ", which " + rt::BackendName +
+                             " cannot reach: copy through host memory");
+    }
+    HostBytes bytes = host_bytes(value, writable, role);
+    return Span::host(bytes.ptr, bytes.nbytes, std::move(bytes.owner));
+}
+
+std::uintptr_t to_address(const void* ptr) { return reinterpret_cast<std::uintptr_t>(ptr); }
+
+void* from_address(const py::handle& value, const char* what) { return reinterpret_cast<void*>(to_count(value, what)); }
+
+void refuse_spelling(const char* what, const std::string& given, const std::vector<std::string_view>& known) {
+    std::string text = std::string(what) + " is ";
+    for (std::size_t i = 0; i < known.size(); ++i) {
+        if (i != 0) text += i + 1 == known.size() ? " or " : ", ";
+        text += "'" + std::string(known[i]) + "'";
+    }
+    throw py::value_error(text + ", not '" + given + "'");
+}
+
+}  // namespace PORTAMEM_BACKEND
+}  // namespace portamem::python

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+// python/convert.hpp: Python's arguments as C++ ones. Everything here needs the GIL and throws before a runtime call.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "bindings.hpp"
+
+namespace portamem::python {
+inline namespace PORTAMEM_BACKEND {
+
+/// Bytes: an int or text such as "64 MiB". `what` names it in messages.
+std::size_t to_size(const py::handle& value, const char* what = "size");
+
+/// A count, an int from 0.
+std::size_t to_count(const py::handle& value, const char* what);
+
+/// A byte value, an int from 0 to 255.
+unsigned char to_byte(const py::handle& value);
+
+/// A Device, an ordinal, or None for the calling thread's current device.
+Device to_device(const py::handle& value);
+
+/// A Stream, a foreign stream object, or None for null.
+std::shared_ptr<Stream> to_stream(const py::handle& value);
+
+/// A foreign stream object as a Stream that keeps it alive. The same object gives the same Stream while it is in use.
+std::shared_ptr<Stream> wrap_stream(const py::handle& value);
+
+/// A Device, an ordinal, "host" (or -1), "host_numa:<node>" or "host_numa_current".
+rt::Location to_location(const py::handle& value);
+
+/// A Buffer, View or HostRegistration of this backend, or host memory with the buffer protocol.
+Span to_span(const py::handle& value, bool writable, const char* role);
+
+/// An address as a Python int, 0 for null, and back.
+std::uintptr_t to_address(const void* ptr);
+void* from_address(const py::handle& value, const char* what);
+
+/// One spelling of a value.
+template <class E>
+struct Spelling {
+    std::string_view text;
+    E value;
+};
+
+[[noreturn]] void refuse_spelling(const char* what, const std::string& given,
+                                  const std::vector<std::string_view>& known);
+
+/// The value of a text, or of an enum whose value is that text.
+template <class E, std::size_t N>
+E from_text(const char* what, const py::handle& given, const Spelling<E> (&table)[N]) {
+    if (!py::isinstance<py::str>(given)) {
+        throw py::type_error(std::string(what) + " is text, not " + Py_TYPE(given.ptr())->tp_name);
+    }
+    const py::object plain =
+        py::hasattr(given, "value") ? py::object(given.attr("value")) : py::reinterpret_borrow<py::object>(given);
+    const auto text = plain.cast<std::string>();
+    std::vector<std::string_view> known;
+    for (const auto& entry : table) {
+        if (entry.text == text) return entry.value;
+        known.push_back(entry.text);
+    }
+    refuse_spelling(what, text, known);
+}
+
+template <class E, std::size_t N>
+std::string to_text(E value, const Spelling<E> (&table)[N]) {
+    for (const auto& entry : table) {
+        if (entry.value == value) return std::string(entry.text);
+    }
+    return "unknown";
+}
+
+inline constexpr Spelling<rt::Coherence> kCoherence[] = {
+    {"default", rt::Coherence::Default},          {"coherent", rt::Coherence::Coherent},
+    {"non_coherent", rt::Coherence::NonCoherent}, {"fine_grained", rt::Coherence::FineGrained},
+    {"uncached", rt::Coherence::Uncached},
+};
+
+}  // namespace PORTAMEM_BACKEND
+}  // namespace portamem::python

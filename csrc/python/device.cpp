@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT
+// python/device.cpp: Device, Capabilities, MemoryInfo.
+#include "convert.hpp"
+
+namespace portamem::python {
+inline namespace PORTAMEM_BACKEND {
+
+namespace {
+
+constexpr Spelling<rt::Limit> kLimits[] = {
+    {"stack_size", rt::Limit::StackSize},
+    {"printf_fifo_size", rt::Limit::PrintfFifoSize},
+    {"malloc_heap_size", rt::Limit::MallocHeapSize},
+};
+
+constexpr Spelling<ManagedMode> kManagedModes[] = {
+    {"none", ManagedMode::None},
+    {"host_resident", ManagedMode::HostResident},
+    {"migrating", ManagedMode::Migrating},
+};
+
+// Runs without the GIL what may create a context or wait.
+template <class Function>
+auto unlocked(Function&& function) {
+    const py::gil_scoped_release nogil;
+    return function();
+}
+
+void register_capabilities(py::module_& m) {
+    auto managed_mode = [](const Capabilities& c) { return to_text(c.managed_mode, kManagedModes); };
+    auto compute = [](const Capabilities& c) {
+        return py::make_tuple(c.compute_capability_major, c.compute_capability_minor);
+    };
+    py::class_<Capabilities> type(m, "Capabilities", py::is_final(), "What a device can do, each asked of the device.");
+    static constexpr std::pair<const char*, bool Capabilities::*> kFlags[] = {
+        {"memory_pools", &Capabilities::memory_pools},
+        {"concurrent_managed_access", &Capabilities::concurrent_managed_access},
+        {"pageable_memory_access", &Capabilities::pageable_memory_access},
+        {"uses_host_page_tables", &Capabilities::uses_host_page_tables},
+        {"direct_host_access", &Capabilities::direct_host_access},
+        {"integrated", &Capabilities::integrated},
+        {"host_register", &Capabilities::host_register},
+        {"registered_pointer_is_device_pointer", &Capabilities::registered_pointer_is_device_pointer},
+        {"stream_priorities", &Capabilities::stream_priorities},
+        {"virtual_memory", &Capabilities::virtual_memory},
+    };
+    for (const auto& [name, member] : kFlags) type.def_readonly(name, member);
+    type.def_property_readonly("managed_mode", managed_mode)
+        .def_property_readonly("compute_capability", compute)
+        .def_readonly("multi_processor_count", &Capabilities::multi_processor_count)
+        .def_readonly("warp_size", &Capabilities::warp_size)
+        .def("as_dict", [=](const Capabilities& c) {
+            py::dict all;
+            for (const auto& [name, member] : kFlags) all[name] = c.*member;
+            all["managed_mode"] = managed_mode(c);
+            all["compute_capability"] = compute(c);
+            all["multi_processor_count"] = c.multi_processor_count;
+            all["warp_size"] = c.warp_size;
+            return all;
+        });
+}
+
+void register_memory_info(py::module_& m) {
+    py::class_<MemoryInfo>(m, "MemoryInfo", py::is_final(), "Bytes of a device: free, total, held by portamem.")
+        .def_readonly("free", &MemoryInfo::free)
+        .def_readonly("total", &MemoryInfo::total)
+        .def_readonly("held", &MemoryInfo::held)
+        .def_property_readonly("source", [](const MemoryInfo&) { return std::string(rt::BackendName) + " MemGetInfo"; })
+        .def("__repr__", [](const MemoryInfo& info) {
+            return "MemoryInfo(free=" + std::to_string(info.free) + ", total=" + std::to_string(info.total) +
+                   ", held=" + std::to_string(info.held) + ")";
+        });
+}
+
+}  // namespace
+
+void register_device(py::module_& m) {
+    register_capabilities(m);
+    register_memory_info(m);
+    py::class_<Device>(m, "Device", py::is_final(), "A device of this backend, by ordinal. Holds no resource.")
+        .def(py::init([](const py::object& ordinal) { return to_device(ordinal); }), py::arg("ordinal") = py::none())
+        .def_static(
+            "current", [] { return Device::current(); }, "The calling thread's current device.")
+        .def(
+            "set_current", [](Device d) { unlocked([d] { d.set_current(); }); },
+            "Makes it the calling thread's current device, for all libraries.")
+        .def_property_readonly("ordinal", &Device::ordinal)
+        .def_property_readonly("backend", [](Device) { return rt::BackendName; })
+        .def_property_readonly("name", [](Device d) { return std::string(d.properties().name); })
+        .def_property_readonly(
+            "arch", [](Device d) { return std::string(d.properties().arch); },
+            "What a compiler calls it: sm_90, gfx90a:sramecc+:xnack-, host.")
+        .def_property_readonly("uuid", &Device::uuid)
+        .def_property_readonly("pci_bus_id", &Device::pci_bus_id)
+        .def_property_readonly("numa_node", &Device::numa_node, "The NUMA node it hangs on, or None.")
+        .def_property_readonly("capabilities", &Device::capabilities)
+        .def(
+            "memory_info", [](Device d) { return unlocked([d] { return d.memory_info(); }); },
+            "Free, total and held bytes. CUDA and HIP create the device's context to answer.")
+        .def(
+            "limit",
+            [](Device d, const py::object& name) {
+                const auto which = from_text("a limit", name, kLimits);
+                return unlocked([=] { return d.limit(which); });
+            },
+            py::arg("name"), "A limit of kernels on the device, bytes.")
+        .def(
+            "set_limit",
+            [](Device d, const py::object& name, const py::object& nbytes) {
+                const auto which = from_text("a limit", name, kLimits);
+                const auto value = to_size(nbytes);
+                unlocked([=] { d.set_limit(which, value); });
+            },
+            py::arg("name"), py::arg("nbytes"))
+        .def_property(
+            "malloc_heap_size", [](Device d) { return unlocked([d] { return d.limit(rt::Limit::MallocHeapSize); }); },
+            [](Device d, const py::object& nbytes) {
+                const auto value = to_size(nbytes);
+                unlocked([=] { d.set_limit(rt::Limit::MallocHeapSize, value); });
+            },
+            "The heap that kernels' malloc takes from, bytes.")
+        .def_property_readonly("default_stream", [](Device d) { return Stream::default_stream(d.ordinal()); })
+        .def_property_readonly(
+            "per_thread_stream", [](Device d) { return Stream::per_thread(d.ordinal()); },
+            "The calling thread's own default stream; only that thread may submit to it.")
+        .def_property_readonly("stream_priority_range", &Device::stream_priority_range, "(lowest, highest).")
+        .def(
+            "synchronize", [](Device d) { unlocked([d] { d.synchronize(); }); },
+            "Blocks until everything submitted to the device has run.")
+        .def(
+            "can_access_peer", [](Device d, const py::object& peer) { return d.can_access_peer(to_device(peer)); },
+            py::arg("peer"))
+        .def(
+            "enable_peer_access",
+            [](Device d, const py::object& peer) {
+                const Device other = to_device(peer);
+                unlocked([=] { d.enable_peer_access(other); });
+            },
+            py::arg("peer"))
+        .def(
+            "disable_peer_access",
+            [](Device d, const py::object& peer) {
+                const Device other = to_device(peer);
+                unlocked([=] { d.disable_peer_access(other); });
+            },
+            py::arg("peer"))
+        .def("__int__", &Device::ordinal)
+        .def("__index__", &Device::ordinal)
+        .def(
+            "__eq__", [](Device a, const py::object& b) { return py::isinstance<Device>(b) && a == b.cast<Device>(); },
+            py::arg("other"), py::pos_only())
+        .def("__hash__", [](Device d) { return py::hash(py::make_tuple(rt::BackendName, d.ordinal())); })
+        .def("__repr__", [](Device d) {
+            return "portamem." + std::string(rt::BackendName) + ".Device(" + std::to_string(d.ordinal()) + ")";
+        });
+}
+
+}  // namespace PORTAMEM_BACKEND
+}  // namespace portamem::python

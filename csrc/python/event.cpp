@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+// python/event.cpp: Event.
+#include "event.hpp"
+
+#include "convert.hpp"
+#include "hold.hpp"
+
+namespace portamem::python {
+inline namespace PORTAMEM_BACKEND {
+
+namespace {
+
+ClosableEvent make_event(const py::object& device, bool timing, bool blocking) {
+    const int ordinal = to_device(device).ordinal();
+    const unsigned flags =
+        (timing ? rt::EventDefault : rt::EventDisableTiming) | (blocking ? rt::EventBlockingSync : rt::EventDefault);
+    const py::gil_scoped_release nogil;
+    return {Event::create(ordinal, flags)};
+}
+
+bool query(const ClosableEvent& self) {
+    const auto event = self.open();
+    const py::gil_scoped_release nogil;
+    return event->query();
+}
+
+}  // namespace
+
+void register_event(py::module_& m) {
+    py::class_<ClosableEvent>(m, "Event", py::is_final(), "A mark in a stream.")
+        .def(py::init(&make_event), py::arg("device") = py::none(), py::kw_only(), py::arg("timing") = false,
+             py::arg("blocking") = false)
+        .def_static(
+            "from_handle",
+            [](const py::object& handle, const py::object& device, const py::object& owner) {
+                auto* native = static_cast<rt::Event_t>(from_address(handle, "an event handle"));
+                if (native == nullptr) throw py::value_error("an event handle is not 0");
+                return ClosableEvent{Event::from_handle(native, to_device(device).ordinal(), hold(owner))};
+            },
+            py::arg("handle"), py::kw_only(), py::arg("device") = py::none(), py::arg("owner") = py::none(),
+            "Somebody else's event: never destroyed by portamem, `owner` kept alive instead.")
+        .def_property_readonly("handle", [](const ClosableEvent& e) { return to_address(e.open()->handle()); })
+        .def_property_readonly("device", [](const ClosableEvent& e) { return Device(e.open()->device()); })
+        .def_property_readonly("is_closed", [](const ClosableEvent& e) { return !e.event; })
+        .def_property_readonly("is_done", &query)
+        .def("query", &query, "True when the work before the mark has run, or there is no mark yet.")
+        .def(
+            "record",
+            [](const ClosableEvent& self, const py::object& on) {
+                const auto event = self.open();
+                auto stream = to_stream(on);
+                if (!stream) stream = Stream::default_stream(event->device());
+                const py::gil_scoped_release nogil;
+                stream->record(*event);
+            },
+            py::arg("stream") = py::none(), "Marks the stream's present end; None is the device's default stream.")
+        .def(
+            "synchronize",
+            [](const ClosableEvent& self) {
+                const auto event = self.open();
+                const py::gil_scoped_release nogil;
+                event->synchronize();
+            },
+            "Blocks until the work before the mark has run.")
+        .def(
+            "elapsed_time",
+            [](const ClosableEvent& self, const ClosableEvent& end) {
+                const auto first = self.open();
+                const auto last = end.open();
+                const py::gil_scoped_release nogil;
+                return first->elapsed_time(*last);
+            },
+            py::arg("end"), "Milliseconds from this mark to `end`; both need timing=True.")
+        .def("close", [](ClosableEvent& self) { self.event.reset(); })
+        .def("__enter__", [](const py::object& self) { return self; })
+        .def(
+            "__exit__",
+            [](ClosableEvent& self, const py::object&, const py::object&, const py::object&) { self.event.reset(); },
+            py::arg("exc_type"), py::arg("exc"), py::arg("tb"), py::pos_only());
+}
+
+}  // namespace PORTAMEM_BACKEND
+}  // namespace portamem::python

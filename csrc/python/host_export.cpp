@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// python/host_export.cpp: the buffer protocol over portamem's memory.
+#include "host_export.hpp"
+
+#include <memory>
+
+namespace portamem::python {
+inline namespace PORTAMEM_BACKEND {
+
+namespace {
+
+void release_py_buffer(PyObject*, Py_buffer* view) {
+    auto* exported = static_cast<HostExport*>(view->internal);
+    const py::gil_scoped_release nogil;  // the export may be the memory's last holder, and giving it back may wait
+    delete exported;
+}
+
+}  // namespace
+
+void require_host_access(const Buffer& memory, const char* what) {
+    if (memory.traits().host_accessible) return;
+    throw ExportError(std::string(what) + " needs memory that the host can reach, and this is " +
+                      to_string(memory.traits().kind) +
+                      " memory: copy it to host memory first (copy_to, or View.to_numpy)");
+}
+
+int fill_py_buffer(PyObject* exporter, Py_buffer* view, int flags, HostExport exported) noexcept {
+    try {
+        require_host_access(exported.memory, "the buffer protocol");
+        {
+            const py::gil_scoped_release nogil;
+            exported.memory.allocation()->synchronize_declared();
+        }
+        auto owned = std::make_unique<HostExport>(std::move(exported));
+        static char nothing = 0;  // some consumers refuse a null address, even of no bytes
+        void* address = owned->memory.ptr();
+        view->buf = address == nullptr ? &nothing : address;
+        view->len = static_cast<Py_ssize_t>(owned->memory.nbytes());
+        view->itemsize = owned->itemsize;
+        view->readonly = 0;
+        view->ndim = static_cast<int>(owned->shape.size());
+        view->format = (flags & PyBUF_FORMAT) != 0 ? owned->format.data() : nullptr;
+        view->shape = (flags & PyBUF_ND) != 0 ? owned->shape.data() : nullptr;
+        view->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? owned->strides.data() : nullptr;
+        view->suboffsets = nullptr;
+        view->internal = owned.release();
+        view->obj = Py_NewRef(exporter);
+        return 0;
+    } catch (const ExportError& e) {
+        PyErr_SetString(PyExc_BufferError, e.what());
+    } catch (const std::exception& e) {
+        PyErr_SetString(PyExc_BufferError, e.what());
+    }
+    view->obj = nullptr;
+    return -1;
+}
+
+void install_buffer_protocol(PyHeapTypeObject* type, getbufferproc get) {
+    type->ht_type.tp_as_buffer = &type->as_buffer;
+    type->as_buffer.bf_getbuffer = get;
+    type->as_buffer.bf_releasebuffer = release_py_buffer;
+}
+
+}  // namespace PORTAMEM_BACKEND
+}  // namespace portamem::python

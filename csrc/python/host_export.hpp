@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// python/host_export.hpp: the buffer protocol over portamem's memory, for Buffer and View.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bindings.hpp"
+
+namespace portamem::python {
+inline namespace PORTAMEM_BACKEND {
+
+/// What one Python buffer shows. Lives in Py_buffer::internal until it is released; its `memory` is the export.
+struct HostExport {
+    Buffer memory;
+    std::string format;
+    std::vector<Py_ssize_t> shape;
+    std::vector<Py_ssize_t> strides;
+    Py_ssize_t itemsize = 1;
+};
+
+/// Fills a Py_buffer for `exporter`: waits for work declared on the memory, so that the host sees its end. Raises
+/// BufferError for memory that the host cannot reach. Answers as bf_getbuffer does.
+int fill_py_buffer(PyObject* exporter, Py_buffer* view, int flags, HostExport exported) noexcept;
+
+/// Makes a type export its memory: `describe(self)` answers the HostExport, or throws.
+void install_buffer_protocol(PyHeapTypeObject* type, getbufferproc get);
+
+/// Runs what may throw inside a bf_getbuffer and sets the Python error.
+template <class Describe>
+int get_py_buffer(PyObject* self, Py_buffer* view, int flags, Describe&& describe) noexcept {
+    try {
+        return fill_py_buffer(self, view, flags, describe());
+    } catch (py::error_already_set& e) {
+        e.restore();
+    } catch (const std::exception& e) {
+        PyErr_SetString(PyExc_BufferError, e.what());
+    }
+    view->obj = nullptr;
+    return -1;
+}
+
+/// Throws ExportError unless the host can reach the memory and follow its order.
+void require_host_access(const Buffer& memory, const char* what);
+
+}  // namespace PORTAMEM_BACKEND
+}  // namespace portamem::python

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+// python/knobs/module.cpp: portamem._knobs, the host runtime's own knobs. They belong to tests, not to any backend's API.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "portamem/host/runtime_api.h"
+
+namespace py = pybind11;
+
+namespace {
+
+void check(pmhError_t answer) {
+    if (answer == pmhSuccess) return;
+    throw std::invalid_argument(pmhGetErrorString(answer));
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_knobs, m) {
+    m.doc() = "Knobs of the CPU reference runtime, for tests.";
+    m.def(
+        "set_capacity", [](int device, std::size_t nbytes) { check(pmhKnobSetCapacity(device, nbytes)); },
+        py::arg("device"), py::arg("nbytes"), "Bytes of a device from now on; what is out stays out.");
+    m.def(
+        "set_copy_delay", [](unsigned microseconds) { check(pmhKnobSetCopyDelay(microseconds)); },
+        py::arg("microseconds"), "Every copy takes this much longer.");
+    m.def(
+        "fail_call",
+        [](const std::optional<std::string>& call, unsigned nth, int code) {
+            check(pmhKnobFailCall(call ? call->c_str() : nullptr, nth, code));
+        },
+        py::arg("call"), py::arg("nth"), py::arg("code"),
+        "The nth next call of that name (of any name for None) answers `code` and does nothing.");
+    m.def(
+        "reset", [] { check(pmhKnobReset()); }, "Puts capacity, delay and failures back to what the environment says.");
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+// python/module.cpp: the module's table of contents.
+#include "bindings.hpp"
+
+#include "hold.hpp"
+
+PYBIND11_MODULE(PORTAMEM_MODULE, m) {
+    using namespace portamem::python;
+    m.doc() = "portamem's native API over one backend.";
+    m.attr("backend") = portamem::rt::BackendName;
+    m.attr("_c_api") = py::capsule(static_cast<const void*>(portamem_get_api()), PORTAMEM_CAPSULE_NAME);
+
+    register_errors(m);
+    register_versions(m);
+    register_device(m);
+    register_event(m);
+    register_stream(m);
+    register_buffer(m);
+    register_view(m);
+    register_resources(m);
+    register_async_resource(m);
+    register_scope(m);
+    register_registration(m);
+    register_pointer_info(m);
+    register_copy(m);
+    stop_reaper_at_exit();
+}

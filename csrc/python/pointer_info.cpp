@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// python/pointer_info.cpp: pointer_info and its record.
+#include "convert.hpp"
+#include "view.hpp"
+
+namespace portamem::python {
+inline namespace PORTAMEM_BACKEND {
+
+namespace {
+
+constexpr Spelling<rt::MemoryType> kKinds[] = {
+    {"unregistered", rt::MemoryType::Unregistered},
+    {"host", rt::MemoryType::Host},
+    {"device", rt::MemoryType::Device},
+    {"managed", rt::MemoryType::Managed},
+};
+
+std::optional<std::uintptr_t> known(const void* ptr) {
+    if (ptr == nullptr) return std::nullopt;
+    return to_address(ptr);
+}
+
+const void* address_of(const py::handle& value) {
+    if (py::isinstance<Buffer>(value)) return value.cast<const Buffer&>().ptr();
+    if (py::isinstance<View>(value)) return value.cast<const View&>().memory().ptr();
+    if (py::isinstance<HostRegistration>(value)) return value.cast<const HostRegistration&>().buffer().ptr();
+    return from_address(value, "an address");
+}
+
+using Info = rt::PointerAttributes;
+
+}  // namespace
+
+void register_pointer_info(py::module_& m) {
+    py::class_<Info>(m, "PointerInfo", py::is_final(), "What the runtime says of an address.")
+        .def_property_readonly("kind", [](const Info& i) { return to_text(i.type, kKinds); })
+        .def_property_readonly(
+            "device_id",
+            [](const Info& i) { return i.device == rt::InvalidDeviceId ? std::nullopt : std::optional<int>(i.device); })
+        .def_property_readonly("base", [](const Info& i) { return known(i.base); })
+        .def_property_readonly(
+            "nbytes", [](const Info& i) { return i.nbytes == 0 ? std::nullopt : std::optional<std::size_t>(i.nbytes); })
+        .def_property_readonly("host_pointer", [](const Info& i) { return known(i.host_pointer); })
+        .def_property_readonly("device_pointer", [](const Info& i) { return known(i.device_pointer); })
+        .def_property_readonly("flags", [](const Info& i) { return i.flags; })
+        .def("__repr__", [](const Info& i) {
+            return "<PointerInfo " + to_text(i.type, kKinds) + ", device " + std::to_string(i.device) + ", " +
+                   std::to_string(i.nbytes) + " bytes>";
+        });
+    m.def(
+        "pointer_info", [](const py::object& ptr) { return pointer_info(address_of(ptr)); }, py::arg("ptr"),
+        "What the runtime says of an address, a Buffer, a View or a HostRegistration.");
+}
+
+}  // namespace PORTAMEM_BACKEND
+}  // namespace portamem::python

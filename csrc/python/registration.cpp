@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// python/registration.cpp: HostRegistration.
+#include "convert.hpp"
+#include "hold.hpp"
+
+namespace portamem::python {
+inline namespace PORTAMEM_BACKEND {
+
+namespace {
+
+std::shared_ptr<HostRegistration> make_registration(const py::object& object, const py::object& device, bool portable,
+                                                    bool mapped, bool read_only) {
+    const int ordinal = to_device(device).ordinal();
+    HostBytes bytes = host_bytes(object, !read_only, "the memory to register");
+    const unsigned flags = (portable ? rt::HostRegisterPortable : rt::HostRegisterDefault) |
+                           (mapped ? rt::HostRegisterMapped : rt::HostRegisterDefault) |
+                           (read_only ? rt::HostRegisterReadOnly : rt::HostRegisterDefault);
+    const py::gil_scoped_release nogil;
+    return make_for_python<HostRegistration>(bytes.ptr, bytes.nbytes, ordinal, flags, bytes.owner);
+}
+
+void close(HostRegistration& self) {
+    const py::gil_scoped_release nogil;
+    self.close();
+}
+
+}  // namespace
+
+void register_registration(py::module_& m) {
+    py::class_<HostRegistration, std::shared_ptr<HostRegistration>>(
+        m, "HostRegistration", py::is_final(), "Memory of a Python object, page-locked until closed.")
+        .def(py::init(&make_registration), py::arg("obj"), py::kw_only(), py::arg("device") = py::none(),
+             py::arg("portable") = true, py::arg("mapped") = true, py::arg("read_only") = false)
+        .def_property_readonly("handle", [](const HostRegistration& r) { return to_address(r.buffer().ptr()); })
+        .def_property_readonly("device_handle", [](const HostRegistration& r) { return to_address(r.device_ptr()); })
+        .def_property_readonly("nbytes", [](const HostRegistration& r) { return r.buffer().nbytes(); })
+        .def_property_readonly("backend", [](const HostRegistration&) { return rt::BackendName; })
+        .def_property_readonly("is_closed", &HostRegistration::is_closed)
+        .def("close", &close, "Waits for queued work and unregisters.")
+        .def("__enter__", [](const py::object& self) { return self; })
+        .def(
+            "__exit__", [](HostRegistration& r, const py::object&, const py::object&, const py::object&) { close(r); },
+            py::arg("exc_type"), py::arg("exc"), py::arg("tb"), py::pos_only());
+}
+
+}  // namespace PORTAMEM_BACKEND
+}  // namespace portamem::python

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+// python/resources.cpp: MemoryResource and the resources over one vendor call each.
+#include "convert.hpp"
+#include "hold.hpp"
+
+namespace portamem::python {
+inline namespace PORTAMEM_BACKEND {
+
+namespace {
+
+using Resource = std::shared_ptr<MemoryResource>;
+
+// The stream that memory is allocated on. A stream-ordered resource has no order to guess: it must be named.
+std::shared_ptr<Stream> allocation_stream(const MemoryResource& resource, const py::object& stream) {
+    auto on = to_stream(stream);
+    if (on) return on;
+    if (resource.is_stream_ordered()) {
+        throw py::type_error(
+            "stream-ordered memory needs a stream: allocate(nbytes, stream=...); "
+            "device.default_stream is one");
+    }
+    return Stream::default_stream(resource.device());
+}
+
+std::shared_ptr<Buffer> allocate(const Resource& self, const py::object& nbytes, const py::object& stream) {
+    const std::size_t size = to_size(nbytes);
+    auto on = allocation_stream(*self, stream);
+    const py::gil_scoped_release nogil;
+    return make_for_python<Buffer>(self, size, std::move(on));
+}
+
+void deallocate(const Resource& self, const py::object& ptr, const py::object& nbytes, const py::object& stream) {
+    void* address = from_address(ptr, "an address");
+    const std::size_t size = to_size(nbytes);
+    auto on = to_stream(stream);
+    if (!on) on = Stream::default_stream(self->device());
+    const py::gil_scoped_release nogil;
+    self->deallocate(address, size, on);
+}
+
+std::shared_ptr<PitchedBuffer> allocate_pitched(const std::shared_ptr<DeviceMemoryResource>& self,
+                                                const py::object& width, const py::object& height,
+                                                const py::object& stream) {
+    const std::size_t w = to_size(width, "width");
+    const std::size_t h = to_count(height, "height");
+    if (h != 0 && w > static_cast<std::size_t>(PTRDIFF_MAX) / h) {
+        throw py::value_error(std::to_string(h) + " rows of " + std::to_string(w) +
+                              " bytes are larger than any memory");
+    }
+    auto on = allocation_stream(*self, stream);
+    const py::gil_scoped_release nogil;
+    return make_for_python<PitchedBuffer>(self, w, h, std::move(on));
+}
+
+void close(MemoryResource& self) {
+    const py::gil_scoped_release nogil;
+    self.close();
+}
+
+constexpr Spelling<rt::MemAttach> kAttach[] = {{"global", rt::MemAttach::Global}, {"host", rt::MemAttach::Host}};
+
+void register_base(py::module_& m) {
+    py::class_<MemoryResource, Resource>(m, "MemoryResource", "Where buffers come from.")
+        .def("allocate", &allocate, py::arg("nbytes"), py::kw_only(), py::arg("stream") = py::none(),
+             "A Buffer of nbytes. `stream`: where it may be used from, and where it goes back; required where the "
+             "resource is stream-ordered. Raises OutOfMemoryError.")
+        .def("deallocate", &deallocate, py::arg("ptr"), py::arg("nbytes"), py::kw_only(),
+             py::arg("stream") = py::none(), "Takes back memory that Buffer.release gave out.")
+        .def_property_readonly("device", [](const MemoryResource& r) { return Device(r.device()); })
+        .def_property_readonly("device_id", &MemoryResource::device_id)
+        .def_property_readonly("backend", [](const MemoryResource&) { return rt::BackendName; })
+        .def_property_readonly("kind", [](const MemoryResource& r) { return std::string(to_string(r.kind())); })
+        .def_property_readonly("is_host_accessible", &MemoryResource::is_host_accessible)
+        .def_property_readonly("is_device_accessible", &MemoryResource::is_device_accessible)
+        .def_property_readonly("is_stream_ordered", &MemoryResource::is_stream_ordered)
+        .def_property_readonly("is_closed", &MemoryResource::is_closed)
+        .def_property_readonly("live_buffers", &MemoryResource::live_buffers)
+        .def_property_readonly("live_bytes", &MemoryResource::live_bytes)
+        .def("close", &close, "Refuses with BufferError while buffers live.")
+        .def("__enter__", [](const py::object& self) { return self; })
+        .def(
+            "__exit__",
+            [](MemoryResource& r, const py::object& exc_type, const py::object&, const py::object&) {
+                if (exc_type.is_none() || r.live_buffers() == 0) close(r);  // never hides the exception
+            },
+            py::arg("exc_type"), py::arg("exc"), py::arg("tb"), py::pos_only())
+        .def("__repr__", [](const MemoryResource& r) {
+            return "<portamem." + std::string(rt::BackendName) + " " + to_string(r.kind()) + " memory of device " +
+                   std::to_string(r.device()) + (r.is_closed() ? ", closed>" : ">");
+        });
+}
+
+}  // namespace
+
+void register_resources(py::module_& m) {
+    register_base(m);
+
+    py::class_<DeviceMemoryResource, std::shared_ptr<DeviceMemoryResource>, MemoryResource>(
+        m, "DeviceMemoryResource", py::is_final(), "Plain Malloc and Free.")
+        .def(py::init([](const py::object& device, const py::object& coherence) {
+                 const auto choice = from_text("coherence", coherence, kCoherence);
+                 return make_for_python<DeviceMemoryResource>(to_device(device).ordinal(), choice);
+             }),
+             py::arg("device") = py::none(), py::kw_only(), py::arg("coherence") = "default")
+        .def_property_readonly("coherence",
+                               [](const DeviceMemoryResource& r) { return to_text(r.coherence(), kCoherence); })
+        .def("allocate_pitched", &allocate_pitched, py::arg("width"), py::arg("height"), py::kw_only(),
+             py::arg("stream") = py::none(), "`height` rows of `width` bytes, each aligned, as a PitchedBuffer.");
+
+    py::class_<PinnedMemoryResource, std::shared_ptr<PinnedMemoryResource>, MemoryResource>(
+        m, "PinnedMemoryResource", py::is_final(), "Page-locked host memory.")
+        .def(py::init([](const py::object& device, bool portable, bool mapped, bool write_combined,
+                         const py::object& coherence) {
+                 const auto choice = from_text("coherence", coherence, kCoherence);
+                 const unsigned flags = (portable ? rt::HostMallocPortable : rt::HostMallocDefault) |
+                                        (mapped ? rt::HostMallocMapped : rt::HostMallocDefault) |
+                                        (write_combined ? rt::HostMallocWriteCombined : rt::HostMallocDefault);
+                 return make_for_python<PinnedMemoryResource>(to_device(device).ordinal(), flags, choice);
+             }),
+             py::arg("device") = py::none(), py::kw_only(), py::arg("portable") = true, py::arg("mapped") = true,
+             py::arg("write_combined") = false, py::arg("coherence") = "default")
+        .def_property_readonly("coherence",
+                               [](const PinnedMemoryResource& r) { return to_text(r.coherence(), kCoherence); });
+
+    py::class_<ManagedMemoryResource, std::shared_ptr<ManagedMemoryResource>, MemoryResource>(
+        m, "ManagedMemoryResource", py::is_final(), "Managed memory: one address for host and devices.")
+        .def(py::init([](const py::object& device, const py::object& attach) {
+                 const auto choice = from_text("attach", attach, kAttach);
+                 return make_for_python<ManagedMemoryResource>(to_device(device).ordinal(), choice);
+             }),
+             py::arg("device") = py::none(), py::kw_only(), py::arg("attach") = "global");
+
+    py::class_<SystemMemoryResource, std::shared_ptr<SystemMemoryResource>, MemoryResource>(
+        m, "SystemMemoryResource", py::is_final(), "Ordinary page-aligned host memory.")
+        .def(py::init([](const py::object& device) {
+                 return make_for_python<SystemMemoryResource>(to_device(device).ordinal());
+             }),
+             py::arg("device") = py::none());
+}
+
+}  // namespace PORTAMEM_BACKEND
+}  // namespace portamem::python

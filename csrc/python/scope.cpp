@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+// python/scope.cpp: the current resource of a device, and what portamem holds.
+#include "convert.hpp"
+
+namespace portamem::python {
+inline namespace PORTAMEM_BACKEND {
+
+void register_scope(py::module_& m) {
+    m.def(
+        "current_resource",
+        [](const py::object& device) {
+            const int ordinal = to_device(device).ordinal();
+            const py::gil_scoped_release nogil;
+            return current_resource(ordinal);
+        },
+        py::arg("device") = py::none(),
+        "The resource that allocations on this thread take from where none is named: the innermost using(), else the "
+        "process's default, which is the device's own driver pool (plain device memory where there are no pools).");
+    m.def("_push_resource", &push_resource, py::arg("resource"));
+    m.def(
+        "_pop_resource", [](const MemoryResource& resource) { pop_resource(resource.device()); }, py::arg("resource"));
+    m.def(
+        "held",
+        [](const py::object& device) {
+            const bool host = py::isinstance<py::str>(device) && device.cast<std::string>() == "host";
+            return portamem_held(rt::BackendId, host ? rt::CpuDeviceId : to_device(device).ordinal());
+        },
+        py::arg("device") = py::none(), "Bytes that portamem's resources have out on a device, or on \"host\".");
+}
+
+}  // namespace PORTAMEM_BACKEND
+}  // namespace portamem::python

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT
+// python/stream.cpp: Stream.
+#include "convert.hpp"
+#include "event.hpp"
+#include "hold.hpp"
+
+namespace portamem::python {
+inline namespace PORTAMEM_BACKEND {
+
+namespace {
+
+constexpr Spelling<rt::StreamCaptureMode> kCaptureModes[] = {
+    {"global", rt::StreamCaptureMode::Global},
+    {"thread_local", rt::StreamCaptureMode::ThreadLocal},
+    {"relaxed", rt::StreamCaptureMode::Relaxed},
+};
+
+constexpr Spelling<rt::StreamCaptureStatus> kCaptureStatus[] = {
+    {"none", rt::StreamCaptureStatus::None},
+    {"active", rt::StreamCaptureStatus::Active},
+    {"invalidated", rt::StreamCaptureStatus::Invalidated},
+};
+
+std::shared_ptr<Stream> make_stream(const py::object& device, bool nonblocking, std::optional<int> priority) {
+    const int ordinal = to_device(device).ordinal();
+    const py::gil_scoped_release nogil;
+    return Stream::create(ordinal, nonblocking ? rt::StreamNonBlocking : rt::StreamDefault, priority.value_or(0));
+}
+
+void wait(Stream& self, const py::object& other) {
+    if (py::isinstance<ClosableEvent>(other)) {
+        const auto event = other.cast<ClosableEvent>().open();
+        const py::gil_scoped_release nogil;
+        self.wait(*event);
+        return;
+    }
+    const auto stream = to_stream(other);
+    if (!stream) throw py::type_error("a stream waits for an Event or a Stream, not for None");
+    const py::gil_scoped_release nogil;
+    self.wait(*stream);
+}
+
+py::object record(Stream& self, const py::object& event) {
+    if (event.is_none()) {
+        std::shared_ptr<Event> made;
+        {
+            const py::gil_scoped_release nogil;
+            made = Event::create(self.device());
+            self.record(*made);
+        }
+        return to_python(std::move(made));
+    }
+    const auto given = event.cast<ClosableEvent&>().open();
+    const py::gil_scoped_release nogil;
+    self.record(*given);
+    return event;
+}
+
+// Called on a thread of the runtime. An exception has nowhere to go but sys.unraisablehook.
+void call_python(void* function) {
+    if (interpreter_is_going()) return;
+    const PyGILState_STATE gil = PyGILState_Ensure();
+    auto* callable = static_cast<PyObject*>(function);
+    PyObject* result = PyObject_CallNoArgs(callable);
+    if (result == nullptr) PyErr_WriteUnraisable(callable);
+    Py_XDECREF(result);
+    Py_DECREF(callable);
+    PyGILState_Release(gil);
+}
+
+void launch_host_func(const Stream& self, const py::object& fn) {
+    if (PyCallable_Check(fn.ptr()) == 0) throw py::type_error("launch_host_func takes a callable without arguments");
+    PyObject* callable = fn.inc_ref().ptr();
+    try {
+        const py::gil_scoped_release nogil;
+        self.launch_host_func(call_python, callable);
+    } catch (...) {
+        Py_DECREF(callable);
+        throw;
+    }
+}
+
+template <void (Stream::*Method)()>
+void unlocked(Stream& self) {
+    const py::gil_scoped_release nogil;
+    (self.*Method)();
+}
+
+}  // namespace
+
+void register_stream(py::module_& m) {
+    py::class_<Stream, std::shared_ptr<Stream>>(m, "Stream", py::is_final(), "An in-order queue of work on a device.")
+        .def(py::init(&make_stream), py::arg("device") = py::none(), py::kw_only(), py::arg("nonblocking") = true,
+             py::arg("priority") = py::none())
+        .def_static(
+            "from_handle",
+            [](const py::object& handle, const py::object& device, const py::object& owner) {
+                auto* native = static_cast<rt::Stream_t>(from_address(handle, "a stream handle"));
+                return Stream::from_handle(native, to_device(device).ordinal(), hold(owner));
+            },
+            py::arg("handle"), py::kw_only(), py::arg("device") = py::none(), py::arg("owner") = py::none(),
+            "Somebody else's stream: never destroyed by portamem, `owner` kept alive instead. 0 and 1 are the legacy "
+            "default stream, 2 the calling thread's own.")
+        .def_static(
+            "wrap", &wrap_stream, py::arg("obj"),
+            "A foreign stream object as a Stream that keeps it alive: __cuda_stream__, cuda-python, hip-python.")
+        .def_property_readonly("handle", [](const Stream& s) { return to_address(s.handle()); })
+        .def_property_readonly("identity", &Stream::identity, "A number never reused in this process.")
+        .def_property_readonly("device", [](const Stream& s) { return Device(s.device()); })
+        .def_property_readonly("backend", [](const Stream&) { return rt::BackendName; })
+        .def_property_readonly("priority", &Stream::priority)
+        .def_property_readonly("is_nonblocking", &Stream::is_nonblocking)
+        .def_property_readonly("is_default", &Stream::is_default)
+        .def_property_readonly("is_closed", &Stream::is_closed)
+        .def_property_readonly("capture_status",
+                               [](const Stream& s) { return to_text(s.capture_status(), kCaptureStatus); })
+        .def(
+            "begin_capture",
+            [](const Stream& s, const py::object& mode) { s.begin_capture(from_text("a mode", mode, kCaptureModes)); },
+            py::arg("mode") = "global", "Starts a capture. Ends on the same thread, with end_capture.")
+        .def("end_capture", &Stream::end_capture, "Ends a capture and drops its graph: portamem launches nothing.")
+        .def(
+            "query",
+            [](Stream& s) {
+                const py::gil_scoped_release nogil;
+                return s.query();
+            },
+            "True when all work has run.")
+        .def("synchronize", &unlocked<&Stream::synchronize>, "Blocks until all work submitted so far has run.")
+        .def("wait", &wait, py::arg("other"),
+             "Work submitted later waits for an event's mark, or for what another stream holds now.")
+        .def("record", &record, py::arg("event") = py::none(),
+             "Marks the stream's present end with an event, a new one for None, and answers it.")
+        .def("launch_host_func", &launch_host_func, py::arg("fn"),
+             "Runs fn on a thread of the runtime, in stream order. It may call nothing of portamem.")
+        .def("close", &unlocked<&Stream::close>,
+             "Hands over what is pending and destroys the stream if it is owned. Submitted work still runs.")
+        .def("__cuda_stream__", [](const Stream& s) { return py::make_tuple(0, to_address(s.handle())); })
+        .def("__enter__", [](const py::object& self) { return self; })
+        .def(
+            "__exit__",
+            [](Stream& s, const py::object&, const py::object&, const py::object&) { unlocked<&Stream::close>(s); },
+            py::arg("exc_type"), py::arg("exc"), py::arg("tb"), py::pos_only())
+        .def(
+            "__eq__",
+            [](const std::shared_ptr<Stream>& a, const py::object& b) {
+                return py::isinstance<Stream>(b) && a->identity() == b.cast<std::shared_ptr<Stream>>()->identity();
+            },
+            py::arg("other"), py::pos_only())
+        .def("__hash__", [](const Stream& s) { return s.identity(); })
+        .def("__repr__", [](const Stream& s) {
+            const std::string what = s.is_closed() ? "closed" : std::to_string(to_address(s.handle()));
+            return "<portamem." + std::string(rt::BackendName) + ".Stream " + what + " on device " +
+                   std::to_string(s.device()) + ">";
+        });
+}
+
+}  // namespace PORTAMEM_BACKEND
+}  // namespace portamem::python

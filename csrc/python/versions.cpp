@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// python/versions.cpp: versions, and the runtime's first answer.
+#include "bindings.hpp"
+
+namespace portamem::python {
+inline namespace PORTAMEM_BACKEND {
+
+namespace {
+
+int version_of(rt::Error_t (*ask)(int*), const char* call) {
+    refuse_forked();
+    int version = 0;
+    // A missing driver is an answer here: version 0.
+    const rt::Error_t answer = ask(&version);
+    if (answer != rt::Error_t::Success && detail::means_no_device(answer)) return 0;
+    check(answer, call);
+    return version;
+}
+
+}  // namespace
+
+void register_versions(py::module_& m) {
+    m.def(
+        "runtime_version", [] { return version_of(rt::RuntimeGetVersion, "RuntimeGetVersion"); },
+        "Version of the runtime library that answers; 0 where it cannot without a driver.");
+    m.def(
+        "driver_version", [] { return version_of(rt::DriverGetVersion, "DriverGetVersion"); },
+        "Version that the installed driver supports; 0 without a driver.");
+    m.def(
+        "compiled_version", [] { return rt::CompiledVersion(); }, "Version of the headers that this was built with.");
+    m.def(
+        "version_text", [](int version) { return rt::VersionText(version); }, py::arg("version"),
+        "A version number of this backend as text: \"13.0\", \"5.2.3\".");
+    m.def(
+        "device_count",
+        [] {
+            const py::gil_scoped_release nogil;
+            return device_count();
+        },
+        "Devices that this process can see; 0 where there are none.");
+    m.def(
+        "probe",
+        [] {
+            int count = 0;
+            rt::Error_t answer = rt::Error_t::InitializationError;
+            if (portamem_forked() == 0) {
+                const py::gil_scoped_release nogil;
+                answer = rt::GetDeviceCount(&count);
+            }
+            return py::make_tuple(count, static_cast<int>(answer), rt::GetErrorString(answer));
+        },
+        "(device count, native code, text) of the runtime's first answer. Never raises.");
+}
+
+}  // namespace PORTAMEM_BACKEND
+}  // namespace portamem::python

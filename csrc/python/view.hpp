@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+// python/view.hpp: typed, C-contiguous memory of a buffer.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "host_export.hpp"
+
+namespace portamem::python {
+inline namespace PORTAMEM_BACKEND {
+
+/// An element type, in the spellings of those who ask.
+struct ElementType {
+    std::string name;     ///< NumPy's: float32
+    std::string typestr;  ///< the array interfaces': <f4
+    std::string format;   ///< the buffer protocol's: f
+    std::size_t itemsize = 1;
+};
+
+/// A live View is an export of its buffer, and keeps the buffer's Python object.
+class View {
+  public:
+    using Shape = std::vector<std::size_t>;
+
+    View(py::object buffer, const Buffer& memory, ElementType type, Shape shape, std::size_t offset);
+
+    ~View();
+    View(View&&) = default;
+    View& operator=(View&&) = default;
+
+    /// The bytes seen; throws once closed.
+    const Buffer& memory() const;
+    const py::object& buffer() const { return buffer_; }
+    const ElementType& type() const noexcept { return type_; }
+    const Shape& shape() const noexcept { return shape_; }
+    Shape strides() const;
+    std::size_t size() const noexcept;
+    std::size_t nbytes() const noexcept { return size() * type_.itemsize; }
+    bool is_closed() const noexcept { return memory_.is_closed(); }
+
+    View reshaped(Shape shape) const;
+    View at(std::size_t index) const;
+    View rows(std::size_t begin, std::size_t end) const;
+    HostExport host_export() const;
+    void close();
+
+  private:
+    View part(Shape shape, std::size_t offset) const;
+
+    py::object buffer_;
+    Buffer memory_;
+    ElementType type_;
+    Shape shape_;
+};
+
+/// A View of a Buffer object; dtype, shape and offset as Python gives them.
+View make_view(const py::object& buffer, const py::object& dtype, const py::object& shape, const py::object& offset);
+
+}  // namespace PORTAMEM_BACKEND
+}  // namespace portamem::python

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: MIT
+"""One memory API for NVIDIA GPUs, AMD GPUs and the CPU.
+
+``portamem.cuda``, ``portamem.hip`` and ``portamem.host`` each hold the whole API of one backend. The plain names
+(``portamem.empty``, ``portamem.Stream``, ...) go to the backend that is chosen on first use: the one that
+PORTAMEM_BACKEND names, else the first GPU that works, else the CPU.
+
+Importing this opens no vendor library and touches no driver.
+"""
+
+from __future__ import annotations
+
+from portamem.errors import BackendUnavailableError, Error, OutOfMemoryError
+
+TYPE_CHECKING = False  # what `typing` has, without the milliseconds that importing it costs
+if TYPE_CHECKING:
+    from portamem import cuda as cuda
+    from portamem import hip as hip
+    from portamem import host as host
+    from portamem._loader import BackendInfo
+    from portamem.host import (
+        AsyncMemoryResource,
+        Buffer,
+        Capabilities,
+        Device,
+        DeviceMemoryResource,
+        Event,
+        HostRegistration,
+        ManagedMemoryResource,
+        MemoryInfo,
+        MemoryResource,
+        PinnedMemoryResource,
+        PitchedBuffer,
+        PointerInfo,
+        Stream,
+        SystemMemoryResource,
+        View,
+        asarray,
+        backend,
+        compiled_version,
+        copy,
+        copy_2d,
+        current_resource,
+        device_count,
+        devices,
+        driver_version,
+        empty,
+        fill_2d,
+        held,
+        pointer_info,
+        runtime_version,
+        using,
+        version_text,
+        zeros,
+    )
+    from portamem.reasons import Reason
+
+    __version__: str
+else:
+    from portamem import _types
+
+    globals().update({cls.__name__: cls for cls in _types.TYPES})
+
+    def __getattr__(name: str) -> object:
+        """What is not here yet: a backend, a name of the chosen backend, or something that takes time to import."""
+        if name == "__version__":
+            from portamem import _build
+
+            return _build.version()
+        if name in ("cuda", "hip", "host"):
+            import importlib
+
+            return importlib.import_module(f"portamem.{name}")
+        if name in ("BackendInfo", "Reason"):
+            from portamem import _loader
+
+            return getattr(_loader, name)
+        if name in __all__:
+            from portamem import _choice
+
+            return getattr(_choice.chosen(), name)
+        raise AttributeError(f"module 'portamem' has no attribute {name!r}")
+
+
+__all__ = [
+    "AsyncMemoryResource",
+    "BackendInfo",
+    "BackendUnavailableError",
+    "Buffer",
+    "Capabilities",
+    "Device",
+    "DeviceMemoryResource",
+    "Error",
+    "Event",
+    "HostRegistration",
+    "ManagedMemoryResource",
+    "MemoryInfo",
+    "MemoryResource",
+    "OutOfMemoryError",
+    "PinnedMemoryResource",
+    "PitchedBuffer",
+    "PointerInfo",
+    "Reason",
+    "Stream",
+    "SystemMemoryResource",
+    "View",
+    "__version__",
+    "asarray",
+    "backend",
+    "backends",
+    "compiled_version",
+    "copy",
+    "copy_2d",
+    "current_resource",
+    "device_count",
+    "devices",
+    "driver_version",
+    "empty",
+    "fill_2d",
+    "get_cmake_dir",
+    "get_include",
+    "held",
+    "pointer_info",
+    "runtime_version",
+    "using",
+    "version_text",
+    "zeros",
+]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def backends() -> dict[str, BackendInfo]:
+    """Every backend by name, with its state and, where it cannot be used, the reason. Never raises for one."""
+    from portamem import _loader
+
+    return _loader.backends()
+
+
+def get_include() -> str:
+    """The folder for a C++ compiler's include path: ``#include <portamem/portamem.hpp>``."""
+    from portamem import _build
+
+    return str(_build.include_dir())
+
+
+def get_cmake_dir() -> str:
+    """The folder for CMake: ``find_package(portamem)`` with ``-Dportamem_DIR=$(...)``."""
+    from portamem import _build
+
+    return str(_build.cmake_dir())

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: MIT
+"""Fills ``portamem.host``, ``portamem.cuda`` and ``portamem.hip``: the native names and, over them, the Python ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+from portamem import _loader, _types
+from portamem._arrays import Arrays
+
+
+class Scopes:
+    """The functions over one native module that are about devices and resources."""
+
+    def __init__(self, native: ModuleType) -> None:
+        self._native = native
+
+    def devices(self) -> list[Any]:
+        """All devices of this backend that this process can see."""
+        return [self._native.Device(ordinal) for ordinal in range(self._native.device_count())]
+
+    @contextmanager
+    def using(self, resource: Any) -> Iterator[Any]:
+        """Makes ``resource`` the current one of its device, for this thread, within a ``with`` block.
+
+        ``empty``, ``zeros`` and ``asarray`` take memory from it there. Live buffers are not touched.
+        """
+        if not isinstance(resource, self._native.MemoryResource):
+            raise TypeError(f"using() takes a memory resource of portamem.{self._native.backend}, not {resource!r}")
+        self._native._push_resource(resource)
+        try:
+            yield resource
+        finally:
+            self._native._pop_resource(resource)
+
+
+def populate(namespace: dict[str, Any], backend: str) -> None:
+    """Loads a backend into a module's namespace. Raises BackendUnavailableError where it cannot be loaded."""
+    native = _loader.load(backend)
+    _types.register(native)
+    scopes, arrays = Scopes(native), Arrays(native)
+    api = {name: value for name, value in vars(native).items() if not name.startswith("_")}
+    api.update(devices=scopes.devices, using=scopes.using)
+    api.update(empty=arrays.empty, zeros=arrays.zeros, asarray=arrays.asarray)
+    namespace.update(api, __all__=sorted(api))

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: MIT
+"""``python -m portamem._probe BACKEND``: what one backend is like here, as JSON.
+
+It runs in a process of its own, because a vendor's library may abort, hang or print when it is asked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+from dataclasses import asdict
+from typing import Any
+
+from portamem import _build, _loader
+
+_LIBRARY = re.compile(r"/(?:libportamem|libcudart|libcuda|libamdhip64|libhsa-runtime64)[^/]*\.so[^/]*$")
+
+
+def describe(backend: str, *, memory: bool) -> dict[str, Any]:
+    """State, versions, devices and loaded libraries. Only ``memory`` makes the runtime create contexts."""
+    info = _loader.info(backend)
+    devices: list[dict[str, Any]] = []
+    driver = None
+    if info.loadable:
+        native = _loader.load(backend)
+        devices = [_device(native.Device(ordinal), memory=memory) for ordinal in range(info.device_count)]
+        driver = native.version_text(native.driver_version()) if info.is_ready else None
+    module = _build.module_path(backend)
+    return {
+        "built": info.built,
+        "loadable": info.loadable,
+        "reason": asdict(info.reason) if info.reason else None,
+        "compiled_version": info.compiled_version,
+        "runtime_version": info.runtime_version,
+        "driver_version": driver,
+        "module": str(module) if module else None,
+        "libraries": _loaded_libraries(),
+        "devices": devices,
+    }
+
+
+def _device(device: Any, *, memory: bool) -> dict[str, Any]:
+    described = {
+        "ordinal": device.ordinal,
+        "name": device.name,
+        "arch": device.arch,
+        "uuid": device.uuid,
+        "pci_bus_id": device.pci_bus_id,
+        "numa_node": device.numa_node,
+        "capabilities": device.capabilities.as_dict(),
+    }
+    if memory:
+        figures = device.memory_info()
+        described["memory"] = {name: getattr(figures, name) for name in ("free", "total", "held", "source")}
+    return described
+
+
+def _loaded_libraries() -> list[str]:
+    """The runtime libraries that are mapped into this process. A static one is in the module and has no line."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        paths = {line.split(maxsplit=5)[-1].strip() for line in maps if "/" in line}
+    return sorted(path for path in paths if _LIBRARY.search(path))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="What one backend is like on this machine, as JSON.")
+    parser.add_argument("backend", choices=_loader.BACKENDS)
+    parser.add_argument("--memory", action="store_true", help="figures of memory too, which creates contexts")
+    options = parser.parse_args()
+    answer = os.dup(1)
+    os.dup2(2, 1)  # what a library prints goes to stderr, and does not spoil the JSON
+    with os.fdopen(answer, "w", encoding="utf-8") as out:
+        json.dump(describe(options.backend, memory=options.memory), out)
+
+
+if __name__ == "__main__":
+    main()

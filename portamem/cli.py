@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT
+"""The command line: ``portamem demo`` and ``portamem info``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+
+import portamem
+from portamem import _choice
+from portamem._sizes import parse_size
+
+OK, WRONG, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command and returns its exit status: 0 right, 1 wrong, 2 it could not start, 130 interrupted."""
+    options = _parser().parse_args(arguments)
+    try:
+        status = _demo(options) if options.command == "demo" else _info(options)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        print("portamem: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that Python's own last flush is quiet
+        return WRONG
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    about = "One memory API for NVIDIA GPUs, AMD GPUs and the CPU."
+    parser = argparse.ArgumentParser(prog="portamem", description=about)
+    parser.add_argument("--version", action="version", version=f"portamem {portamem.__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    demo = commands.add_parser("demo", help="send bytes through every kind of memory and verify each of them")
+    demo.add_argument("file", nargs="?", metavar="FILE", help="the bytes to send (made up where none is given)")
+    demo.add_argument("--backend", choices=("auto", "cuda", "hip", "host"), help="default: PORTAMEM_BACKEND, or auto")
+    demo.add_argument("--size", type=_size, metavar="N", help='bytes to make up (default "64 MiB")')
+    demo.add_argument("--source", action="store_true", help="print the source of the demo's legs instead")
+
+    info = commands.add_parser("info", help="what is built and loaded, which devices there are, what stands in the way")
+    info.add_argument("--json", action="store_true", help="everything, as JSON")
+    info.add_argument("--memory", action="store_true", help="figures of memory too: creates contexts on the devices")
+    return parser
+
+
+def _size(text: str) -> int:
+    try:
+        nbytes = parse_size(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if nbytes == 0:
+        raise argparse.ArgumentTypeError("there is nothing to send in 0 bytes")
+    return nbytes
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from portamem import demo
+    from portamem.demo.data import FileData, GeneratedData
+
+    if options.source:
+        print(demo.source(), end="")
+        return OK
+    if options.file is not None and options.size is not None:
+        return _unusable("--size is for made-up bytes, and a FILE has its own size")
+    try:
+        data = GeneratedData(options.size or 64 << 20) if options.file is None else FileData(options.file)
+        _choice.use(options.backend)
+    except (OSError, ValueError) as error:
+        return _unusable(str(error))
+    except portamem.BackendUnavailableError as error:
+        print(f"portamem: {error}", file=sys.stderr)
+        return WRONG
+    return OK if demo.run(data) else WRONG
+
+
+def _info(options: argparse.Namespace) -> int:
+    from portamem import info
+
+    found = info.collect(memory=options.memory)
+    print(json.dumps(found, indent=2) if options.json else info.report(found))
+    try:
+        unmet = _choice.unmet_requirement({name: state["reason"] is None for name, state in found["backends"].items()})
+    except ValueError as error:
+        return _unusable(str(error))
+    if unmet:
+        print(f"portamem: {unmet}", file=sys.stderr)
+    return WRONG if unmet else OK
+
+
+def _unusable(why: str) -> int:
+    print(f"portamem: {why}", file=sys.stderr)
+    return UNUSABLE

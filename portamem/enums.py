@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: MIT
+"""Names for the strings that portamem takes and gives, for those who like their editor to complete them.
+
+Every member is the string itself: ``MemoryKind.PINNED == "pinned"``, and either may be passed.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class _Text(str, Enum):
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+class MemoryKind(_Text):
+    """Where a buffer's memory came from."""
+
+    DEVICE = "device"
+    PINNED = "pinned"
+    MANAGED = "managed"
+    SYSTEM = "system"
+    ASYNC = "async"
+    FOREIGN = "foreign"
+
+
+class PointerKind(_Text):
+    """What the runtime says an address is."""
+
+    UNREGISTERED = "unregistered"
+    HOST = "host"
+    DEVICE = "device"
+    MANAGED = "managed"
+
+
+class ManagedMode(_Text):
+    """How a device runs managed memory: not at all, in one place reached over the bus, or moving to its user."""
+
+    NONE = "none"
+    HOST_RESIDENT = "host_resident"
+    MIGRATING = "migrating"
+
+
+class MemoryAdvice(_Text):
+    """Advice on managed memory, and its undoing. The coarse-grain pair is AMD's."""
+
+    READ_MOSTLY = "read_mostly"
+    UNSET_READ_MOSTLY = "unset_read_mostly"
+    PREFERRED_LOCATION = "preferred_location"
+    UNSET_PREFERRED_LOCATION = "unset_preferred_location"
+    ACCESSED_BY = "accessed_by"
+    UNSET_ACCESSED_BY = "unset_accessed_by"
+    COARSE_GRAIN = "coarse_grain"
+    UNSET_COARSE_GRAIN = "unset_coarse_grain"
+
+
+class RangeAttribute(_Text):
+    """What can be asked of a managed range. COHERENCY_MODE is AMD's."""
+
+    READ_MOSTLY = "read_mostly"
+    PREFERRED_LOCATION = "preferred_location"
+    ACCESSED_BY = "accessed_by"
+    LAST_PREFETCH_LOCATION = "last_prefetch_location"
+    COHERENCY_MODE = "coherency_mode"
+
+
+class Attach(_Text):
+    """Who may touch managed memory from the start."""
+
+    GLOBAL = "global"
+    HOST = "host"
+
+
+class Coherence(_Text):
+    """How host and device see each other's writes while a kernel runs."""
+
+    DEFAULT = "default"
+    COHERENT = "coherent"
+    NON_COHERENT = "non_coherent"
+    FINE_GRAINED = "fine_grained"
+    UNCACHED = "uncached"
+
+
+class CaptureMode(_Text):
+    """What a stream capture forbids, and to whom."""
+
+    GLOBAL = "global"
+    THREAD_LOCAL = "thread_local"
+    RELAXED = "relaxed"
+
+
+class CaptureStatus(_Text):
+    """How a stream's capture stands."""
+
+    NONE = "none"
+    ACTIVE = "active"
+    INVALIDATED = "invalidated"
+
+
+class Access(_Text):
+    """What a device may do with a pool's memory."""
+
+    NONE = "none"
+    READ = "read"
+    READ_WRITE = "read_write"
+
+
+class Limit(_Text):
+    """Device limits, in bytes."""
+
+    STACK_SIZE = "stack_size"
+    PRINTF_FIFO_SIZE = "printf_fifo_size"
+    MALLOC_HEAP_SIZE = "malloc_heap_size"

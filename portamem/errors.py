@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: MIT
+"""The exceptions of portamem, defined once: the native modules of all three backends raise these."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # what `typing` has, without the milliseconds that importing it costs
+if TYPE_CHECKING:
+    from portamem.reasons import Reason
+
+
+class Error(RuntimeError):
+    """A runtime's answer that was not success.
+
+    ``code`` is the native code, ``name`` portamem's spelling of it (the same on every backend), ``call`` the runtime
+    call that answered and ``backend`` the backend that made it.
+    """
+
+    def __init__(self, message: str, *, code: int = 0, name: str = "", call: str = "", backend: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.name = name
+        self.call = call
+        self.backend = backend
+
+
+class OutOfMemoryError(Error, MemoryError):
+    """No memory. The figures are bytes, and None where nobody knows."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: int = 2,
+        name: str = "OutOfMemory",
+        call: str = "",
+        backend: str = "",
+        asked: int | None = None,
+        used: int | None = None,
+        cached: int | None = None,
+        free: int | None = None,
+        largest_free_block: int | None = None,
+        used_by_others: int | None = None,
+    ) -> None:
+        super().__init__(message, code=code, name=name, call=call, backend=backend)
+        self.asked = asked
+        self.used = used
+        self.cached = cached
+        self.free = free
+        self.largest_free_block = largest_free_block
+        self.used_by_others = used_by_others
+
+
+class BackendUnavailableError(Error, ImportError):
+    """A backend that cannot be used here. ``reason`` says why, in words and as a code, and what would help."""
+
+    name: str
+
+    def __init__(self, backend: str, reason: Reason) -> None:
+        super().__init__(f"portamem.{backend} cannot be used: {reason}", name=reason.code, backend=backend)
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[BackendUnavailableError], tuple[str, Reason]]:
+        return type(self), (self.backend, self.reason)

@@ -1,0 +1,65 @@
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, SupportsIndex, TypeAlias, TypeVar
+
+from portamem import knobs as knobs
+from portamem._host import AsyncMemoryResource as AsyncMemoryResource
+from portamem._host import Buffer as Buffer
+from portamem._host import Capabilities as Capabilities
+from portamem._host import Device as Device
+from portamem._host import DeviceMemoryResource as DeviceMemoryResource
+from portamem._host import Event as Event
+from portamem._host import HostRegistration as HostRegistration
+from portamem._host import ManagedMemoryResource as ManagedMemoryResource
+from portamem._host import MemoryInfo as MemoryInfo
+from portamem._host import MemoryResource as MemoryResource
+from portamem._host import PinnedMemoryResource as PinnedMemoryResource
+from portamem._host import PitchedBuffer as PitchedBuffer
+from portamem._host import PointerInfo as PointerInfo
+from portamem._host import Stream as Stream
+from portamem._host import SystemMemoryResource as SystemMemoryResource
+from portamem._host import View as View
+from portamem._host import backend as backend
+from portamem._host import compiled_version as compiled_version
+from portamem._host import copy as copy
+from portamem._host import copy_2d as copy_2d
+from portamem._host import current_resource as current_resource
+from portamem._host import device_count as device_count
+from portamem._host import driver_version as driver_version
+from portamem._host import fill_2d as fill_2d
+from portamem._host import held as held
+from portamem._host import pointer_info as pointer_info
+from portamem._host import probe as probe
+from portamem._host import runtime_version as runtime_version
+from portamem._host import version_text as version_text
+
+_Shape: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
+_Resource = TypeVar("_Resource", bound=MemoryResource)
+
+def devices() -> list[Device]: ...
+@contextmanager
+def using(resource: _Resource) -> Iterator[_Resource]: ...
+def empty(
+    shape: _Shape,
+    dtype: Any = "float64",
+    *,
+    resource: MemoryResource | None = None,
+    device: Device | SupportsIndex | None = None,
+    stream: Stream | Any = None,
+) -> View: ...
+def zeros(
+    shape: _Shape,
+    dtype: Any = "float64",
+    *,
+    resource: MemoryResource | None = None,
+    device: Device | SupportsIndex | None = None,
+    stream: Stream | Any = None,
+) -> View: ...
+def asarray(
+    obj: Any,
+    *,
+    dtype: Any = None,
+    resource: MemoryResource | None = None,
+    device: Device | SupportsIndex | None = None,
+    stream: Stream | Any = None,
+) -> View: ...

@@ -1,0 +1,148 @@
+"""The backend under test, its device, every kind of resource, latches, and a leak check after every test."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+from helpers import backend
+from helpers.latch import Latch
+from helpers.resources import KINDS
+
+import portamem
+
+
+def pytest_report_header() -> list[str]:
+    pm = backend.under_test()
+    return [f"portamem {portamem.__version__} from {portamem.__file__}", f"backend under test: {pm.backend}"]
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()  # what was imported stays: the collections that tests ask for look at their own objects only
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    name = backend.under_test().backend
+    if item.get_closest_marker("host_only") and name != "host":
+        pytest.skip(f"concerns the host runtime's own knobs; the backend under test is {name}")
+
+
+@pytest.fixture(scope="session")
+def pm() -> ModuleType:
+    """The backend module under test: ``portamem.host``, ``portamem.cuda`` or ``portamem.hip``."""
+    module = backend.under_test()
+    if module.device_count() == 0:
+        backend.without_gpu(f"{module.backend} has no device: {portamem.backends()[module.backend].reason}")
+    return module
+
+
+@pytest.fixture
+def device(pm: ModuleType) -> Any:
+    return pm.Device(0)
+
+
+@pytest.fixture
+def two_devices(pm: ModuleType) -> tuple[Any, Any]:
+    if pm.device_count() < 2:
+        pytest.skip(f"{pm.backend} has one device here")
+    return pm.Device(0), pm.Device(1)
+
+
+@pytest.fixture
+def stream(pm: ModuleType, device: Any) -> Iterator[Any]:
+    with pm.Stream(device) as made:
+        yield made
+
+
+@pytest.fixture
+def other_stream(pm: ModuleType, device: Any) -> Iterator[Any]:
+    with pm.Stream(device) as made:
+        yield made
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Any:
+    return KINDS[request.param]
+
+
+@pytest.fixture
+def resource(pm: ModuleType, device: Any, kind: Any) -> Iterator[Any]:
+    """A resource of every kind in turn."""
+    with kind(pm, device) as made:
+        yield made
+
+
+@pytest.fixture
+def make_resource(pm: ModuleType, device: Any) -> Iterator[Callable[[str], Any]]:
+    """Makes resources by their name in the table; they are closed after the test."""
+    made: list[Any] = []
+
+    def make(name: str) -> Any:
+        made.append(KINDS[name](pm, device))
+        return made[-1]
+
+    yield make
+    for resource in reversed(made):
+        resource.close()
+
+
+@pytest.fixture
+def device_resource(make_resource: Callable[[str], Any]) -> Any:
+    return make_resource("device")
+
+
+@pytest.fixture
+def pinned_resource(make_resource: Callable[[str], Any]) -> Any:
+    return make_resource("pinned")
+
+
+@pytest.fixture
+def pool(make_resource: Callable[[str], Any]) -> Any:
+    """A stream-ordered resource with a pool of its own."""
+    return make_resource("async")
+
+
+@pytest.fixture
+def latch(pm: ModuleType, device: Any) -> Iterator[Callable[[Any], Latch]]:
+    """``latch(stream)`` holds a stream until released, at the latest when the test ends. A timeout fails the test."""
+    held: list[Latch] = []
+
+    def hold(stream: Any) -> Latch:
+        held.append(Latch())
+        return held[-1].hold(stream)
+
+    yield hold
+    for each in held:
+        each.release()
+    device.synchronize()
+    assert not any(each.timed_out for each in held), "a call waited for a latch that only this thread could release"
+
+
+@pytest.fixture
+def knobs(pm: ModuleType) -> Iterator[Any]:
+    """The host runtime's knobs, reset after the test."""
+    yield pm.knobs
+    pm.knobs.reset()
+
+
+def _held(pm: ModuleType) -> list[int]:
+    return [pm.held("host"), *(pm.held(ordinal) for ordinal in range(pm.device_count()))]
+
+
+@pytest.fixture(autouse=True)
+def nothing_leaks(pm: ModuleType) -> Iterator[None]:
+    """What portamem holds, on the host and on every device, is the same before and after each test."""
+    before = _held(pm)
+    yield
+    deadline = time.monotonic() + 2.0
+    for ordinal in range(pm.device_count()):
+        pm.Device(ordinal).synchronize()
+    while _held(pm) != before and time.monotonic() < deadline:
+        time.sleep(0.01)  # memory in use by a stream goes back when the reaper comes by
+        gc.collect()
+    assert _held(pm) == before, "this test left memory behind"

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT
+// tests/cpp/host_memory.cpp: allocation, capacity, registration and the pointer query of the CPU runtime.
+#include <algorithm>
+
+#include "host_support.hpp"
+
+using namespace host_tests;
+
+namespace {
+
+std::size_t free_bytes() {
+    std::size_t free = 0, total = 0;
+    HOST_OK(pmhMemGetInfo(&free, &total));
+    return free;
+}
+
+pmhPointerAttributes attributes_of(const void* ptr) {
+    pmhPointerAttributes attributes{};
+    HOST_OK(pmhPointerGetAttributes(&attributes, ptr));
+    return attributes;
+}
+
+bool aligned(const void* ptr, std::size_t alignment) { return reinterpret_cast<std::uintptr_t>(ptr) % alignment == 0; }
+
+}  // namespace
+
+TEST_CASE("host memory: alignment and pitch") {
+    for (const std::size_t size : {std::size_t{1}, std::size_t{100}, 5 * KiB, 3 * MiB}) {
+        DeviceMemory device(size);
+        PinnedMemory pinned(size);
+        void* pooled = nullptr;
+        HOST_OK(pmhMallocAsync(&pooled, size, nullptr));
+        CHECK(aligned(device, 256));
+        CHECK(aligned(pooled, 256));
+        CHECK(aligned(pinned, 4096));
+        HOST_OK(pmhFreeAsync(pooled, nullptr));
+    }
+    void* ptr = nullptr;
+    std::size_t pitch = 0;
+    HOST_OK(pmhMallocPitch(&ptr, &pitch, 513, 7));
+    CHECK(pitch == 1024);
+    CHECK(attributes_of(ptr).size == 7 * 1024);
+    HOST_OK(pmhFree(ptr));
+    HOST_OK(pmhExtMallocWithFlags(&ptr, KiB, pmhDeviceMallocFinegrained));
+    CHECK(attributes_of(ptr).type == pmhMemoryTypeDevice);
+    HOST_OK(pmhFree(ptr));
+    CHECK(pmhExtMallocWithFlags(&ptr, KiB, 3) == pmhErrorInvalidValue);
+    CHECK(pmhHostMalloc(&ptr, KiB, 64) == pmhErrorInvalidValue);
+}
+
+TEST_CASE("host memory: the capacity is a limit, and all works again after a free") {
+    const Knobs knobs;
+    HOST_OK(pmhStreamSynchronize(nullptr));
+    HOST_OK(pmhKnobSetCapacity(0, 8 * MiB));
+    const std::size_t before = free_bytes();
+    CHECK(before == 8 * MiB);
+    void *first = nullptr, *second = nullptr;
+    HOST_OK(pmhMalloc(&first, 5 * MiB));
+    CHECK(free_bytes() == 3 * MiB);
+    CHECK(pmhMalloc(&second, 4 * MiB) == pmhErrorOutOfMemory);
+    CHECK(detail() == "4194304 bytes asked for; device 0 has 5242880 of 8388608 reserved");
+    CHECK(pmhMallocAsync(&second, 4 * MiB, nullptr) == pmhErrorOutOfMemory);
+    CHECK(pmhMalloc(&second, SIZE_MAX) == pmhErrorOutOfMemory);
+    CHECK(pmhMallocAsync(&second, SIZE_MAX, nullptr) == pmhErrorOutOfMemory);
+    CHECK(free_bytes() == 3 * MiB);
+    HOST_OK(pmhMalloc(&second, 3 * MiB));
+    CHECK(free_bytes() == 0);
+    HOST_OK(pmhFree(first));
+    HOST_OK(pmhFree(second));
+    CHECK(free_bytes() == before);
+    HOST_OK(pmhMalloc(&first, 8 * MiB));
+    put(first, pattern(8 * MiB, 1));
+    HOST_OK(pmhFree(first));
+}
+
+TEST_CASE("host memory: idle memory of pools makes room for a plain allocation") {
+    const Knobs knobs;
+    HOST_OK(pmhKnobSetCapacity(0, 8 * MiB));
+    Pool pool;
+    pool.set(pmhMemPoolAttrReleaseThreshold, UINT64_MAX);
+    void* pooled = pool.allocate(6 * MiB, nullptr);
+    void* plain = nullptr;
+    CHECK(pmhMalloc(&plain, 4 * MiB) == pmhErrorOutOfMemory);
+    HOST_OK(pmhFreeAsync(pooled, nullptr));
+    CHECK(pool.reserved() == 6 * MiB);
+    HOST_OK(pmhMalloc(&plain, 4 * MiB));
+    CHECK(pool.reserved() == 0);
+    HOST_OK(pmhFree(plain));
+}
+
+TEST_CASE("host memory: a smaller capacity leaves what there is") {
+    const Knobs knobs;
+    DeviceMemory device(4 * MiB);
+    HOST_OK(pmhKnobSetCapacity(0, 1 * MiB));
+    CHECK(free_bytes() == 0);
+    put(device, pattern(4 * MiB, 2));
+    void* ptr = nullptr;
+    CHECK(pmhMalloc(&ptr, 1) == pmhErrorOutOfMemory);
+    CHECK(pmhKnobSetCapacity(7, MiB) == pmhErrorInvalidDevice);
+}
+
+TEST_CASE("host memory: what a pointer is") {
+    const bool open = has(pmhDevAttrDirectDeviceMemAccessFromHost);
+    DeviceMemory device(1000);
+    PinnedMemory pinned(1000);
+    ManagedMemory managed(1000);
+    Bytes bytes(1000);
+    void* pooled = nullptr;
+    HOST_OK(pmhMallocAsync(&pooled, 1000, nullptr));
+    for (void* base : {device.ptr, pooled}) {
+        char* inside = static_cast<char*>(base) + 999;
+        const auto found = attributes_of(inside);
+        CHECK(found.type == pmhMemoryTypeDevice);
+        CHECK(found.device == 0);
+        CHECK(found.base == base);
+        CHECK(found.size == 1000);
+        CHECK(found.devicePointer == inside);
+        CHECK(found.hostPointer == (open ? inside : nullptr));
+        CHECK(found.flags == 0);
+    }
+    const auto of_pinned = attributes_of(pinned.bytes() + 1);
+    CHECK(of_pinned.type == pmhMemoryTypeHost);
+    CHECK(of_pinned.base == pinned.ptr);
+    CHECK(of_pinned.hostPointer == pinned.bytes() + 1);
+    CHECK(of_pinned.devicePointer == pinned.bytes() + 1);
+    const auto of_managed = attributes_of(managed);
+    CHECK(of_managed.type == pmhMemoryTypeManaged);
+    CHECK(of_managed.hostPointer == managed.ptr);
+    CHECK(of_managed.devicePointer == managed.ptr);
+
+    const auto of_pageable = attributes_of(bytes.data());
+    CHECK(of_pageable.type == pmhMemoryTypeUnregistered);
+    CHECK(of_pageable.device == pmhInvalidDeviceId);
+    CHECK(of_pageable.base == nullptr);
+    CHECK(of_pageable.hostPointer == bytes.data());
+    CHECK((of_pageable.devicePointer != nullptr) == has(pmhDevAttrPageableMemoryAccess));
+    CHECK(attributes_of(nullptr).type == pmhMemoryTypeUnregistered);
+
+    HOST_OK(pmhFreeAsync(pooled, nullptr));
+    CHECK(attributes_of(pooled).type == pmhMemoryTypeUnregistered);
+    HOST_OK(pmhSetDevice(1));
+    {
+        DeviceMemory other(16);
+        CHECK(attributes_of(other).device == 1);
+    }
+    HOST_OK(pmhSetDevice(0));
+}
+
+TEST_CASE("host memory: flags and addresses of pinned memory") {
+    void* ptr = nullptr;
+    HOST_OK(pmhHostMalloc(&ptr, KiB, pmhHostMallocPortable | pmhHostMallocWriteCombined));
+    unsigned flags = 0;
+    HOST_OK(pmhHostGetFlags(&flags, static_cast<char*>(ptr) + 5));
+    CHECK(flags == (pmhHostMallocPortable | pmhHostMallocWriteCombined | pmhHostMallocMapped));
+    CHECK(attributes_of(ptr).flags == (pmhHostMallocPortable | pmhHostMallocWriteCombined));
+    void* seen = nullptr;
+    HOST_OK(pmhHostGetDevicePointer(&seen, static_cast<char*>(ptr) + 5, 0));
+    CHECK(seen == static_cast<char*>(ptr) + 5);
+    HOST_OK(pmhHostFree(ptr));
+    CHECK(pmhHostGetFlags(&flags, ptr) == pmhErrorInvalidValue);
+    CHECK(pmhHostGetDevicePointer(&seen, ptr, 0) == pmhErrorInvalidValue);
+    DeviceMemory device(KiB);
+    ManagedMemory managed(KiB);
+    CHECK(pmhHostGetDevicePointer(&seen, device, 0) == pmhErrorInvalidValue);
+    CHECK(pmhHostGetDevicePointer(&seen, managed, 0) == pmhErrorInvalidValue);
+    CHECK(pmhHostGetFlags(&flags, device) == pmhErrorInvalidValue);
+}
+
+TEST_CASE("host memory: registration") {
+    Bytes bytes(8 * KiB);
+    unsigned char* middle = bytes.data() + 2 * KiB;
+    HOST_OK(pmhHostRegister(middle, 4 * KiB, pmhHostRegisterPortable | pmhHostRegisterReadOnly));
+    const auto found = attributes_of(middle + 100);
+    CHECK(found.type == pmhMemoryTypeHost);
+    CHECK(found.base == middle);
+    CHECK(found.size == 4 * KiB);
+    CHECK(found.flags == (pmhHostRegisterPortable | pmhHostRegisterReadOnly));
+    void* seen = nullptr;
+    HOST_OK(pmhHostGetDevicePointer(&seen, middle, 0));
+    CHECK(seen == middle);
+
+    CHECK(pmhHostRegister(middle, 4 * KiB, 0) == pmhErrorHostMemoryAlreadyRegistered);
+    CHECK(pmhHostRegister(middle + 1, 1, 0) == pmhErrorHostMemoryAlreadyRegistered);
+    CHECK(pmhHostRegister(bytes.data(), 2 * KiB + 1, 0) == pmhErrorHostMemoryAlreadyRegistered);
+    CHECK(pmhHostRegister(bytes.data(), 8 * KiB, 0) == pmhErrorHostMemoryAlreadyRegistered);
+    HOST_OK(pmhHostRegister(bytes.data(), 2 * KiB, 0));
+    HOST_OK(pmhHostUnregister(bytes.data()));
+
+    CHECK(pmhHostUnregister(middle + 1) == pmhErrorInvalidValue);
+    HOST_OK(pmhHostUnregister(middle));
+    CHECK(pmhHostUnregister(middle) == pmhErrorHostMemoryNotRegistered);
+    CHECK(attributes_of(middle).type == pmhMemoryTypeUnregistered);
+
+    CHECK(pmhHostUnregister(nullptr) == pmhErrorInvalidValue);
+    CHECK(pmhHostRegister(nullptr, KiB, 0) == pmhErrorInvalidValue);
+    CHECK(pmhHostRegister(bytes.data(), 0, 0) == pmhErrorInvalidValue);
+    CHECK(pmhHostRegister(bytes.data(), KiB, 64) == pmhErrorInvalidValue);
+    CHECK(pmhHostRegister(bytes.data(), SIZE_MAX, 0) == pmhErrorInvalidValue);
+    PinnedMemory pinned(KiB);
+    DeviceMemory device(KiB);
+    CHECK(pmhHostRegister(pinned, KiB, 0) == pmhErrorInvalidValue);
+    CHECK(pmhHostRegister(device, KiB, 0) == pmhErrorInvalidValue);
+    CHECK(pmhHostUnregister(pinned) == pmhErrorInvalidValue);
+}
+
+TEST_CASE("host memory: unregistering waits for the copies that use the memory") {
+    Stream stream;
+    DeviceMemory device(MiB);
+    auto bytes = std::make_unique<Bytes>(pattern(MiB, 3));
+    HOST_OK(pmhHostRegister(bytes->data(), MiB, 0));
+    Latch latch;
+    latch.hold(stream);
+    HOST_OK(pmhMemcpyAsync(device, bytes->data(), MiB, pmhMemcpyHostToDevice, stream));
+    Blocked unregister([&] { return pmhHostUnregister(bytes->data()); });
+    CHECK(unregister.still());
+    latch.open();
+    CHECK(unregister.join() == pmhSuccess);
+    bytes.reset();
+    CHECK(get(device, MiB) == pattern(MiB, 3));
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+// tests/cpp/rt_support.hpp: what the tests of the ground floor share.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "portamem/rt/rt.hpp"
+
+namespace portamem {
+namespace rt {
+/// How doctest prints a code.
+inline doctest::String toString(Error_t error) { return GetErrorName(error); }
+}  // namespace rt
+}  // namespace portamem
+
+namespace rt = portamem::rt;
+using rt::Error_t;
+using rt::Location;
+using rt::LocationType;
+using rt::MemcpyKind;
+
+inline constexpr Error_t Success = Error_t::Success;
+inline constexpr rt::Stream_t NullStream = nullptr;
+inline constexpr std::size_t MiB = std::size_t{1} << 20;
+
+inline int device_count() {
+    int count = 0;
+    (void)rt::GetDeviceCount(&count);
+    return count;
+}
+
+/// Whether a test that needs a device is to be left out. PORTAMEM_REQUIRE makes that an error.
+inline bool no_device() {
+    if (device_count() > 0) return false;
+    const char* required = std::getenv("PORTAMEM_REQUIRE");
+    if (required != nullptr && (required == std::string("gpu") || required == std::string(rt::BackendName))) {
+        FAIL("PORTAMEM_REQUIRE=" << required << ", and there is no device");
+    }
+    return true;
+}
+
+/// Whether the first device has a capability. One that the vendor does not have counts as absent.
+inline bool has(rt::DeviceAttr attr) {
+    int value = 0;
+    return rt::DeviceGetAttribute(&value, attr, 0) == Success && value != 0;
+}
+
+using Bytes = std::vector<unsigned char>;
+
+/// Bytes that differ from place to place and from seed to seed.
+inline Bytes pattern(std::size_t nbytes, unsigned seed) {
+    Bytes bytes(nbytes);
+    for (std::size_t i = 0; i < nbytes; ++i) bytes[i] = static_cast<unsigned char>(i * 31 + (i >> 8) * 7 + seed);
+    return bytes;
+}
+
+/// What is at an address, fetched by the runtime.
+inline Bytes contents(const void* ptr, std::size_t nbytes) {
+    Bytes bytes(nbytes);
+    REQUIRE(rt::Memcpy(bytes.data(), ptr, nbytes, MemcpyKind::Default) == Success);
+    return bytes;
+}
+
+/// Writes a pattern through the runtime and reads it back.
+inline bool keeps_bytes(void* ptr, std::size_t nbytes, unsigned seed) {
+    const Bytes bytes = pattern(nbytes, seed);
+    return rt::Memcpy(ptr, bytes.data(), nbytes, MemcpyKind::Default) == Success && contents(ptr, nbytes) == bytes;
+}
+
+struct DeviceMemory {
+    void* ptr = nullptr;
+    explicit DeviceMemory(std::size_t nbytes) { REQUIRE(rt::Malloc(&ptr, nbytes) == Success); }
+    ~DeviceMemory() { CHECK(rt::Free(ptr) == Success); }
+    DeviceMemory(const DeviceMemory&) = delete;
+    DeviceMemory& operator=(const DeviceMemory&) = delete;
+};
+
+struct PinnedMemory {
+    void* ptr = nullptr;
+    explicit PinnedMemory(std::size_t nbytes) {
+        REQUIRE(rt::HostMalloc(&ptr, nbytes, rt::HostMallocDefault, rt::Coherence::Default) == Success);
+    }
+    ~PinnedMemory() { CHECK(rt::HostFree(ptr) == Success); }
+    PinnedMemory(const PinnedMemory&) = delete;
+    PinnedMemory& operator=(const PinnedMemory&) = delete;
+    unsigned char* bytes() const { return static_cast<unsigned char*>(ptr); }
+};
+
+struct TestStream {
+    rt::Stream_t handle{};
+    explicit TestStream(unsigned flags = rt::StreamNonBlocking) {
+        REQUIRE(rt::StreamCreateWithPriority(&handle, flags, 0) == Success);
+    }
+    ~TestStream() { CHECK(rt::StreamDestroy(handle) == Success); }
+    TestStream(const TestStream&) = delete;
+    TestStream& operator=(const TestStream&) = delete;
+};
+
+struct TestEvent {
+    rt::Event_t handle{};
+    explicit TestEvent(unsigned flags = rt::EventDisableTiming) {
+        REQUIRE(rt::EventCreateWithFlags(&handle, flags) == Success);
+    }
+    ~TestEvent() { CHECK(rt::EventDestroy(handle) == Success); }
+    TestEvent(const TestEvent&) = delete;
+    TestEvent& operator=(const TestEvent&) = delete;
+};
+
+/// Holds a stream at a host function until it is released. A test that fails while it holds does not hang: it opens
+/// by itself after some seconds.
+class Latch {
+  public:
+    void hold(rt::Stream_t stream) { REQUIRE(rt::LaunchHostFunc(stream, &Latch::wait, this) == Success); }
+    void release() { open_ = true; }
+    ~Latch() { release(); }
+
+  private:
+    static void wait(void* self) {
+        const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+        while (!static_cast<Latch*>(self)->open_ && std::chrono::steady_clock::now() < give_up) {
+            std::this_thread::sleep_for(std::chrono::microseconds(100));
+        }
+    }
+    std::atomic<bool> open_{false};
+};

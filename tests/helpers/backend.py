@@ -1,0 +1,41 @@
+"""Which backend the tests run on, and what becomes of a test that needs something the machine lacks."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+from functools import cache
+from types import ModuleType
+from typing import NoReturn
+
+import pytest
+
+import portamem
+
+NAMES = ("cuda", "hip", "host")
+
+
+@cache
+def under_test() -> ModuleType:
+    """The module named by PORTAMEM_TEST_BACKEND, or else the one that portamem itself would pick."""
+    name = os.environ.get("PORTAMEM_TEST_BACKEND") or portamem.Device().backend
+    return importlib.import_module(f"portamem.{name}")
+
+
+def is_built(name: str) -> bool:
+    """Whether the native module of a backend is part of this installation."""
+    return importlib.util.find_spec(f"portamem._{name}") is not None
+
+
+def others(pm: ModuleType) -> list[str]:
+    """The other backends of this installation."""
+    return [name for name in NAMES if name != pm.backend and is_built(name)]
+
+
+def without_gpu(reason: str) -> NoReturn:
+    """Skips a test for want of a GPU, or fails it where PORTAMEM_REQUIRE says that there must be one."""
+    required = os.environ.get("PORTAMEM_REQUIRE")
+    if required:
+        pytest.fail(f"PORTAMEM_REQUIRE={required}, but {reason}")
+    pytest.skip(reason)

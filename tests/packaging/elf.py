@@ -1,0 +1,46 @@
+"""What a shared library needs and gives, read from its ELF tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from elftools.elf.elffile import ELFFile
+
+
+@contextmanager
+def _section(path: Path, name: str) -> Iterator[Any]:
+    with path.open("rb") as file:
+        yield ELFFile(file).get_section_by_name(name)
+
+
+def needed(path: Path) -> set[str]:
+    """Names of the libraries that the loader will look for."""
+    with _section(path, ".dynamic") as dynamic:
+        return {tag.needed for tag in dynamic.iter_tags("DT_NEEDED")}
+
+
+def search_path(path: Path) -> list[str]:
+    with _section(path, ".dynamic") as dynamic:
+        return [getattr(tag, "runpath", getattr(tag, "rpath", "")) for tag in dynamic.iter_tags()
+                if tag.entry.d_tag in ("DT_RUNPATH", "DT_RPATH")]  # fmt: skip
+
+
+def undefined(path: Path) -> set[str]:
+    """Symbols that have to come from another library; weak ones may stay away."""
+    return {s.name for s in _symbols(path) if s["st_shndx"] == "SHN_UNDEF" and s["st_info"]["bind"] != "STB_WEAK"}
+
+
+def exported(path: Path) -> set[str]:
+    return {
+        s.name
+        for s in _symbols(path)
+        if s["st_shndx"] != "SHN_UNDEF" and s["st_other"]["visibility"] == "STV_DEFAULT" and s.name
+    }
+
+
+def _symbols(path: Path) -> list[Any]:
+    with _section(path, ".dynsym") as table:
+        return list(table.iter_symbols())

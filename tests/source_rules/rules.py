@@ -1,0 +1,179 @@
+"""The source rules of the design, each a function from sources to a list of violations.
+
+Sources are a mapping from a path relative to the checkout to the file's text, so that each rule can be shown to fail
+on a planted violation.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+from collections.abc import Mapping
+from pathlib import Path
+
+Sources = Mapping[str, str]
+
+HEADERS = "csrc/include/portamem/"
+GROUND_FLOOR = HEADERS + "rt/"
+TWINS = ("cuda", "hip", "host")
+CONTRACTS = "api"
+
+# Python code that uses the vendors' own Python packages: interoperation, raw calls to compare with, conformance.
+_TALKS_TO_VENDOR_PACKAGES = (
+    *("portamem/_foreign.py", "portamem/interop/"),
+    *("portamem/demo/rates.py", "portamem/conformance/"),
+)
+
+_CPP_COMMENT_OR_STRING = re.compile(
+    r"""//[^\n]* | /\*.*?\*/ | "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*'""", re.VERBOSE | re.DOTALL
+)
+_VENDOR_SPELLING = re.compile(r"\b(?:cuda|hip|cu)[A-Z_]\w*")
+_BACKEND_MACRO = re.compile(r"\bPORTAMEM_(?:CUDA|HIP|HOST)\b")
+_BACKEND_COMPARED = re.compile(r"(?:[=!]=\s*(?:\w+::)*BackendName\b)|(?:\bBackendName\b\s*(?:\(\s*\))?\s*[=!]=)")
+_INCLUDE = re.compile(r'^\s*#\s*include\s*"(portamem/[^"]+)"', re.MULTILINE)
+_FUNCTION = re.compile(r"^(?:inline|constexpr|template\b.*|static)\b[^;{}()=]*?\b(\w+)\(", re.MULTILINE)
+
+
+def read_sources(root: Path) -> dict[str, str]:
+    """Every C++ and Python source of portamem itself."""
+    files = [
+        path
+        for folder, patterns in (("csrc", ("*.cpp", "*.hpp", "*.h")), ("portamem", ("*.py", "*.pyi")))
+        for pattern in patterns
+        for path in sorted((root / folder).rglob(pattern))
+    ]
+    return {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in files}
+
+
+def _blank(text: str) -> str:
+    """The same number of lines, with nothing on them."""
+    return re.sub(r"[^\n]", " ", text)
+
+
+def cpp_code(text: str) -> str:
+    """C++ without its comments; line numbers stay."""
+    return _CPP_COMMENT_OR_STRING.sub(lambda m: _blank(m[0]) if m[0][0] == "/" else m[0], text)
+
+
+def python_code(text: str) -> str:
+    """Python without comments and docstrings; line numbers stay."""
+    lines = [list(line) for line in text.splitlines(keepends=True)]
+    statement_begins = True
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT or (token.type == tokenize.STRING and statement_begins):
+            (row, column), (last_row, last_column) = token.start, token.end
+            for line in range(row - 1, last_row):
+                begin = column if line == row - 1 else 0
+                end = last_column if line == last_row - 1 else len(lines[line])
+                lines[line][begin:end] = _blank("".join(lines[line][begin:end]))
+        elif token.type in (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.NL):
+            statement_begins = True
+            continue
+        statement_begins = statement_begins and token.type == tokenize.COMMENT
+    return "".join("".join(line) for line in lines)
+
+
+def code_of(path: str, text: str) -> str:
+    return python_code(text) if path.endswith((".py", ".pyi")) else cpp_code(text)
+
+
+def _found(pattern: re.Pattern[str], path: str, code: str) -> list[str]:
+    return [f"{path}:{code.count(chr(10), 0, m.start()) + 1}: {m[0].strip()}" for m in pattern.finditer(code)]
+
+
+def talks_to_vendor_packages(path: str) -> bool:
+    return path.startswith(_TALKS_TO_VENDOR_PACKAGES)
+
+
+def vendor_spellings(sources: Sources) -> list[str]:
+    """Rule 1: vendor spellings occur only in the ground floor and in code that talks to vendor packages."""
+    return [
+        line
+        for path, text in sources.items()
+        if not path.startswith(GROUND_FLOOR) and not talks_to_vendor_packages(path)
+        for line in _found(_VENDOR_SPELLING, path, code_of(path, text))
+    ]
+
+
+def vendor_questions(sources: Sources) -> list[str]:
+    """Rule 2: nothing above the ground floor asks which vendor it is built for."""
+    return [
+        line
+        for path, text in sources.items()
+        if path.startswith("csrc/") and not path.startswith(GROUND_FLOOR) and path != HEADERS + "backend.hpp"
+        for pattern in (_BACKEND_MACRO, _BACKEND_COMPARED)
+        for line in _found(pattern, path, cpp_code(text))
+    ]
+
+
+def functions_of(text: str) -> list[str]:
+    """Names of the API functions of a ground floor header, in order. Helpers of its own begin with a small letter."""
+    names = [match[1] for match in _FUNCTION.finditer(cpp_code(text))]
+    return [name for name in names if name[0].isupper()]
+
+
+def twin_differences(sources: Sources) -> list[str]:
+    """Rule 3: rt/cuda, rt/hip and rt/host define what rt/api declares, file by file, in the same order."""
+    twins: dict[str, dict[str, list[str]]] = {}
+    for path, text in sources.items():
+        folder, _, name = path.removeprefix(GROUND_FLOOR).partition("/")
+        if path.startswith(GROUND_FLOOR) and folder in (*TWINS, CONTRACTS) and name:
+            twins.setdefault(name, {})[folder] = functions_of(text)
+    differences = []
+    for name, functions in sorted(twins.items()):
+        declared = functions.get(CONTRACTS, [])
+        for vendor in TWINS:
+            defined = functions.get(vendor, [])
+            differences += [f"rt/{vendor}/{name} lacks {f}" for f in declared if f not in defined]
+            differences += [
+                f"rt/{vendor}/{name} has {f}, which rt/api does not declare" for f in defined if f not in declared
+            ]
+            if sorted(defined) == sorted(declared) and defined != declared:
+                differences.append(f"rt/{vendor}/{name} has another order: {defined}")
+    return differences
+
+
+# A new header belongs to the second floor until it is named here.
+_FIRST_FLOOR = {
+    *("status", "capabilities", "device", "device_guard", "location", "pointer_info"),
+    *("stream", "event", "capture", "kept"),
+}
+_BELOW_ALL = {"backend", "c_api", "version"}
+
+
+def floor_of(path: str) -> int:
+    """The floor of a header or source. 0 may be included by all, 1 is rt and the host runtime under it."""
+    if path.startswith("csrc/python/"):
+        return 5
+    name = path.removeprefix(HEADERS)
+    stem = Path(name).stem
+    if name == "portamem.hpp":
+        return 4
+    if name.startswith(("rt/", "host/")):
+        return 1
+    if "/" not in name and stem in _BELOW_ALL:
+        return 0
+    return 2 if "/" not in name and stem in _FIRST_FLOOR else 3
+
+
+def upward_includes(sources: Sources) -> list[str]:
+    """Dependencies point one way: no header includes one of a floor above its own."""
+    return [
+        f"{path} includes {included}, which is of a floor above"
+        for path, text in sources.items()
+        if path.startswith((HEADERS, "csrc/python/"))
+        for included in _INCLUDE.findall(text)
+        if floor_of(HEADERS + included.removeprefix("portamem/")) > floor_of(path)
+    ]
+
+
+def vendor_in_library(sources: Sources) -> list[str]:
+    """libportamem is vendor-free: its sources include the C ABI and the host runtime's own headers only."""
+    return [
+        f"{path} includes {included}"
+        for path, text in sources.items()
+        if path.startswith(("csrc/core/", "csrc/host/"))
+        for included in _INCLUDE.findall(text)
+        if re.match(r"portamem/rt/(cuda|hip)\b", included) or floor_of(HEADERS + included.removeprefix("portamem/")) > 1
+    ]

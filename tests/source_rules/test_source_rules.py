@@ -1,0 +1,91 @@
+"""The source rules and the direction of dependencies hold, and each of these checks is shown to fail when broken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from source_rules import rules
+
+CHECKOUT = Path(__file__).parents[2]
+RT = rules.GROUND_FLOOR
+
+pytestmark = pytest.mark.skipif(not (CHECKOUT / "csrc").is_dir(), reason="the sources of portamem are not here")
+
+
+@pytest.fixture(scope="module")
+def sources() -> dict[str, str]:
+    found = rules.read_sources(CHECKOUT)
+    assert len(found) > 20, "the sources were not found where they are expected"
+    return found
+
+
+RULES = [
+    rules.vendor_spellings,
+    rules.vendor_questions,
+    rules.twin_differences,
+    rules.upward_includes,
+    rules.vendor_in_library,
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_rule_holds(rule, sources):
+    assert rule(sources) == []
+
+
+def twins(**changed: str) -> dict[str, str]:
+    """One file of the ground floor: its contracts and three twins, some of them changed."""
+    same = "inline Error_t A(int x);\ninline Error_t B();"
+    return {f"{RT}{folder}/copy.hpp": changed.get(folder, same) for folder in (rules.CONTRACTS, *rules.TWINS)}
+
+
+PLANTED = [
+    ("vendor_spellings", {"csrc/include/portamem/copy.hpp": "void f() { cudaMemcpy(a, b, n, kind); }"}),
+    ("vendor_spellings", {"csrc/python/copy.cpp": 'auto name = "hipMemcpy";'}),
+    ("vendor_spellings", {"portamem/device.py": 'x = 1\nlibrary.cuMemAlloc("#")\n'}),
+    ("vendor_questions", {"csrc/include/portamem/buffer.hpp": "#if defined(PORTAMEM_HIP)"}),
+    ("vendor_questions", {"csrc/python/device.cpp": "if (rt::BackendName == cuda) {}"}),
+    ("vendor_questions", {"csrc/python/device.cpp": "if (rt::BackendName() != host) {}"}),
+    ("twin_differences", twins(host="inline Error_t B() {}\ninline Error_t A(int x) {}")),
+    ("twin_differences", twins(hip="inline Error_t A(int x) {}")),
+    ("twin_differences", twins(cuda="inline Error_t A(int x) {}\ninline Error_t B() {}\ninline Error_t C() {}")),
+    ("twin_differences", {path: text for path, text in twins().items() if "/hip/" not in path}),
+    ("upward_includes", {"csrc/include/portamem/rt/cuda/copy.hpp": '#include "portamem/device.hpp"'}),
+    ("upward_includes", {"csrc/include/portamem/stream.hpp": '#include "portamem/buffer.hpp"'}),
+    ("upward_includes", {"csrc/include/portamem/buffer.hpp": '#include "portamem/portamem.hpp"'}),
+    ("vendor_in_library", {"csrc/core/scope.cpp": '#include "portamem/rt/cuda.hpp"'}),
+    ("vendor_in_library", {"csrc/host/pool.cpp": '#include "portamem/buffer.hpp"'}),
+]
+
+
+@pytest.mark.parametrize(("name", "planted"), PLANTED)
+def test_rule_finds_a_planted_violation(name, planted):
+    assert getattr(rules, name)(planted) != []
+
+
+ALLOWED = [
+    ("vendor_spellings", {"csrc/include/portamem/copy.hpp": "// like cudaMemcpy\n/* hipMemcpy\n too */ int x;"}),
+    ("vendor_spellings", {"csrc/include/portamem/rt/hip/copy.hpp": "return hipMemcpy(a, b, n, kind);"}),
+    ("vendor_spellings", {"portamem/device.py": '"""cudaMalloc"""\ndef f():\n    """hipMalloc"""  # hipFree\n'}),
+    ("vendor_questions", {"csrc/include/portamem/backend.hpp": "#if defined(PORTAMEM_CUDA)"}),
+    ("vendor_questions", {"csrc/python/device.cpp": 'm.attr("backend") = rt::BackendName;'}),
+    ("twin_differences", twins()),
+    ("twin_differences", twins(cuda="constexpr int mapped(int x) {}\ninline Error_t A(int) {}\ninline Error_t B() {}")),
+    ("twin_differences", {RT + "cuda/driver.hpp": "inline int looked_up() {}"}),
+    ("upward_includes", {"csrc/include/portamem/buffer.hpp": '#include "portamem/rt/rt.hpp"'}),
+    ("upward_includes", {"csrc/include/portamem/rt/rt.hpp": '#include "portamem/backend.hpp"'}),
+    ("vendor_in_library", {"csrc/host/pool.cpp": '#include "portamem/rt/host/api.h"'}),
+]
+
+
+@pytest.mark.parametrize(("name", "allowed"), ALLOWED)
+def test_rule_leaves_what_is_allowed(name, allowed):
+    assert getattr(rules, name)(allowed) == []
+
+
+def test_the_twins_are_read(sources):
+    """An empty list of functions equals another empty list: the parser has to find the ground floor's functions."""
+    found = [f for path, text in sources.items() if path.startswith(RT + "host/") for f in rules.functions_of(text)]
+    assert len(found) > 80
+    assert {"Malloc", "MemcpyAsync", "StreamSynchronize", "PointerGetAttributes"} <= set(found)

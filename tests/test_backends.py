@@ -1,0 +1,157 @@
+"""Three modules in one process, their reasons, and the choice that the plain names make."""
+
+from __future__ import annotations
+
+import json
+from types import ModuleType
+from typing import Any
+
+import pytest
+from helpers import backend
+from helpers.process import python_output, run_python
+
+import portamem
+from portamem.reasons import CODES
+
+
+def test_every_backend_is_listed() -> None:
+    listed = portamem.backends()
+    assert set(listed) == set(backend.NAMES)
+    for name, info in listed.items():
+        assert info.name == name
+        assert info.built == backend.is_built(name)
+        assert info.is_ready == (info.reason is None)
+        assert not info.is_ready or info.device_count > 0
+        if info.reason is not None:
+            assert info.reason.code in CODES
+            assert info.reason.text
+            assert info.reason.fix, "a reason says what to do"
+            assert info.device_count == 0
+
+
+def test_host_is_always_ready() -> None:
+    info = portamem.backends()["host"]
+    assert info.built
+    assert info.loadable
+    assert info.is_ready
+
+
+@pytest.mark.parametrize("name", ["cuda", "hip"])
+def test_no_driver_and_no_device_are_told_apart(name: str) -> None:
+    info = portamem.backends()[name]
+    if info.is_ready or not info.loadable:
+        pytest.skip(f"{name}: {info.reason or 'ready'}")
+    assert info.reason is not None
+    assert info.reason.code in ("no_driver", "no_device", "no_permission", "hidden_by_mask", "driver_too_old", "busy")
+
+
+def test_three_modules_in_one_process() -> None:
+    modules = {name: getattr(portamem, name) for name in backend.NAMES if portamem.backends()[name].loadable}
+    assert "host" in modules
+    for name, module in modules.items():
+        assert module.backend == name
+        assert issubclass(module.Buffer, portamem.Buffer)
+        assert issubclass(module.Stream, portamem.Stream)
+        assert len({other.Buffer for other in modules.values()}) == len(modules)
+
+
+def test_the_modules_have_the_same_names() -> None:
+    public = {
+        name: {each for each in dir(getattr(portamem, name)) if not each.startswith("_")} - {"knobs"}
+        for name in backend.NAMES
+        if portamem.backends()[name].loadable
+    }
+    assert len({frozenset(names) for names in public.values()}) == 1
+
+
+def test_abstract_types(pm: ModuleType, device_resource: Any, stream: Any) -> None:
+    with device_resource.allocate(16) as buf, buf.view() as view, stream.record() as event:
+        for instance, kind in (
+            (buf, "Buffer"),
+            (view, "View"),
+            (stream, "Stream"),
+            (event, "Event"),
+            (stream.device, "Device"),
+            (device_resource, "MemoryResource"),
+            (device_resource, "DeviceMemoryResource"),
+        ):
+            assert isinstance(instance, getattr(portamem, kind))
+            assert isinstance(instance, getattr(pm, kind))
+        assert not isinstance(buf, portamem.View)
+
+
+@pytest.mark.parametrize("name", ["cuda", "hip"])
+def test_a_backend_that_is_not_built(name: str) -> None:
+    if backend.is_built(name):
+        pytest.skip(f"{name} is built")
+    with pytest.raises(portamem.BackendUnavailableError, match=name) as caught:
+        getattr(portamem, name)
+    assert caught.value.reason.code == "not_built"
+    assert "PORTAMEM_BACKENDS" in str(caught.value)
+
+
+CHOOSE = "import portamem; print(portamem.Device().backend)"
+
+
+def test_host_by_name() -> None:
+    assert python_output(CHOOSE, PORTAMEM_BACKEND="host", PORTAMEM_REQUIRE=None).strip() == "host"
+
+
+def test_auto_chooses_once() -> None:
+    code = """
+        import portamem
+        first = portamem.backend
+        assert portamem.empty(4).buffer.backend == first
+        with portamem.Stream() as stream:
+            assert isinstance(stream, portamem.Stream)
+            assert stream.backend == first
+        print(first)
+    """
+    done = run_python(code, PORTAMEM_BACKEND=None, PORTAMEM_REQUIRE=None)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() in backend.NAMES
+
+
+@pytest.mark.parametrize("name", ["cuda", "hip"])
+def test_a_backend_that_cannot_be_used_is_an_error(name: str) -> None:
+    if portamem.backends()[name].is_ready:
+        pytest.skip(f"{name} is ready")
+    for variables in ({"PORTAMEM_BACKEND": name}, {"PORTAMEM_REQUIRE": name, "PORTAMEM_BACKEND": None}):
+        done = run_python(CHOOSE, **variables)
+        assert done.returncode == 1
+        assert f"portamem.{name} cannot be used" in done.stderr
+
+
+def test_require_a_gpu() -> None:
+    """A GPU job never runs silently on the CPU."""
+    done = run_python(CHOOSE, PORTAMEM_REQUIRE="gpu", PORTAMEM_BACKEND=None)
+    ready = [name for name in ("cuda", "hip") if portamem.backends()[name].is_ready]
+    if ready:
+        assert done.stdout.strip() == ready[0]
+    else:
+        assert done.returncode == 1
+        assert "BackendUnavailableError" in done.stderr
+    done = run_python(CHOOSE, PORTAMEM_REQUIRE="gpu", PORTAMEM_BACKEND="host")
+    assert done.returncode == 1
+    assert "PORTAMEM_REQUIRE=gpu" in done.stderr
+
+
+@pytest.mark.parametrize("variable", ["PORTAMEM_BACKEND", "PORTAMEM_REQUIRE"])
+def test_a_setting_that_is_none(variable: str) -> None:
+    done = run_python(CHOOSE, **{variable: "cudaa"})
+    assert done.returncode == 1
+    assert f"{variable}=cudaa" in done.stderr
+    assert "cuda, hip" in done.stderr
+
+
+def test_backends_of_a_fresh_process_in_one_order() -> None:
+    code = """
+        import json, portamem
+        print(json.dumps({name: info.is_ready for name, info in portamem.backends().items()}))
+    """
+    assert json.loads(python_output(code)) == {name: info.is_ready for name, info in portamem.backends().items()}
+
+
+def test_unknown_names() -> None:
+    with pytest.raises(AttributeError, match="sycl"):
+        portamem.sycl  # noqa: B018

@@ -1,0 +1,98 @@
+"""The exceptions: one hierarchy for all backends, with readable fields, that survives pickling."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+from helpers import backend
+
+import portamem
+from portamem.reasons import Reason
+
+REASON = Reason("no_driver", "there is no driver here", "Install one.")
+
+ERRORS = [
+    portamem.Error("text", code=1, name="InvalidValue", call="Free", backend="host"),
+    portamem.OutOfMemoryError("text", call="Malloc", backend="host", asked=10, used=3),
+    portamem.BackendUnavailableError("cuda", REASON),
+]
+
+
+def test_hierarchy() -> None:
+    assert issubclass(portamem.Error, RuntimeError)
+    assert issubclass(portamem.OutOfMemoryError, portamem.Error)
+    assert issubclass(portamem.OutOfMemoryError, MemoryError)
+    assert issubclass(portamem.BackendUnavailableError, portamem.Error)
+
+
+@pytest.mark.parametrize("clone", [lambda e: pickle.loads(pickle.dumps(e)), copy.copy], ids=["pickle", "copy"])
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_they_survive_pickling(error: portamem.Error, clone: Callable[[Any], Any]) -> None:
+    again = clone(error)
+    assert type(again) is type(error)
+    assert str(again) == str(error)
+    assert vars(again) == vars(error)
+
+
+def test_the_runtimes_answer_is_readable(pm: ModuleType, device_resource: Any) -> None:
+    with pytest.raises(portamem.Error) as caught:
+        device_resource.deallocate(0x1000, 16)
+    error = caught.value
+    assert (error.code, error.name, error.backend) == (1, "InvalidValue", pm.backend)
+    assert error.call == "Free"
+    assert all(word in str(error) for word in ("Free", "InvalidValue"))
+    assert not isinstance(error, MemoryError)
+
+
+def test_a_failure_leaves_nothing_behind(pm: ModuleType, device: Any, stream: Any, device_resource: Any) -> None:
+    """A handled error never surfaces in a later call."""
+    for _ in range(3):
+        with pytest.raises(portamem.Error):
+            device_resource.deallocate(0x1000, 16)
+    stream.synchronize()
+    device.synchronize()
+    with device_resource.allocate(16) as buf:
+        buf.fill(1)
+
+
+@pytest.mark.parametrize("error", [portamem.OutOfMemoryError, MemoryError, portamem.Error, RuntimeError])
+def test_out_of_memory_is_caught_by_each_name(device_resource: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        device_resource.allocate(2**50)
+
+
+@pytest.mark.parametrize("name", backend.NAMES)
+def test_one_except_catches_all_backends(name: str) -> None:
+    """Where a backend has devices its runtime refuses, and where it has none that is the refusal."""
+    caught: list[portamem.Error] = []
+    try:
+        module = getattr(portamem, name)
+        module.DeviceMemoryResource(0).allocate(2**50)
+    except portamem.Error as error:
+        caught.append(error)
+    assert len(caught) == 1
+    assert caught[0].backend == name
+    assert str(caught[0])
+
+
+@pytest.mark.parametrize("name", backend.NAMES)
+def test_without_a_device_calls_say_why(name: str) -> None:
+    info = portamem.backends()[name]
+    if not info.loadable or info.device_count:
+        pytest.skip(f"{name} is not loadable, or has devices")
+    module = getattr(portamem, name)
+    assert module.device_count() == 0
+    for call in (
+        lambda: module.Device(0),
+        lambda: module.Stream(),
+        lambda: module.Event(),
+        lambda: module.DeviceMemoryResource(),
+        lambda: module.zeros(4),
+    ):
+        with pytest.raises(portamem.Error, match=r"(?i)no .*(device|driver)|driver.*insufficient|NoDevice|Driver"):
+            call()
