@@ -45,4 +45,4 @@ def populate(namespace: dict[str, Any], backend: str) -> None:
     api = {name: value for name, value in vars(native).items() if not name.startswith("_")}
     api.update(devices=scopes.devices, using=scopes.using)
     api.update(empty=arrays.empty, zeros=arrays.zeros, asarray=arrays.asarray)
-    namespace.update(api, __all__=sorted(api))
+    namespace.update(api)

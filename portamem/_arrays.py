@@ -148,6 +148,10 @@ def _host_array(obj: Any, dtype: Any) -> Any:
     if isinstance(obj, (bytes, bytearray)):
         obj = memoryview(obj)  # NumPy would take them for text
     wanted = None if dtype is None else parse_dtype(dtype).typestr
-    array = np.asarray(obj, dtype=wanted, order="C")
+    array = np.asarray(obj, dtype=wanted)
+    if array.dtype.hasobject:
+        raise TypeError(f"a {type(obj).__name__} is no host data of numbers: NumPy finds only Python objects in it")
+    if not array.flags.c_contiguous:
+        raise ValueError("the data is not C-contiguous: pass numpy.ascontiguousarray(x)")
     parse_dtype(array.dtype)
     return array

@@ -21,9 +21,10 @@ def stream_handle(obj: object, backend: str) -> int:
     _refuse_number(obj, "Stream")
     if isinstance(obj, Stream):
         raise TypeError(f"this is a stream of the {obj.backend} backend, and the {backend} backend cannot use it")
-    handle = _from_protocol(obj)
+    # Their class before their protocol: both vendors' objects may speak it, and only the class says whose they are.
+    handle = _from_vendor_object(obj, backend, "Stream_t", "CUstream")
     if handle is None:
-        handle = _from_vendor_object(obj, backend, "Stream_t", "CUstream")
+        handle = _from_protocol(obj)
     if handle is None:
         handle = _from_attribute(obj, "ptr", "cuda_stream")  # CuPy's name and PyTorch's
     if handle is None:

@@ -10,9 +10,9 @@ Conventions of every call here:
   runtime answers; portamem.OutOfMemoryError, which is also a MemoryError, when there is no memory.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, ClassVar, SupportsIndex, TypeAlias, final, overload
+from typing import Any, Protocol, SupportsIndex, TypeAlias, final
 
 from typing_extensions import Buffer as _HostBuffer
 from typing_extensions import Self
@@ -21,7 +21,12 @@ _Size: TypeAlias = SupportsIndex | str
 _StreamLike: TypeAlias = Stream | Any
 _DeviceLike: TypeAlias = Device | SupportsIndex
 _LocationLike: TypeAlias = Device | SupportsIndex | str
-_Memory: TypeAlias = Buffer | View | HostRegistration | _HostBuffer
+class _HasArrayInterface(Protocol):
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
+
+_HostMemory: TypeAlias = _HostBuffer | _HasArrayInterface  # before Python 3.12 NumPy's stubs do not know the former
+_Memory: TypeAlias = Buffer | View | HostRegistration | _HostMemory
 
 backend: str
 """Which backend this module is: "host", "cuda" or "hip"."""
@@ -472,7 +477,7 @@ class HostRegistration:
 
     def __init__(
         self,
-        obj: _HostBuffer,
+        obj: _HostMemory,
         *,
         device: _DeviceLike | None = None,
         portable: bool = True,
@@ -540,20 +545,3 @@ def current_resource(device: _DeviceLike | None = None) -> MemoryResource: ...
 def _push_resource(resource: MemoryResource) -> None: ...
 def _pop_resource(resource: MemoryResource) -> None: ...
 def held(device: _DeviceLike | None = None) -> int: ...
-
-class knobs:
-    """The host runtime's own knobs, for tests. Only in portamem.host."""
-
-    @staticmethod
-    def set_capacity(device: _DeviceLike, nbytes: _Size) -> None: ...
-    @staticmethod
-    def set_copy_delay(microseconds: int) -> None: ...
-    @staticmethod
-    def fail_call(call: str | None, nth: int, code: int) -> None:
-        """The ``nth`` next call of that name (any name for None) answers ``code``."""
-    @staticmethod
-    def reset() -> None: ...
-    @staticmethod
-    def model() -> str: ...
-    @staticmethod
-    def guard() -> bool: ...

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import ctypes.util
 import importlib
 import os
 from dataclasses import dataclass
@@ -114,7 +113,9 @@ def _other_libraries(backend: str, message: str) -> list[str]:
     """Versions of HIP's library that are here while the one that the module wants is not."""
     if backend != "hip" or "libamdhip64" not in message:
         return []
+    from ctypes.util import find_library  # slow to import, and wanted only here
+
     root = Path(os.environ.get("ROCM_PATH", "/opt/rocm"))
-    known = ctypes.util.find_library("amdhip64")
+    known = find_library("amdhip64")
     found = {path.name for path in root.glob("lib/libamdhip64.so.?")} | ({known} if known else set())
     return sorted(name for name in found if name not in message)

@@ -26,7 +26,7 @@ def describe(backend: str, *, memory: bool) -> dict[str, Any]:
     if info.loadable:
         native = _loader.load(backend)
         devices = [_device(native.Device(ordinal), memory=memory) for ordinal in range(info.device_count)]
-        driver = native.version_text(native.driver_version()) if info.is_ready else None
+        driver = native.version_text(native.driver_version()) if info.is_ready and backend != "host" else None
     module = _build.module_path(backend)
     return {
         "built": info.built,

@@ -35,7 +35,7 @@ def _parser() -> argparse.ArgumentParser:
     about = "One memory API for NVIDIA GPUs, AMD GPUs and the CPU."
     parser = argparse.ArgumentParser(prog="portamem", description=about)
     parser.add_argument("--version", action="version", version=f"portamem {portamem.__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(dest="command", required=True)
 
     demo = commands.add_parser("demo", help="send bytes through every kind of memory and verify each of them")
     demo.add_argument("file", nargs="?", metavar="FILE", help="the bytes to send (made up where none is given)")

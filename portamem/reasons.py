@@ -26,6 +26,8 @@ CODES = (
     "crashed",
 )
 
+_FROM_SOURCE = "Install portamem from source on this machine."
+
 _INSUFFICIENT_DRIVER = 35
 _DEVICES_UNAVAILABLE = 46
 _NOT_YET_INITIALIZED = 802
@@ -56,18 +58,19 @@ def from_import_error(backend: str, message: str, other_libraries: Sequence[str]
     missing = re.match(r"(\S+): cannot open shared object file", message)
     if missing and other_libraries:
         return wrong_major(backend, missing[1], " and ".join(other_libraries))
-    if missing:
+    if missing and backend != "host":
         fix = "Install the vendor's runtime, or put its folder on LD_LIBRARY_PATH."
         return Reason("library_missing", f"{missing[1]} is not found", fix)
     if "undefined symbol" in message:
-        return wrong_major(backend, "another version of its library", message)
+        text = f"the library on this machine is not the one that the {backend} module was built for: {message}"
+        return Reason("library_wrong_major", text, _FROM_SOURCE)
     return Reason("library_missing", f"the {backend} module does not load: {message}", "Install portamem again.")
 
 
 def wrong_major(backend: str, wanted: str, found: str) -> Reason:
     """The vendor's library is of another major version, whose enums and structs mean something else."""
     text = f"the {backend} module was built for {wanted}, and this machine has {found}"
-    return Reason("library_wrong_major", text, "Install portamem from source on this machine.")
+    return Reason("library_wrong_major", text, _FROM_SOURCE)
 
 
 def from_crash(backend: str, how: str) -> Reason:

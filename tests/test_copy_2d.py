@@ -23,7 +23,6 @@ def test_pitched_memory(device_resource: Any) -> None:
         assert buf.nbytes == buf.pitch * 17
         assert buf.handle != 0
         assert device_resource.live_bytes == buf.nbytes
-        assert "17" in repr(buf)
 
 
 @pytest.mark.parametrize("on_stream", [False, True], ids=["blocking", "stream"])

@@ -80,7 +80,7 @@ def test_one_except_catches_all_backends(name: str) -> None:
     assert str(caught[0])
 
 
-@pytest.mark.parametrize("name", backend.NAMES)
+@pytest.mark.parametrize("name", ["cuda", "hip"])
 def test_without_a_device_calls_say_why(name: str) -> None:
     info = portamem.backends()[name]
     if not info.loadable or info.device_count:

@@ -47,14 +47,6 @@ SCENES = {
     "a registration": """
         registered = pm.HostRegistration(bytearray(4096))
     """,
-    "a daemon thread at work": """
-        import threading
-        def work():
-            while True:
-                with plain.allocate(4096) as buf:
-                    buf.fill(1, stream=stream)
-        threading.Thread(target=work, daemon=True).start()
-    """,
     "an exit handler that uses memory": """
         import atexit
         def last():

@@ -1,6 +1,7 @@
 """Order and asynchrony: seen with a latch at a stream's head, never with a clock.
 
 While a latch holds a stream, its query is False, a copy queued behind it has returned, and the target is unchanged.
+One end of each copy is a device's: copies from host to host may block their caller on every vendor.
 """
 
 from __future__ import annotations
@@ -22,12 +23,16 @@ NEW = pattern(NBYTES)
 class Ends:
     """A pinned source with NEW and a target with OLD. The target is watched through a stream of its own."""
 
-    def __init__(self, pm: ModuleType, device: Any, source: Any, target: Any, seen: Any) -> None:
-        self._pm, self._side, self._seen = pm, pm.Stream(device), seen
-        self.source, self.target = source, target
-        self._bytes = memoryview(seen)
-        write(pm, source, NEW)
-        write(pm, target, OLD)
+    def __init__(self, pm: ModuleType, device: Any, source: Any, target: Any, pinned: Any) -> None:
+        self._side = pm.Stream(device)
+        # The side stream is also where the memory is at home: nothing in it waits for the default stream.
+        self.source, self.target, self._seen = (
+            resource.allocate(NBYTES, stream=self._side) for resource in (source, target, pinned)
+        )
+        self._bytes = memoryview(self._seen)
+        write(pm, self.source, NEW)
+        write(pm, self.target, OLD)
+        device.synchronize()
 
     def contents(self) -> bytes:
         """What the target holds now: the copy is ordered after nothing else."""
@@ -45,11 +50,8 @@ class Ends:
 def make_ends(pm: ModuleType, device: Any, make_resource: Callable[[str], Any]) -> Iterator[Callable[..., Ends]]:
     made: list[Ends] = []
 
-    def make(source: str = "pinned", target: str = "pinned") -> Ends:
-        stream = device.default_stream
-        buffers = [make_resource(kind).allocate(NBYTES, stream=stream) for kind in (source, target, "pinned")]
-        device.synchronize()
-        made.append(Ends(pm, device, *buffers))
+    def make(source: str = "pinned", target: str = "device") -> Ends:
+        made.append(Ends(pm, device, *(make_resource(kind) for kind in (source, target, "pinned"))))
         return made[-1]
 
     yield make
@@ -68,6 +70,8 @@ def ends(make_ends: Callable[..., Ends]) -> Ends:
 def test_a_copy_waits_for_its_stream(
     stream: Any, latch: Callable[[Any], Latch], make_ends: Callable[..., Ends], source: str, target: str
 ) -> None:
+    if source == target == "pinned":
+        pytest.skip("a copy from host to host may block its caller")
     ends = make_ends(source, target)
     held = latch(stream)
     done = ends.target.copy_from(ends.source, stream=stream)
@@ -219,9 +223,8 @@ def test_nonblocking_streams_are_free_of_the_legacy_stream(
 
 
 def test_a_blocking_copy_comes_after_what_was_declared(
-    pm: ModuleType, stream: Any, latch: Callable[[Any], Latch], make_ends: Callable[..., Ends]
+    pm: ModuleType, stream: Any, latch: Callable[[Any], Latch], ends: Ends
 ) -> None:
-    ends = make_ends(target="device")
     held = latch(stream)
     ends.target.copy_from(ends.source, stream=stream)
     held.release_soon()

@@ -10,7 +10,7 @@ import pytest
 from helpers.memory import pattern, read_back, write
 
 
-@pytest.mark.parametrize(("portable", "mapped", "write_combined"), itertools.product([False, True], repeat=3))
+@pytest.mark.parametrize(("portable", "mapped", "write_combined"), list(itertools.product([False, True], repeat=3)))
 def test_every_flag(pm: ModuleType, device: Any, portable: bool, mapped: bool, write_combined: bool) -> None:
     data = pattern(4096)
     with (

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from helpers.latch import Latch
-from helpers.memory import pattern
+from helpers.memory import pattern, read_back
 
 
 def test_a_new_stream(pm: ModuleType, device: Any) -> None:
@@ -151,20 +151,18 @@ def test_a_function_must_be_callable(stream: Any) -> None:
 
 
 def test_work_outlives_its_stream(
-    pm: ModuleType, device: Any, pinned_resource: Any, latch: Callable[[Any], Latch]
+    pm: ModuleType, device: Any, pinned_resource: Any, device_resource: Any, latch: Callable[[Any], Latch]
 ) -> None:
     data = pattern(4096)
-    with pinned_resource.allocate(4096) as source, pinned_resource.allocate(4096) as target:
+    with pinned_resource.allocate(4096) as source, device_resource.allocate(4096) as target:
         pm.copy(source, data)
-        seen = memoryview(target)
         stream = pm.Stream(device)
         held = latch(stream)
         target.copy_from(source, stream=stream)
         stream.close()
         held.release()
         device.synchronize()
-        assert bytes(seen) == data
-        seen.release()
+        assert read_back(pm, target) == data
 
 
 def test_a_closed_stream_still_says_who_it_was(pm: ModuleType, device: Any) -> None:

@@ -11,6 +11,7 @@ find_package(pybind11 CONFIG REQUIRED)
 function(portamem_python_module name)
   pybind11_add_module(${name} MODULE ${ARGN})
   portamem_own_code(${name})
+  portamem_in_batches(${name})
   # Bound at load, so that a symbol that the vendor's library lacks refuses the import, not the hundredth call.
   target_link_options(${name} PRIVATE -Wl,-z,now)
   set_target_properties(${name} PROPERTIES INSTALL_RPATH "$ORIGIN")

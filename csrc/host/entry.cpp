@@ -52,6 +52,7 @@ pmhError_t record_failure() noexcept {
         thread.last_error = pmhErrorUnknown;
         (void)std::snprintf(thread.detail, sizeof thread.detail, "%s", error.what());
     }
+    thread.detail_of = thread.last_error;
     return thread.last_error;
 }
 
@@ -83,3 +84,8 @@ pmhError_t pmhPeekAtLastError(void) {
 }
 
 const char* pmhGetLastErrorDetail(void) { return this_thread().detail; }
+
+const char* pmhGetErrorDetail(pmhError_t error) {
+    const ThreadState& thread = this_thread();
+    return thread.detail_of == error && thread.detail[0] != '\0' ? thread.detail : pmhGetErrorString(error);
+}

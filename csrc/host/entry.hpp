@@ -19,6 +19,7 @@ struct ThreadState {
     bool in_host_function = false;
     int capture_mode = pmhStreamCaptureModeGlobal;
     pmhError_t last_error = pmhSuccess;
+    pmhError_t detail_of = pmhSuccess;  ///< the failure that detail tells of; last_error is reset by reading it
     char detail[256] = {};
 };
 

@@ -16,13 +16,18 @@ constexpr Spelling<rt::MemAccessFlags> kAccess[] = {
     {"read_write", rt::MemAccessFlags::ReadWrite},
 };
 
+// The maximum, "keep everything", is more than a size can be.
+std::uint64_t to_threshold(const py::object& nbytes) {
+    if (py::isinstance<py::int_>(nbytes) && py::int_(Pool::kKeepAll).equal(nbytes)) return Pool::kKeepAll;
+    return to_size(nbytes, "release_threshold");
+}
+
 std::shared_ptr<Pool> make_pool(const py::object& device, const py::object& release_threshold,
                                 const py::object& max_size) {
     const int ordinal = to_device(device).ordinal();
-    const std::uint64_t threshold =
-        release_threshold.is_none() ? Pool::kKeepAll : to_size(release_threshold, "release_threshold");
+    const std::uint64_t threshold = release_threshold.is_none() ? Pool::kKeepAll : to_threshold(release_threshold);
     const std::size_t most = to_size(max_size, "max_size");
-    const py::gil_scoped_release nogil;
+    const WithoutGil nogil;
     return Pool::create(ordinal, threshold, most);
 }
 
@@ -62,11 +67,7 @@ void register_async_resource(py::module_& m) {
         .def_property_readonly("owns_pool", &Pool::owns_pool)
         .def_property(
             "release_threshold", &bytes<MemPoolAttr::ReleaseThreshold>,
-            [](const Pool& p, const py::object& nbytes) {
-                // The maximum, "keep everything", is more than a size can be.
-                const bool keep_all = py::isinstance<py::int_>(nbytes) && py::int_(Pool::kKeepAll).equal(nbytes);
-                p.set(MemPoolAttr::ReleaseThreshold, keep_all ? Pool::kKeepAll : to_size(nbytes, "release_threshold"));
-            },
+            [](const Pool& p, const py::object& nbytes) { p.set(MemPoolAttr::ReleaseThreshold, to_threshold(nbytes)); },
             "Bytes that the pool keeps at a synchronize; 2**64 - 1 keeps all.")
         .def_property_readonly("used", &bytes<MemPoolAttr::UsedMemCurrent>, "Bytes allocated from the pool.")
         .def_property_readonly("used_high", &bytes<MemPoolAttr::UsedMemHigh>)
@@ -78,7 +79,7 @@ void register_async_resource(py::module_& m) {
             "trim",
             [](const Pool& p, const py::object& keep) {
                 const std::size_t least = to_size(keep, "keep");
-                const py::gil_scoped_release nogil;
+                const WithoutGil nogil;
                 p.trim(least);
             },
             py::arg("keep") = 0, "Gives unused memory back to the driver until at most `keep` bytes are reserved.")

@@ -10,6 +10,8 @@
 
 #include <portamem/portamem.hpp>
 
+#include "gil.hpp"
+
 namespace py = pybind11;
 
 namespace portamem::python {

@@ -83,7 +83,7 @@ py::object prefetch_to(const Buffer& self, const py::object& location, const py:
     const Span span = Span::of(self);
     std::shared_ptr<Event> done;
     {
-        const py::gil_scoped_release nogil;
+        const WithoutGil nogil;
         done = prefetch(span, where, on);
     }
     return to_python(std::move(done));
@@ -124,14 +124,16 @@ py::object range_attribute_of(const Buffer& self, const py::object& name) {
 
 void close(Buffer& self, const py::object& stream) {
     const auto on = to_stream(stream);
-    const py::gil_scoped_release nogil;
+    const WithoutGil nogil;
     self.close(on);
 }
 
 // Never hides the exception that ends the block: what cannot be closed goes with its last export.
 void exit_block(Buffer& self, const py::object& exception) {
-    const py::gil_scoped_release nogil;
-    if (exception.is_none()) {
+    if (portamem_forked() != 0) return;
+    const bool clean = exception.is_none();
+    const WithoutGil nogil;
+    if (clean) {
         self.close();
         return;
     }
@@ -185,7 +187,7 @@ void register_buffer(py::module_& m) {
             [](const Buffer& b, const py::object& stream) {
                 const auto on = to_stream(stream);
                 if (!on) throw py::type_error("record_stream takes a Stream, not None");
-                const py::gil_scoped_release nogil;
+                const WithoutGil nogil;
                 b.record_stream(on);
             },
             py::arg("stream"), "Declares that work on `stream` uses this memory: it goes back only behind that work.")
@@ -208,13 +210,19 @@ void register_buffer(py::module_& m) {
             return "<portamem." + std::string(rt::BackendName) + ".Buffer " + std::to_string(b.nbytes()) + " bytes, " +
                    what + ">";
         });
+    define_array_refusal(type, [](const Buffer& b) -> const Buffer& { return b; });
     define_transfers(type, [](Buffer& b) { return Span::of(b); });
 
     py::class_<PitchedBuffer, std::shared_ptr<PitchedBuffer>, Buffer>(m, "PitchedBuffer",
                                                                       "Rows of `width` bytes, `pitch` bytes apart.")
         .def_property_readonly("width", &PitchedBuffer::width)
         .def_property_readonly("height", &PitchedBuffer::height)
-        .def_property_readonly("pitch", &PitchedBuffer::pitch);
+        .def_property_readonly("pitch", &PitchedBuffer::pitch)
+        .def("__repr__", [](const PitchedBuffer& b) {
+            return "<portamem." + std::string(rt::BackendName) + ".PitchedBuffer " + std::to_string(b.height()) +
+                   " rows of " + std::to_string(b.width()) + " bytes, pitch " + std::to_string(b.pitch()) +
+                   (b.is_closed() ? ", closed>" : ">");
+        });
 }
 
 }  // namespace PORTAMEM_BACKEND

@@ -19,7 +19,9 @@ py::int_ to_int(const py::handle& value, const char* what) {
     if (PyBool_Check(value.ptr()) || PyIndex_Check(value.ptr()) == 0) {
         throw py::type_error(std::string(what) + " is an int, not " + type_name(value));
     }
-    return py::reinterpret_steal<py::int_>(PyNumber_Index(value.ptr()));
+    auto number = py::reinterpret_steal<py::int_>(PyNumber_Index(value.ptr()));
+    if (!number) throw py::error_already_set();
+    return number;
 }
 
 }  // namespace
@@ -64,7 +66,10 @@ Device to_device(const py::handle& value) {
     const py::int_ number = to_int(value, "a device");
     const long ordinal = PyLong_AsLong(number.ptr());
     if (PyErr_Occurred() != nullptr) PyErr_Clear();
-    if (ordinal < 0 || ordinal > 0x7fffffff) return Device(-1);
+    if (ordinal < 0 || ordinal > 0x7fffffff) {
+        throw py::value_error("there is no device " + py::str(number).cast<std::string>() + " on " + rt::BackendName +
+                              ": there are " + std::to_string(device_count()));
+    }
     return Device(static_cast<int>(ordinal));
 }
 
@@ -106,10 +111,8 @@ rt::Location to_location(const py::handle& value) {
             "a location is a Device, an ordinal, 'host', 'host_numa:<node>' or 'host_numa_current', not '" + text +
             "'");
     }
-    if (PyLong_Check(value.ptr()) && !PyBool_Check(value.ptr()) && PyLong_AsLong(value.ptr()) == rt::CpuDeviceId) {
-        return {rt::LocationType::Host, 0};
-    }
-    PyErr_Clear();
+    if (value.is_none()) throw py::type_error("a location is a Device, an ordinal or 'host', not None");
+    if (py::isinstance<py::int_>(value) && py::int_(rt::CpuDeviceId).equal(value)) return {rt::LocationType::Host, 0};
     return {rt::LocationType::Device, to_device(value).ordinal()};
 }
 

@@ -44,7 +44,7 @@ py::object copy_rows(const py::object& dst, const py::object& src, const py::obj
     const auto on = to_stream(stream);
     std::shared_ptr<Event> done;
     {
-        const py::gil_scoped_release nogil;
+        const WithoutGil nogil;
         done = copy_2d(target, source, rows, on);
     }
     return to_python(std::move(done));
@@ -55,7 +55,7 @@ py::object fill_rows(const PitchedBuffer& dst, const py::object& value, const py
     const auto on = to_stream(stream);
     std::shared_ptr<Event> done;
     {
-        const py::gil_scoped_release nogil;
+        const WithoutGil nogil;
         done = fill_2d(dst, byte, on);
     }
     return to_python(std::move(done));

@@ -22,7 +22,7 @@ constexpr Spelling<ManagedMode> kManagedModes[] = {
 // Runs without the GIL what may create a context or wait.
 template <class Function>
 auto unlocked(Function&& function) {
-    const py::gil_scoped_release nogil;
+    const WithoutGil nogil;
     return function();
 }
 

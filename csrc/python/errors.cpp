@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // python/errors.cpp: C++ exceptions as portamem's Python exceptions, which all backends share.
+#include <optional>
+
 #include "bindings.hpp"
 
 namespace portamem::python {
@@ -7,11 +9,25 @@ inline namespace PORTAMEM_BACKEND {
 
 namespace {
 
-void set_error(const char* type_name, const Error& e) {
+void set_error(const char* type_name, const Error& e, py::dict figures = {}) {
     const py::object type = py::module_::import("portamem.errors").attr(type_name);
     const py::object error = type(e.what(), py::arg("code") = static_cast<int>(e.code()), py::arg("name") = e.name(),
-                                  py::arg("call") = e.call(), py::arg("backend") = rt::BackendName);
+                                  py::arg("call") = e.call(), py::arg("backend") = rt::BackendName, **figures);
     PyErr_SetObject(type.ptr(), error.ptr());
+}
+
+// Only what is known: the others stay None.
+py::dict figures_of(const OutOfMemory& e) {
+    py::dict known;
+    const auto add = [&known](const char* name, const std::optional<std::size_t>& figure) {
+        if (figure) known[name] = *figure;
+    };
+    add("asked", e.figures().asked);
+    add("free", e.figures().free);
+    add("used", e.figures().used);
+    add("cached", e.figures().cached);
+    add("used_by_others", e.figures().used_by_others);
+    return known;
 }
 
 }  // namespace
@@ -21,7 +37,7 @@ void register_errors(py::module_&) {
         try {
             if (thrown) std::rethrow_exception(thrown);
         } catch (const OutOfMemory& e) {
-            set_error("OutOfMemoryError", e);
+            set_error("OutOfMemoryError", e, figures_of(e));
         } catch (const Error& e) {
             set_error("Error", e);
         } catch (const ExportError& e) {

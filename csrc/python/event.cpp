@@ -14,13 +14,13 @@ ClosableEvent make_event(const py::object& device, bool timing, bool blocking) {
     const int ordinal = to_device(device).ordinal();
     const unsigned flags =
         (timing ? rt::EventDefault : rt::EventDisableTiming) | (blocking ? rt::EventBlockingSync : rt::EventDefault);
-    const py::gil_scoped_release nogil;
+    const WithoutGil nogil;
     return {Event::create(ordinal, flags)};
 }
 
 bool query(const ClosableEvent& self) {
     const auto event = self.open();
-    const py::gil_scoped_release nogil;
+    const WithoutGil nogil;
     return event->query();
 }
 
@@ -39,6 +39,17 @@ void register_event(py::module_& m) {
             },
             py::arg("handle"), py::kw_only(), py::arg("device") = py::none(), py::arg("owner") = py::none(),
             "Somebody else's event: never destroyed by portamem, `owner` kept alive instead.")
+        .def_static(
+            "wrap",
+            [](const py::object& obj, const py::object& device) {
+                if (py::isinstance<ClosableEvent>(obj)) return obj.cast<ClosableEvent>();
+                const py::object handle =
+                    py::module_::import("portamem._foreign").attr("event_handle")(obj, rt::BackendName);
+                auto* native = static_cast<rt::Event_t>(from_address(handle, "an event handle"));
+                return ClosableEvent{Event::from_handle(native, to_device(device).ordinal(), hold(obj))};
+            },
+            py::arg("obj"), py::kw_only(), py::arg("device") = py::none(),
+            "A foreign event object as an Event that keeps it alive: cuda-python, hip-python, CuPy, PyTorch.")
         .def_property_readonly("handle", [](const ClosableEvent& e) { return to_address(e.open()->handle()); })
         .def_property_readonly("device", [](const ClosableEvent& e) { return Device(e.open()->device()); })
         .def_property_readonly("is_closed", [](const ClosableEvent& e) { return !e.event; })
@@ -50,7 +61,7 @@ void register_event(py::module_& m) {
                 const auto event = self.open();
                 auto stream = to_stream(on);
                 if (!stream) stream = Stream::default_stream(event->device());
-                const py::gil_scoped_release nogil;
+                const WithoutGil nogil;
                 stream->record(*event);
             },
             py::arg("stream") = py::none(), "Marks the stream's present end; None is the device's default stream.")
@@ -58,7 +69,7 @@ void register_event(py::module_& m) {
             "synchronize",
             [](const ClosableEvent& self) {
                 const auto event = self.open();
-                const py::gil_scoped_release nogil;
+                const WithoutGil nogil;
                 event->synchronize();
             },
             "Blocks until the work before the mark has run.")
@@ -67,11 +78,18 @@ void register_event(py::module_& m) {
             [](const ClosableEvent& self, const ClosableEvent& end) {
                 const auto first = self.open();
                 const auto last = end.open();
-                const py::gil_scoped_release nogil;
+                const WithoutGil nogil;
                 return first->elapsed_time(*last);
             },
             py::arg("end"), "Milliseconds from this mark to `end`; both need timing=True.")
         .def("close", [](ClosableEvent& self) { self.event.reset(); })
+        .def("__repr__",
+             [](const ClosableEvent& e) {
+                 const std::string what = e.event ? std::to_string(to_address(e.event->handle())) + " on device " +
+                                                        std::to_string(e.event->device())
+                                                  : std::string("closed");
+                 return "<portamem." + std::string(rt::BackendName) + ".Event " + what + ">";
+             })
         .def("__enter__", [](const py::object& self) { return self; })
         .def(
             "__exit__",

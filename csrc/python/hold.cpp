@@ -13,7 +13,7 @@ void with_gil(Function&& function) {
     if (PyGILState_Check() != 0) {
         function();
     } else if (!interpreter_is_going()) {
-        const py::gil_scoped_acquire gil;
+        const WithGil gil;
         function();
     }
 }
@@ -26,14 +26,6 @@ struct PythonBuffer {
 };
 
 }  // namespace
-
-bool interpreter_is_going() {
-#if PY_VERSION_HEX >= 0x030D0000
-    return Py_IsInitialized() == 0 || Py_IsFinalizing() != 0;
-#else
-    return Py_IsInitialized() == 0 || _Py_IsFinalizing() != 0;
-#endif
-}
 
 std::shared_ptr<void> hold(const py::object& object) {
     if (object.is_none()) return nullptr;
@@ -68,7 +60,7 @@ HostBytes host_bytes(const py::handle& object, bool writable, const char* role) 
 
 void stop_reaper_at_exit() {
     py::module_::import("atexit").attr("register")(py::cpp_function([] {
-        const py::gil_scoped_release nogil;
+        const WithoutGil nogil;
         Reaper::instance().stop();
     }));
 }

@@ -7,9 +7,6 @@
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
-/// Whether the interpreter is going down. A thread of ours that asks for the GIL then is ended on the spot.
-bool interpreter_is_going();
-
 /// Keeps a Python object alive for C++ code, which may let go on any thread. Once the interpreter is going down the
 /// reference is leaked. Null for None.
 std::shared_ptr<void> hold(const py::object& object);
@@ -33,7 +30,7 @@ struct DeleteWithoutGil {
     template <class T>
     void operator()(T* object) const {
         if (PyGILState_Check() != 0) {
-            const py::gil_scoped_release nogil;
+            const WithoutGil nogil;
             delete object;
         } else {
             delete object;

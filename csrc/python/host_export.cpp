@@ -11,7 +11,7 @@ namespace {
 
 void release_py_buffer(PyObject*, Py_buffer* view) {
     auto* exported = static_cast<HostExport*>(view->internal);
-    const py::gil_scoped_release nogil;  // the export may be the memory's last holder, and giving it back may wait
+    const WithoutGil nogil;  // the export may be the memory's last holder, and giving it back may wait
     delete exported;
 }
 
@@ -28,7 +28,7 @@ int fill_py_buffer(PyObject* exporter, Py_buffer* view, int flags, HostExport ex
     try {
         require_host_access(exported.memory, "the buffer protocol");
         {
-            const py::gil_scoped_release nogil;
+            const WithoutGil nogil;
             exported.memory.allocation()->synchronize_declared();
         }
         auto owned = std::make_unique<HostExport>(std::move(exported));

@@ -43,5 +43,19 @@ int get_py_buffer(PyObject* self, Py_buffer* view, int flags, Describe&& describ
 /// Throws ExportError unless the host can reach the memory and follow its order.
 void require_host_access(const Buffer& memory, const char* what);
 
+/// Defines __array__, which NumPy calls only where the buffer protocol refused: without it, NumPy would take the object
+/// for a sequence of objects. `memory_of(self)` is the memory.
+template <class Class, class MemoryOf>
+void define_array_refusal(Class& type, MemoryOf memory_of) {
+    using Self = typename Class::type;
+    type.def(
+        "__array__",
+        [memory_of](const Self& self, const py::args&, const py::kwargs&) -> py::object {
+            require_host_access(memory_of(self), "NumPy");
+            throw ExportError("NumPy takes this memory through the buffer protocol");
+        },
+        "Refuses, in words, memory that the host cannot reach. Other memory goes through the buffer protocol.");
+}
+
 }  // namespace PORTAMEM_BACKEND
 }  // namespace portamem::python

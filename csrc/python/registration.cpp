@@ -15,12 +15,12 @@ std::shared_ptr<HostRegistration> make_registration(const py::object& object, co
     const unsigned flags = (portable ? rt::HostRegisterPortable : rt::HostRegisterDefault) |
                            (mapped ? rt::HostRegisterMapped : rt::HostRegisterDefault) |
                            (read_only ? rt::HostRegisterReadOnly : rt::HostRegisterDefault);
-    const py::gil_scoped_release nogil;
+    const WithoutGil nogil;
     return make_for_python<HostRegistration>(bytes.ptr, bytes.nbytes, ordinal, flags, bytes.owner);
 }
 
-void close(HostRegistration& self) {
-    const py::gil_scoped_release nogil;
+void unregister(HostRegistration& self) {
+    const WithoutGil nogil;
     self.close();
 }
 
@@ -36,10 +36,18 @@ void register_registration(py::module_& m) {
         .def_property_readonly("nbytes", [](const HostRegistration& r) { return r.buffer().nbytes(); })
         .def_property_readonly("backend", [](const HostRegistration&) { return rt::BackendName; })
         .def_property_readonly("is_closed", &HostRegistration::is_closed)
-        .def("close", &close, "Waits for queued work and unregisters.")
+        .def("close", &unregister, "Waits for queued work and unregisters.")
+        .def("__repr__",
+             [](const HostRegistration& r) {
+                 const std::string what = r.is_closed() ? "closed" : std::to_string(r.buffer().nbytes()) + " bytes";
+                 return "<portamem." + std::string(rt::BackendName) + ".HostRegistration " + what + ">";
+             })
         .def("__enter__", [](const py::object& self) { return self; })
         .def(
-            "__exit__", [](HostRegistration& r, const py::object&, const py::object&, const py::object&) { close(r); },
+            "__exit__",
+            [](HostRegistration& r, const py::object&, const py::object&, const py::object&) {
+                if (portamem_forked() == 0) unregister(r);
+            },
             py::arg("exc_type"), py::arg("exc"), py::arg("tb"), py::pos_only());
 }
 

@@ -25,7 +25,7 @@ std::shared_ptr<Stream> allocation_stream(const MemoryResource& resource, const 
 std::shared_ptr<Buffer> allocate(const Resource& self, const py::object& nbytes, const py::object& stream) {
     const std::size_t size = to_size(nbytes);
     auto on = allocation_stream(*self, stream);
-    const py::gil_scoped_release nogil;
+    const WithoutGil nogil;
     return make_for_python<Buffer>(self, size, std::move(on));
 }
 
@@ -34,7 +34,7 @@ void deallocate(const Resource& self, const py::object& ptr, const py::object& n
     const std::size_t size = to_size(nbytes);
     auto on = to_stream(stream);
     if (!on) on = Stream::default_stream(self->device());
-    const py::gil_scoped_release nogil;
+    const WithoutGil nogil;
     self->deallocate(address, size, on);
 }
 
@@ -48,12 +48,12 @@ std::shared_ptr<PitchedBuffer> allocate_pitched(const std::shared_ptr<DeviceMemo
                               " bytes are larger than any memory");
     }
     auto on = allocation_stream(*self, stream);
-    const py::gil_scoped_release nogil;
+    const WithoutGil nogil;
     return make_for_python<PitchedBuffer>(self, w, h, std::move(on));
 }
 
-void close(MemoryResource& self) {
-    const py::gil_scoped_release nogil;
+void close_resource(MemoryResource& self) {
+    const WithoutGil nogil;
     self.close();
 }
 
@@ -76,12 +76,13 @@ void register_base(py::module_& m) {
         .def_property_readonly("is_closed", &MemoryResource::is_closed)
         .def_property_readonly("live_buffers", &MemoryResource::live_buffers)
         .def_property_readonly("live_bytes", &MemoryResource::live_bytes)
-        .def("close", &close, "Refuses with BufferError while buffers live.")
+        .def("close", &close_resource, "Refuses with BufferError while buffers live.")
         .def("__enter__", [](const py::object& self) { return self; })
         .def(
             "__exit__",
             [](MemoryResource& r, const py::object& exc_type, const py::object&, const py::object&) {
-                if (exc_type.is_none() || r.live_buffers() == 0) close(r);  // never hides the exception
+                if (portamem_forked() != 0) return;
+                if (exc_type.is_none() || r.live_buffers() == 0) close_resource(r);  // never hides the exception
             },
             py::arg("exc_type"), py::arg("exc"), py::arg("tb"), py::pos_only())
         .def("__repr__", [](const MemoryResource& r) {

@@ -10,7 +10,7 @@ void register_scope(py::module_& m) {
         "current_resource",
         [](const py::object& device) {
             const int ordinal = to_device(device).ordinal();
-            const py::gil_scoped_release nogil;
+            const WithoutGil nogil;
             return current_resource(ordinal);
         },
         py::arg("device") = py::none(),

@@ -23,20 +23,20 @@ constexpr Spelling<rt::StreamCaptureStatus> kCaptureStatus[] = {
 
 std::shared_ptr<Stream> make_stream(const py::object& device, bool nonblocking, std::optional<int> priority) {
     const int ordinal = to_device(device).ordinal();
-    const py::gil_scoped_release nogil;
+    const WithoutGil nogil;
     return Stream::create(ordinal, nonblocking ? rt::StreamNonBlocking : rt::StreamDefault, priority.value_or(0));
 }
 
 void wait(Stream& self, const py::object& other) {
     if (py::isinstance<ClosableEvent>(other)) {
         const auto event = other.cast<ClosableEvent>().open();
-        const py::gil_scoped_release nogil;
+        const WithoutGil nogil;
         self.wait(*event);
         return;
     }
     const auto stream = to_stream(other);
     if (!stream) throw py::type_error("a stream waits for an Event or a Stream, not for None");
-    const py::gil_scoped_release nogil;
+    const WithoutGil nogil;
     self.wait(*stream);
 }
 
@@ -44,14 +44,15 @@ py::object record(Stream& self, const py::object& event) {
     if (event.is_none()) {
         std::shared_ptr<Event> made;
         {
-            const py::gil_scoped_release nogil;
+            const WithoutGil nogil;
             made = Event::create(self.device());
             self.record(*made);
         }
         return to_python(std::move(made));
     }
+    if (!py::isinstance<ClosableEvent>(event)) throw py::type_error("record takes an Event or None");
     const auto given = event.cast<ClosableEvent&>().open();
-    const py::gil_scoped_release nogil;
+    const WithoutGil nogil;
     self.record(*given);
     return event;
 }
@@ -59,20 +60,20 @@ py::object record(Stream& self, const py::object& event) {
 // Called on a thread of the runtime. An exception has nowhere to go but sys.unraisablehook.
 void call_python(void* function) {
     if (interpreter_is_going()) return;
-    const PyGILState_STATE gil = PyGILState_Ensure();
+    const WithGil gil;
     auto* callable = static_cast<PyObject*>(function);
-    PyObject* result = PyObject_CallNoArgs(callable);
+    // The interpreter may go down while the callable waits: this thread then ends here, with the GIL gone.
+    PyObject* result = detail::take_gil([callable] { return PyObject_CallNoArgs(callable); });
     if (result == nullptr) PyErr_WriteUnraisable(callable);
     Py_XDECREF(result);
     Py_DECREF(callable);
-    PyGILState_Release(gil);
 }
 
 void launch_host_func(const Stream& self, const py::object& fn) {
     if (PyCallable_Check(fn.ptr()) == 0) throw py::type_error("launch_host_func takes a callable without arguments");
     PyObject* callable = fn.inc_ref().ptr();
     try {
-        const py::gil_scoped_release nogil;
+        const WithoutGil nogil;
         self.launch_host_func(call_python, callable);
     } catch (...) {
         Py_DECREF(callable);
@@ -82,7 +83,7 @@ void launch_host_func(const Stream& self, const py::object& fn) {
 
 template <void (Stream::*Method)()>
 void unlocked(Stream& self) {
-    const py::gil_scoped_release nogil;
+    const WithoutGil nogil;
     (self.*Method)();
 }
 
@@ -102,7 +103,12 @@ void register_stream(py::module_& m) {
             "Somebody else's stream: never destroyed by portamem, `owner` kept alive instead. 0 and 1 are the legacy "
             "default stream, 2 the calling thread's own.")
         .def_static(
-            "wrap", &wrap_stream, py::arg("obj"),
+            "wrap",
+            [](const py::object& obj) {
+                if (py::isinstance<Stream>(obj)) return obj.cast<std::shared_ptr<Stream>>();
+                return wrap_stream(obj);
+            },
+            py::arg("obj"),
             "A foreign stream object as a Stream that keeps it alive: __cuda_stream__, cuda-python, hip-python.")
         .def_property_readonly("handle", [](const Stream& s) { return to_address(s.handle()); })
         .def_property_readonly("identity", &Stream::identity, "A number never reused in this process.")
@@ -122,7 +128,7 @@ void register_stream(py::module_& m) {
         .def(
             "query",
             [](Stream& s) {
-                const py::gil_scoped_release nogil;
+                const WithoutGil nogil;
                 return s.query();
             },
             "True when all work has run.")
@@ -139,7 +145,9 @@ void register_stream(py::module_& m) {
         .def("__enter__", [](const py::object& self) { return self; })
         .def(
             "__exit__",
-            [](Stream& s, const py::object&, const py::object&, const py::object&) { unlocked<&Stream::close>(s); },
+            [](Stream& s, const py::object&, const py::object&, const py::object&) {
+                if (portamem_forked() == 0) unlocked<&Stream::close>(s);  // what a child inherits, it leaks in silence
+            },
             py::arg("exc_type"), py::arg("exc"), py::arg("tb"), py::pos_only())
         .def(
             "__eq__",

@@ -12,7 +12,7 @@ inline namespace PORTAMEM_BACKEND {
 inline py::object copy_unlocked(const Span& dst, const Span& src, const std::shared_ptr<Stream>& stream) {
     std::shared_ptr<Event> done;
     {
-        const py::gil_scoped_release nogil;
+        const WithoutGil nogil;
         done = copy(dst, src, stream);
     }
     return to_python(std::move(done));
@@ -42,7 +42,7 @@ void define_transfers(Class& type, SpanOf span_of) {
                 const Span span = span_of(self);
                 std::shared_ptr<Event> done;
                 {
-                    const py::gil_scoped_release nogil;
+                    const WithoutGil nogil;
                     done = fill(span, byte, on);
                 }
                 return to_python(std::move(done));

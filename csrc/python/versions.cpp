@@ -12,7 +12,7 @@ int version_of(rt::Error_t (*ask)(int*), const char* call) {
     int version = 0;
     // A missing driver is an answer here: version 0.
     const rt::Error_t answer = ask(&version);
-    if (answer != rt::Error_t::Success && detail::means_no_device(answer)) return 0;
+    if (answer != rt::Error_t::Success && portamem::detail::means_no_device(answer)) return 0;
     check(answer, call);
     return version;
 }
@@ -34,7 +34,7 @@ void register_versions(py::module_& m) {
     m.def(
         "device_count",
         [] {
-            const py::gil_scoped_release nogil;
+            const WithoutGil nogil;
             return device_count();
         },
         "Devices that this process can see; 0 where there are none.");
@@ -44,7 +44,7 @@ void register_versions(py::module_& m) {
             int count = 0;
             rt::Error_t answer = rt::Error_t::InitializationError;
             if (portamem_forked() == 0) {
-                const py::gil_scoped_release nogil;
+                const WithoutGil nogil;
                 answer = rt::GetDeviceCount(&count);
             }
             return py::make_tuple(count, static_cast<int>(answer), rt::GetErrorString(answer));

@@ -114,13 +114,13 @@ HostExport View::host_export() const {
 
 View::~View() {
     if (memory_.is_closed()) return;
-    const py::gil_scoped_release nogil;  // this may be the memory's last holder, and giving it back may wait
+    const WithoutGil nogil;  // this may be the memory's last holder, and giving it back may wait
     memory_.abandon();
 }
 
 void View::close() {
     {
-        const py::gil_scoped_release nogil;
+        const WithoutGil nogil;
         memory_.abandon();
     }
     buffer_ = py::none();
@@ -164,7 +164,7 @@ py::dict array_interface(const View& view, int version) {
 py::dict host_interface(const View& view) {
     if (!view.memory().traits().host_accessible) missing("__array_interface__", "the host cannot reach this memory");
     {
-        const py::gil_scoped_release nogil;
+        const WithoutGil nogil;
         view.memory().allocation()->synchronize_declared();
     }
     return array_interface(view, 3);
@@ -186,14 +186,14 @@ py::dict device_interface(const View& view) {
     }
     // The protocol has no number for this stream: its work is waited for, and there is no stream to name.
     {
-        const py::gil_scoped_release nogil;
+        const WithoutGil nogil;
         stream->synchronize();
     }
     interface["stream"] = py::none();
     return interface;
 }
 
-View get_item(const View& view, const py::object& key) {
+View view_item(const View& view, const py::object& key) {
     if (view.shape().empty()) throw py::index_error("a view without dimensions has no parts");
     const auto length = static_cast<Py_ssize_t>(view.shape().front());
     if (py::isinstance<py::slice>(key)) {
@@ -215,7 +215,7 @@ py::object to_numpy(const View& view, const py::object& stream) {
     const auto on = to_stream(stream);
     const Span source = Span::of(view.memory());
     const HostBytes target = host_bytes(array, true, "the target");
-    const py::gil_scoped_release nogil;
+    const WithoutGil nogil;
     const auto done = copy(Span::host(target.ptr, target.nbytes, target.owner), source, on);
     if (done) done->synchronize();
     return array;
@@ -269,7 +269,7 @@ void register_view(py::module_& m) {
                  if (v.shape().empty()) throw py::type_error("a view without dimensions has no length");
                  return v.shape().front();
              })
-        .def("__getitem__", &get_item, py::arg("key"), py::pos_only())
+        .def("__getitem__", &view_item, py::arg("key"), py::pos_only())
         .def("__enter__", [](const py::object& self) { return self; })
         .def(
             "__exit__", [](View& v, const py::object&, const py::object&, const py::object&) { v.close(); },
@@ -278,6 +278,7 @@ void register_view(py::module_& m) {
             return "<portamem." + std::string(rt::BackendName) + ".View " + v.type().name + text_of(v.shape()) +
                    (v.is_closed() ? " closed>" : ">");
         });
+    define_array_refusal(type, [](const View& v) -> const Buffer& { return v.memory(); });
     define_transfers(type, [](View& v) { return Span::of(v.memory()); });
 }
 

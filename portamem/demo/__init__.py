@@ -54,16 +54,16 @@ def _run_legs(out: Console, data: Data) -> list[report.LegResult]:
 
 def _run_leg(leg: legs.Leg, way: str, job: Job) -> report.LegResult:
     """One row of the table. What goes wrong in a leg is its result, and the next leg runs all the same."""
-    call = leg.call if way == "synchronous" else f"{leg.call} on 2 streams"
+    result = partial(report.LegResult, leg.kind, way, leg.call)
     if leg.missing(pm.Device().capabilities):
-        return report.LegResult(leg.kind, way, call, 0, skipped="the device has no such memory")
+        return result(0, skipped="the device has no such memory")
     try:
         leg.run(job, legs.WAYS[way])
         job.finish()
         measured = None if pm.backend == "host" else rates.measure(leg, legs.WAYS[way], job.chunk_nbytes)
     except Exception as error:
-        return report.LegResult(leg.kind, way, call, job.verified, failure=f"{type(error).__name__}: {error}")
-    return report.LegResult(leg.kind, way, call, job.verified, rates=measured)
+        return result(job.verified, failure=f"{type(error).__name__}: {error}")
+    return result(job.verified, rates=measured)
 
 
 def _run_accident(name: str) -> report.AccidentResult:

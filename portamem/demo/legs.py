@@ -240,7 +240,7 @@ class Leg:
         return self.near or (pinned if way is overlapped else pageable)
 
 
-WAYS = {"synchronous": synchronous, "overlapped": overlapped}
+WAYS = {"synchronous": synchronous, "overlapped on 2 streams": overlapped}
 
 LEGS = (
     Leg("pageable", "copy", near=pageable),

@@ -17,7 +17,7 @@ from portamem.demo.data import Data
 from portamem.demo.rates import Rates
 
 HOST_BANNER = "The host backend: order and limits are real, rates are not a GPU's, so none are shown."
-NO_VENDOR_NOTE = "No raw figures: they need the vendor's Python package (pip install cuda-python or hip-python)."
+NO_VENDOR_NOTE = "No raw figures: they need the vendor's Python package, pip install 'portamem[{backend}]'."
 RAW_NOTE = "GB/s count both ways. Raw: the vendor's own Memcpy between the same host memory and plain device memory."
 
 
@@ -45,14 +45,14 @@ class AccidentResult:
 
 def console() -> Console:
     """Standard output. What is no terminal gets a width at which the tables are whole, and no colour."""
-    out = Console(highlight=False, soft_wrap=False)
-    return out if out.is_terminal else Console(highlight=False, width=110)
+    out = Console(markup=False, highlight=False)
+    return out if out.is_terminal else Console(markup=False, highlight=False, width=110)
 
 
 def print_heading(out: Console, data: Data) -> None:
     device = pm.Device()
     out.print(f"portamem {pm.__version__} on {pm.backend}:{device.ordinal}, {device.name} ({device.arch})")
-    out.print(f"{data.name}: {data.nbytes:,} bytes ({format_size(data.nbytes)})", markup=False)
+    out.print(f"{data.name}: {data.nbytes:,} bytes ({format_size(data.nbytes)})")
     if pm.backend == "host":
         out.print(HOST_BANNER)
     out.print()
@@ -86,7 +86,7 @@ def print_legs(out: Console, results: Sequence[LegResult]) -> None:
         table.add_row(*row, style=style)
     out.print(table)
     if with_rates:
-        out.print(RAW_NOTE if with_raw else NO_VENDOR_NOTE)
+        out.print(RAW_NOTE if with_raw else NO_VENDOR_NOTE.format(backend=pm.backend))
     out.print()
 
 
@@ -95,5 +95,5 @@ def print_accidents(out: Console, results: Sequence[AccidentResult]) -> None:
     for result in results:
         verdict = "refused" if result.refused else "NOT REFUSED"
         table.add_row(result.name, verdict, result.message, style="" if result.refused else "red")
-    out.print(table, markup=False)
+    out.print(table)
     out.print()

@@ -20,7 +20,7 @@
 
 namespace host_tests {
 
-#define HOST_OK(call) REQUIRE_MESSAGE((call) == pmhSuccess, pmhGetLastErrorDetail())
+#define HOST_OK(call) REQUIRE_MESSAGE((call) == pmhSuccess, std::string(pmhGetLastErrorDetail()))
 
 using Bytes = std::vector<unsigned char>;
 

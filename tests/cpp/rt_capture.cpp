@@ -93,9 +93,10 @@ TEST_CASE("rt: questions and a change of device leave a capture whole") {
     CHECK(rt::PointerGetAttributes(&attributes, memory.ptr) == Success);
     CHECK(rt::PointerGetAttributes(&attributes, pinned.ptr) == Success);
     CHECK(rt::PointerGetAttributes(&attributes, &value) == Success);
+    CHECK(rt::HostGetFlags(&flags, pinned.ptr) == Success);
     CHECK(rt::DeviceGetAttribute(&value, rt::DeviceAttr::WarpSize, 0) == Success);
     CHECK(rt::StreamGetDevice(stream.handle, &value) == Success);
-    CHECK(rt::StreamGetFlags(stream.handle, &flags) == Success);
+    CHECK(rt::StreamGetPriority(stream.handle, &value) == Success);
     for (int device = 0; device < device_count(); ++device) {
         rt::DeviceState_t saved{};
         CHECK(rt::PushDevice(device, &saved) == Success);

@@ -10,16 +10,17 @@ import textwrap
 TIMEOUT_S = 60
 
 
-def run(
-    *argv: str, env: dict[str, str | None] | None = None, cwd: str | None = None
-) -> subprocess.CompletedProcess[str]:
-    """Runs a command with variables set, or removed where they are None."""
+def run(*argv: str, env: dict[str, str | None] | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs a command with variables set, or removed where they are None.
+
+    In the root folder: Python looks for modules where it is started, and a checkout would hide what is installed.
+    """
     variables: dict[str, str] = dict(os.environ)
     for name, value in (env or {}).items():
         variables.pop(name, None)
         if value is not None:
             variables[name] = value
-    return subprocess.run(argv, env=variables, cwd=cwd, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    return subprocess.run(argv, env=variables, cwd="/", capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
 
 
 def run_python(code: str, *args: str, **env: str | None) -> subprocess.CompletedProcess[str]:

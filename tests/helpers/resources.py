@@ -52,4 +52,4 @@ HOST_REACHABLE = ("pinned", "managed", "system")
 """Kinds that the host reads and writes in place on every backend."""
 
 ASYNC_COPYABLE = ("device", "pinned", "managed", "async")
-"""Kinds with which a copy on a stream never blocks the caller."""
+"""Kinds with which a copy on a stream never blocks the caller, except from host to host: that always may."""

@@ -2,6 +2,10 @@
 // portamem/capture.hpp: calls made beside somebody's stream capture.
 #pragma once
 
+#include <atomic>
+#include <stdexcept>
+#include <string>
+
 #include "portamem/status.hpp"
 
 PORTAMEM_OPEN
@@ -22,5 +26,20 @@ class RelaxedCapture {
     rt::StreamCaptureMode mode_ = rt::StreamCaptureMode::Relaxed;
     bool swapped_ = false;
 };
+
+namespace detail {
+
+// Captures that portamem itself has begun. Foreign ones are seen on their streams only.
+inline std::atomic<int>& open_captures() {
+    static std::atomic<int> count{0};
+    return count;
+}
+
+inline void refuse_in_capture(const char* what) {
+    if (open_captures().load(std::memory_order_relaxed) == 0) return;
+    throw std::invalid_argument(std::string(what) + " is forbidden while a stream is captured: end the capture first");
+}
+
+}  // namespace detail
 
 PORTAMEM_CLOSE

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "portamem/capabilities.hpp"
+#include "portamem/capture.hpp"
 #include "portamem/device_guard.hpp"
 
 PORTAMEM_OPEN
@@ -36,12 +37,23 @@ inline int device_count() {
     detail::raise(answer, "GetDeviceCount");
 }
 
+namespace detail {
+
+// What the runtime itself says of having none.
+[[noreturn]] inline void raise_no_device() {
+    int count = 0;
+    const rt::Error_t answer = rt::GetDeviceCount(&count);
+    raise(answer == rt::Error_t::Success ? rt::Error_t::NoDevice : answer, "GetDeviceCount");
+}
+
+}  // namespace detail
+
 /// The calling thread's current device.
 inline int current_device() {
     refuse_forked();
+    if (device_count() == 0) detail::raise_no_device();
     int device = 0;
     check(rt::GetDevice(&device), "GetDevice");
-    if (device_count() == 0) detail::raise(rt::Error_t::NoDevice, "GetDevice");
     return device;
 }
 
@@ -50,10 +62,11 @@ class Device {
   public:
     explicit Device(int ordinal) : ordinal_(ordinal) {
         const int count = device_count();
-        if (count == 0) detail::raise(rt::Error_t::NoDevice, "GetDeviceCount");
+        if (count == 0) detail::raise_no_device();
         if (ordinal < 0 || ordinal >= count) {
             throw std::invalid_argument("there is no device " + std::to_string(ordinal) + " on " + rt::BackendName +
-                                        ": ordinals go from 0 to " + std::to_string(count - 1));
+                                        ": there are " + std::to_string(count) + ", from 0 to " +
+                                        std::to_string(count - 1));
         }
     }
 
@@ -119,6 +132,7 @@ class Device {
         return value;
     }
     void set_limit(rt::Limit which, std::size_t nbytes) const {
+        const RelaxedCapture beside;
         const DeviceGuard guard(ordinal_);
         check(rt::DeviceSetLimit(which, nbytes), "DeviceSetLimit");
     }
@@ -134,6 +148,8 @@ class Device {
 
     /// Blocks until everything submitted to the device has run.
     void synchronize() const {
+        detail::refuse_in_capture("synchronizing the device");
+        const RelaxedCapture beside;
         const DeviceGuard guard(ordinal_);
         check(rt::DeviceSynchronize(), "DeviceSynchronize");
     }

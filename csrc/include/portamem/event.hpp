@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "portamem/capture.hpp"
 #include "portamem/device_guard.hpp"
 
 PORTAMEM_OPEN
@@ -13,16 +14,18 @@ class Event {
   public:
     /// On a device. flags: rt::EventFlags.
     static std::shared_ptr<Event> create(int device, unsigned flags = rt::EventDisableTiming) {
+        refuse_forked();
         const DeviceGuard guard(device);
         rt::Event_t handle{};
         check(rt::EventCreateWithFlags(&handle, flags), "EventCreateWithFlags");
         detail::watch_exit();
-        return std::shared_ptr<Event>(new Event(handle, device, true, nullptr));
+        const bool timed = (flags & rt::EventDisableTiming) == 0;
+        return std::shared_ptr<Event>(new Event(handle, device, true, timed, nullptr));
     }
 
     /// Somebody else's event: never destroyed here, `owner` kept alive instead.
     static std::shared_ptr<Event> from_handle(rt::Event_t handle, int device, std::shared_ptr<void> owner = nullptr) {
-        return std::shared_ptr<Event>(new Event(handle, device, false, std::move(owner)));
+        return std::shared_ptr<Event>(new Event(handle, device, false, true, std::move(owner)));
     }
 
     ~Event() {
@@ -37,18 +40,23 @@ class Event {
     /// True when the work before the mark has run, or there is no mark yet.
     bool query() const {
         refuse_forked();
+        const RelaxedCapture beside;
         return check_ready(rt::EventQuery(handle_), "EventQuery");
     }
 
     /// Blocks until then.
     void synchronize() const {
         refuse_forked();
+        const RelaxedCapture beside;
         check(rt::EventSynchronize(handle_), "EventSynchronize");
     }
 
     /// Milliseconds from this mark to `end`; both events need timing.
     float elapsed_time(const Event& end) const {
         refuse_forked();
+        if (!timed_ || !end.timed_) {
+            throw std::invalid_argument("the time between events needs both to measure it: make them with timing=True");
+        }
         float milliseconds = 0;
         const rt::Error_t answer = rt::EventElapsedTime(&milliseconds, handle_, end.handle_);
         // NotReady is a refusal here: there is no time to give.
@@ -57,12 +65,13 @@ class Event {
     }
 
   private:
-    Event(rt::Event_t handle, int device, bool owned, std::shared_ptr<void> owner)
-        : handle_(handle), device_(device), owned_(owned), owner_(std::move(owner)) {}
+    Event(rt::Event_t handle, int device, bool owned, bool timed, std::shared_ptr<void> owner)
+        : handle_(handle), device_(device), owned_(owned), timed_(timed), owner_(std::move(owner)) {}
 
     rt::Event_t handle_;
     int device_;
     bool owned_;
+    bool timed_;  // of a foreign event: for all we know
     std::shared_ptr<void> owner_;
 };
 

@@ -24,7 +24,7 @@ struct HostFill {
 };
 
 inline void submit_fill(const Span& span, unsigned char value, const Stream& stream) {
-    const bool plain = !span.allocation || span.allocation->traits().kind == ResourceKind::System;
+    const bool plain = !span.allocation || !span.allocation->traits().device_accessible;
     if (!plain) {
         check(rt::MemsetAsync(span.ptr, value, span.nbytes, stream.handle()), "MemsetAsync");
         return;
@@ -49,6 +49,7 @@ inline std::shared_ptr<Event> fill_2d(const PitchedBuffer& rows, unsigned char v
     refuse_forked();
     const Span span = Span::of(rows);
     return detail::run_on(stream, span, Span{}, [&](const Stream& on) {
+        if (rows.width() == 0 || rows.height() == 0) return;  // such memory has no pitch to speak of
         check(rt::Memset2DAsync(span.ptr, rows.pitch(), value, rows.width(), rows.height(), on.handle()),
               "Memset2DAsync");
     });

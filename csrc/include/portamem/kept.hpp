@@ -88,6 +88,13 @@ class Reaper {
         wake_.notify_one();
     }
 
+    /// Runs every chore once, now and on this thread: for those who need to know what is left.
+    void run_once() {
+        std::unique_lock<std::mutex> lock(mutex_);
+        idle_.wait(lock, [this] { return !busy_; });
+        if (!stopped_ && runtime_usable() && !chores_.empty()) (void)run_round(lock);
+    }
+
     /// Ends the reaper for good and waits for a chore that is being run: for hosts that are about to exit.
     void stop() {
         std::unique_lock<std::mutex> lock(mutex_);
@@ -107,21 +114,27 @@ class Reaper {
             }
             wake_.wait_for(lock, pause);
             if (stopped_ || !runtime_usable()) break;
-            std::vector<Chore> round = std::move(chores_);
-            chores_.clear();
-            busy_ = true;
-            lock.unlock();
-            std::vector<Chore> left;
-            for (Chore& chore : round) {
-                if (!chore()) left.push_back(std::move(chore));
-            }
-            pause = left.size() < round.size() ? kShortest : std::min(2 * pause, kLongest);
-            round.clear();  // outside the lock: a chore may hold the last reference to something
-            lock.lock();
-            busy_ = false;
-            for (Chore& chore : left) chores_.push_back(std::move(chore));
-            idle_.notify_all();
+            pause = run_round(lock) ? kShortest : std::min(2 * pause, kLongest);
         }
+    }
+
+    // Runs every chore once, without the lock. True if one of them is done with.
+    bool run_round(std::unique_lock<std::mutex>& lock) {
+        std::vector<Chore> round = std::move(chores_);
+        chores_.clear();
+        busy_ = true;
+        lock.unlock();
+        std::vector<Chore> left;
+        for (Chore& chore : round) {
+            if (!chore()) left.push_back(std::move(chore));
+        }
+        const bool progress = left.size() < round.size();
+        round.clear();  // without the lock: a chore may hold the last reference to something
+        lock.lock();
+        busy_ = false;
+        for (Chore& chore : left) chores_.push_back(std::move(chore));
+        idle_.notify_all();
+        return progress;
     }
 
     static constexpr std::chrono::milliseconds kShortest{2};

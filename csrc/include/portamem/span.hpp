@@ -69,6 +69,7 @@ std::shared_ptr<Event> run_on(const std::shared_ptr<Stream>& stream, const Span&
     const int device = a.device() >= 0 ? a.device() : (b.device() >= 0 ? b.device() : current_device());
     const auto on = blocking ? Stream::default_stream(device) : stream;
     on->refuse_capture(blocking ? "a blocking operation" : "an operation that keeps its memory alive");
+    const RelaxedCapture beside;
     for (const Span* span : {&a, &b}) {
         if (blocking) {
             span->order_behind_users(*on);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdlib>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -30,10 +31,26 @@ class Error : public std::runtime_error {
     const char* call_;
 };
 
+/// Where memory is when there is none; bytes, as far as known.
+struct MemoryFigures {
+    std::optional<std::size_t> asked;
+    std::optional<std::size_t> free;            ///< of the device
+    std::optional<std::size_t> used;            ///< held by portamem's buffers on the device
+    std::optional<std::size_t> cached;          ///< in the resource, free to be trimmed
+    std::optional<std::size_t> used_by_others;  ///< contexts, caches and other users of the device
+};
+
 /// There is no memory; the text says how much was asked and where the rest is.
 class OutOfMemory : public Error {
   public:
     using Error::Error;
+    OutOfMemory(const OutOfMemory& refused, const std::string& text, const MemoryFigures& figures)
+        : Error(refused.code(), refused.name(), refused.call(), text), figures_(figures) {}
+
+    const MemoryFigures& figures() const noexcept { return figures_; }
+
+  private:
+    MemoryFigures figures_;
 };
 
 /// Something still uses the memory that should go: a sub-view, a typed view, a copy that is being submitted.

@@ -20,6 +20,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   public:
     /// A new stream. flags: rt::StreamFlags.
     static std::shared_ptr<Stream> create(int device, unsigned flags = rt::StreamNonBlocking, int priority = 0) {
+        refuse_forked();
         const DeviceGuard guard(device);
         rt::Stream_t handle{};
         check(rt::StreamCreateWithPriority(&handle, flags, priority), "StreamCreateWithPriority");
@@ -78,6 +79,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     }
     bool is_nonblocking() const {
         if (is_default()) return false;
+        refuse_capture("is_nonblocking");  // asking would invalidate the capture
         unsigned flags = 0;
         check(rt::StreamGetFlags(handle(), &flags), "StreamGetFlags");
         return (flags & rt::StreamNonBlocking) != 0;
@@ -92,6 +94,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     /// True when all work has run.
     bool query() {
         refuse_capture("query");
+        const RelaxedCapture beside;
         const DeviceGuard guard(device_);
         const bool done = check_ready(rt::StreamQuery(handle()), "StreamQuery");
         kept_.drain();
@@ -101,6 +104,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     /// Blocks until all work submitted so far has run.
     void synchronize() {
         refuse_capture("synchronize");
+        const RelaxedCapture beside;
         const DeviceGuard guard(device_);
         check(rt::StreamSynchronize(handle()), "StreamSynchronize");
         kept_.drain();
@@ -189,6 +193,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
         if (is_default()) throw std::invalid_argument("a default stream cannot be captured: create a stream");
         refuse_capture("begin_capture");
         check(rt::StreamBeginCapture(handle(), mode), "StreamBeginCapture");
+        detail::open_captures().fetch_add(1, std::memory_order_relaxed);
     }
 
     /// Ends a capture and drops its graph: portamem launches nothing.
@@ -196,6 +201,10 @@ class Stream : public std::enable_shared_from_this<Stream> {
         refuse_forked();
         rt::Graph_t graph{};
         const rt::Error_t answer = rt::StreamEndCapture(handle(), &graph);
+        // A capture of another thread stays open, as does one that was never begun here.
+        if (answer == rt::Error_t::Success || answer == rt::Error_t::StreamCaptureInvalidated) {
+            detail::open_captures().fetch_sub(1, std::memory_order_relaxed);
+        }
         if (graph != rt::Graph_t{}) (void)rt::GraphDestroy(graph);
         check(answer, "StreamEndCapture");
     }
@@ -206,6 +215,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
         if (is_default()) throw std::invalid_argument("a default stream belongs to its device and cannot be closed");
         if (is_closed()) return;
         refuse_capture("close");
+        const RelaxedCapture beside;
         auto last = tail();
         std::lock_guard<std::mutex> lock(mutex_);
         if (closed_) return;

@@ -202,6 +202,9 @@ PORTAMEM_EXPORT pmhError_t pmhPeekAtLastError(void);
  * until the thread's next failure. */
 PORTAMEM_EXPORT const char* pmhGetLastErrorDetail(void);
 
+/* That sentence where this thread's latest failure was `error`, GetErrorString's otherwise. */
+PORTAMEM_EXPORT const char* pmhGetErrorDetail(pmhError_t error);
+
 /* ---- devices ---- */
 PORTAMEM_EXPORT pmhError_t pmhGetDeviceCount(int* count);
 PORTAMEM_EXPORT pmhError_t pmhSetDevice(int device);

@@ -19,6 +19,7 @@ class AsyncMemoryResource : public MemoryResource {
     static std::shared_ptr<AsyncMemoryResource> create(int device, std::uint64_t release_threshold = kKeepAll,
                                                        std::size_t max_size = 0) {
         require_pools(device);
+        const RelaxedCapture beside;
         const DeviceGuard guard(device);
         rt::MemPool_t pool{};
         check(rt::MemPoolCreate(&pool, {{rt::LocationType::Device, device}, max_size}), "MemPoolCreate");
@@ -43,7 +44,9 @@ class AsyncMemoryResource : public MemoryResource {
     }
 
     ~AsyncMemoryResource() override {
-        if (owned_ && pool_ != rt::MemPool_t{} && runtime_usable()) (void)rt::MemPoolDestroy(pool_);
+        if (!owned_ || pool_ == rt::MemPool_t{} || !runtime_usable()) return;
+        const RelaxedCapture beside;
+        (void)rt::MemPoolDestroy(pool_);
     }
 
     rt::MemPool_t pool_handle() const {
@@ -56,11 +59,13 @@ class AsyncMemoryResource : public MemoryResource {
     std::uint64_t get(rt::MemPoolAttr attr) const {
         refuse_forked();
         std::uint64_t value = 0;
+        const RelaxedCapture beside;
         check(rt::MemPoolGetAttribute(pool_handle(), attr, &value), "MemPoolGetAttribute");
         return value;
     }
     void set(rt::MemPoolAttr attr, std::uint64_t value) const {
         refuse_forked();
+        const RelaxedCapture beside;
         check(rt::MemPoolSetAttribute(pool_handle(), attr, value), "MemPoolSetAttribute");
     }
 
@@ -80,10 +85,12 @@ class AsyncMemoryResource : public MemoryResource {
     /// What another device may do with the pool's memory.
     rt::MemAccessFlags access(int device) const {
         auto flags = rt::MemAccessFlags::None;
+        const RelaxedCapture beside;
         check(rt::MemPoolGetAccess(&flags, pool_handle(), {rt::LocationType::Device, device}), "MemPoolGetAccess");
         return flags;
     }
     void set_access(int device, rt::MemAccessFlags flags) const {
+        const RelaxedCapture beside;
         check(rt::MemPoolSetAccess(pool_handle(), {rt::LocationType::Device, device}, flags), "MemPoolSetAccess");
     }
 
@@ -97,18 +104,18 @@ class AsyncMemoryResource : public MemoryResource {
         check(rt::FreeAsync(ptr, stream.handle()), "FreeAsync");
     }
     void do_close() override {
+        const RelaxedCapture beside;
         if (owned_) check(rt::MemPoolDestroy(pool_), "MemPoolDestroy");
         pool_ = rt::MemPool_t{};
     }
-    std::string explain_cache() const override {
+    std::optional<std::size_t> cached() const override {
         std::uint64_t used = 0;
         std::uint64_t reserved = 0;
         if (rt::MemPoolGetAttribute(pool_, rt::MemPoolAttr::UsedMemCurrent, &used) != rt::Error_t::Success ||
             rt::MemPoolGetAttribute(pool_, rt::MemPoolAttr::ReservedMemCurrent, &reserved) != rt::Error_t::Success) {
-            return {};
+            return std::nullopt;
         }
-        return ", the pool has " + std::to_string(used) + " in use and " +
-               std::to_string(reserved > used ? reserved - used : 0) + " cached";
+        return reserved > used ? static_cast<std::size_t>(reserved - used) : 0;
     }
 
   private:

@@ -3,7 +3,10 @@
 #pragma once
 
 #include <atomic>
+#include <cstdio>
+#include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "portamem/capture.hpp"
@@ -92,6 +95,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
 
     /// Refuses (ExportError) while memory is out. Closing twice is fine.
     void close() {
+        if (live_.load(std::memory_order_acquire) > 0) Reaper::instance().run_once();  // what waits to go back may go
         std::int64_t none = 0;
         if (live_.compare_exchange_strong(none, kClosed, std::memory_order_acq_rel)) {
             if (runtime_usable()) do_close();
@@ -122,7 +126,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
             return block;
         } catch (const OutOfMemory& e) {
             live_.fetch_sub(1, std::memory_order_release);
-            throw OutOfMemory(e.code(), e.name(), e.call(), std::string(e.what()) + explain(asked));
+            explain(e, asked);
         } catch (...) {
             live_.fetch_sub(1, std::memory_order_release);
             throw;
@@ -136,8 +140,8 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     virtual void do_deallocate(void* ptr, std::size_t nbytes, Stream& stream) = 0;
     virtual void do_close() {}
 
-    // Ends an out-of-memory text: what is cached here that could be given back.
-    virtual std::string explain_cache() const { return {}; }
+    // Bytes that the resource holds without anybody using them, where it can say.
+    virtual std::optional<std::size_t> cached() const { return std::nullopt; }
 
   private:
     static constexpr std::int64_t kClosed = -(std::int64_t{1} << 62);
@@ -167,21 +171,42 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
         portamem_account(rt::BackendId, device_id(), delta);
     }
 
-    std::string explain(std::size_t nbytes) const {
-        std::string text = "; asked for " + std::to_string(nbytes) + " bytes";
-        if (!traits_.is_host_memory) {
-            std::size_t free = 0;
-            std::size_t total = 0;
-            const DeviceGuard guard(traits_.device);
-            if (rt::MemGetInfo(&free, &total) == rt::Error_t::Success) {
-                const std::size_t held = portamem_held(rt::BackendId, traits_.device);
-                const std::size_t used = total - free;
-                text += ", device " + std::to_string(traits_.device) + " has " + std::to_string(free) + " of " +
-                        std::to_string(total) + " free (portamem holds " + std::to_string(held) +
-                        ", caches, contexts and others " + std::to_string(used > held ? used - held : 0) + ")";
-            }
+    static std::string text_of(std::size_t nbytes) {
+        static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+        std::size_t unit = 0;
+        auto value = static_cast<double>(nbytes);
+        for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
+        char text[48];
+        std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.4g %s", value, kUnits[unit]);
+        return text;
+    }
+
+    // The refusal again, with where the memory is and what would help.
+    [[noreturn]] void explain(const OutOfMemory& refused, std::size_t asked) const {
+        MemoryFigures figures;
+        figures.asked = asked;
+        figures.cached = cached();
+        std::string text = std::string(refused.what()) + "; asked for " + text_of(asked);
+        std::size_t free = 0;
+        std::size_t total = 0;
+        if (!traits_.is_host_memory && free_memory(&free, &total)) {
+            const std::size_t held = portamem_held(rt::BackendId, traits_.device);
+            const std::size_t others = total - free > held ? total - free - held : 0;
+            figures.free = free;
+            figures.used = held;
+            figures.used_by_others = others > figures.cached.value_or(0) ? others - figures.cached.value_or(0) : 0;
+            text += ", device " + std::to_string(traits_.device) + " has " + text_of(free) + " of " + text_of(total) +
+                    " free, portamem's buffers hold " + text_of(held) + ", others and caches " + text_of(others);
         }
-        return text + explain_cache() + "; close buffers that are no longer needed, or ask for less at a time";
+        if (figures.cached) text += ", cached in this resource " + text_of(*figures.cached);
+        text += "; close buffers that are no longer needed";
+        text += figures.cached.value_or(0) > 0 ? ", trim() the pool, or ask for less" : ", or ask for less at a time";
+        throw OutOfMemory(refused, text, figures);
+    }
+
+    bool free_memory(std::size_t* free, std::size_t* total) const {
+        const DeviceGuard guard(traits_.device);
+        return rt::MemGetInfo(free, total) == rt::Error_t::Success;
     }
 
     const MemoryTraits traits_;

@@ -19,7 +19,10 @@ class SystemMemoryResource : public MemoryResource {
         if (nbytes == 0) return nullptr;
         const std::size_t rounded = (nbytes + kPage - 1) / kPage * kPage;
         void* ptr = rounded < nbytes ? nullptr : std::aligned_alloc(kPage, rounded);
-        if (ptr == nullptr) detail::raise(rt::Error_t::OutOfMemory, "aligned_alloc");
+        if (ptr == nullptr) {
+            throw OutOfMemory(rt::Error_t::OutOfMemory, "OutOfMemory", "aligned_alloc",
+                              std::string(rt::BackendName) + " aligned_alloc: OutOfMemory (2): the host has no memory");
+        }
         return ptr;
     }
     void do_deallocate(void* ptr, std::size_t, Stream&) override { std::free(ptr); }

@@ -27,7 +27,8 @@ inline std::string VersionText(int version);
 /// does not name is "Error_<number>". Never null; static storage or thread-local, valid until the next call.
 inline const char* GetErrorName(Error_t error);
 
-/// The vendor's sentence for a code. Never null.
+/// The vendor's sentence for a code. Never null. The host runtime tells why this thread's latest failure failed, where
+/// that was the code.
 inline const char* GetErrorString(Error_t error);
 
 /// Returns the vendor's last-error slot of this thread and resets it. rt functions leave it clean, so anything but

@@ -49,7 +49,10 @@ inline Error_t GraphDestroy(Graph_t graph);
 /// the capture stays valid.
 inline Error_t StreamIsCapturing(Stream_t stream, StreamCaptureStatus* status);
 
-/// Swaps this thread's capture mode with *mode. Under Relaxed, calls like Malloc do not invalidate a capture.
+/// Swaps this thread's capture mode with *mode. Under Relaxed, calls that have nothing to do with a captured stream leave
+/// a capture whole. Otherwise, with a global capture anywhere, CUDA answers 900 and invalidates it for (measured): all
+/// allocating and freeing of memory, pools' attributes and trimming, MemAdvise, queries and synchronizes of any stream,
+/// event or device, and DeviceSetLimit; also for StreamGetFlags of the captured stream in every mode.
 inline Error_t ThreadExchangeStreamCaptureMode(StreamCaptureMode* mode);
 
 /// An event on the current device. flags: EventFlags; Interprocess needs DisableTiming.
@@ -63,8 +66,8 @@ inline Error_t EventRecord(Event_t event, Stream_t stream);
 inline Error_t EventQuery(Event_t event);
 inline Error_t EventSynchronize(Event_t event);
 
-/// Milliseconds between two marks. Errors: NotReady; InvalidHandle (CUDA: InvalidValue from 13) without timing or when
-/// never recorded.
+/// Milliseconds between two marks. Errors: NotReady; InvalidHandle without timing or when never
+/// recorded.
 inline Error_t EventElapsedTime(float* milliseconds, Event_t start, Event_t end);
 
 PORTAMEM_RT_CLOSE

@@ -72,6 +72,13 @@ inline const EntryPoints& entry_points() {
 /// The driver numbers its errors as the runtime does, and has no last-error slot.
 inline Error_t answer(CUresult result) { return static_cast<Error_t>(result); }
 
+/// The answer where a driver call is needed and not found: why the runtime has no device, or NotSupported.
+inline Error_t without_driver() {
+    int device = InvalidDeviceId;
+    const Error_t error = rt::answer(cudaGetDevice(&device));
+    return error == Error_t::Success ? Error_t::NotSupported : error;
+}
+
 struct DeviceState {
     bool switched = false;
     int device = InvalidDeviceId;  ///< to be set again where there are no driver calls
@@ -121,7 +128,7 @@ inline Error_t pop_device(const DeviceState& saved) {
 /// A slice's own uuid under MIG, which the runtime's properties do not promise.
 inline Error_t device_get_uuid(unsigned char* uuid16, int device) {
     const EntryPoints& driver = entry_points();
-    if (!driver.found()) return rt::answer(cudaGetDevice(&device));
+    if (!driver.found()) return without_driver();
     CUdevice handle = 0;
     CUuuid uuid{};
     CUresult result = driver.device_get(&handle, device);
@@ -141,14 +148,17 @@ inline void mem_get_address_range(void** base, std::size_t* nbytes, const void* 
     *nbytes = size;
 }
 
-/// The device of a created stream. cudaStreamGetDevice would need 12.8 of the headers and of the driver.
+/// The device of a created stream, by way of its context: the call made for this is of 12.8, and asked about a stream
+/// under capture it invalidates the capture (seen with 13.0). A stream of a green context has only that call.
 inline Error_t stream_get_device(CUstream stream, int* device) {
     const EntryPoints& driver = entry_points();
-    if (!driver.found()) return rt::answer(cudaGetDevice(device));
-    if (driver.stream_get_device != nullptr) return answer(driver.stream_get_device(stream, device));
+    if (!driver.found()) return without_driver();
     CUcontext before = nullptr;
     CUcontext context = nullptr;
     CUresult result = driver.stream_get_ctx(stream, &context);
+    if (result != CUDA_SUCCESS && driver.stream_get_device != nullptr) {
+        return answer(driver.stream_get_device(stream, device));
+    }
     if (result == CUDA_SUCCESS) result = driver.ctx_get_current(&before);
     if (result == CUDA_SUCCESS) result = driver.ctx_set_current(context);
     if (result != CUDA_SUCCESS) return answer(result);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // portamem/rt/hip/nvidia.hpp: what HIP's header lacks on the NVIDIA platform, under HIP's own names.
 //
-// There HIP is a header over CUDA. It shows stream capture to nvcc only, spells one pointer differently, and has no
-// call for a stream's device. The functions here are found before any of the header's own, as they are in the inner
-// namespace; they answer in CUDA's codes.
+// There HIP is a header over CUDA. It shows stream capture to nvcc only, and wants one pointer of another type. The
+// functions here are found before any of the header's own, as they are in the inner namespace; they answer in CUDA's
+// codes.
 #pragma once
 
 #include "portamem/rt/check.hpp"
@@ -24,11 +24,6 @@ PORTAMEM_RT_OPEN
 
 inline cudaError_t hipStreamAttachMemAsync(hipStream_t stream, void* ptr, std::size_t nbytes, unsigned flags) {
     return cudaStreamAttachMemAsync(stream, ptr, nbytes, flags);
-}
-
-inline int hipGetStreamDeviceId(hipStream_t stream) {
-    int device = InvalidDeviceId;
-    return driver::stream_get_device(stream, &device) == Error_t::Success ? device : InvalidDeviceId;
 }
 
 inline cudaError_t hipStreamBeginCapture(hipStream_t stream, hipStreamCaptureMode mode) {

@@ -79,11 +79,15 @@ inline Error_t StreamGetPriority(Stream_t stream, int* priority) {
 inline Error_t StreamGetDevice(Stream_t stream, int* device) {
     if (device == nullptr) return Error_t::InvalidValue;
     if (is_default_stream(stream)) return GetDevice(device);
+#if defined(__HIP_PLATFORM_NVIDIA__)
+    return driver::stream_get_device(stream, device);
+#else
     // Every version has this call; it names no device where it knows no stream.
     const int found = hipGetStreamDeviceId(stream);
     if (found < 0) return Error_t::InvalidHandle;
     *device = found;
     return Error_t::Success;
+#endif
 }
 
 inline Error_t StreamBeginCapture(Stream_t stream, StreamCaptureMode mode) {

@@ -51,7 +51,7 @@ inline std::string VersionText(int version) {
 
 inline const char* GetErrorName(Error_t error) { return error_name_or_number(error); }
 
-inline const char* GetErrorString(Error_t error) { return pmhGetErrorString(static_cast<pmhError_t>(error)); }
+inline const char* GetErrorString(Error_t error) { return pmhGetErrorDetail(static_cast<pmhError_t>(error)); }
 
 inline Error_t GetLastError() { return static_cast<Error_t>(pmhGetLastError()); }
 

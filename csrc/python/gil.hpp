@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// python/gil.hpp: letting go of the GIL and taking it, also while the interpreter goes down.
+//
+// Up to Python 3.13 a thread that asks for the GIL of an interpreter that is going down is ended by pthread_exit. That
+// would unwind through destructors and end the process. Here such a thread waits for the end instead, as it does from
+// Python 3.14 on.
+#pragma once
+
+#include <Python.h>
+#include <cxxabi.h>
+#include <unistd.h>
+
+namespace portamem::python {
+
+/// Whether the interpreter is going down, or gone.
+inline bool interpreter_is_going() noexcept {
+#if PY_VERSION_HEX >= 0x030D0000
+    return Py_IsInitialized() == 0 || Py_IsFinalizing() != 0;
+#else
+    return Py_IsInitialized() == 0 || _Py_IsFinalizing() != 0;
+#endif
+}
+
+namespace detail {
+
+[[noreturn]] inline void wait_for_the_end() noexcept {
+    for (;;) pause();
+}
+
+// Calls what takes the GIL, or may give it up and take it again.
+template <class Function>
+auto take_gil(Function&& function) noexcept {
+    try {
+        return function();
+    } catch (abi::__forced_unwind&) {
+        wait_for_the_end();
+    }
+}
+
+}  // namespace detail
+
+/// Without the GIL for its scope: around everything that may block.
+class WithoutGil {
+  public:
+    WithoutGil() noexcept : state_(PyEval_SaveThread()) {}
+    ~WithoutGil() {
+        detail::take_gil([this] { PyEval_RestoreThread(state_); });
+    }
+    WithoutGil(const WithoutGil&) = delete;
+    WithoutGil& operator=(const WithoutGil&) = delete;
+
+  private:
+    PyThreadState* state_;
+};
+
+/// With the GIL for its scope, on any thread. Not once interpreter_is_going().
+class WithGil {
+  public:
+    WithGil() noexcept : state_(detail::take_gil([] { return PyGILState_Ensure(); })) {}
+    ~WithGil() { PyGILState_Release(state_); }
+    WithGil(const WithGil&) = delete;
+    WithGil& operator=(const WithGil&) = delete;
+
+  private:
+    PyGILState_STATE state_;
+};
+
+}  // namespace portamem::python
