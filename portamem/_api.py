@@ -43,6 +43,7 @@ def populate(namespace: dict[str, Any], backend: str) -> None:
     _types.register(native)
     scopes, arrays = Scopes(native), Arrays(native)
     api = {name: value for name, value in vars(native).items() if not name.startswith("_")}
+    api["_c_api"] = native._c_api  # where c_api.h tells other extension modules to look
     api.update(devices=scopes.devices, using=scopes.using)
     api.update(empty=arrays.empty, zeros=arrays.zeros, asarray=arrays.asarray)
     namespace.update(api)

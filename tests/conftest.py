@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import time
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 from helpers import backend
 from helpers.latch import Latch
 from helpers.resources import KINDS
+from helpers.waiting import close_when_empty, eventually
 
 import portamem
 
@@ -73,8 +73,9 @@ def kind(request: pytest.FixtureRequest) -> Any:
 @pytest.fixture
 def resource(pm: ModuleType, device: Any, kind: Any) -> Iterator[Any]:
     """A resource of every kind in turn."""
-    with kind(pm, device) as made:
-        yield made
+    made = kind(pm, device)
+    yield made
+    close_when_empty(made)
 
 
 @pytest.fixture
@@ -88,7 +89,7 @@ def make_resource(pm: ModuleType, device: Any) -> Iterator[Callable[[str], Any]]
 
     yield make
     for resource in reversed(made):
-        resource.close()
+        close_when_empty(resource)
 
 
 @pytest.fixture
@@ -139,10 +140,8 @@ def nothing_leaks(pm: ModuleType) -> Iterator[None]:
     """What portamem holds, on the host and on every device, is the same before and after each test."""
     before = _held(pm)
     yield
-    deadline = time.monotonic() + 2.0
     for ordinal in range(pm.device_count()):
         pm.Device(ordinal).synchronize()
-    while _held(pm) != before and time.monotonic() < deadline:
-        time.sleep(0.01)  # memory in use by a stream goes back when the reaper comes by
+    if _held(pm) != before:
         gc.collect()
-    assert _held(pm) == before, "this test left memory behind"
+    assert eventually(lambda: _held(pm) == before), f"this test left memory behind: {before} before, {_held(pm)} after"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from helpers.memory import read_back
+from helpers.waiting import eventually
 
 import portamem
 
@@ -127,6 +128,7 @@ def test_the_garbage_collector_during_a_capture(at: Scene) -> None:
     del extra
     assert at.stream.capture_status == "active"
     at.stream.end_capture()
+    assert eventually(lambda: at.pool.live_buffers == 1)
 
 
 def test_a_captured_stream_keeps_nobody_waiting(at: Scene, latch: Any) -> None:

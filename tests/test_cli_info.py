@@ -119,7 +119,7 @@ def test_a_backend_that_ends_its_process_is_a_reason(tmp_path: Any, how: str) ->
         "sys.meta_path.insert(0, Break())\n",
         encoding="utf-8",
     )
-    done = cli("info", "--json", PYTHONPATH=str(tmp_path))
+    done = cli("info", "--json", PYTHONPATH=str(tmp_path), PORTAMEM_REQUIRE=None)
     assert done.returncode == 0, done.stderr
     state = json.loads(done.stdout)["backends"]["host"]
     assert not state["loadable"]
@@ -157,5 +157,5 @@ def test_help_and_version() -> None:
 def test_without_a_command() -> None:
     done = cli()
     assert done.returncode == 2
-    assert "COMMAND" in done.stderr
+    assert "required" in done.stderr
     assert "Traceback" not in done.stderr

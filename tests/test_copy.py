@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -98,11 +99,27 @@ def test_a_chain_over_two_streams(
         assert read_back(pm, dst) == data
 
 
+@contextmanager
+def opened_to(resource: Any, peer: Any) -> Iterator[None]:
+    """Lets a peer at a pool's memory, which the vendors ask for before they copy to or from it."""
+    if resource.kind != "async":
+        yield
+        return
+    if not peer.can_access_peer(resource.device):
+        pytest.skip("the devices cannot reach each other's pools")
+    before = resource.access(peer)
+    resource.set_access(peer, "read_write")
+    yield
+    resource.set_access(peer, before)
+
+
 def test_between_devices(pm: ModuleType, two_devices: tuple[Any, Any], kind: Any) -> None:
     first, second = two_devices
     with (
         kind(pm, first) as here,
         kind(pm, second) as there,
+        opened_to(here, second),
+        opened_to(there, first),
         allocate(here, NBYTES) as src,
         allocate(there, NBYTES) as dst,
     ):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 import pytest
 from helpers.memory import pattern, read_back
+from helpers.waiting import eventually
 
 import portamem
 from portamem.enums import MemoryAdvice
@@ -154,10 +154,7 @@ def test_a_failed_free_of_a_forgotten_buffer(device: Any, device_resource: Any, 
     buf = device_resource.allocate(16)
     knobs.fail_call("Free", 1, 999)
     del buf
-    deadline = time.monotonic() + 5
-    while device_resource.live_buffers and time.monotonic() < deadline:
-        time.sleep(0.005)
-    assert device_resource.live_buffers == 0
+    assert eventually(lambda: device_resource.live_buffers == 0)
 
 
 def test_an_exception_is_not_hidden_by_a_failing_close(device_resource: Any, knobs: Any) -> None:

@@ -60,6 +60,7 @@ def test_the_device_reaches_it(pm: ModuleType, pinned_resource: Any) -> None:
         assert buf.is_device_accessible
 
 
-def test_it_is_page_aligned(pinned_resource: Any) -> None:
+def test_it_is_aligned(pinned_resource: Any) -> None:
+    """Not to pages: CUDA puts several small pieces into one."""
     with pinned_resource.allocate(100) as first, pinned_resource.allocate(100) as second:
-        assert first.handle % 4096 == second.handle % 4096 == 0
+        assert first.handle % 256 == second.handle % 256 == 0

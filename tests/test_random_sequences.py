@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from helpers.memory import overlapping, read_back
 from helpers.resources import KINDS
+from helpers.waiting import close_when_empty
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
@@ -103,8 +104,10 @@ class Memory(RuleBasedStateMachine):
         for buf, expected in self.live:
             assert read_back(self.pm, buf) == expected
             buf.close()
-        for each in (*self.resources, *self.streams):
-            each.close()
+        for resource in self.resources:
+            close_when_empty(resource)
+        for stream in self.streams:
+            stream.close()
 
 
 @pytest.mark.timeout(300)

@@ -13,8 +13,9 @@ function(portamem_python_module name)
   portamem_own_code(${name})
   portamem_in_batches(${name})
   # Bound at load, so that a symbol that the vendor's library lacks refuses the import, not the hundredth call.
-  target_link_options(${name} PRIVATE -Wl,-z,now)
-  set_target_properties(${name} PROPERTIES INSTALL_RPATH "$ORIGIN")
+  set(exports "${PROJECT_SOURCE_DIR}/csrc/cmake/module.map")
+  target_link_options(${name} PRIVATE -Wl,-z,now "-Wl,--version-script=${exports}")
+  set_target_properties(${name} PROPERTIES INSTALL_RPATH "$ORIGIN" LINK_DEPENDS "${exports}")
   if(NOT CMAKE_CROSSCOMPILING AND NOT PORTAMEM_SANITIZE)
     # Python's own symbols are in no library, so the linker cannot be told --no-undefined. Loading the module can.
     add_custom_command(TARGET ${name} POST_BUILD

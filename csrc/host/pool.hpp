@@ -58,7 +58,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     bool opportunistic = true;
     bool internal_dependencies = true;
     std::uint64_t threshold = 0;
-    std::map<int, int> access;  ///< of other devices, and of the host as pmhCpuDeviceId
+    std::map<int, int> access;  ///< of other devices
 
     /// A block for `size` bytes that work on `stream` may use from now on. OutOfMemory leaves the pool as it was.
     Block* allocate(State& state, Hold& hold, std::size_t size, Stream& stream);

@@ -119,7 +119,13 @@ rt::Location to_location(const py::handle& value) {
 Span to_span(const py::handle& value, bool writable, const char* role) {
     if (py::isinstance<Buffer>(value)) return Span::of(*value.cast<Buffer*>());
     if (py::isinstance<View>(value)) return Span::of(value.cast<View*>()->memory());
-    if (py::isinstance<HostRegistration>(value)) return Span::of(value.cast<HostRegistration*>()->buffer());
+    if (py::isinstance<HostRegistration>(value)) {
+        const auto& registered = value.cast<const HostRegistration&>();
+        if (writable && registered.is_read_only()) {
+            throw py::value_error(std::string(role) + " is registered read-only: register it without read_only");
+        }
+        return Span::of(registered.buffer());
+    }
     if (py::hasattr(value, "backend") && py::hasattr(value, "is_device_accessible") &&
         !py::bool_(value.attr("is_host_accessible"))) {
         throw py::type_error(std::string(role) + " is memory of backend " +

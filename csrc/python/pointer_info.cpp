@@ -27,13 +27,13 @@ const void* address_of(const py::handle& value) {
     return from_address(value, "an address");
 }
 
-using Info = rt::PointerAttributes;
+using Info = PointerInfo;
 
 }  // namespace
 
 void register_pointer_info(py::module_& m) {
     // The record is one C++ type for all backends, and each module binds its own.
-    py::class_<Info>(m, "PointerInfo", py::module_local(), py::is_final(), "What the runtime says of an address.")
+    py::class_<Info>(m, "PointerInfo", py::is_final(), "What the runtime says of an address.")
         .def_property_readonly("kind", [](const Info& i) { return to_text(i.type, kKinds); })
         .def_property_readonly(
             "device_id",

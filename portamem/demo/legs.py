@@ -29,7 +29,8 @@ WIPED = 0xA5  # written over memory before the data comes back, so that nothing 
 @contextmanager
 def pageable(nbytes: int) -> Iterator[Bytes]:
     """Ordinary memory, here NumPy's. The driver stages copies of it, so they wait even on a stream."""
-    yield np.empty(nbytes, np.uint8)
+    array = np.empty(nbytes, np.uint8)
+    yield array
 
 
 @contextmanager

@@ -57,13 +57,13 @@ def _vendor(copy: Copy, open_near: OpenNear, nbytes: int, lanes: int) -> float:
     with ExitStack() as stack:
         streams = _open_streams(stack, lanes)
         device = stack.enter_context(pm.DeviceMemoryResource())
-        nears = [host_bytes(stack.enter_context(open_near(nbytes))).ctypes.data for _ in streams]
-        fars = [stack.enter_context(device.allocate(nbytes)).handle for _ in streams]
+        nears = [host_bytes(stack.enter_context(open_near(nbytes))) for _ in streams]
+        fars = [stack.enter_context(device.allocate(nbytes)) for _ in streams]
 
-        def turn() -> None:
+        def turn() -> None:  # holds the memory: the vendor's call takes addresses, which keep nothing alive
             for near, far, stream in zip(nears, fars, streams, strict=True):
-                copy(far, near, nbytes, stream)
-                copy(near, far, nbytes, stream)
+                copy(far.handle, near.ctypes.data, nbytes, stream)
+                copy(near.ctypes.data, far.handle, nbytes, stream)
 
         return _rate(turn, streams, nbytes)
 

@@ -60,7 +60,8 @@ TEST_CASE("host capture: operations are recorded and do not run") {
     HOST_OK(pmhMemsetAsync(device, 9, KiB, stream));
     HOST_OK(pmhMemcpyAsync(pinned, device, KiB, pmhMemcpyDeviceToHost, stream));
     HOST_OK(pmhMemcpyAsync(device, pageable.data(), KiB, pmhMemcpyHostToDevice, stream));
-    HOST_OK(pmhLaunchHostFunc(stream, [](void* data) { ++*static_cast<std::atomic<int>*>(data); }, &ran));
+    HOST_OK(pmhLaunchHostFunc(
+        stream, [](void* data) { ++*static_cast<std::atomic<int>*>(data); }, &ran));
     HOST_OK(pmhMemcpyAsync(device, pinned, 0, pmhMemcpyDefault, stream));
     check_valid(stream, 4);
     HOST_OK(pmhStreamSynchronize(stream));
@@ -95,7 +96,9 @@ TEST_CASE("host capture: calls that may touch other work are forbidden by the mo
         [&] { return pmhMemPoolTrimTo(pool, 0); },
         [&] { return pmhDeviceSetMemPool(0, pool); },
         [&] { return pmhDeviceSetLimit(pmhLimitStackSize, 1024); },
-        [&] { return pmhMemPrefetchAsync(managed, KiB, {pmhMemLocationTypeDevice, 0}, 0, other); },
+        [&] {
+            return pmhMemPrefetchAsync(managed, KiB, {pmhMemLocationTypeDevice, 0}, 0, other);
+        },
         [&] { return pmhMemAdvise(managed, KiB, pmhMemAdviseSetReadMostly, {}); },
         [&] { return pmhStreamSynchronize(other); },
         [&] { return pmhStreamQuery(other); },

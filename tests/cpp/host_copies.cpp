@@ -20,7 +20,7 @@ TEST_CASE("host copies: every kind of memory to every other") {
     HOST_OK(pmhHostRegister(registered.data(), size, pmhHostRegisterDefault));
     void* pooled = nullptr;
     HOST_OK(pmhMallocAsync(&pooled, size, nullptr));
-    void* const places[] = {device.ptr, other_device.ptr, pinned.ptr, managed.ptr,
+    void* const places[] = {device.ptr,      other_device.ptr,  pinned.ptr, managed.ptr,
                             pageable.data(), registered.data(), pooled};
     unsigned seed = 0;
     for (void* from : places) {

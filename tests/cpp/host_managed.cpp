@@ -103,7 +103,8 @@ TEST_CASE("host managed: refusals") {
     CHECK(pmhMemPrefetchAsync(managed, KiB, {pmhMemLocationTypeNone, 0}, 0, nullptr) == pmhErrorInvalidValue);
     CHECK(pmhMemPrefetchAsync(managed, KiB, device0, 1, nullptr) == pmhErrorInvalidValue);
     CHECK(pmhMemAdvise(managed, KiB, 50, device0) == pmhErrorInvalidValue);
-    CHECK(pmhMemAdvise(managed, KiB, pmhMemAdviseSetAccessedBy, {pmhMemLocationTypeDevice, 9}) == pmhErrorInvalidDevice);
+    CHECK(pmhMemAdvise(managed, KiB, pmhMemAdviseSetAccessedBy, {pmhMemLocationTypeDevice, 9}) ==
+          pmhErrorInvalidDevice);
     CHECK(pmhMemAdvise(managed, KiB, pmhMemAdviseSetReadMostly, {pmhMemLocationTypeDevice, 9}) == pmhSuccess);
     long wide = 0;
     CHECK(pmhMemRangeGetAttribute(&wide, sizeof wide, 1, managed, KiB) == pmhErrorInvalidValue);

@@ -86,7 +86,8 @@ TEST_CASE("host pool reuse: behind an event that the stream waits for") {
     latch.hold(freeing);
     HOST_OK(pmhEventRecord(freed, freeing));
     HOST_OK(pmhStreamWaitEvent(wanting, freed, 0));
-    HOST_OK(pmhLaunchHostFunc(freeing, [](void*) {}, nullptr));
+    HOST_OK(pmhLaunchHostFunc(
+        freeing, [](void*) {}, nullptr));
     HOST_OK(pmhFreeAsync(first, freeing));
     CHECK(pool.try_allocate(&second, wanting) == pmhErrorOutOfMemory);  // it waits for a place before the free
     HOST_OK(pmhEventRecord(freed, freeing));

@@ -63,9 +63,8 @@ TEST_CASE("host process: a knob that cannot be read is told in words") {
     };
     for (const auto& [name, values] : bad) {
         for (const char* value : values) {
-            CAPTURE(name);
-            CAPTURE(std::string(value));
             const std::string expected = name + "=" + value + " is not";
+            CAPTURE(expected);
             CHECK(succeeded(run_child("refuses every call", {{name, value}, {"EXPECTED", expected}})));
         }
     }
@@ -101,9 +100,9 @@ TEST_CASE("host child: another machine" * doctest::skip()) {
 
 TEST_CASE("host process: the environment makes the machine") {
     CHECK(succeeded(run_child("a machine without a device", {{"PORTAMEM_HOST_DEVICES", "0"}})));
-    CHECK(succeeded(run_child("another machine", {{"PORTAMEM_HOST_DEVICES", "5"},
-                                                  {"PORTAMEM_HOST_CAPACITY", "3 MiB"},
-                                                  {"PORTAMEM_HOST_FAIL", "Free:1:999"}})));
+    CHECK(succeeded(run_child(
+        "another machine",
+        {{"PORTAMEM_HOST_DEVICES", "5"}, {"PORTAMEM_HOST_CAPACITY", "3 MiB"}, {"PORTAMEM_HOST_FAIL", "Free:1:999"}})));
 }
 
 TEST_CASE("host child: touches guarded memory" * doctest::skip()) {
@@ -153,10 +152,10 @@ TEST_CASE("host process: every call in a forked child refuses, whatever the pare
 }
 
 TEST_CASE("host child: ends while it works" * doctest::skip()) {
-    auto* stream = new Stream(pmhStreamDefault);
-    auto* busy = new Stream;
-    auto* device = new DeviceMemory(4 * MiB);
-    auto* pinned = new PinnedMemory(4 * MiB);
+    static auto* stream = new Stream(pmhStreamDefault);
+    static auto* busy = new Stream;
+    static auto* device = new DeviceMemory(4 * MiB);
+    static auto* pinned = new PinnedMemory(4 * MiB);
     HOST_OK(pmhLaunchHostFunc(*stream, wait_for_ever, nullptr));
     HOST_OK(pmhMemcpyAsync(*device, *pinned, 4 * MiB, pmhMemcpyHostToDevice, *stream));
     HOST_OK(pmhMemsetAsync(*device, 1, KiB, nullptr));
@@ -180,7 +179,8 @@ TEST_CASE("host child: calls while statics are destroyed" * doctest::skip()) {
     } last;
     (void)last;
     HOST_OK(pmhMemsetAsync(nullptr, 0, 0, pmhStreamPerThread));
-    HOST_OK(pmhLaunchHostFunc(pmhStreamPerThread, [](void*) {}, nullptr));
+    HOST_OK(pmhLaunchHostFunc(
+        pmhStreamPerThread, [](void*) {}, nullptr));
 }
 
 TEST_CASE("host process: the runtime still works while statics are destroyed") {

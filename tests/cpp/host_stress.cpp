@@ -79,16 +79,15 @@ TEST_CASE("host stress: everything at once") {
         for (int turn = 0; turn < 60; ++turn) {
             const std::size_t size = 1 + random() % (256 * KiB);
             auto stream = std::make_unique<Stream>(random() % 2 == 0 ? pmhStreamDefault : pmhStreamNonBlocking);
-            DeviceMemory device(size);
+            DeviceMemory on_stream(size), on_default(size);
             Bytes bytes(size);
-            HOST_OK(pmhMemsetAsync(device, static_cast<int>(id), size, *stream));
-            HOST_OK(pmhMemsetAsync(device, static_cast<int>(id), size, random() % 2 == 0 ? nullptr : pmhStreamPerThread));
-            HOST_OK(pmhMemcpy(bytes.data(), device, size, pmhMemcpyDeviceToHost));
+            HOST_OK(pmhMemsetAsync(on_default, 1, size, random() % 2 == 0 ? nullptr : pmhStreamPerThread));
+            HOST_OK(pmhMemcpy(bytes.data(), on_default, size, pmhMemcpyDeviceToHost));
             HOST_OK(pmhHostRegister(bytes.data(), size, 0));
-            HOST_OK(pmhMemcpyAsync(device, bytes.data(), size, pmhMemcpyDefault, *stream));
+            HOST_OK(pmhMemcpyAsync(on_stream, bytes.data(), size, pmhMemcpyDefault, *stream));
             if (random() % 3 == 0) stream.reset();
             pmhPointerAttributes attributes{};
-            HOST_OK(pmhPointerGetAttributes(&attributes, device.at(size / 2)));
+            HOST_OK(pmhPointerGetAttributes(&attributes, on_stream.at(size / 2)));
             HOST_OK(pmhHostUnregister(bytes.data()));
             if (random() % 5 == 0) HOST_OK(pmhDeviceSynchronize());
         }

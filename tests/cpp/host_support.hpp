@@ -29,7 +29,8 @@ inline constexpr std::size_t MiB = 1024 * KiB;
 
 inline Bytes pattern(std::size_t size, unsigned seed) {
     Bytes bytes(size);
-    for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<unsigned char>((i * 131 + (i >> 7) + seed * 29) & 0xff);
+    for (std::size_t i = 0; i < size; ++i)
+        bytes[i] = static_cast<unsigned char>((i * 131 + (i >> 7) + seed * 29) & 0xff);
     return bytes;
 }
 
@@ -173,10 +174,11 @@ class Latch {
 class Blocked {
   public:
     template <class Call>
-    explicit Blocked(Call&& call) : thread_([this, call] {
-          answer_ = call();
-          returned_ = true;
-      }) {}
+    explicit Blocked(Call&& call)
+        : thread_([this, call] {
+              answer_ = call();
+              returned_ = true;
+          }) {}
     ~Blocked() {
         if (thread_.joinable()) thread_.join();
     }

@@ -28,9 +28,9 @@ def is_built(name: str) -> bool:
     return importlib.util.find_spec(f"portamem._{name}") is not None
 
 
-def others(pm: ModuleType) -> list[str]:
-    """The other backends of this installation."""
-    return [name for name in NAMES if name != pm.backend and is_built(name)]
+def others() -> list[str]:
+    """The names of the backends that are not under test."""
+    return [name for name in NAMES if name != under_test().backend]
 
 
 def without_gpu(reason: str) -> NoReturn:

@@ -89,6 +89,8 @@ class Allocation : public std::enable_shared_from_this<Allocation> {
             std::lock_guard<std::mutex> lock(mutex_);
             if (std::find(users_.begin(), users_.end(), stream) != users_.end()) return;
         }
+        stream->refuse_capture("declaring a use of memory");
+        refuse_captured(*stream_, "using memory on another stream");
         stream->wait(*stream_);
         std::lock_guard<std::mutex> lock(mutex_);
         users_.push_back(stream);
@@ -96,14 +98,16 @@ class Allocation : public std::enable_shared_from_this<Allocation> {
 
     /// Makes `stream` wait for all work declared on this memory.
     void order_behind_users(Stream& stream) {
-        stream.wait(*stream_);
-        for (const auto& user : users()) stream.wait(*user);
+        for (const auto& user : all_users()) {
+            refuse_captured(*user, "using memory on another stream");
+            stream.wait(*user);
+        }
     }
 
     /// Blocks until all work declared on this memory has run.
     void synchronize_users() {
-        if (const auto tail = stream_->tail()) tail->synchronize();
-        for (const auto& user : users()) {
+        for (const auto& user : all_users()) {
+            refuse_captured(*user, "waiting for the users of memory");
             if (const auto tail = user->tail()) tail->synchronize();
         }
     }
@@ -158,6 +162,16 @@ class Allocation : public std::enable_shared_from_this<Allocation> {
         std::lock_guard<std::mutex> lock(mutex_);
         return users_;
     }
+    std::vector<std::shared_ptr<Stream>> all_users() {
+        auto all = users();
+        all.push_back(stream_);
+        return all;
+    }
+
+    // Marking a captured stream would draw whoever waits for the mark into the capture. A closed one has its mark.
+    static void refuse_captured(const Stream& stream, const char* what) {
+        if (!stream.is_closed()) stream.refuse_capture(what);
+    }
 
     // An open stream of this device that stands for `stream`, which may have been closed with work still in it.
     std::shared_ptr<Stream> open_stream(const std::shared_ptr<Stream>& stream) const {
@@ -176,7 +190,7 @@ class Allocation : public std::enable_shared_from_this<Allocation> {
         // Marking a captured stream would harm the capture: refused here, and tried again later where nobody asked.
         stream->refuse_capture("close");
         for (const auto& user : behind) {
-            if (!user->is_closed()) user->refuse_capture("close");
+            refuse_captured(*user, "close");
             stream->wait(*user);
         }
         if (!resource_) {

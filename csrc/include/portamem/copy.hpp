@@ -17,6 +17,13 @@ namespace detail {
     throw std::invalid_argument("the source and the target of the copy overlap: copy through other memory");
 }
 
+// Pools open their memory to other devices only when told to, and the vendors say no more than InvalidValue.
+inline std::string hint_between_devices(const Span& dst, const Span& src) {
+    if (dst.device() < 0 || src.device() < 0 || dst.device() == src.device()) return {};
+    return "the ends are on devices " + std::to_string(dst.device()) + " and " + std::to_string(src.device()) +
+           ": memory of a pool needs the pool's set_access for the other device";
+}
+
 }  // namespace detail
 
 /// Copies all of src to dst, which is of the same size.
@@ -28,7 +35,9 @@ inline std::shared_ptr<Event> copy(const Span& dst, const Span& src, const std::
     }
     if (detail::overlap(dst.ptr, dst.nbytes, src.ptr, src.nbytes)) detail::refuse_overlap();
     return detail::run_on(stream, dst, src, [&](const Stream& on) {
-        check(rt::MemcpyAsync(dst.ptr, src.ptr, src.nbytes, rt::MemcpyKind::Default, on.handle()), "MemcpyAsync");
+        const rt::Error_t answer = rt::MemcpyAsync(dst.ptr, src.ptr, src.nbytes, rt::MemcpyKind::Default, on.handle());
+        if (answer != rt::Error_t::Success)
+            detail::raise(answer, "MemcpyAsync", detail::hint_between_devices(dst, src));
     });
 }
 

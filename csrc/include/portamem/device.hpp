@@ -13,6 +13,7 @@
 #include "portamem/capabilities.hpp"
 #include "portamem/capture.hpp"
 #include "portamem/device_guard.hpp"
+#include "portamem/kept.hpp"
 
 PORTAMEM_OPEN
 
@@ -152,6 +153,7 @@ class Device {
         const RelaxedCapture beside;
         const DeviceGuard guard(ordinal_);
         check(rt::DeviceSynchronize(), "DeviceSynchronize");
+        Reaper::instance().run_once();  // what the work kept alive goes now
     }
 
     bool can_access_peer(Device peer) const {

@@ -14,7 +14,9 @@ class HostRegistration {
   public:
     /// flags: rt::HostRegisterFlags. Throws Error, among others HostMemoryAlreadyRegistered.
     HostRegistration(void* ptr, std::size_t nbytes, int device, unsigned flags, std::shared_ptr<void> owner)
-        : buffer_(make(ptr, nbytes, device, flags, std::move(owner))), device_(device) {}
+        : buffer_(make(ptr, nbytes, device, flags, std::move(owner))),
+          device_(device),
+          read_only_((flags & rt::HostRegisterReadOnly) != 0) {}
 
     /// The memory as a buffer: what copies take.
     const Buffer& buffer() const noexcept { return buffer_; }
@@ -27,6 +29,9 @@ class HostRegistration {
         check(rt::HostGetDevicePointer(&ptr, buffer_.ptr()), "HostGetDevicePointer");
         return ptr;
     }
+
+    /// Whether it was registered for reading only: devices may not write it.
+    bool is_read_only() const noexcept { return read_only_; }
 
     bool is_closed() const noexcept { return buffer_.is_closed(); }
 
@@ -79,6 +84,7 @@ class HostRegistration {
 
     Buffer buffer_;
     int device_;
+    bool read_only_;
 };
 
 PORTAMEM_CLOSE

@@ -91,6 +91,7 @@ class Reaper {
     /// Runs every chore once, now and on this thread: for those who need to know what is left.
     void run_once() {
         std::unique_lock<std::mutex> lock(mutex_);
+        if (busy_ && runner_ == std::this_thread::get_id()) return;  // asked by what a chore has let go
         idle_.wait(lock, [this] { return !busy_; });
         if (!stopped_ && runtime_usable() && !chores_.empty()) (void)run_round(lock);
     }
@@ -123,6 +124,7 @@ class Reaper {
         std::vector<Chore> round = std::move(chores_);
         chores_.clear();
         busy_ = true;
+        runner_ = std::this_thread::get_id();
         lock.unlock();
         std::vector<Chore> left;
         for (Chore& chore : round) {
@@ -147,6 +149,7 @@ class Reaper {
     bool started_ = false;
     bool stopped_ = false;
     bool busy_ = false;
+    std::thread::id runner_;  // of the round, while busy_
 };
 
 PORTAMEM_CLOSE

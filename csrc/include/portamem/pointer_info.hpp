@@ -6,12 +6,15 @@
 
 PORTAMEM_OPEN
 
+/// The runtime's record of an address. A type of this backend: the record itself is the same on all three.
+struct PointerInfo : rt::PointerAttributes {};
+
 /// A plain host address is an answer (Unregistered), not an error.
-inline rt::PointerAttributes pointer_info(const void* ptr) {
+inline PointerInfo pointer_info(const void* ptr) {
     refuse_forked();
-    rt::PointerAttributes attributes;
-    check(rt::PointerGetAttributes(&attributes, ptr), "PointerGetAttributes");
-    return attributes;
+    PointerInfo info;
+    check(rt::PointerGetAttributes(&info, ptr), "PointerGetAttributes");
+    return info;
 }
 
 PORTAMEM_CLOSE

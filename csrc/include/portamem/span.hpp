@@ -38,10 +38,11 @@ struct Span {
     /// The device whose streams should carry the operation; InvalidDeviceId for plain host memory.
     int device() const noexcept { return allocation ? allocation->traits().device : rt::InvalidDeviceId; }
 
-    /// What must live until queued work has run.
+    /// What must live until queued work has run. Not stream-ordered memory: it goes back behind that work in any case,
+    /// and a stream that allocates, works and lets go in a loop has to find it again at once.
     std::shared_ptr<void> keep_alive() const {
-        if (allocation) return allocation;
-        return owner;
+        if (!allocation) return owner;
+        return allocation->traits().stream_ordered ? nullptr : allocation;
     }
 
     /// Declares the use: on a stream from now on, or, for an operation that is waited for, behind all that was declared.
@@ -84,7 +85,8 @@ std::shared_ptr<Event> run_on(const std::shared_ptr<Stream>& stream, const Span&
         return nullptr;
     }
     auto done = on->tail();
-    if (done) on->keep(done, {a.keep_alive(), b.keep_alive()});
+    Kept::References references{a.keep_alive(), b.keep_alive()};
+    if (done && (references[0] || references[1])) on->keep(done, std::move(references));
     return done;
 }
 

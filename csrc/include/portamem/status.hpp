@@ -2,6 +2,7 @@
 // portamem/status.hpp: a runtime's refusal as a C++ exception, and when a runtime may be called at all.
 #pragma once
 
+#include <atomic>
 #include <cstdlib>
 #include <optional>
 #include <stdexcept>
@@ -88,8 +89,8 @@ inline bool means_no_device(rt::Error_t code) {
 
 // Set once the process has begun to exit. The handler is registered after the runtime's first use and so runs before
 // the runtime takes itself down: from then on memory is leaked rather than freed.
-inline bool& exiting_flag() {
-    static bool exiting = false;
+inline std::atomic<bool>& exiting_flag() {
+    static std::atomic<bool> exiting{false};
     return exiting;
 }
 

@@ -7,12 +7,21 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 
 #include "portamem/device.hpp"
 #include "portamem/kept.hpp"
 
 PORTAMEM_OPEN
+
+namespace detail {
+
+// A thread's own number. std::thread::id would not do: the system gives it to another once the thread has ended.
+inline std::uint64_t this_thread_number() {
+    static thread_local const std::uint64_t number = portamem_new_identity();
+    return number;
+}
+
+}  // namespace detail
 
 /// A stream of a device. Known by an identity that is never reused, unlike handles, which vendors hand out again.
 /// Everything that was submitted still runs after close(); using a closed stream is std::invalid_argument.
@@ -59,6 +68,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     }
 
     ~Stream() {
+        count_capture(false);
         if (kind_ == Kind::Owned && !closed_ && runtime_usable()) (void)rt::StreamDestroy(handle_);
     }
     Stream(const Stream&) = delete;
@@ -125,7 +135,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
             if (closed_) return last_;
         }
         // Only its own thread can mark a per-thread stream. Others wait for the whole device: rare, and never wrong.
-        if (kind_ == Kind::PerThread && thread_ != std::this_thread::get_id()) {
+        if (kind_ == Kind::PerThread && thread_ != detail::this_thread_number()) {
             Device(device_).synchronize();
             return nullptr;
         }
@@ -173,11 +183,13 @@ class Stream : public std::enable_shared_from_this<Stream> {
     rt::StreamCaptureStatus capture_status() const {
         refuse_forked();
         const DeviceGuard guard(device_);
+        const bool counted = captured_here_.load();
         auto status = rt::StreamCaptureStatus::None;
         const rt::Error_t answer = rt::StreamIsCapturing(handle(), &status);
         // The legacy stream under somebody's capture: work on it is forbidden just the same.
         if (answer == rt::Error_t::StreamCaptureImplicit) return rt::StreamCaptureStatus::Active;
         check(answer, "StreamIsCapturing");
+        if (counted && status == rt::StreamCaptureStatus::None) count_capture(false);  // others have ended it
         return status;
     }
 
@@ -193,7 +205,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
         if (is_default()) throw std::invalid_argument("a default stream cannot be captured: create a stream");
         refuse_capture("begin_capture");
         check(rt::StreamBeginCapture(handle(), mode), "StreamBeginCapture");
-        detail::open_captures().fetch_add(1, std::memory_order_relaxed);
+        count_capture(true);
     }
 
     /// Ends a capture and drops its graph: portamem launches nothing.
@@ -201,10 +213,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
         refuse_forked();
         rt::Graph_t graph{};
         const rt::Error_t answer = rt::StreamEndCapture(handle(), &graph);
-        // A capture of another thread stays open, as does one that was never begun here.
-        if (answer == rt::Error_t::Success || answer == rt::Error_t::StreamCaptureInvalidated) {
-            detail::open_captures().fetch_sub(1, std::memory_order_relaxed);
-        }
+        // A capture of another thread stays open.
+        if (answer == rt::Error_t::Success || answer == rt::Error_t::StreamCaptureInvalidated) count_capture(false);
         if (graph != rt::Graph_t{}) (void)rt::GraphDestroy(graph);
         check(answer, "StreamEndCapture");
     }
@@ -235,14 +245,20 @@ class Stream : public std::enable_shared_from_this<Stream> {
         return std::shared_ptr<Stream>(new Stream(handle, device, kind, std::move(owner)));
     }
 
+    // Each capture begun here counts once, however and by whomever it is ended.
+    void count_capture(bool open) const noexcept {
+        if (captured_here_.exchange(open) != open) detail::open_captures().fetch_add(open ? 1 : -1);
+    }
+
     const rt::Stream_t handle_;
     const int device_;
     const Kind kind_;
     const std::uint64_t identity_ = portamem_new_identity();
-    const std::thread::id thread_ = std::this_thread::get_id();
+    const std::uint64_t thread_ = detail::this_thread_number();
     std::shared_ptr<void> owner_;
     Kept kept_;
     std::atomic<bool> reaped_{false};
+    mutable std::atomic<bool> captured_here_{false};
     mutable std::mutex mutex_;  // guards closed_ and last_
     bool closed_ = false;
     std::shared_ptr<Event> last_;

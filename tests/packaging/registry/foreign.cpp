@@ -9,7 +9,9 @@
 
 namespace {
 
-const portamem_api* api() {
+const portamem_api* api = nullptr;
+
+const portamem_api* find_api() {
 #if defined(LINKS_LIBPORTAMEM)
     return portamem_get_api();
 #else
@@ -28,34 +30,31 @@ const portamem_resource_ops kOps = {
     sizeof(portamem_resource_ops), nullptr, nullptr, nullptr, nullptr, nullptr, keep, keep};
 char kSelf;
 
-PyObject* abi_version(PyObject*, PyObject*) {
-    const portamem_api* table = api();
-    return table ? PyLong_FromUnsignedLong(table->abi_version) : nullptr;
-}
+PyObject* abi_version(PyObject*, PyObject*) { return PyLong_FromUnsignedLong(api->abi_version); }
 
 PyObject* account(PyObject*, PyObject* args) {
     long long bytes = 0;
     if (!PyArg_ParseTuple(args, "L", &bytes)) return nullptr;
-    api()->account(PORTAMEM_BACKEND_HOST, 0, bytes);
+    api->account(PORTAMEM_BACKEND_HOST, 0, bytes);
     Py_RETURN_NONE;
 }
 
-PyObject* held(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(api()->held(PORTAMEM_BACKEND_HOST, 0)); }
+PyObject* held(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(api->held(PORTAMEM_BACKEND_HOST, 0)); }
 
-PyObject* new_identity(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(api()->new_identity()); }
+PyObject* new_identity(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(api->new_identity()); }
 
 PyObject* own_resource(PyObject*, PyObject*) { return PyLong_FromVoidPtr(&kSelf); }
 
 PyObject* push(PyObject*, PyObject*) {
-    api()->scope_push(PORTAMEM_BACKEND_HOST, 0, portamem_resource{&kOps, &kSelf});
+    api->scope_push(PORTAMEM_BACKEND_HOST, 0, portamem_resource{&kOps, &kSelf});
     Py_RETURN_NONE;
 }
 
-PyObject* pop(PyObject*, PyObject*) { return PyLong_FromLong(api()->scope_pop(PORTAMEM_BACKEND_HOST, 0)); }
+PyObject* pop(PyObject*, PyObject*) { return PyLong_FromLong(api->scope_pop(PORTAMEM_BACKEND_HOST, 0)); }
 
 PyObject* current(PyObject*, PyObject*) {
     portamem_resource resource{};
-    if (api()->scope_current(PORTAMEM_BACKEND_HOST, 0, &resource) != 0) Py_RETURN_NONE;
+    if (api->scope_current(PORTAMEM_BACKEND_HOST, 0, &resource) != 0) Py_RETURN_NONE;
     resource.ops->release(resource.self);
     return PyLong_FromVoidPtr(resource.self);
 }
@@ -74,4 +73,7 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT, MODULE_NAME, nullptr, -1, metho
 
 }  // namespace
 
-PyMODINIT_FUNC MODULE_INIT() { return PyModule_Create(&definition); }
+PyMODINIT_FUNC MODULE_INIT() {
+    api = find_api();
+    return api ? PyModule_Create(&definition) : nullptr;
+}

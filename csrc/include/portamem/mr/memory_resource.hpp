@@ -95,6 +95,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
 
     /// Refuses (ExportError) while memory is out. Closing twice is fine.
     void close() {
+        refuse_forked();
         if (live_.load(std::memory_order_acquire) > 0) Reaper::instance().run_once();  // what waits to go back may go
         std::int64_t none = 0;
         if (live_.compare_exchange_strong(none, kClosed, std::memory_order_acq_rel)) {
@@ -196,7 +197,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
             figures.used = held;
             figures.used_by_others = others > figures.cached.value_or(0) ? others - figures.cached.value_or(0) : 0;
             text += ", device " + std::to_string(traits_.device) + " has " + text_of(free) + " of " + text_of(total) +
-                    " free, portamem's buffers hold " + text_of(held) + ", others and caches " + text_of(others);
+                    " free, portamem's buffers hold " + text_of(held) + ", used by others and caches " + text_of(others);
         }
         if (figures.cached) text += ", cached in this resource " + text_of(*figures.cached);
         text += "; close buffers that are no longer needed";

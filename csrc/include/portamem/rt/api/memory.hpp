@@ -24,7 +24,7 @@ inline Error_t MallocPitch(void** ptr, std::size_t* pitch, std::size_t width, st
 /// CUDA: anything but Default is NotSupported. Pinned-only values are InvalidValue. Host: Default and FineGrained.
 inline Error_t ExtMallocWithFlags(void** ptr, std::size_t nbytes, Coherence coherence);
 
-/// Page-locked host memory, page aligned. Coherent unless NonCoherent is asked for: on HIP, where Portable or
+/// Page-locked host memory, at least 256-byte aligned (CUDA puts several small pieces into a page). Coherent unless NonCoherent is asked for: on HIP, where Portable or
 /// WriteCombined alone would make it non-coherent, the coherent flag is added. NonCoherent is accepted on CUDA and host
 /// and has no effect there. Flags outside HostMallocFlags: InvalidValue. 0 bytes: Success and null.
 inline Error_t HostMalloc(void** ptr, std::size_t nbytes, unsigned flags, Coherence coherence);

@@ -109,6 +109,14 @@ inline Error_t PopDevice(DeviceState_t saved) {
 
 inline Error_t DeviceGetAttribute(int* value, DeviceAttr attr, int device) {
     if (value == nullptr) return Error_t::InvalidValue;
+#if HIP_VERSION_MAJOR < 6
+    // The attribute came with 6.0; hipHostRegister has worked on every device since long before.
+    if (attr == DeviceAttr::HostRegisterSupported) {
+        const Error_t error = DeviceGetAttribute(value, DeviceAttr::CanMapHostMemory, device);
+        if (error == Error_t::Success) *value = 1;
+        return error;
+    }
+#endif
     const int native = native_attribute(attr);
     if (native < 0) return Error_t::NotSupported;
     const Error_t error = answer(hipDeviceGetAttribute(value, static_cast<hipDeviceAttribute_t>(native), device));

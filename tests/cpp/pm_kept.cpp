@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+// tests/cpp/pm_kept.cpp: what queued work keeps alive, and the reaper that lets go where nobody calls any more.
+#include "pm_support.hpp"
+
+namespace {
+
+/// A reference whose end can be seen.
+struct Tracked {
+    std::shared_ptr<int> reference = std::make_shared<int>(0);
+    std::weak_ptr<int> watch = reference;
+
+    std::shared_ptr<void> take() { return std::move(reference); }
+    bool gone() const { return watch.expired(); }
+};
+
+}  // namespace
+
+TEST_CASE("pm kept: references go when their event has happened, in order") {
+    if (no_device()) return;
+    const auto stream = pm::Stream::create(0);
+    pm::Kept kept;
+    Tracked early;
+    Tracked late;
+    kept.keep(stream->tail(), {early.take(), nullptr});
+    stream->synchronize();
+    const Gate gate(stream);
+    kept.keep(stream->tail(), {late.take(), nullptr});
+    kept.drain();
+    CHECK(early.gone());
+    CHECK_FALSE(late.gone());
+    CHECK_FALSE(kept.empty());
+    gate.open();
+    stream->synchronize();
+    kept.drain();
+    CHECK(late.gone());
+    CHECK(kept.empty());
+}
+
+TEST_CASE("pm kept: a stream lets go at its own synchronize and query") {
+    if (no_device()) return;
+    const auto stream = pm::Stream::create(0);
+    Tracked tracked;
+    const Gate gate(stream);
+    stream->keep(stream->tail(), {tracked.take(), nullptr});
+    CHECK_FALSE(stream->query());
+    CHECK_FALSE(tracked.gone());
+    gate.open();
+    stream->synchronize();
+    CHECK(eventually([&] { return tracked.gone(); }));
+}
+
+TEST_CASE("pm kept: a stream that nobody holds any more still lets go") {
+    if (no_device()) return;
+    Tracked tracked;
+    const Gate gate;
+    {
+        const auto stream = pm::Stream::create(0);
+        gate.hold(stream);
+        stream->keep(stream->tail(), {tracked.take(), nullptr});
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    CHECK_FALSE(tracked.gone());
+    gate.open();
+    CHECK(eventually([&] { return tracked.gone(); }));
+}
+
+TEST_CASE("pm kept: the reaper runs a chore until it is done") {
+    if (no_device()) return;
+    const auto runs = std::make_shared<std::atomic<int>>(0);
+    pm::Reaper::instance().add([runs] { return ++*runs == 3; });
+    CHECK(eventually([&] { return *runs == 3; }));
+    CHECK(eventually([&] { return runs.use_count() == 1; }));
+    CHECK(*runs == 3);
+}
+
+TEST_CASE("pm kept: chores run now for those who ask") {
+    if (no_device()) return;
+    const auto done = std::make_shared<std::atomic<bool>>(false);
+    pm::Reaper::instance().add([done] { return done->load(); });
+    *done = true;
+    pm::Reaper::instance().run_once();
+    CHECK(eventually([&] { return done.use_count() == 1; }));
+}
+
+TEST_CASE("pm kept: what is let go may close what it owns") {
+    if (no_device()) return;
+    // The last reference to a library's whole state: memory that lives, and the resource that refuses because of it.
+    const auto resource = pinned_resource();
+    const auto buffer = std::make_shared<pm::Buffer>(resource, 4096);
+    const auto refused = std::make_shared<std::atomic<bool>>(false);
+    std::shared_ptr<void> state(nullptr, [=](void*) {
+        try {
+            resource->close();
+        } catch (const pm::ExportError&) {
+            *refused = true;
+        }
+    });
+    pm::Reaper::instance().add([state] { return true; });
+    state.reset();
+    CHECK(eventually([&] { return refused->load(); }));
+    buffer->close();
+    resource->close();
+}
