@@ -40,7 +40,7 @@ def test_they_survive_pickling(error: portamem.Error, clone: Callable[[Any], Any
 
 
 def test_the_runtimes_answer_is_readable(pm: ModuleType, device_resource: Any) -> None:
-    with pytest.raises(portamem.Error) as caught:
+    with device_resource.allocate(16), pytest.raises(portamem.Error) as caught:
         device_resource.deallocate(0x1000, 16)
     error = caught.value
     assert (error.code, error.name, error.backend) == (1, "InvalidValue", pm.backend)
@@ -52,10 +52,18 @@ def test_the_runtimes_answer_is_readable(pm: ModuleType, device_resource: Any) -
 def test_a_failure_leaves_nothing_behind(pm: ModuleType, device: Any, stream: Any, device_resource: Any) -> None:
     """A handled error never surfaces in a later call."""
     for _ in range(3):
-        with pytest.raises(portamem.Error):
+        with device_resource.allocate(16), pytest.raises(portamem.Error):
             device_resource.deallocate(0x1000, 16)
     stream.synchronize()
     device.synchronize()
+    with device_resource.allocate(16) as buf:
+        buf.fill(1)
+
+
+def test_giving_back_what_was_never_taken(device_resource: Any) -> None:
+    device_resource.deallocate(0, 0)
+    with pytest.raises(ValueError, match="not its own"):
+        device_resource.deallocate(0x1000, 16)
     with device_resource.allocate(16) as buf:
         buf.fill(1)
 

@@ -131,3 +131,36 @@ def test_a_child_may_exec(pm: ModuleType) -> None:
     """,
     )
     assert lines == ["True", "parent 0 device"]
+
+
+def test_a_child_of_a_busy_reaper_ends(pm: ModuleType) -> None:
+    """What lets go of finished work's memory may be at it when the process forks: the child does not wait for it."""
+    code = f"""
+        import os, sys, threading, time, warnings
+        import numpy as np
+        import portamem.{pm.backend} as pm
+        warnings.simplefilter("ignore")
+        going, gate = threading.Event(), threading.Event()
+        class Slow(np.ndarray):
+            def __del__(self):
+                going.set()
+                time.sleep(1)
+        stream = pm.Stream()
+        with pm.DeviceMemoryResource() as resource, resource.allocate(4096) as buf:
+            array = np.zeros(4096, np.uint8).view(Slow)
+            registered = pm.HostRegistration(array)
+            stream.launch_host_func(lambda: gate.wait(10))
+            buf.copy_from(registered, stream=stream)
+            del array, registered
+            gate.set()
+            going.wait(5)
+            child = os.fork()
+            if child == 0:
+                sys.exit(0)
+            deadline = time.monotonic() + 20
+            while os.waitpid(child, os.WNOHANG)[0] == 0:
+                assert time.monotonic() < deadline, "the child hangs"
+                time.sleep(0.02)
+        print("ended")
+    """
+    assert python_output(code).strip() == "ended"

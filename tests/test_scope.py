@@ -147,3 +147,14 @@ def test_the_memory_goes_with_the_last_view(pm: ModuleType, device: Any, device_
     assert device_resource.live_bytes == MIB
     part.close()
     assert device_resource.live_bytes == 0
+
+
+def test_the_default_resource_cannot_be_closed(pm: ModuleType, device: Any) -> None:
+    """Everybody in the process allocates from it."""
+    default = pm.current_resource(device)
+    with pytest.raises(BufferError, match="default resource"):
+        default.close()
+    with default:
+        pass
+    with pm.empty(16, "uint8", device=device) as view:
+        assert view.nbytes == 16

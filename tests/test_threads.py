@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import threading
 from collections.abc import Callable
 from types import ModuleType
@@ -140,3 +141,44 @@ def test_counting_stays_right(pm: ModuleType, device: Any, resource: Any) -> Non
     device.synchronize()
     assert (resource.live_buffers, resource.live_bytes) == (0, 0)
     assert (pm.held(device), pm.held("host")) == before
+
+
+def test_close_against_a_close_that_waits(pm: ModuleType, stream: Any, make_resource: Any, latch: Any) -> None:
+    """The second close must not take the memory apart under the first, which waits for declared work."""
+    resource = make_resource("pinned")
+    buf = resource.allocate(4096)
+    held = latch(stream)
+    buf.record_stream(stream)
+    threads = [threading.Thread(target=buf.close) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    held.release_soon()
+    for thread in threads:
+        thread.join()
+    assert buf.is_closed
+    assert resource.live_buffers == 0
+
+
+def test_recording_an_event_counts_its_references_right(pm: ModuleType, device: Any) -> None:
+    event = pm.Event(device)
+    before = sys.getrefcount(event)
+    stop = threading.Event()
+
+    def hold() -> None:
+        while not stop.is_set():
+            _ = [event] * 50
+
+    def record() -> None:
+        with pm.Stream(device) as stream:
+            for _ in range(5000):
+                stream.record(event)
+
+    holder = threading.Thread(target=hold)
+    recorders = [threading.Thread(target=record) for _ in range(3)]
+    for thread in (holder, *recorders):
+        thread.start()
+    for thread in recorders:
+        thread.join()
+    stop.set()
+    holder.join()
+    assert sys.getrefcount(event) == before

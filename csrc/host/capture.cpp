@@ -3,6 +3,7 @@
 #include "capture.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "entry.hpp"
 

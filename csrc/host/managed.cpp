@@ -2,7 +2,6 @@
 // host/managed.cpp: prefetch, advice and attachment of managed memory.
 #include <algorithm>
 #include <cstring>
-#include <set>
 #include <vector>
 
 #include "entry.hpp"

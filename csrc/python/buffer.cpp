@@ -122,25 +122,35 @@ py::object range_attribute_of(const Buffer& self, const py::object& name) {
     return devices;
 }
 
-void close(Buffer& self, const py::object& stream) {
-    const auto on = to_stream(stream);
+// What two threads may do to one object at once: each takes its own share of the memory under the GIL, waits without
+// it, and takes the object apart under it again.
+void close_on(Buffer& self, const std::shared_ptr<Stream>& stream) {
+    const auto memory = self.shared();
+    if (!memory) return;
+    if (!self.is_sub_view()) {
+        const WithoutGil nogil;
+        memory->close(stream);
+    }
+    Buffer gone = self.take();
     const WithoutGil nogil;
-    self.close(on);
+    gone.abandon();
 }
+
+void close(Buffer& self, const py::object& stream) { close_on(self, to_stream(stream)); }
 
 // Never hides the exception that ends the block: what cannot be closed goes with its last export.
 void exit_block(Buffer& self, const py::object& exception) {
     if (portamem_forked() != 0) return;
-    const bool clean = exception.is_none();
-    const WithoutGil nogil;
-    if (clean) {
-        self.close();
+    if (exception.is_none()) {
+        close_on(self, nullptr);
         return;
     }
     try {
-        self.close();
+        close_on(self, nullptr);
     } catch (const std::exception&) {
-        self.abandon();
+        Buffer gone = self.take();
+        const WithoutGil nogil;
+        gone.abandon();
     }
 }
 
@@ -187,8 +197,9 @@ void register_buffer(py::module_& m) {
             [](const Buffer& b, const py::object& stream) {
                 const auto on = to_stream(stream);
                 if (!on) throw py::type_error("record_stream takes a Stream, not None");
+                const auto memory = b.allocation();
                 const WithoutGil nogil;
-                b.record_stream(on);
+                memory->use_on(on);
             },
             py::arg("stream"), "Declares that work on `stream` uses this memory: it goes back only behind that work.")
         .def(

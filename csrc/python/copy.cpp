@@ -53,10 +53,11 @@ py::object copy_rows(const py::object& dst, const py::object& src, const py::obj
 py::object fill_rows(const PitchedBuffer& dst, const py::object& value, const py::object& stream) {
     const unsigned char byte = to_byte(value);
     const auto on = to_stream(stream);
+    const Span span = Span::of(dst);
     std::shared_ptr<Event> done;
     {
         const WithoutGil nogil;
-        done = fill_2d(dst, byte, on);
+        done = fill_2d(span, dst.pitch(), dst.width(), dst.height(), byte, on);
     }
     return to_python(std::move(done));
 }

@@ -10,7 +10,7 @@ namespace {
 // Runs with the GIL, or not at all.
 template <class Function>
 void with_gil(Function&& function) {
-    if (PyGILState_Check() != 0) {
+    if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
         function();
     } else if (!interpreter_is_going()) {
         const WithGil gil;

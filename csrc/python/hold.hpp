@@ -29,7 +29,7 @@ HostBytes host_bytes(const py::handle& object, bool writable, const char* role);
 struct DeleteWithoutGil {
     template <class T>
     void operator()(T* object) const {
-        if (PyGILState_Check() != 0) {
+        if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
             const WithoutGil nogil;
             delete object;
         } else {

@@ -31,6 +31,9 @@ int fill_py_buffer(PyObject* exporter, Py_buffer* view, int flags, HostExport ex
             const WithoutGil nogil;
             exported.memory.allocation()->synchronize_declared();
         }
+        if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && exported.shape.size() > 1) {
+            throw ExportError("the memory is C-contiguous, not Fortran-contiguous");
+        }
         auto owned = std::make_unique<HostExport>(std::move(exported));
         static char nothing = 0;  // some consumers refuse a null address, even of no bytes
         void* address = owned->memory.ptr();

@@ -52,8 +52,10 @@ py::object record(Stream& self, const py::object& event) {
     }
     if (!py::isinstance<ClosableEvent>(event)) throw py::type_error("record takes an Event or None");
     const auto given = event.cast<ClosableEvent&>().open();
-    const WithoutGil nogil;
-    self.record(*given);
+    {
+        const WithoutGil nogil;
+        self.record(*given);
+    }
     return event;
 }
 
@@ -71,6 +73,8 @@ void call_python(void* function) {
 
 void launch_host_func(const Stream& self, const py::object& fn) {
     if (PyCallable_Check(fn.ptr()) == 0) throw py::type_error("launch_host_func takes a callable without arguments");
+    // A captured callable would be run by each replay of the graph, and its reference is for one.
+    self.refuse_capture("launch_host_func");
     PyObject* callable = fn.inc_ref().ptr();
     try {
         const WithoutGil nogil;

@@ -119,9 +119,10 @@ View::~View() {
 }
 
 void View::close() {
+    Buffer gone = memory_.take();  // under the GIL: two threads may close one view
     {
         const WithoutGil nogil;
-        memory_.abandon();
+        gone.abandon();
     }
     buffer_ = py::none();
 }
@@ -178,8 +179,13 @@ py::dict device_interface(const View& view) {
         missing("__cuda_array_interface__", "the device cannot reach this memory");
     }
     py::dict interface = array_interface(view, 3);
-    const auto stream = view.memory().stream();
-    const auto handle = to_address(stream->is_closed() ? rt::StreamLegacy() : stream->handle());
+    const auto allocation = view.memory().allocation();
+    std::shared_ptr<Stream> stream;
+    {
+        const WithoutGil nogil;
+        stream = allocation->exchange_stream();
+    }
+    const auto handle = to_address(stream->handle());
     if (handle != 0) {
         interface["stream"] = handle;
         return interface;
@@ -215,9 +221,11 @@ py::object to_numpy(const View& view, const py::object& stream) {
     const auto on = to_stream(stream);
     const Span source = Span::of(view.memory());
     const HostBytes target = host_bytes(array, true, "the target");
-    const WithoutGil nogil;
-    const auto done = copy(Span::host(target.ptr, target.nbytes, target.owner), source, on);
-    if (done) done->synchronize();
+    {
+        const WithoutGil nogil;
+        const auto done = copy(Span::host(target.ptr, target.nbytes, target.owner), source, on);
+        if (done) done->synchronize();
+    }
     return array;
 }
 

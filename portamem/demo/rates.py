@@ -57,13 +57,14 @@ def _vendor(copy: Copy, open_near: OpenNear, nbytes: int, lanes: int) -> float:
     with ExitStack() as stack:
         streams = _open_streams(stack, lanes)
         device = stack.enter_context(pm.DeviceMemoryResource())
-        nears = [host_bytes(stack.enter_context(open_near(nbytes))) for _ in streams]
-        fars = [stack.enter_context(device.allocate(nbytes)) for _ in streams]
+        nears = [stack.enter_context(open_near(nbytes)) for _ in streams]  # keeps what the addresses are of
+        fars = [stack.enter_context(device.allocate(nbytes)).handle for _ in streams]
+        addresses = [host_bytes(near).ctypes.data for near in nears]
 
-        def turn() -> None:  # holds the memory: the vendor's call takes addresses, which keep nothing alive
-            for near, far, stream in zip(nears, fars, streams, strict=True):
-                copy(far.handle, near.ctypes.data, nbytes, stream)
-                copy(near.ctypes.data, far.handle, nbytes, stream)
+        def turn() -> None:
+            for near, far, stream in zip(addresses, fars, streams, strict=True):
+                copy(far, near, nbytes, stream)
+                copy(near, far, nbytes, stream)
 
         return _rate(turn, streams, nbytes)
 

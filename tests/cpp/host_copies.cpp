@@ -168,41 +168,42 @@ TEST_CASE("host copies: what waits behind a held stream") {
     PinnedMemory pinned(KiB), pinned2(KiB);
     ManagedMemory managed(KiB);
     Bytes pageable(KiB), pageable2(KiB);
-    const auto returns = [&](auto&& call) {
+    enum Expected { returns, waits };
+    const auto check = [&](Expected expected, auto&& call) {
         Latch latch;
         latch.hold(stream);
         Blocked blocked(call);
-        const bool did = !blocked.still();
+        CHECK((expected == returns ? blocked.returns() : blocked.still()));
         latch.open();
         CHECK(blocked.join() == pmhSuccess);
         HOST_OK(pmhDeviceSynchronize());
-        return did;
     };
-    const auto async = [&](void* dst, const void* src) {
-        return returns([=, &stream] { return pmhMemcpyAsync(dst, src, KiB, pmhMemcpyDefault, stream); });
+    const auto async = [&](Expected expected, void* dst, const void* src) {
+        check(expected, [=, &stream] { return pmhMemcpyAsync(dst, src, KiB, pmhMemcpyDefault, stream); });
     };
-    CHECK(async(device, pinned));
-    CHECK(async(pinned, device));
-    CHECK(async(device, device2));
-    CHECK(async(managed, pinned));
-    CHECK(async(device, managed));
-    CHECK_FALSE(async(device, pageable.data()));
-    CHECK_FALSE(async(pageable.data(), device));
-    CHECK_FALSE(async(managed, pageable.data()));
-    CHECK_FALSE(async(pinned, pinned2));
-    CHECK_FALSE(async(pageable.data(), pageable2.data()));
+    async(returns, device, pinned);
+    async(returns, pinned, device);
+    async(returns, device, device2);
+    async(returns, managed, pinned);
+    async(returns, device, managed);
+    async(waits, device, pageable.data());
+    async(waits, pageable.data(), device);
+    async(waits, managed, pageable.data());
+    async(waits, pinned, pinned2);
+    async(waits, pageable.data(), pageable2.data());
 
-    const auto sync = [&](void* dst, const void* src) {
-        return returns([=] { return pmhMemcpy(dst, src, KiB, pmhMemcpyDefault); });
+    const auto sync = [&](Expected expected, void* dst, const void* src) {
+        check(expected, [=] { return pmhMemcpy(dst, src, KiB, pmhMemcpyDefault); });
     };
-    CHECK(sync(device, device2));
-    CHECK_FALSE(sync(device, pinned));
-    CHECK_FALSE(sync(device, managed));
-    CHECK_FALSE(sync(pageable.data(), pageable2.data()));
-    CHECK(returns([&] { return pmhMemset(device, 1, KiB); }));
-    CHECK_FALSE(returns([&] { return pmhMemset(pinned, 1, KiB); }));
-    CHECK_FALSE(returns([&] { return pmhMemset(managed, 1, KiB); }));
-    CHECK(returns([&] { return pmhMemsetAsync(pinned, 1, KiB, stream); }));
+    sync(returns, device, device2);
+    sync(waits, device, pinned);
+    sync(waits, device, managed);
+    sync(waits, pageable.data(), pageable2.data());
+    check(returns, [&] { return pmhMemset(device, 1, KiB); });
+    check(waits, [&] { return pmhMemset(pinned, 1, KiB); });
+    check(waits, [&] { return pmhMemset(managed, 1, KiB); });
+    check(returns, [&] { return pmhMemsetAsync(pinned, 1, KiB, stream); });
+    check(returns, [&] { return pmhMemcpyPeer(device, 0, device2, 0, KiB); });
 }
 
 TEST_CASE("host copies: memory freed early stays until the work is done") {

@@ -189,6 +189,12 @@ class Blocked {
         std::this_thread::sleep_for(std::chrono::milliseconds(30));
         return !returned_;
     }
+    /// Patient, for a machine that is busy with other things.
+    bool returns() const {
+        const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+        while (!returned_ && std::chrono::steady_clock::now() < give_up) std::this_thread::yield();
+        return returned_;
+    }
     pmhError_t join() {
         thread_.join();
         return answer_;

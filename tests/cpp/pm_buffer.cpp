@@ -88,7 +88,10 @@ TEST_CASE("pm buffer: a part that leaves its buffer is refused") {
     if (no_device()) return;
     pm::Buffer buffer(device_resource(), 100);
     const std::size_t huge = ~std::size_t{0};
-    for (const auto& [offset, nbytes] : {std::pair<std::size_t, std::size_t>{0, 101}, {101, 0}, {50, 51}, {1, huge}}) {
+    using Range = std::pair<std::size_t, std::size_t>;
+    for (const Range& range : {Range{0, 101}, Range{101, 0}, Range{50, 51}, Range{1, huge}}) {
+        const std::size_t offset = range.first;
+        const std::size_t nbytes = range.second;
         const std::string text = refusal<std::invalid_argument>([&] { (void)buffer.sub(offset, nbytes); });
         CHECK(contains(text, "of " + std::to_string(nbytes) + " bytes at offset " + std::to_string(offset)));
     }

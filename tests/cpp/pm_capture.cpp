@@ -26,7 +26,11 @@ struct Scene {
     }
 };
 
-using Calls = std::vector<std::pair<const char*, std::function<void(Scene&)>>>;
+struct Call {
+    std::string name;
+    std::function<void(Scene&)> run;
+};
+using Calls = std::vector<Call>;
 
 const Calls& forbidden() {
     static const Calls calls = {
@@ -85,13 +89,13 @@ constexpr rt::StreamCaptureMode kModes[] = {rt::StreamCaptureMode::Global, rt::S
 TEST_CASE("pm capture: what it forbids is refused in words, and it stays valid") {
     if (no_device()) return;
     for (const auto mode : kModes) {
-        for (const auto& [name, call] : forbidden()) {
-            CAPTURE(name);
+        for (const Call& call : forbidden()) {
+            CAPTURE(call.name);
             CAPTURE(static_cast<int>(mode));
             Scene at;
             put(at.buffer, 1);
             at.stream->begin_capture(mode);
-            CHECK(contains(refusal<std::invalid_argument>([&, &run = call] { run(at); }), "captured"));
+            CHECK(contains(refusal<std::invalid_argument>([&] { call.run(at); }), "captured"));
             at.end();
             pm::fill(pm::Span::of(at.buffer), 5, at.stream)->synchronize();
             pm::fill(pm::Span::of(at.home), 6, at.other)->synchronize();
@@ -104,12 +108,12 @@ TEST_CASE("pm capture: what it forbids is refused in words, and it stays valid")
 TEST_CASE("pm capture: what has nothing to do with it goes on beside it") {
     if (no_device()) return;
     for (const auto mode : kModes) {
-        for (const auto& [name, call] : beside()) {
-            CAPTURE(name);
+        for (const Call& call : beside()) {
+            CAPTURE(call.name);
             CAPTURE(static_cast<int>(mode));
             Scene at;
             at.stream->begin_capture(mode);
-            CHECK_NOTHROW(call(at));
+            CHECK_NOTHROW(call.run(at));
             at.end();
         }
     }
@@ -130,8 +134,7 @@ TEST_CASE("pm capture: a destructor puts off what nobody could refuse") {
     Scene at;
     auto owner = std::make_shared<int>(0);
     const std::weak_ptr<int> watch = owner;
-    auto theirs =
-        pm::Buffer::from_handle(at.buffer.ptr(), kBytes, at.stream, at.buffer.traits(), std::move(owner));
+    auto theirs = pm::Buffer::from_handle(at.buffer.ptr(), kBytes, at.stream, at.buffer.traits(), std::move(owner));
     auto resource = device_resource();
     auto ours = std::make_unique<pm::Buffer>(resource, kBytes, at.stream);
     at.stream->begin_capture(rt::StreamCaptureMode::Global);

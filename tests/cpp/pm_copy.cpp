@@ -95,8 +95,8 @@ TEST_CASE("pm copy: rows of different pitch") {
     const Bytes all = get(rows);
     for (std::size_t row = 0; row < height; ++row) {
         CHECK(std::count(all.begin() + static_cast<std::ptrdiff_t>(row * rows.pitch() + width),
-                         all.begin() + static_cast<std::ptrdiff_t>((row + 1) * rows.pitch()), 0) ==
-              static_cast<std::ptrdiff_t>(rows.pitch() - width));
+                         all.begin() + static_cast<std::ptrdiff_t>((row + 1) * rows.pitch()),
+                         0) == static_cast<std::ptrdiff_t>(rows.pitch() - width));
     }
 }
 

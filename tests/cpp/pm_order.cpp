@@ -145,8 +145,8 @@ TEST_CASE("pm order: somebody else's memory is let go after declared work only")
     const auto stream = pm::Stream::create(0);
     auto owner = std::make_shared<int>(0);
     const std::weak_ptr<int> watch = owner;
-    auto buffer = pm::Buffer::from_handle(theirs.ptr(), kBytes, pm::Stream::default_stream(0), theirs.traits(),
-                                          std::move(owner));
+    auto buffer =
+        pm::Buffer::from_handle(theirs.ptr(), kBytes, pm::Stream::default_stream(0), theirs.traits(), std::move(owner));
     CHECK_THROWS_AS(buffer.release(), std::invalid_argument);
     CHECK(buffer.resource() == nullptr);
     const Gate gate(stream);

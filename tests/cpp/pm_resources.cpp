@@ -2,6 +2,12 @@
 // tests/cpp/pm_resources.cpp: what every memory resource promises, whatever its memory.
 #include "pm_support.hpp"
 
+// A sanitizer's allocator ends the program at an absurd size, unless it is told to refuse it as others do.
+extern "C" {
+PORTAMEM_EXPORT const char* __asan_default_options() { return "allocator_may_return_null=1"; }
+PORTAMEM_EXPORT const char* __tsan_default_options() { return "allocator_may_return_null=1"; }
+}
+
 namespace {
 
 constexpr std::size_t kTooMuch = std::size_t{1} << 50;

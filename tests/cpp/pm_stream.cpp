@@ -131,6 +131,18 @@ TEST_CASE("pm stream: somebody else's is kept alive and never destroyed") {
     CHECK(rt::StreamQuery(theirs.handle) == Success);
 }
 
+TEST_CASE("pm stream: an owner that is let go may ask the stream") {
+    if (no_device()) return;
+    const TestStream theirs;
+    bool asked = false;
+    std::weak_ptr<pm::Stream> watch;
+    const auto stream = pm::Stream::from_handle(
+        theirs.handle, 0, std::shared_ptr<void>(nullptr, [&](void*) { asked = watch.lock()->is_closed(); }));
+    watch = stream;
+    stream->close();
+    CHECK(asked);
+}
+
 TEST_CASE("pm stream: an identity is never used again, as handles are") {
     if (no_device()) return;
     std::set<std::uint64_t> identities;

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -115,19 +116,25 @@ struct TestEvent {
 };
 
 /// Holds a stream at a host function until it is released. A test that fails while it holds does not hang: it opens
-/// by itself after some seconds.
+/// by itself after some seconds. The stream may still be in the function when the test has ended, so both own the flag.
 class Latch {
   public:
-    void hold(rt::Stream_t stream) { REQUIRE(rt::LaunchHostFunc(stream, &Latch::wait, this) == Success); }
-    void release() { open_ = true; }
+    void hold(rt::Stream_t stream) {
+        auto flag = std::make_unique<Flag>(open_);
+        REQUIRE(rt::LaunchHostFunc(stream, &Latch::wait, flag.get()) == Success);
+        (void)flag.release();
+    }
+    void release() { *open_ = true; }
     ~Latch() { release(); }
 
   private:
-    static void wait(void* self) {
+    using Flag = std::shared_ptr<std::atomic<bool>>;
+    static void wait(void* argument) {
+        const std::unique_ptr<Flag> flag(static_cast<Flag*>(argument));
         const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-        while (!static_cast<Latch*>(self)->open_ && std::chrono::steady_clock::now() < give_up) {
+        while (!**flag && std::chrono::steady_clock::now() < give_up) {
             std::this_thread::sleep_for(std::chrono::microseconds(100));
         }
     }
-    std::atomic<bool> open_{false};
+    Flag open_ = std::make_shared<std::atomic<bool>>(false);
 };

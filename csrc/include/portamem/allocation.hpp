@@ -104,6 +104,16 @@ class Allocation : public std::enable_shared_from_this<Allocation> {
         }
     }
 
+    /// An open stream behind which all work declared on this memory is: what others wait for before they touch it.
+    std::shared_ptr<Stream> exchange_stream() {
+        auto stream = open_stream(stream_);
+        for (const auto& user : users()) {
+            refuse_captured(*user, "handing memory over");
+            stream->wait(*user);
+        }
+        return stream;
+    }
+
     /// Blocks until all work declared on this memory has run.
     void synchronize_users() {
         for (const auto& user : all_users()) {
@@ -121,6 +131,7 @@ class Allocation : public std::enable_shared_from_this<Allocation> {
     /// declared. Closing twice is fine. Throws ExportError under an export, Error where the runtime refuses; the memory
     /// is usable as before.
     void close(const std::shared_ptr<Stream>& stream) {
+        refuse_forked();
         std::int64_t none = 0;
         if (!exports_.compare_exchange_strong(none, kClosed, std::memory_order_acq_rel)) {
             if (none < 0) return;
@@ -175,7 +186,7 @@ class Allocation : public std::enable_shared_from_this<Allocation> {
 
     // An open stream of this device that stands for `stream`, which may have been closed with work still in it.
     std::shared_ptr<Stream> open_stream(const std::shared_ptr<Stream>& stream) const {
-        if (!stream->is_closed()) return stream;
+        if (!stream->is_closed() && !stream->is_elsewhere()) return stream;
         auto stand_in = Stream::default_stream(stream->device());
         stand_in->wait(*stream);
         return stand_in;
@@ -188,7 +199,7 @@ class Allocation : public std::enable_shared_from_this<Allocation> {
         if (named != stream_) behind.push_back(stream_);
         if (!resource_ && !owner_) return;
         // Marking a captured stream would harm the capture: refused here, and tried again later where nobody asked.
-        stream->refuse_capture("close");
+        if (!behind.empty() || !resource_) stream->refuse_capture("close");
         for (const auto& user : behind) {
             refuse_captured(*user, "close");
             stream->wait(*user);

@@ -61,7 +61,7 @@ class Buffer {
     std::shared_ptr<Stream> stream() const { return allocation()->stream(); }
 
     /// The memory behind it; throws std::invalid_argument once closed.
-    const std::shared_ptr<Allocation>& allocation() const {
+    std::shared_ptr<Allocation> allocation() const {
         if (is_closed()) throw std::invalid_argument("the buffer is closed");
         return allocation_;
     }
@@ -76,20 +76,18 @@ class Buffer {
     /// ends its export. Closing twice is fine. Throws ExportError while exports live, and stays usable.
     void close(const std::shared_ptr<Stream>& stream = nullptr) {
         if (!allocation_) return;
-        if (is_sub_view()) {
-            allocation_.reset();
-            export_.reset();
-            return;
-        }
-        allocation_->close(stream);
-        allocation_.reset();
+        if (!is_sub_view()) allocation_->close(stream);
+        abandon();
     }
 
     /// Lets go without a refusal: the memory goes back with its last export.
-    void abandon() noexcept {
-        allocation_.reset();
-        export_.reset();
-    }
+    void abandon() noexcept { (void)take(); }
+
+    /// The same, with what is let go: it goes when the caller drops it.
+    Buffer take() noexcept { return std::move(*this); }
+
+    /// The memory behind it, or null once closed.
+    std::shared_ptr<Allocation> shared() const noexcept { return allocation_; }
 
     /// Gives up ownership; the caller hands the address to the resource's deallocate.
     void* release() {

@@ -54,27 +54,6 @@ struct Rows2D {
     std::size_t src_pitch = 0;
 };
 
-namespace detail {
-
-// Bytes from the first to behind the last byte that `height` rows touch. Throws where that does not fit `nbytes`.
-inline std::size_t rows_extent(const char* which, std::size_t nbytes, std::size_t width, std::size_t height,
-                               std::size_t pitch) {
-    if (width == 0 || height == 0) return 0;
-    if (pitch < width) {
-        throw std::invalid_argument(std::string("the ") + which + "'s pitch of " + std::to_string(pitch) +
-                                    " bytes is smaller than the rows of " + std::to_string(width) + " bytes");
-    }
-    const std::size_t most = nbytes < width ? 0 : (nbytes - width) / pitch + 1;
-    if (height > most) {
-        throw std::invalid_argument(std::to_string(height) + " rows of " + std::to_string(width) + " bytes, " +
-                                    std::to_string(pitch) + " bytes apart, do not fit the " + which + " of " +
-                                    std::to_string(nbytes) + " bytes: " + std::to_string(most) + " would");
-    }
-    return (height - 1) * pitch + width;
-}
-
-}  // namespace detail
-
 /// Copies rows between memory of different pitch.
 inline std::shared_ptr<Event> copy_2d(const Span& dst, const Span& src, const Rows2D& rows,
                                       const std::shared_ptr<Stream>& stream = nullptr) {

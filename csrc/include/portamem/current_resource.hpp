@@ -28,6 +28,8 @@ int native_answer(Function&& function) noexcept {
         return 0;
     } catch (const Error& e) {
         return static_cast<int>(e.code());
+    } catch (const std::bad_alloc&) {
+        return static_cast<int>(rt::Error_t::OutOfMemory);
     } catch (...) {
         return static_cast<int>(rt::Error_t::InvalidValue);
     }
@@ -115,6 +117,7 @@ inline std::shared_ptr<MemoryResource> current_resource(int device) {
     } else {
         resource = std::make_shared<DeviceMemoryResource>(device);
     }
+    resource->make_permanent();
     auto* shared = new detail::Shared{resource};
     portamem_offer_default_resource(rt::BackendId, device, {detail::shared_ops(), shared});
     detail::shared_ops()->release(shared);

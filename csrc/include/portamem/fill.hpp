@@ -29,6 +29,7 @@ inline void submit_fill(const Span& span, unsigned char value, const Stream& str
         check(rt::MemsetAsync(span.ptr, value, span.nbytes, stream.handle()), "MemsetAsync");
         return;
     }
+    if (span.nbytes == 0) return;  // the C library takes no null, even for nothing
     auto fill = std::make_unique<HostFill>(HostFill{span.ptr, value, span.nbytes});
     stream.launch_host_func(HostFill::run, fill.get());
     (void)fill.release();
@@ -43,16 +44,20 @@ inline std::shared_ptr<Event> fill(const Span& span, unsigned char value,
     return detail::run_on(stream, span, Span{}, [&](const Stream& on) { detail::submit_fill(span, value, on); });
 }
 
-/// Sets every byte of the rows, and none of the padding between them.
+/// Sets every byte of `height` rows of `width` bytes, `pitch` bytes apart, and none of the padding between them.
+inline std::shared_ptr<Event> fill_2d(const Span& span, std::size_t pitch, std::size_t width, std::size_t height,
+                                      unsigned char value, const std::shared_ptr<Stream>& stream = nullptr) {
+    refuse_forked();
+    (void)detail::rows_extent("target", span.nbytes, width, height, pitch);
+    return detail::run_on(stream, span, Span{}, [&](const Stream& on) {
+        if (width == 0 || height == 0) return;  // such memory has no pitch to speak of
+        check(rt::Memset2DAsync(span.ptr, pitch, value, width, height, on.handle()), "Memset2DAsync");
+    });
+}
+
 inline std::shared_ptr<Event> fill_2d(const PitchedBuffer& rows, unsigned char value,
                                       const std::shared_ptr<Stream>& stream = nullptr) {
-    refuse_forked();
-    const Span span = Span::of(rows);
-    return detail::run_on(stream, span, Span{}, [&](const Stream& on) {
-        if (rows.width() == 0 || rows.height() == 0) return;  // such memory has no pitch to speak of
-        check(rt::Memset2DAsync(span.ptr, rows.pitch(), value, rows.width(), rows.height(), on.handle()),
-              "Memset2DAsync");
-    });
+    return fill_2d(Span::of(rows), rows.pitch(), rows.width(), rows.height(), value, stream);
 }
 
 PORTAMEM_CLOSE

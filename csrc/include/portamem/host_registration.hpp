@@ -38,8 +38,10 @@ class HostRegistration {
     /// Waits for queued work and unregisters. Closing twice is fine. Throws ExportError while views of it live.
     void close() {
         if (is_closed()) return;
-        buffer_.allocation()->synchronize_users();
+        const auto allocation = buffer_.allocation();
+        allocation->synchronize_users();
         buffer_.close();
+        allocation->stream()->synchronize();  // where the registration goes behind a mark that has just been set
     }
 
   private:

@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -78,18 +79,20 @@ class Reaper {
     }
 
     void add(Chore chore) {
+        if (portamem_forked() != 0) return;  // the lock may be held for ever, by a thread that the child does not have
         std::lock_guard<std::mutex> lock(mutex_);
-        if (stopped_) return;  // leaked, as everything is from here on
-        chores_.push_back(std::move(chore));
-        if (!started_) {
-            started_ = true;
-            std::thread([this] { run(); }).detach();
+        if (stopped_) {
+            (void)new Chore(std::move(chore));  // leaked, as everything is from here on
+            return;
         }
+        chores_.push_back(std::move(chore));
+        start();
         wake_.notify_one();
     }
 
     /// Runs every chore once, now and on this thread: for those who need to know what is left.
     void run_once() {
+        if (portamem_forked() != 0) return;
         std::unique_lock<std::mutex> lock(mutex_);
         if (busy_ && runner_ == std::this_thread::get_id()) return;  // asked by what a chore has let go
         idle_.wait(lock, [this] { return !busy_; });
@@ -98,12 +101,24 @@ class Reaper {
 
     /// Ends the reaper for good and waits for a chore that is being run: for hosts that are about to exit.
     void stop() {
+        if (portamem_forked() != 0) return;
         std::unique_lock<std::mutex> lock(mutex_);
         stopped_ = true;
         idle_.wait(lock, [this] { return !busy_; });
     }
 
   private:
+    // Where the system has no thread to give, the next chore tries again; run_once does without one.
+    void start() {
+        if (started_) return;
+        try {
+            std::thread([this] { run(); }).detach();
+            started_ = true;
+        } catch (const std::system_error&) {
+            return;
+        }
+    }
+
     void run() {
         auto pause = kShortest;
         std::unique_lock<std::mutex> lock(mutex_);
@@ -114,7 +129,9 @@ class Reaper {
                 continue;
             }
             wake_.wait_for(lock, pause);
+            idle_.wait(lock, [this] { return !busy_; });  // somebody runs a round of his own
             if (stopped_ || !runtime_usable()) break;
+            if (chores_.empty()) continue;
             pause = run_round(lock) ? kShortest : std::min(2 * pause, kLongest);
         }
     }

@@ -25,6 +25,7 @@ inline std::uint64_t this_thread_number() {
 
 /// A stream of a device. Known by an identity that is never reused, unlike handles, which vendors hand out again.
 /// Everything that was submitted still runs after close(); using a closed stream is std::invalid_argument.
+/// Thread-safe, but for close() while another thread still submits: as with a file, the handle may be gone by then.
 class Stream : public std::enable_shared_from_this<Stream> {
   public:
     /// A new stream. flags: rt::StreamFlags.
@@ -53,6 +54,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
             std::map<int, std::shared_ptr<Stream>> streams;
         };
         static auto* leaked = new Defaults;
+        refuse_forked();
         std::lock_guard<std::mutex> lock(leaked->mutex);
         std::shared_ptr<Stream>& stream = leaked->streams[device];
         if (!stream) stream = make(rt::StreamLegacy(), device, Kind::Legacy, nullptr);
@@ -74,8 +76,12 @@ class Stream : public std::enable_shared_from_this<Stream> {
     Stream(const Stream&) = delete;
     Stream& operator=(const Stream&) = delete;
 
-    /// The native handle of an open stream.
+    /// The native handle of an open stream. A per-thread stream's means another stream on every other thread, so it is
+    /// given on its own thread only (std::invalid_argument elsewhere).
     rt::Stream_t handle() const {
+        if (is_elsewhere()) {
+            throw std::invalid_argument("a per-thread default stream belongs to its own thread: use it there");
+        }
         std::lock_guard<std::mutex> lock(mutex_);
         if (closed_) throw std::invalid_argument("the stream is closed");
         return handle_;
@@ -83,6 +89,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
     int device() const noexcept { return device_; }
     std::uint64_t identity() const noexcept { return identity_; }
     bool is_default() const noexcept { return kind_ == Kind::Legacy || kind_ == Kind::PerThread; }
+    /// A per-thread stream of another thread: it can be waited for, by tail(), and nothing else.
+    bool is_elsewhere() const noexcept { return kind_ == Kind::PerThread && thread_ != detail::this_thread_number(); }
     bool is_closed() const {
         std::lock_guard<std::mutex> lock(mutex_);
         return closed_;
@@ -122,7 +130,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
     /// Marks the stream's present end.
     void record(const Event& event) const {
-        refuse_forked();
+        if (is_default()) refuse_capture("record");
         const DeviceGuard guard(device_);
         check(rt::EventRecord(event.handle(), handle()), "EventRecord");
     }
@@ -130,12 +138,13 @@ class Stream : public std::enable_shared_from_this<Stream> {
     /// A new event at the stream's present end, or, of a closed stream, at its last one. Null if nothing was ever
     /// submitted through a stream that could not be marked any more.
     std::shared_ptr<Event> tail() {
+        refuse_forked();
         {
             std::lock_guard<std::mutex> lock(mutex_);
             if (closed_) return last_;
         }
         // Only its own thread can mark a per-thread stream. Others wait for the whole device: rare, and never wrong.
-        if (kind_ == Kind::PerThread && thread_ != detail::this_thread_number()) {
+        if (is_elsewhere()) {
             Device(device_).synchronize();
             return nullptr;
         }
@@ -146,7 +155,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
     /// Work submitted later waits for the event's mark, or for what `other` holds now.
     void wait(const Event& event) const {
-        refuse_forked();
+        if (is_default()) refuse_capture("wait");
         const DeviceGuard guard(device_);
         check(rt::StreamWaitEvent(handle(), event.handle()), "StreamWaitEvent");
     }
@@ -157,7 +166,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
     /// Runs a function on a thread of the runtime, in stream order. It may call neither the runtime nor portamem.
     void launch_host_func(rt::HostFn_t fn, void* user_data) const {
-        refuse_forked();
+        if (is_default()) refuse_capture("launch_host_func");
         const DeviceGuard guard(device_);
         check(rt::LaunchHostFunc(handle(), fn, user_data), "LaunchHostFunc");
     }
@@ -182,6 +191,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
     rt::StreamCaptureStatus capture_status() const {
         refuse_forked();
+        if (is_elsewhere()) return rt::StreamCaptureStatus::None;  // asking would ask this thread's stream
         const DeviceGuard guard(device_);
         const bool counted = captured_here_.load();
         auto status = rt::StreamCaptureStatus::None;
@@ -222,17 +232,20 @@ class Stream : public std::enable_shared_from_this<Stream> {
     /// Hands over what is pending and destroys the handle if it is owned. Closing twice is fine; default streams of a
     /// device cannot be closed.
     void close() {
+        refuse_forked();
         if (is_default()) throw std::invalid_argument("a default stream belongs to its device and cannot be closed");
+        std::shared_ptr<void> owner;  // let go with no lock held: that may run anybody's code
+        std::lock_guard<std::mutex> one(closing_);
         if (is_closed()) return;
         refuse_capture("close");
         const RelaxedCapture beside;
         auto last = tail();
-        std::lock_guard<std::mutex> lock(mutex_);
-        if (closed_) return;
-        if (kind_ == Kind::Owned) check(rt::StreamDestroy(handle_), "StreamDestroy");
-        last_ = std::move(last);
-        closed_ = true;
-        owner_.reset();
+        mark_closed(true, last);
+        // Without the lock: destroying may wait for the stream's work (HIP's does).
+        const rt::Error_t answer = kind_ == Kind::Owned ? rt::StreamDestroy(handle_) : rt::Error_t::Success;
+        if (answer != rt::Error_t::Success) mark_closed(false, nullptr);
+        check(answer, "StreamDestroy");
+        owner = std::move(owner_);
     }
 
   private:
@@ -243,6 +256,12 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
     static std::shared_ptr<Stream> make(rt::Stream_t handle, int device, Kind kind, std::shared_ptr<void> owner) {
         return std::shared_ptr<Stream>(new Stream(handle, device, kind, std::move(owner)));
+    }
+
+    void mark_closed(bool closed, std::shared_ptr<Event> last) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        closed_ = closed;
+        last_ = std::move(last);
     }
 
     // Each capture begun here counts once, however and by whomever it is ended.
@@ -259,6 +278,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     Kept kept_;
     std::atomic<bool> reaped_{false};
     mutable std::atomic<bool> captured_here_{false};
+    std::mutex closing_;        // one closes at a time
     mutable std::mutex mutex_;  // guards closed_ and last_
     bool closed_ = false;
     std::shared_ptr<Event> last_;

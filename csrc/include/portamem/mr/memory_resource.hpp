@@ -83,19 +83,31 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     /// Throws Error, and the memory is still allocated.
     void deallocate(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
         refuse_forked();
-        const RelaxedCapture beside;
-        const DeviceGuard guard(traits_.device);
-        if (ptr != nullptr) {
-            if (!traits_.stream_ordered) wait_for(*stream);
-            do_deallocate(ptr, nbytes, *stream);
+        if (!claim()) {
+            if (ptr == nullptr) return;
+            throw std::invalid_argument("the memory resource has nothing out: this memory is not its own");
         }
-        count(-static_cast<std::int64_t>(nbytes));
-        live_.fetch_sub(1, std::memory_order_release);
+        try {
+            stream->refuse_capture("deallocate");
+            const RelaxedCapture beside;
+            const DeviceGuard guard(traits_.device);
+            if (ptr != nullptr) {
+                if (!traits_.stream_ordered) wait_for(*stream);
+                do_deallocate(ptr, nbytes, *stream);
+            }
+            count(-static_cast<std::int64_t>(nbytes));
+        } catch (...) {
+            live_.fetch_add(1, std::memory_order_release);
+            throw;
+        }
     }
 
     /// Refuses (ExportError) while memory is out. Closing twice is fine.
     void close() {
         refuse_forked();
+        if (permanent_.load(std::memory_order_relaxed)) {
+            throw ExportError("the process's default resource stays open: others allocate from it");
+        }
         if (live_.load(std::memory_order_acquire) > 0) Reaper::instance().run_once();  // what waits to go back may go
         std::int64_t none = 0;
         if (live_.compare_exchange_strong(none, kClosed, std::memory_order_acq_rel)) {
@@ -106,6 +118,10 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
         throw ExportError("the resource still has " + std::to_string(live_buffers()) + " live buffer(s) of " +
                           std::to_string(live_bytes()) + " bytes in all: close them first");
     }
+
+    /// For the default resource of a process, which nobody may close.
+    void make_permanent() noexcept { permanent_.store(true, std::memory_order_relaxed); }
+    bool is_permanent() const noexcept { return permanent_.load(std::memory_order_relaxed); }
 
   protected:
     struct Block {
@@ -153,6 +169,15 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
         throw std::invalid_argument("the memory resource is closed");
     }
 
+    // Takes one off the buffers that are out; false where none is.
+    bool claim() noexcept {
+        auto live = live_.load(std::memory_order_relaxed);
+        do {
+            if (live <= 0) return false;
+        } while (!live_.compare_exchange_weak(live, live - 1, std::memory_order_acq_rel));
+        return true;
+    }
+
     void refuse_stream(const Stream& stream) const {
         if (!traits_.stream_ordered) return;
         if (stream.device() != traits_.device) {
@@ -169,7 +194,8 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
 
     void count(std::int64_t delta) noexcept {
         live_bytes_.fetch_add(static_cast<std::size_t>(delta), std::memory_order_relaxed);
-        portamem_account(rt::BackendId, device_id(), delta);
+        // Memory of another module's resource is counted there.
+        if (traits_.kind != ResourceKind::Foreign) portamem_account(rt::BackendId, device_id(), delta);
     }
 
     static std::string text_of(std::size_t nbytes) {
@@ -197,7 +223,8 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
             figures.used = held;
             figures.used_by_others = others > figures.cached.value_or(0) ? others - figures.cached.value_or(0) : 0;
             text += ", device " + std::to_string(traits_.device) + " has " + text_of(free) + " of " + text_of(total) +
-                    " free, portamem's buffers hold " + text_of(held) + ", used by others and caches " + text_of(others);
+                    " free, portamem's buffers hold " + text_of(held) + ", used by others and caches " +
+                    text_of(others);
         }
         if (figures.cached) text += ", cached in this resource " + text_of(*figures.cached);
         text += "; close buffers that are no longer needed";
@@ -211,6 +238,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     }
 
     const MemoryTraits traits_;
+    std::atomic<bool> permanent_{false};
     std::atomic<std::int64_t> live_{0};  // buffers out; negative once closed
     std::atomic<std::size_t> live_bytes_{0};
 };

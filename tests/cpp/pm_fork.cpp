@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+// tests/cpp/pm_fork.cpp: in a forked child every call refuses in words, and what was inherited leaks in silence.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <functional>
+
+#include "pm_support.hpp"
+
+namespace {
+
+/// Runs a function in a forked child, which may not hang. Its answer becomes the exit code.
+int in_child(const std::function<int()>& body) {
+    const pid_t child = fork();
+    if (child == 0) {
+        (void)alarm(20);
+        int answer = 99;
+        try {
+            answer = body();
+        } catch (...) {
+            answer = 98;
+        }
+        _exit(answer);
+    }
+    int status = -1;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+bool says_forked(const std::function<void()>& call) {
+    try {
+        call();
+    } catch (const pm::Error& e) {
+        return e.name() == "Forked" && contains(e.what(), "spawn");
+    }
+    return false;
+}
+
+}  // namespace
+
+TEST_CASE("pm fork: every call refuses by name") {
+    if (no_device()) return;
+    const auto resource = device_resource();
+    const auto stream = pm::Stream::create(0);
+    const auto event = pm::Event::create(0);
+    const pm::Device device(0);
+    pm::Buffer buffer(resource, 4096);
+    pm::Buffer spare(resource, 16);
+    const pm::Buffer host(pinned_resource(), 4096);
+    const std::vector<std::function<void()>> calls = {
+        [] { (void)pm::device_count(); },
+        [] { (void)pm::current_device(); },
+        [] { (void)pm::Device(0); },
+        [&] { device.synchronize(); },
+        [&] { (void)device.memory_info(); },
+        [&] { device.set_current(); },
+        [&] { (void)device.capabilities(); },
+        [] { (void)pm::Stream::create(0); },
+        [&] { stream->synchronize(); },
+        [&] { stream->query(); },
+        [&] { stream->wait(*event); },
+        [&] { stream->record(*event); },
+        [&] { stream->close(); },
+        [&] { stream->begin_capture(rt::StreamCaptureMode::Relaxed); },
+        [] { (void)pm::Event::create(0); },
+        [&] { event->synchronize(); },
+        [&] { event->query(); },
+        [] { (void)device_resource(); },
+        [&] { pm::Buffer(resource, 16); },
+        [&] { spare.close(); },
+        [&] { resource->close(); },
+        [&] { buffer.record_stream(stream); },
+        [&] { pm::copy(host, buffer); },
+        [&] { pm::fill(pm::Span::of(buffer), 1, stream); },
+        [&] { (void)pm::pointer_info(buffer.ptr()); },
+        [] { (void)pm::current_resource(0); },
+        [&] { pm::push_resource(resource); },
+        [&] { pm::HostRegistration(&spare, 16, 0, 0, nullptr); },
+    };
+    const int first_wrong = in_child([&] {
+        for (std::size_t i = 0; i < calls.size(); ++i) {
+            if (!says_forked(calls[i])) return static_cast<int>(i) + 1;
+        }
+        return 0;
+    });
+    CHECK(first_wrong == 0);
+    put(buffer, 1);
+    CHECK(get(buffer) == pattern(4096, 1));
+}
+
+TEST_CASE("pm fork: inherited objects leak in silence, whatever the parent was doing") {
+    if (no_device()) return;
+    const auto resource = device_resource();
+    auto stream = pm::Stream::create(0);
+    pm::Buffer buffer(resource, 4096, stream);
+    auto event = stream->tail();
+    const Gate gate(stream);
+    pm::fill(pm::Span::of(buffer), 3, stream);
+    CHECK(in_child([&] {
+              buffer.abandon();
+              event.reset();
+              stream.reset();
+              return 0;
+          }) == 0);
+    CHECK(resource->live_buffers() == 1);
+    gate.open();
+    stream->synchronize();
+    CHECK(get(buffer) == Bytes(4096, 3));
+}
+
+TEST_CASE("pm fork: a child does not wait for threads that it does not have") {
+    if (no_device()) return;
+    const auto resource = device_resource();
+    const pm::Buffer buffer(resource, 16);
+    std::atomic<bool> running{false};
+    std::atomic<bool> leave{false};
+    pm::Reaper::instance().add([&] {
+        running = true;
+        return eventually([&] { return leave.load(); });
+    });
+    REQUIRE(eventually([&] { return running.load(); }));
+    const int answer = in_child([&] { return says_forked([&] { resource->close(); }) ? 0 : 1; });
+    leave = true;
+    CHECK(answer == 0);
+    pm::Reaper::instance().run_once();  // the chore refers to this frame
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT
+// tests/cpp/pm_scope.cpp: the current resource of a device, and resources of other modules behind the C ABI.
+#include "pm_support.hpp"
+
+namespace {
+
+/// A resource as another module would write it: no portamem type in it but the table.
+struct Theirs {
+    std::atomic<int> references{1};
+    std::atomic<int> out{0};
+    std::atomic<int> refuse{0};  // a code that the next allocation answers with
+
+    static Theirs& of(void* self) { return *static_cast<Theirs*>(self); }
+
+    static const portamem_resource_ops* ops() {
+        static const portamem_resource_ops table = {
+            sizeof(portamem_resource_ops),
+            [](void* self, std::size_t nbytes, void*, void** ptr) {
+                if (const int code = of(self).refuse.exchange(0)) return code;
+                const auto answer = rt::Malloc(ptr, nbytes);
+                if (answer == Success) ++of(self).out;
+                return static_cast<int>(answer);
+            },
+            [](void* self, void* ptr, std::size_t, void* stream) {
+                (void)rt::StreamSynchronize(static_cast<rt::Stream_t>(stream));
+                const auto answer = rt::Free(ptr);
+                if (answer == Success) --of(self).out;
+                return static_cast<int>(answer);
+            },
+            [](void*) { return 0; },
+            [](void*) { return 1; },
+            [](void*) { return 0; },
+            [](void* self) { ++of(self).references; },
+            [](void* self) { --of(self).references; },
+        };
+        return &table;
+    }
+    portamem_resource handle() { return {ops(), this}; }
+};
+
+}  // namespace
+
+TEST_CASE("pm scope: without a scope it is the device's own") {
+    if (no_device()) return;
+    const auto resource = pm::current_resource(0);
+    CHECK(resource == pm::current_resource(0));
+    CHECK(resource->kind() == (has_pools() ? pm::ResourceKind::Async : pm::ResourceKind::Device));
+    const pm::Buffer buffer(resource, 4096);
+    put(buffer, 1);
+    CHECK(get(buffer) == pattern(4096, 1));
+}
+
+TEST_CASE("pm scope: scopes nest, and live buffers do not look") {
+    if (no_device()) return;
+    const auto outside = pm::current_resource(0);
+    const auto outer = device_resource();
+    const auto inner = pinned_resource();
+    {
+        const pm::ResourceScope first(outer);
+        CHECK(pm::current_resource(0) == outer);
+        pm::Buffer buffer(pm::current_resource(0), 16);
+        try {
+            const pm::ResourceScope second(inner);
+            CHECK(pm::current_resource(0) == inner);
+            buffer.close();
+            throw 1;
+        } catch (int) {
+            CHECK(pm::current_resource(0) == outer);
+        }
+        CHECK(outer->live_buffers() == 0);
+    }
+    CHECK(pm::current_resource(0) == outside);
+    CHECK(outer.use_count() == 1);
+    CHECK_THROWS_AS(pm::pop_resource(0), std::logic_error);
+}
+
+TEST_CASE("pm scope: a scope is of its thread") {
+    if (no_device()) return;
+    const auto mine = device_resource();
+    const auto outside = pm::current_resource(0);
+    const pm::ResourceScope scope(mine);
+    std::thread([&] {
+        CHECK(pm::current_resource(0) == outside);
+        const pm::ResourceScope theirs(pinned_resource());
+        CHECK(pm::current_resource(0)->kind() == pm::ResourceKind::Pinned);
+    }).join();
+    CHECK(pm::current_resource(0) == mine);
+}
+
+TEST_CASE("pm scope: a scope is of its device") {
+    if (no_device() || pm::device_count() < 2) return;
+    const auto second = std::make_shared<pm::DeviceMemoryResource>(1);
+    const pm::ResourceScope scope(second);
+    CHECK(pm::current_resource(1) == second);
+    CHECK(pm::current_resource(0) != second);
+}
+
+TEST_CASE("pm scope: a closed resource cannot become current") {
+    if (no_device()) return;
+    const auto resource = device_resource();
+    resource->close();
+    CHECK_THROWS_AS(pm::ResourceScope{resource}, std::invalid_argument);
+    CHECK(pm::current_resource(0) != resource);
+}
+
+TEST_CASE("pm scope: a resource of another module gives memory like any other") {
+    if (no_device()) return;
+    Theirs theirs;
+    portamem_scope_push(rt::BackendId, 0, theirs.handle());
+    {
+        const auto resource = pm::current_resource(0);
+        CHECK(resource->kind() == pm::ResourceKind::Foreign);
+        CHECK(resource->device_id() == 0);
+        CHECK_FALSE(resource->is_host_accessible());
+        CHECK(resource->is_device_accessible());
+        pm::Buffer buffer(resource, 4096);
+        CHECK(theirs.out == 1);
+        put(buffer, 8);
+        CHECK(get(buffer) == pattern(4096, 8));
+        CHECK_THROWS_AS(resource->close(), pm::ExportError);
+        CHECK(portamem_scope_pop(rt::BackendId, 0) == 0);
+        CHECK(theirs.references > 1);
+        buffer.close();
+    }
+    CHECK(theirs.out == 0);
+    CHECK(theirs.references == 1);
+}
+
+TEST_CASE("pm scope: the refusals of another module are errors here") {
+    if (no_device()) return;
+    Theirs theirs;
+    portamem_scope_push(rt::BackendId, 0, theirs.handle());
+    const auto resource = pm::current_resource(0);
+    CHECK(portamem_scope_pop(rt::BackendId, 0) == 0);
+    theirs.refuse = static_cast<int>(Error_t::OutOfMemory);
+    CHECK_THROWS_AS(pm::Buffer(resource, 4096), pm::OutOfMemory);
+    theirs.refuse = static_cast<int>(Error_t::NotPermitted);
+    CHECK(contains(refusal<pm::Error>([&] { pm::Buffer(resource, 4096); }), "NotPermitted"));
+    CHECK(resource->live_buffers() == 0);
+    CHECK(theirs.out == 0);
+}
+
+TEST_CASE("pm scope: a resource of this module works through the table") {
+    if (no_device()) return;
+    const auto mine = device_resource();
+    portamem_resource seen{};
+    {
+        const pm::ResourceScope scope(mine);
+        REQUIRE(portamem_scope_current(rt::BackendId, 0, &seen) == 0);
+    }
+    CHECK(seen.ops->device_id(seen.self) == 0);
+    CHECK(seen.ops->is_device_accessible(seen.self) == 1);
+    void* ptr = nullptr;
+    CHECK(seen.ops->allocate(seen.self, 4096, nullptr, &ptr) == 0);
+    CHECK(mine->live_buffers() == 1);
+    CHECK(keeps_bytes(ptr, 4096, 3));
+    CHECK(seen.ops->deallocate(seen.self, ptr, 4096, nullptr) == 0);
+    CHECK(seen.ops->allocate(seen.self, std::size_t{1} << 50, nullptr, &ptr) == static_cast<int>(Error_t::OutOfMemory));
+    mine->close();
+    CHECK(seen.ops->allocate(seen.self, 1, nullptr, &ptr) == static_cast<int>(Error_t::InvalidValue));
+    CHECK(mine.use_count() == 2);
+    seen.ops->release(seen.self);
+    CHECK(mine.use_count() == 1);
+}
