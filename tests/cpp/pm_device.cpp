@@ -35,6 +35,7 @@ TEST_CASE("pm device: memory figures follow what is allocated") {
     if (no_device()) return;
     const pm::Device device(0);
     const auto resource = device_resource();
+    settle();
     const auto before = device.memory_info();
     CHECK(before.free <= before.total);
     {

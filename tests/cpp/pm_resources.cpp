@@ -85,6 +85,7 @@ TEST_CASE("pm resources: one with live buffers refuses to close, naming count an
 
 TEST_CASE("pm resources: out of memory carries the figures, and the next request works") {
     if (no_device()) return;
+    settle();
     for (const Resource& resource : every_resource()) {
         CAPTURE(std::string(pm::to_string(resource->kind())));
         const pm::Buffer live(resource, MiB);

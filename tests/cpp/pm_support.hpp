@@ -94,6 +94,11 @@ inline std::vector<Resource> every_resource() {
     return all;
 }
 
+/// Waits until what earlier work kept alive has gone back: from then on a whole device's figures stand still.
+inline void settle() {
+    REQUIRE(eventually([] { return portamem_held(rt::BackendId, 0) == 0; }));
+}
+
 /// Fills a buffer with a pattern, and reads it, by copies that are done on return.
 inline void put(const pm::Buffer& buffer, unsigned seed) {
     Bytes bytes = pattern(buffer.nbytes(), seed);

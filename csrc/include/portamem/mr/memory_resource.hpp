@@ -65,7 +65,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     bool is_device_accessible() const noexcept { return traits_.device_accessible; }
 
     std::size_t live_buffers() const noexcept {
-        const auto live = live_.load(std::memory_order_relaxed);
+        const auto live = live_.load(std::memory_order_acquire);
         return live < 0 ? 0 : static_cast<std::size_t>(live);
     }
     std::size_t live_bytes() const noexcept { return live_bytes_.load(std::memory_order_relaxed); }
@@ -97,9 +97,10 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
             }
             count(-static_cast<std::int64_t>(nbytes));
         } catch (...) {
-            live_.fetch_add(1, std::memory_order_release);
+            out_.fetch_add(1, std::memory_order_relaxed);
             throw;
         }
+        live_.fetch_sub(1, std::memory_order_release);  // last: close() may go on from here
     }
 
     /// Refuses (ExportError) while memory is out. Closing twice is fine.
@@ -140,6 +141,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
             const DeviceGuard guard(traits_.device);
             const Block block = function();
             count(static_cast<std::int64_t>(block.nbytes));
+            out_.fetch_add(1, std::memory_order_relaxed);
             return block;
         } catch (const OutOfMemory& e) {
             live_.fetch_sub(1, std::memory_order_release);
@@ -171,10 +173,10 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
 
     // Takes one off the buffers that are out; false where none is.
     bool claim() noexcept {
-        auto live = live_.load(std::memory_order_relaxed);
+        auto out = out_.load(std::memory_order_relaxed);
         do {
-            if (live <= 0) return false;
-        } while (!live_.compare_exchange_weak(live, live - 1, std::memory_order_acq_rel));
+            if (out <= 0) return false;
+        } while (!out_.compare_exchange_weak(out, out - 1, std::memory_order_relaxed));
         return true;
     }
 
@@ -239,7 +241,8 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
 
     const MemoryTraits traits_;
     std::atomic<bool> permanent_{false};
-    std::atomic<std::int64_t> live_{0};  // buffers out; negative once closed
+    std::atomic<std::int64_t> live_{0};  // buffers out, coming or going; negative once closed
+    std::atomic<std::int64_t> out_{0};   // of those, the ones that deallocate may take
     std::atomic<std::size_t> live_bytes_{0};
 };
 
