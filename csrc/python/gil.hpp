@@ -27,9 +27,10 @@ namespace detail {
     for (;;) pause();
 }
 
-// Calls what takes the GIL, or may give it up and take it again.
+// Calls what takes the GIL, or may give it up and take it again. A forced unwind has no object: the reference that the
+// handler has to name it by is null, which UBSan would report.
 template <class Function>
-auto take_gil(Function&& function) noexcept {
+[[gnu::no_sanitize("null")]] auto take_gil(Function&& function) noexcept {
     try {
         return function();
     } catch (abi::__forced_unwind&) {

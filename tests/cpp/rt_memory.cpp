@@ -166,7 +166,7 @@ TEST_CASE("rt: the pointer query knows device memory") {
     REQUIRE(rt::GetDevice(&current) == Success);
     void* ptr = nullptr;
     REQUIRE(rt::Malloc(&ptr, 10000) == Success);
-    for (const std::size_t offset : {0, 1, 9999}) {
+    for (const std::size_t offset : {std::size_t{0}, std::size_t{1}, std::size_t{9999}}) {
         void* const inside = static_cast<unsigned char*>(ptr) + offset;
         const auto attributes = attributes_of(inside);
         CHECK(attributes.type == rt::MemoryType::Device);

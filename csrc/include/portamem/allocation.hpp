@@ -193,7 +193,7 @@ class Allocation : public std::enable_shared_from_this<Allocation> {
     }
 
     void give_back(const std::shared_ptr<Stream>& named) {
-        const RelaxedCapture beside;
+        const RelaxedCapture beside(stream_->device());
         const auto stream = open_stream(named);
         auto behind = users();
         if (named != stream_) behind.push_back(stream_);

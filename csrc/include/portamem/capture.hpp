@@ -6,16 +6,21 @@
 #include <stdexcept>
 #include <string>
 
-#include "portamem/status.hpp"
+#include "portamem/device_guard.hpp"
 
 PORTAMEM_OPEN
 
 /// For its scope, this thread's calls do not count against captures of other streams. Allocating, freeing and asking
 /// events have nothing to do with what is being captured, yet under a global capture the vendors would refuse them and
 /// invalidate the capture. Work on a captured stream itself is refused by portamem before this.
+///
+/// Makes the device current first: the exchange, and nearly every other call, would otherwise give a thread without a
+/// context one on device 0.
 class RelaxedCapture {
   public:
-    RelaxedCapture() { swapped_ = rt::ThreadExchangeStreamCaptureMode(&mode_) == rt::Error_t::Success; }
+    explicit RelaxedCapture(int device) : guard_(device) {
+        swapped_ = rt::ThreadExchangeStreamCaptureMode(&mode_) == rt::Error_t::Success;
+    }
     ~RelaxedCapture() {
         if (swapped_) (void)rt::ThreadExchangeStreamCaptureMode(&mode_);
     }
@@ -23,6 +28,7 @@ class RelaxedCapture {
     RelaxedCapture& operator=(const RelaxedCapture&) = delete;
 
   private:
+    const DeviceGuard guard_;  // put back last
     rt::StreamCaptureMode mode_ = rt::StreamCaptureMode::Relaxed;
     bool swapped_ = false;
 };

@@ -133,8 +133,7 @@ class Device {
         return value;
     }
     void set_limit(rt::Limit which, std::size_t nbytes) const {
-        const RelaxedCapture beside;
-        const DeviceGuard guard(ordinal_);
+        const RelaxedCapture beside(ordinal_);
         check(rt::DeviceSetLimit(which, nbytes), "DeviceSetLimit");
     }
 
@@ -150,8 +149,7 @@ class Device {
     /// Blocks until everything submitted to the device has run.
     void synchronize() const {
         detail::refuse_in_capture("synchronizing the device");
-        const RelaxedCapture beside;
-        const DeviceGuard guard(ordinal_);
+        const RelaxedCapture beside(ordinal_);
         check(rt::DeviceSynchronize(), "DeviceSynchronize");
         Reaper::instance().run_once();  // what the work kept alive goes now
     }

@@ -29,7 +29,13 @@ class Event {
     }
 
     ~Event() {
-        if (owned_ && runtime_usable()) (void)rt::EventDestroy(handle_);
+        if (!owned_ || !runtime_usable()) return;
+        try {
+            const DeviceGuard guard(device_);
+            (void)rt::EventDestroy(handle_);
+        } catch (const Error&) {
+            // The device is gone, and its events with it.
+        }
     }
     Event(const Event&) = delete;
     Event& operator=(const Event&) = delete;
@@ -40,14 +46,14 @@ class Event {
     /// True when the work before the mark has run, or there is no mark yet.
     bool query() const {
         refuse_forked();
-        const RelaxedCapture beside;
+        const RelaxedCapture beside(device_);
         return check_ready(rt::EventQuery(handle_), "EventQuery");
     }
 
     /// Blocks until then.
     void synchronize() const {
         refuse_forked();
-        const RelaxedCapture beside;
+        const RelaxedCapture beside(device_);
         check(rt::EventSynchronize(handle_), "EventSynchronize");
     }
 
@@ -57,6 +63,7 @@ class Event {
         if (!timed_ || !end.timed_) {
             throw std::invalid_argument("the time between events needs both to measure it: make them with timing=True");
         }
+        const DeviceGuard guard(device_);
         float milliseconds = 0;
         const rt::Error_t answer = rt::EventElapsedTime(&milliseconds, handle_, end.handle_);
         // NotReady is a refusal here: there is no time to give.

@@ -53,15 +53,13 @@ class HostRegistration {
 
         Registered(void* where, std::size_t nbytes, int on, unsigned flags, std::shared_ptr<void> whose)
             : ptr(where), device(on), owner(std::move(whose)) {
-            const RelaxedCapture beside;
-            const DeviceGuard guard(device);
+            const RelaxedCapture beside(device);
             check(rt::HostRegister(ptr, nbytes, flags), "HostRegister");
         }
         ~Registered() {
             if (!runtime_usable()) return;
             try {
-                const RelaxedCapture beside;
-                const DeviceGuard guard(device);
+                const RelaxedCapture beside(device);
                 (void)rt::HostUnregister(ptr);
             } catch (const Error&) {
                 // The device is gone, and its registrations with it.

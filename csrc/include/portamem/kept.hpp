@@ -36,18 +36,21 @@ class Kept {
     /// be asked keeps its references.
     void drain() noexcept {
         std::vector<Entry> finished;
-        {
+        try {
             std::lock_guard<std::mutex> lock(mutex_);
             if (entries_.empty()) return;
-            const RelaxedCapture beside;  // asking an event would invalidate a capture elsewhere
-            std::size_t done = 0;         // a stream's events happen in order
+            const RelaxedCapture beside(entries_.front().until->device());  // a stream's events are of one device
+            std::size_t done = 0;                                           // and happen in order
             while (done < entries_.size() && rt::EventQuery(entries_[done].until->handle()) == rt::Error_t::Success) {
                 ++done;
             }
             if (done == 0) return;
+            finished.reserve(done);
             const auto end = entries_.begin() + static_cast<std::ptrdiff_t>(done);
             finished.assign(std::make_move_iterator(entries_.begin()), std::make_move_iterator(end));
             entries_.erase(entries_.begin(), end);
+        } catch (const std::exception&) {
+            return;  // a later call tries again
         }
     }
 

@@ -40,8 +40,7 @@ inline void advise(const Span& span, rt::MemoryAdvise advice, rt::Location locat
     refuse_forked();
     detail::require_managed(span);
     detail::require_device(location);
-    const RelaxedCapture beside;
-    const DeviceGuard guard(span.device());
+    const RelaxedCapture beside(span.device());
     check(rt::MemAdvise(span.ptr, span.nbytes, advice, location), "MemAdvise");
 }
 

@@ -87,7 +87,7 @@ std::shared_ptr<Event> run_on(const std::shared_ptr<Stream>& stream, const Span&
     const int device = a.device() >= 0 ? a.device() : (b.device() >= 0 ? b.device() : current_device());
     const auto on = blocking ? Stream::default_stream(device) : stream;
     on->refuse_capture(blocking ? "a blocking operation" : "an operation that keeps its memory alive");
-    const RelaxedCapture beside;
+    const RelaxedCapture beside(on->device());
     for (const Span* span : {&a, &b}) {
         if (blocking) {
             span->order_behind_users(*on);
@@ -95,7 +95,6 @@ std::shared_ptr<Event> run_on(const std::shared_ptr<Stream>& stream, const Span&
             span->use_on(on);
         }
     }
-    const DeviceGuard guard(on->device());
     if (blocking) {
         submit(std::as_const(*on));
         on->synchronize();

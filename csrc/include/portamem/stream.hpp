@@ -71,7 +71,13 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
     ~Stream() {
         count_capture(false);
-        if (kind_ == Kind::Owned && !closed_ && runtime_usable()) (void)rt::StreamDestroy(handle_);
+        if (kind_ != Kind::Owned || closed_ || !runtime_usable()) return;
+        try {
+            const DeviceGuard guard(device_);
+            (void)rt::StreamDestroy(handle_);
+        } catch (const Error&) {
+            // The device is gone, and its streams with it.
+        }
     }
     Stream(const Stream&) = delete;
     Stream& operator=(const Stream&) = delete;
@@ -112,8 +118,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     /// True when all work has run.
     bool query() {
         refuse_capture("query");
-        const RelaxedCapture beside;
-        const DeviceGuard guard(device_);
+        const RelaxedCapture beside(device_);
         const bool done = check_ready(rt::StreamQuery(handle()), "StreamQuery");
         kept_.drain();
         return done;
@@ -122,8 +127,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     /// Blocks until all work submitted so far has run.
     void synchronize() {
         refuse_capture("synchronize");
-        const RelaxedCapture beside;
-        const DeviceGuard guard(device_);
+        const RelaxedCapture beside(device_);
         check(rt::StreamSynchronize(handle()), "StreamSynchronize");
         kept_.drain();
     }
@@ -238,7 +242,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
         std::lock_guard<std::mutex> one(closing_);
         if (is_closed()) return;
         refuse_capture("close");
-        const RelaxedCapture beside;
+        const RelaxedCapture beside(device_);
         auto last = tail();
         mark_closed(true, last);
         // Without the lock: destroying may wait for the stream's work (HIP's does).

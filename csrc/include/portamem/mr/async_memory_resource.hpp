@@ -19,8 +19,7 @@ class AsyncMemoryResource : public MemoryResource {
     static std::shared_ptr<AsyncMemoryResource> create(int device, std::uint64_t release_threshold = kKeepAll,
                                                        std::size_t max_size = 0) {
         require_pools(device);
-        const RelaxedCapture beside;
-        const DeviceGuard guard(device);
+        const RelaxedCapture beside(device);
         rt::MemPool_t pool{};
         check(rt::MemPoolCreate(&pool, {{rt::LocationType::Device, device}, max_size}), "MemPoolCreate");
         auto resource = std::shared_ptr<AsyncMemoryResource>(new AsyncMemoryResource(device, pool, true, nullptr));
@@ -45,8 +44,12 @@ class AsyncMemoryResource : public MemoryResource {
 
     ~AsyncMemoryResource() override {
         if (!owned_ || pool_ == rt::MemPool_t{} || !runtime_usable()) return;
-        const RelaxedCapture beside;
-        (void)rt::MemPoolDestroy(pool_);
+        try {
+            const RelaxedCapture beside(device());
+            (void)rt::MemPoolDestroy(pool_);
+        } catch (const Error&) {
+            // The device is gone, and its pools with it.
+        }
     }
 
     rt::MemPool_t pool_handle() const {
@@ -59,13 +62,13 @@ class AsyncMemoryResource : public MemoryResource {
     std::uint64_t get(rt::MemPoolAttr attr) const {
         refuse_forked();
         std::uint64_t value = 0;
-        const RelaxedCapture beside;
+        const RelaxedCapture beside(device());
         check(rt::MemPoolGetAttribute(pool_handle(), attr, &value), "MemPoolGetAttribute");
         return value;
     }
     void set(rt::MemPoolAttr attr, std::uint64_t value) const {
         refuse_forked();
-        const RelaxedCapture beside;
+        const RelaxedCapture beside(device());
         check(rt::MemPoolSetAttribute(pool_handle(), attr, value), "MemPoolSetAttribute");
     }
 
@@ -78,19 +81,19 @@ class AsyncMemoryResource : public MemoryResource {
     /// Gives unused memory back to the driver until at most `keep` bytes are reserved.
     void trim(std::size_t keep = 0) const {
         refuse_forked();
-        const RelaxedCapture beside;
+        const RelaxedCapture beside(device());
         check(rt::MemPoolTrimTo(pool_handle(), keep), "MemPoolTrimTo");
     }
 
     /// What another device may do with the pool's memory.
     rt::MemAccessFlags access(int device) const {
         auto flags = rt::MemAccessFlags::None;
-        const RelaxedCapture beside;
+        const RelaxedCapture beside(this->device());
         check(rt::MemPoolGetAccess(&flags, pool_handle(), {rt::LocationType::Device, device}), "MemPoolGetAccess");
         return flags;
     }
     void set_access(int device, rt::MemAccessFlags flags) const {
-        const RelaxedCapture beside;
+        const RelaxedCapture beside(this->device());
         check(rt::MemPoolSetAccess(pool_handle(), {rt::LocationType::Device, device}, flags), "MemPoolSetAccess");
     }
 
@@ -104,7 +107,7 @@ class AsyncMemoryResource : public MemoryResource {
         check(rt::FreeAsync(ptr, stream.handle()), "FreeAsync");
     }
     void do_close() override {
-        const RelaxedCapture beside;
+        const RelaxedCapture beside(device());
         if (owned_) check(rt::MemPoolDestroy(pool_), "MemPoolDestroy");
         pool_ = rt::MemPool_t{};
     }

@@ -89,8 +89,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
         }
         try {
             stream->refuse_capture("deallocate");
-            const RelaxedCapture beside;
-            const DeviceGuard guard(traits_.device);
+            const RelaxedCapture beside(traits_.device);
             if (ptr != nullptr) {
                 if (!traits_.stream_ordered) wait_for(*stream);
                 do_deallocate(ptr, nbytes, *stream);
@@ -137,8 +136,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
         begin_live();
         try {
             refuse_stream(stream);
-            const RelaxedCapture beside;
-            const DeviceGuard guard(traits_.device);
+            const RelaxedCapture beside(traits_.device);
             const Block block = function();
             count(static_cast<std::int64_t>(block.nbytes));
             out_.fetch_add(1, std::memory_order_relaxed);
