@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # ci/headers.sh: portamem's headers compile against every generation of vendor headers that packages bring: CUDA 12 and
 # 13, HIP 5.2, 6.1 and 7.1 on AMD, HIP 5.2 on NVIDIA. And each source compiles alone, which builds in batches do not
-# show. Compiled only: nothing is linked or run here.
+# show. Warnings are errors. Compiled only: nothing is linked or run here.
 source "$(dirname "$0")/lib.sh"
 need_setup
 folder=$CI_DIR/headers
@@ -50,8 +50,19 @@ compiles "HIP 6.1 on AMD" -DPORTAMEM_HIP=1 -D__HIP_PLATFORM_AMD__=1 -isystem "$f
 compiles "HIP 7.1 on AMD" -DPORTAMEM_HIP=1 -D__HIP_PLATFORM_AMD__=1 -isystem "$folder/hip7.1"
 compiles "HIP 5.2 on NVIDIA, CUDA 12.9" -DPORTAMEM_HIP=1 -D__HIP_PLATFORM_NVIDIA__=1 "${cuda12_includes[@]}"
 
-printf '%s\0' "$ROOT"/csrc/{core,host,python,python/knobs}/*.cpp |
-    xargs -0 -P "$JOBS" -I % g++ -std=c++17 -fsyntax-only -fvisibility=hidden -DPORTAMEM_HOST=1 -DPORTAMEM_MODULE=_host \
-        "-I$ROOT/csrc/include" -isystem "$(python -c "import pybind11; print(pybind11.get_include())")" \
-        -isystem "$(python -c "import sysconfig; print(sysconfig.get_path('include'))")" %
-echo "compiled: each source alone"
+# Each source of libportamem and of the modules by itself. The build compiles them in batches and with g++.
+pybind11=$(python -c "import pybind11; print(pybind11.get_include())")
+python_h=$(python -c "import sysconfig; print(sysconfig.get_path('include'))")
+alone() {
+    local name=$1 sources=$2
+    shift 2
+    # shellcheck disable=SC2086 # the sources are patterns
+    (cd "$ROOT/csrc" && printf '%s\0' $sources) |
+        xargs -0 -P "$JOBS" -I % clang++ -std=c++17 -fsyntax-only -fvisibility=hidden -Wall -Wextra -Wconversion -Werror \
+            -DPORTAMEM_MODULE=_x "-I$ROOT/csrc/include" -isystem "$pybind11" -isystem "$python_h" "$@" "$ROOT/csrc/%"
+    echo "compiled: each source of $name"
+}
+alone "libportamem and the knobs" "core/*.cpp host/*.cpp python/knobs/*.cpp"
+alone "_host" "python/*.cpp" -DPORTAMEM_HOST=1
+alone "_cuda" "python/*.cpp" -DPORTAMEM_CUDA=1 -isystem "$cuda13"
+alone "_hip" "python/*.cpp" -DPORTAMEM_HIP=1 -D__HIP_PLATFORM_AMD__=1

@@ -30,7 +30,7 @@ namespace detail {
 // Calls what takes the GIL, or may give it up and take it again. A forced unwind has no object: the reference that the
 // handler has to name it by is null, which UBSan would report.
 template <class Function>
-[[gnu::no_sanitize("null")]] auto take_gil(Function&& function) noexcept {
+__attribute__((no_sanitize("null"))) auto take_gil(Function&& function) noexcept {
     try {
         return function();
     } catch (abi::__forced_unwind&) {

@@ -135,8 +135,7 @@ class Allocation : public std::enable_shared_from_this<Allocation> {
         std::int64_t none = 0;
         if (!exports_.compare_exchange_strong(none, kClosed, std::memory_order_acq_rel)) {
             if (none < 0) return;
-            throw ExportError("the buffer is in use by " + std::to_string(none) +
-                              " export(s) (sub-views, views, memoryviews or a running copy): close those first");
+            refuse_exports(none);
         }
         try {
             give_back(stream ? stream : stream_);
@@ -146,13 +145,30 @@ class Allocation : public std::enable_shared_from_this<Allocation> {
         }
     }
 
+    /// close() of foreign memory that has been let go on return: waits for all declared work first.
+    void close_and_wait() {
+        refuse_forked();
+        std::int64_t none = 0;
+        if (!exports_.compare_exchange_strong(none, kClosed, std::memory_order_acq_rel)) {
+            if (none < 0) return;
+            refuse_exports(none);
+        }
+        try {
+            synchronize_users();
+        } catch (...) {
+            exports_.store(0, std::memory_order_release);
+            throw;
+        }
+        owner_.reset();
+    }
+
     /// Gives up ownership: the caller hands ptr() to the resource's deallocate.
     void* release() {
         if (!resource_) throw std::invalid_argument("the memory is not owned by this buffer: nothing to release");
         std::int64_t none = 0;
         if (!exports_.compare_exchange_strong(none, kClosed, std::memory_order_acq_rel)) {
             if (none < 0) throw std::invalid_argument("the buffer is closed");
-            throw ExportError("the buffer is in use by " + std::to_string(none) + " export(s): close those first");
+            refuse_exports(none);
         }
         return ptr_;
     }
@@ -167,6 +183,11 @@ class Allocation : public std::enable_shared_from_this<Allocation> {
         resource_ = resource;
         traits_ = resource->traits();
         exports_.store(0, std::memory_order_release);
+    }
+
+    [[noreturn]] static void refuse_exports(std::int64_t count) {
+        throw ExportError("the buffer is in use by " + std::to_string(count) +
+                          " export(s) (sub-views, views, memoryviews or a running copy): close those first");
     }
 
     std::vector<std::shared_ptr<Stream>> users() {

@@ -38,10 +38,7 @@ class HostRegistration {
     /// Waits for queued work and unregisters. Closing twice is fine. Throws ExportError while views of it live.
     void close() {
         if (is_closed()) return;
-        const auto allocation = buffer_.allocation();
-        allocation->synchronize_users();
-        buffer_.close();
-        allocation->stream()->synchronize();  // where the registration goes behind a mark that has just been set
+        buffer_.allocation()->close_and_wait();
     }
 
   private:
