@@ -1,21 +1,20 @@
 #!/usr/bin/env bash
-# ci/cpp.sh: the C++ tests of all three backends with g++ and clang++ (warnings are errors), and a plain installation.
-# The build with clang++ includes the Python modules, whose g++ build is ci/build.sh.
+# ci/cpp.sh: the C++ tests, with g++ for all three backends and with clang++ for host, and a plain installation.
+# Warnings are errors. clang++ over the other backends and over the Python modules is in ci/headers.sh.
 source "$(dirname "$0")/lib.sh"
 need_setup
 compile_cache
 
-for compiler in g++ clang++; do
-    modules=OFF
-    [[ $compiler == g++ ]] || modules=ON
-    build=$CI_DIR/build-cpp-${compiler//+/x}
+tests_with() {
+    local compiler=$1 backends=$2 build=$CI_DIR/build-cpp-${1//+/x}
     cmake -S "$ROOT" -B "$build" -G Ninja --log-level=WARNING -DCMAKE_CXX_COMPILER="$compiler" \
-        -DCMAKE_BUILD_TYPE=Debug -DPORTAMEM_WERROR=ON -DPORTAMEM_TESTS=ON -DPORTAMEM_PYTHON=$modules \
-        -DPORTAMEM_BACKENDS="host;cuda;hip" -DPORTAMEM_CUDA_WHEELS=13 -DPython_EXECUTABLE="$VENV/bin/python" \
-        -DCMAKE_PREFIX_PATH="$(pybind11-config --cmakedir)"
+        -DCMAKE_BUILD_TYPE=Debug -DPORTAMEM_WERROR=ON -DPORTAMEM_TESTS=ON -DPORTAMEM_BACKENDS="$backends" \
+        -DPORTAMEM_CUDA_WHEELS=13 -DPython_EXECUTABLE="$VENV/bin/python"
     cmake --build "$build"
     ctest --test-dir "$build" --no-tests=error
-done
+}
+tests_with g++ "host;cuda;hip"
+tests_with clang++ host
 
 # Installed in the usual layout, for a program that has no Python: find_package, build, run.
 prefix=$CI_DIR/prefix

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ci/lint.sh: formatting, style and types. Compiler warnings are errors in ci/build.sh (g++) and ci/cpp.sh (clang++).
+# ci/lint.sh: formatting, style and types. Compiler warnings are errors in ci/build.sh (g++) and ci/headers.sh (clang++).
 source "$(dirname "$0")/lib.sh"
 need_setup
 cd "$ROOT"

@@ -22,7 +22,7 @@ function(portamem_own_code target)
 endfunction()
 
 # Most of the time to compile a source is spent on headers, pybind11's above all. In two batches, one for each of two
-# cores, a module takes a quarter of the time. (One CI build compiles every file alone.)
+# cores, a module takes a quarter of the time. (ci/headers.sh compiles every file alone.)
 function(portamem_in_batches target)
   get_target_property(sources ${target} SOURCES)
   list(LENGTH sources count)
