@@ -27,7 +27,7 @@ for version in "$@"; do
     venv=$CI_DIR/venv-$version
     rm -rf "$venv"
     "$python" -m venv "$venv"
-    PORTAMEM_BACKENDS=host "$venv/bin/python" -m pip install -q -Ccmake.build-type=Debug "${ROOT}[test]"
+    PORTAMEM_BACKENDS=host "$venv/bin/python" -m pip install -q --config-settings=cmake.build-type=Debug "${ROOT}[test]"
     pytest_installed "$venv/bin/python" -q
     ran+=("$version")
 done
