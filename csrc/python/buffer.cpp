@@ -2,6 +2,7 @@
 // python/buffer.cpp: Buffer and PitchedBuffer.
 #include "convert.hpp"
 #include "event.hpp"
+#include "fastcall.hpp"
 #include "hold.hpp"
 #include "host_export.hpp"
 #include "transfer.hpp"
@@ -47,18 +48,18 @@ MemoryTraits foreign_traits(const void* ptr, const py::object& device) {
     return traits;
 }
 
-std::shared_ptr<Buffer> from_handle(const py::object& handle, const py::object& nbytes, const py::object& owner,
-                                    const py::object& device, const py::object& stream) {
+Buffer from_handle(const py::object& handle, const py::object& nbytes, const py::object& owner,
+                   const py::object& device, const py::object& stream) {
     void* ptr = from_address(handle, "an address");
     const std::size_t size = to_size(nbytes);
     if (ptr == nullptr && size != 0) throw py::value_error("address 0 has no bytes");
     const MemoryTraits traits = foreign_traits(ptr, device);
     auto on = to_stream(stream);
     if (!on) on = Stream::default_stream(traits.device);
-    return make_for_python<Buffer>(Buffer::from_handle(ptr, size, on, traits, hold(owner)));
+    return Buffer::from_handle(ptr, size, on, traits, hold(owner));
 }
 
-std::shared_ptr<Buffer> get_item(const Buffer& self, const py::object& key) {
+Buffer get_item(const Buffer& self, const py::object& key) {
     if (!py::isinstance<py::slice>(key)) {
         throw py::type_error("a part of a buffer is a slice of bytes; take view(dtype) for elements");
     }
@@ -66,12 +67,12 @@ std::shared_ptr<Buffer> get_item(const Buffer& self, const py::object& key) {
     const auto length = static_cast<Py_ssize_t>(self.nbytes());
     if (!key.cast<py::slice>().compute(length, &start, &stop, &step, &count)) throw py::error_already_set();
     if (step != 1) throw py::value_error("a buffer is contiguous: a slice of it has step 1");
-    return make_for_python<Buffer>(self.sub(static_cast<std::size_t>(start), static_cast<std::size_t>(count)));
+    return self.sub(static_cast<std::size_t>(start), static_cast<std::size_t>(count));
 }
 
 int buffer_getbuffer(PyObject* self, Py_buffer* view, int flags) {
     return get_py_buffer(self, view, flags, [self] {
-        const auto& buffer = py::handle(self).cast<const Buffer&>();
+        const Buffer& buffer = *buffer_of(self);
         const auto length = static_cast<Py_ssize_t>(buffer.nbytes());
         return HostExport{buffer.sub(0, buffer.nbytes()), "B", {length}, {1}, 1};
     });
@@ -125,18 +126,34 @@ py::object range_attribute_of(const Buffer& self, const py::object& name) {
 // What two threads may do to one object at once: each takes its own share of the memory under the GIL, waits without
 // it, and takes the object apart under it again.
 void close_on(Buffer& self, const std::shared_ptr<Stream>& stream) {
-    const auto memory = self.shared();
+    auto memory = self.shared();
     if (!memory) return;
     if (!self.is_sub_view()) {
         const WithoutGil nogil;
         memory->close(stream);
     }
     Buffer gone = self.take();
-    const WithoutGil nogil;
+    const WithoutGil nogil;  // with the last reference go the resource and the stream
     gone.abandon();
+    memory.reset();
 }
 
-void close(Buffer& self, const py::object& stream) { close_on(self, to_stream(stream)); }
+PyObject* close(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* keywords) {
+    return answer_python([&] {
+        static const Parameters<1> parameters("close", 0, {"stream"});
+        const auto [stream] = parameters.parse(args, nargs, keywords);
+        close_on(*buffer_of(self), stream == nullptr ? nullptr : to_stream(stream));
+        return py::none().release().ptr();
+    });
+}
+
+PyObject* get_handle(PyObject* self, void*) {
+    return answer_python([&] { return PyLong_FromVoidPtr(buffer_of(self)->ptr()); });
+}
+
+PyObject* get_nbytes(PyObject* self, void*) { return PyLong_FromSize_t(buffer_of(self)->nbytes()); }
+
+PyObject* get_is_closed(PyObject* self, void*) { return PyBool_FromLong(buffer_of(self)->is_closed()); }
 
 // Never hides the exception that ends the block: what cannot be closed goes with its last export.
 void exit_block(Buffer& self, const py::object& exception) {
@@ -157,13 +174,25 @@ void exit_block(Buffer& self, const py::object& exception) {
 }  // namespace
 
 void register_buffer(py::module_& m) {
-    auto setup = py::custom_type_setup([](PyHeapTypeObject* type) { install_buffer_protocol(type, buffer_getbuffer); });
-    py::class_<Buffer, std::shared_ptr<Buffer>> type(m, "Buffer", setup, "Untyped memory, its resource and stream.");
+    static PyMethodDef methods[] = {
+        fast_method<close>("close",
+                           "close($self, /, *, stream=None)\n--\n\n"
+                           "Gives the memory back, behind all declared work. BufferError while exports live."),
+        {nullptr, nullptr, 0, nullptr},
+    };
+    static PyGetSetDef attributes[] = {
+        {"handle", get_handle, nullptr, "The address.", nullptr},
+        {"nbytes", get_nbytes, nullptr, nullptr, nullptr},
+        {"is_closed", get_is_closed, nullptr, nullptr, nullptr},
+        {nullptr, nullptr, nullptr, nullptr, nullptr},
+    };
+    PyTypeObject* made = make_buffer_type(methods, attributes);
+    install_buffer_protocol(reinterpret_cast<PyHeapTypeObject*>(made), buffer_getbuffer);
+    m.add_object("Buffer", reinterpret_cast<PyObject*>(made));
+    PlainClass<Buffer> type(made);
     type.def_static("from_handle", &from_handle, py::arg("handle"), py::arg("nbytes"), py::kw_only(),
                     py::arg("owner") = py::none(), py::arg("device") = py::none(), py::arg("stream") = py::none(),
                     "Foreign memory as a Buffer: never freed by portamem, `owner` kept alive instead.")
-        .def_property_readonly("handle", [](const Buffer& b) { return to_address(b.ptr()); })
-        .def_property_readonly("nbytes", &Buffer::nbytes)
         .def_property_readonly("device_id", [](const Buffer& b) { return b.traits().device_id(); })
         .def_property_readonly("device", [](const Buffer& b) { return Device(b.traits().device); })
         .def_property_readonly("stream", &Buffer::stream)
@@ -177,7 +206,6 @@ void register_buffer(py::module_& m) {
         .def_property_readonly("kind", [](const Buffer& b) { return std::string(to_string(b.traits().kind)); })
         .def_property_readonly("is_host_accessible", [](const Buffer& b) { return b.traits().host_accessible; })
         .def_property_readonly("is_device_accessible", [](const Buffer& b) { return b.traits().device_accessible; })
-        .def_property_readonly("is_closed", &Buffer::is_closed)
         .def_property_readonly("exports", &Buffer::exports, "Live sub-views, views and Python buffers.")
         .def(
             "view",
@@ -205,8 +233,6 @@ void register_buffer(py::module_& m) {
         .def(
             "release", [](Buffer& b) { return to_address(b.release()); },
             "Gives up ownership and returns the address; hand it to the resource's deallocate.")
-        .def("close", &close, py::kw_only(), py::arg("stream") = py::none(),
-             "Gives the memory back, behind all declared work. BufferError while exports live.")
         .def("__len__", &Buffer::nbytes)
         .def("__getitem__", &get_item, py::arg("key"), py::pos_only())
         .def("__enter__", [](const py::object& self) { return self; })
@@ -224,8 +250,9 @@ void register_buffer(py::module_& m) {
     define_array_refusal(type, [](const Buffer& b) -> const Buffer& { return b; });
     define_transfers(type, [](Buffer& b) { return Span::of(b); });
 
-    py::class_<PitchedBuffer, std::shared_ptr<PitchedBuffer>, Buffer>(m, "PitchedBuffer",
-                                                                      "Rows of `width` bytes, `pitch` bytes apart.")
+    PyTypeObject* rows = make_pitched_buffer_type();
+    m.add_object("PitchedBuffer", reinterpret_cast<PyObject*>(rows));
+    PlainClass<PitchedBuffer>(rows)
         .def_property_readonly("width", &PitchedBuffer::width)
         .def_property_readonly("height", &PitchedBuffer::height)
         .def_property_readonly("pitch", &PitchedBuffer::pitch)

@@ -37,6 +37,7 @@ std::size_t to_count(const py::handle& value, const char* what) {
 }
 
 std::size_t to_size(const py::handle& value, const char* what) {
+    if (PyLong_CheckExact(value.ptr())) return to_count(value, what);  // as nearly always
     if (PyUnicode_Check(value.ptr())) {
         return to_count(py::module_::import("portamem._sizes").attr("parse_size")(value), what);
     }
@@ -117,7 +118,7 @@ rt::Location to_location(const py::handle& value) {
 }
 
 Span to_span(const py::handle& value, bool writable, const char* role) {
-    if (py::isinstance<Buffer>(value)) return Span::of(*value.cast<Buffer*>());
+    if (const Buffer* buffer = buffer_of(value)) return Span::of(*buffer);
     if (py::isinstance<View>(value)) return Span::of(value.cast<View*>()->memory());
     if (py::isinstance<HostRegistration>(value)) {
         const auto& registered = value.cast<const HostRegistration&>();

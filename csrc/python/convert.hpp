@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "bindings.hpp"
+#include "buffer_object.hpp"  // here, so that every file that binds a function of Buffers has their conversion
 
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {

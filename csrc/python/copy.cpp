@@ -12,10 +12,6 @@ py::object copy_any(const py::object& dst, const py::object& src, const py::obje
     return copy_unlocked(to_span(dst, true, "the target"), to_span(src, false, "the source"), to_stream(stream));
 }
 
-const PitchedBuffer* pitched(const py::object& memory) {
-    return py::isinstance<PitchedBuffer>(memory) ? memory.cast<const PitchedBuffer*>() : nullptr;
-}
-
 // What the caller gave, or what a PitchedBuffer knows, the target before the source.
 std::size_t rows_value(const py::object& given, const char* what, std::size_t (PitchedBuffer::*known)() const noexcept,
                        const PitchedBuffer* dst, const PitchedBuffer* src) {
@@ -32,8 +28,8 @@ std::size_t pitch_of(const py::object& given, const char* what, const PitchedBuf
 
 py::object copy_rows(const py::object& dst, const py::object& src, const py::object& width, const py::object& height,
                      const py::object& dst_pitch, const py::object& src_pitch, const py::object& stream) {
-    const PitchedBuffer* to = pitched(dst);
-    const PitchedBuffer* from = pitched(src);
+    const PitchedBuffer* to = pitched_buffer_of(dst);
+    const PitchedBuffer* from = pitched_buffer_of(src);
     Rows2D rows;
     rows.width = rows_value(width, "width", &PitchedBuffer::width, to, from);
     rows.height = rows_value(height, "height", &PitchedBuffer::height, to, from);

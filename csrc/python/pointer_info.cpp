@@ -21,7 +21,7 @@ std::optional<std::uintptr_t> known(const void* ptr) {
 }
 
 const void* address_of(const py::handle& value) {
-    if (py::isinstance<Buffer>(value)) return value.cast<const Buffer&>().ptr();
+    if (const Buffer* buffer = buffer_of(value)) return buffer->ptr();
     if (py::isinstance<View>(value)) return value.cast<const View&>().memory().ptr();
     if (py::isinstance<HostRegistration>(value)) return value.cast<const HostRegistration&>().buffer().ptr();
     return from_address(value, "an address");

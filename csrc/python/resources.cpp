@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // python/resources.cpp: MemoryResource and the resources over one vendor call each.
 #include "convert.hpp"
+#include "fastcall.hpp"
 #include "hold.hpp"
 
 namespace portamem::python {
@@ -10,8 +11,15 @@ namespace {
 
 using Resource = std::shared_ptr<MemoryResource>;
 
+// A Buffer made without the GIL: allocating may wait.
+template <class T, class... Args>
+T unlocked_buffer(Args&&... args) {
+    const WithoutGil nogil;
+    return T(std::forward<Args>(args)...);
+}
+
 // The stream that memory is allocated on. A stream-ordered resource has no order to guess: it must be named.
-std::shared_ptr<Stream> allocation_stream(const MemoryResource& resource, const py::object& stream) {
+std::shared_ptr<Stream> allocation_stream(const MemoryResource& resource, const py::handle& stream) {
     auto on = to_stream(stream);
     if (on) return on;
     if (resource.is_stream_ordered()) {
@@ -22,11 +30,16 @@ std::shared_ptr<Stream> allocation_stream(const MemoryResource& resource, const 
     return Stream::default_stream(resource.device());
 }
 
-std::shared_ptr<Buffer> allocate(const Resource& self, const py::object& nbytes, const py::object& stream) {
-    const std::size_t size = to_size(nbytes);
-    auto on = allocation_stream(*self, stream);
-    const WithoutGil nogil;
-    return make_for_python<Buffer>(self, size, std::move(on));
+PyObject* allocate(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* keywords) {
+    return answer_python([&] {
+        static const Parameters<2> parameters("allocate", 1, {"nbytes", "stream"});
+        const auto [nbytes, stream] = parameters.parse(args, nargs, keywords);
+        if (nbytes == nullptr) parameters.missing(0);
+        const std::size_t size = to_size(nbytes);
+        const auto resource = py::handle(self).cast<MemoryResource&>().shared_from_this();
+        auto on = allocation_stream(*resource, stream == nullptr ? py::none() : py::handle(stream));
+        return to_python(unlocked_buffer<Buffer>(resource, size, std::move(on))).release().ptr();
+    });
 }
 
 void deallocate(const Resource& self, const py::object& ptr, const py::object& nbytes, const py::object& stream) {
@@ -38,9 +51,8 @@ void deallocate(const Resource& self, const py::object& ptr, const py::object& n
     self->deallocate(address, size, on);
 }
 
-std::shared_ptr<PitchedBuffer> allocate_pitched(const std::shared_ptr<DeviceMemoryResource>& self,
-                                                const py::object& width, const py::object& height,
-                                                const py::object& stream) {
+PitchedBuffer allocate_pitched(const std::shared_ptr<DeviceMemoryResource>& self, const py::object& width,
+                               const py::object& height, const py::object& stream) {
     const std::size_t w = to_size(width, "width");
     const std::size_t h = to_count(height, "height");
     if (h != 0 && w > static_cast<std::size_t>(PTRDIFF_MAX) / h) {
@@ -48,8 +60,7 @@ std::shared_ptr<PitchedBuffer> allocate_pitched(const std::shared_ptr<DeviceMemo
                               " bytes are larger than any memory");
     }
     auto on = allocation_stream(*self, stream);
-    const WithoutGil nogil;
-    return make_for_python<PitchedBuffer>(self, w, h, std::move(on));
+    return unlocked_buffer<PitchedBuffer>(self, w, h, std::move(on));
 }
 
 void close_resource(MemoryResource& self) {
@@ -60,11 +71,15 @@ void close_resource(MemoryResource& self) {
 constexpr Spelling<rt::MemAttach> kAttach[] = {{"global", rt::MemAttach::Global}, {"host", rt::MemAttach::Host}};
 
 void register_base(py::module_& m) {
-    py::class_<MemoryResource, Resource>(m, "MemoryResource", "Where buffers come from.")
-        .def("allocate", &allocate, py::arg("nbytes"), py::kw_only(), py::arg("stream") = py::none(),
-             "A Buffer of nbytes. `stream`: where it may be used from, and where it goes back; required where the "
-             "resource is stream-ordered. Raises OutOfMemoryError.")
-        .def("deallocate", &deallocate, py::arg("ptr"), py::arg("nbytes"), py::kw_only(),
+    py::class_<MemoryResource, Resource> type(m, "MemoryResource", "Where buffers come from.");
+    static PyMethodDef definition =
+        fast_method<allocate>("allocate",
+                              "allocate($self, /, nbytes, *, stream=None)\n--\n\n"
+                              "A Buffer of nbytes. `stream`: where it may be used from, and where it goes back; "
+                              "required where the resource is stream-ordered. Raises OutOfMemoryError.");
+    auto* of = reinterpret_cast<PyTypeObject*>(type.ptr());
+    type.attr("allocate") = py::reinterpret_steal<py::object>(PyDescr_NewMethod(of, &definition));
+    type.def("deallocate", &deallocate, py::arg("ptr"), py::arg("nbytes"), py::kw_only(),
              py::arg("stream") = py::none(), "Takes back memory that Buffer.release gave out.")
         .def_property_readonly("device", [](const MemoryResource& r) { return Device(r.device()); })
         .def_property_readonly("device_id", &MemoryResource::device_id)

@@ -128,8 +128,8 @@ void View::close() {
 }
 
 View make_view(const py::object& buffer, const py::object& dtype, const py::object& shape, const py::object& offset) {
-    if (!py::isinstance<Buffer>(buffer)) throw py::type_error("a View is a view of a Buffer");
-    const auto& memory = buffer.cast<const Buffer&>();
+    if (buffer_of(buffer) == nullptr) throw py::type_error("a View is a view of a Buffer");
+    const Buffer& memory = *buffer_of(buffer);
     ElementType type = to_element_type(dtype);
     const std::size_t first = to_size(offset, "offset");
     if (first % type.itemsize != 0) {

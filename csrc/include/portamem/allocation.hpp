@@ -17,13 +17,21 @@ PORTAMEM_OPEN
 ///
 /// Exports (sub-views, typed views, Python buffers, operations being submitted) are counted: close() refuses while one
 /// is alive. An allocation that nobody holds any more goes back by itself, after all that was declared on it.
-class Allocation : public std::enable_shared_from_this<Allocation> {
+class Allocation {
+    struct Key {
+        explicit Key() = default;
+    };
+
   public:
+    /// For the makers below: the key is private.
+    Allocation(Key, void* ptr, std::size_t nbytes, std::shared_ptr<Stream> stream)
+        : ptr_(ptr), nbytes_(nbytes), stream_(std::move(stream)), exports_(kClosed) {}
+
     /// Takes `nbytes` of the resource on the stream.
     static std::shared_ptr<Allocation> make(const std::shared_ptr<MemoryResource>& resource, std::size_t nbytes,
                                             const std::shared_ptr<Stream>& stream) {
         // Everything that can fail comes before the memory does, or is undone with it.
-        auto allocation = std::shared_ptr<Allocation>(new Allocation(nullptr, nbytes, stream));
+        auto allocation = std::make_shared<Allocation>(Key{}, nullptr, nbytes, stream);
         allocation->ptr_ = resource->allocate(nbytes, stream);
         allocation->adopt(resource);
         return allocation;
@@ -32,7 +40,7 @@ class Allocation : public std::enable_shared_from_this<Allocation> {
     /// Wraps memory that the resource has given out already.
     static std::shared_ptr<Allocation> adopt(const std::shared_ptr<MemoryResource>& resource, void* ptr,
                                              std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
-        auto allocation = std::shared_ptr<Allocation>(new Allocation(ptr, nbytes, stream));
+        auto allocation = std::make_shared<Allocation>(Key{}, ptr, nbytes, stream);
         allocation->adopt(resource);
         return allocation;
     }
@@ -40,7 +48,7 @@ class Allocation : public std::enable_shared_from_this<Allocation> {
     /// Somebody else's memory: never freed here. `owner` is let go after all declared work has run.
     static std::shared_ptr<Allocation> foreign(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream,
                                                const MemoryTraits& traits, std::shared_ptr<void> owner) {
-        auto allocation = std::shared_ptr<Allocation>(new Allocation(ptr, nbytes, stream));
+        auto allocation = std::make_shared<Allocation>(Key{}, ptr, nbytes, stream);
         allocation->traits_ = traits;
         allocation->owner_ = std::move(owner);
         allocation->exports_.store(0, std::memory_order_release);
@@ -132,11 +140,7 @@ class Allocation : public std::enable_shared_from_this<Allocation> {
     /// is usable as before.
     void close(const std::shared_ptr<Stream>& stream) {
         refuse_forked();
-        std::int64_t none = 0;
-        if (!exports_.compare_exchange_strong(none, kClosed, std::memory_order_acq_rel)) {
-            if (none < 0) return;
-            refuse_exports(none);
-        }
+        if (!begin_close()) return;
         try {
             give_back(stream ? stream : stream_);
         } catch (...) {
@@ -148,11 +152,7 @@ class Allocation : public std::enable_shared_from_this<Allocation> {
     /// close() of foreign memory that has been let go on return: waits for all declared work first.
     void close_and_wait() {
         refuse_forked();
-        std::int64_t none = 0;
-        if (!exports_.compare_exchange_strong(none, kClosed, std::memory_order_acq_rel)) {
-            if (none < 0) return;
-            refuse_exports(none);
-        }
+        if (!begin_close()) return;
         try {
             synchronize_users();
         } catch (...) {
@@ -165,19 +165,20 @@ class Allocation : public std::enable_shared_from_this<Allocation> {
     /// Gives up ownership: the caller hands ptr() to the resource's deallocate.
     void* release() {
         if (!resource_) throw std::invalid_argument("the memory is not owned by this buffer: nothing to release");
-        std::int64_t none = 0;
-        if (!exports_.compare_exchange_strong(none, kClosed, std::memory_order_acq_rel)) {
-            if (none < 0) throw std::invalid_argument("the buffer is closed");
-            refuse_exports(none);
-        }
+        if (!begin_close()) throw std::invalid_argument("the buffer is closed");
         return ptr_;
     }
 
   private:
     static constexpr std::int64_t kClosed = -(std::int64_t{1} << 62);
 
-    Allocation(void* ptr, std::size_t nbytes, std::shared_ptr<Stream> stream)
-        : ptr_(ptr), nbytes_(nbytes), stream_(std::move(stream)), exports_(kClosed) {}
+    // Closes to new exports; false where it was closed before. Throws ExportError under an export.
+    bool begin_close() {
+        std::int64_t none = 0;
+        if (exports_.compare_exchange_strong(none, kClosed, std::memory_order_acq_rel)) return true;
+        if (none < 0) return false;
+        refuse_exports(none);
+    }
 
     void adopt(const std::shared_ptr<MemoryResource>& resource) noexcept {
         resource_ = resource;
@@ -205,18 +206,25 @@ class Allocation : public std::enable_shared_from_this<Allocation> {
         if (!stream.is_closed()) stream.refuse_capture(what);
     }
 
+    // Whether this thread may submit to it.
+    static bool is_open(const Stream& stream) noexcept { return !stream.is_closed() && !stream.is_elsewhere(); }
+
     // An open stream of this device that stands for `stream`, which may have been closed with work still in it.
     std::shared_ptr<Stream> open_stream(const std::shared_ptr<Stream>& stream) const {
-        if (!stream->is_closed() && !stream->is_elsewhere()) return stream;
+        if (is_open(*stream)) return stream;
         auto stand_in = Stream::default_stream(stream->device());
         stand_in->wait(*stream);
         return stand_in;
     }
 
     void give_back(const std::shared_ptr<Stream>& named) {
+        auto behind = users();
+        if (behind.empty() && named == stream_ && resource_ && is_open(*stream_)) {
+            resource_->deallocate(ptr_, nbytes_, stream_);  // as nearly always
+            return;
+        }
         const RelaxedCapture beside(stream_->device());
         const auto stream = open_stream(named);
-        auto behind = users();
         if (named != stream_) behind.push_back(stream_);
         if (!resource_ && !owner_) return;
         // Marking a captured stream would harm the capture: refused here, and tried again later where nobody asked.
@@ -242,7 +250,7 @@ class Allocation : public std::enable_shared_from_this<Allocation> {
     // What could not go back now (a capture in the way, a runtime out of resources) is tried again, never lost.
     void give_back_later() noexcept {
         try {
-            auto again = std::shared_ptr<Allocation>(new Allocation(ptr_, nbytes_, stream_));
+            auto again = std::make_shared<Allocation>(Key{}, ptr_, nbytes_, stream_);
             again->traits_ = traits_;
             again->resource_ = resource_;
             again->owner_ = owner_;

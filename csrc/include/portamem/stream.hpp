@@ -88,8 +88,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
         if (is_elsewhere()) {
             throw std::invalid_argument("a per-thread default stream belongs to its own thread: use it there");
         }
-        std::lock_guard<std::mutex> lock(mutex_);
-        if (closed_) throw std::invalid_argument("the stream is closed");
+        if (is_closed()) throw std::invalid_argument("the stream is closed");
         return handle_;
     }
     int device() const noexcept { return device_; }
@@ -97,10 +96,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     bool is_default() const noexcept { return kind_ == Kind::Legacy || kind_ == Kind::PerThread; }
     /// A per-thread stream of another thread: it can be waited for, by tail(), and nothing else.
     bool is_elsewhere() const noexcept { return kind_ == Kind::PerThread && thread_ != detail::this_thread_number(); }
-    bool is_closed() const {
-        std::lock_guard<std::mutex> lock(mutex_);
-        return closed_;
-    }
+    bool is_closed() const noexcept { return closed_.load(std::memory_order_acquire); }
     bool is_nonblocking() const {
         if (is_default()) return false;
         refuse_capture("is_nonblocking");  // asking would invalidate the capture
@@ -196,10 +192,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
     rt::StreamCaptureStatus capture_status() const {
         refuse_forked();
         if (is_elsewhere()) return rt::StreamCaptureStatus::None;  // asking would ask this thread's stream
-        const DeviceGuard guard(device_);
         const bool counted = captured_here_.load();
         auto status = rt::StreamCaptureStatus::None;
-        const rt::Error_t answer = rt::StreamIsCapturing(handle(), &status);
+        const rt::Error_t answer = ask_capture(&status);
         // The legacy stream under somebody's capture: work on it is forbidden just the same.
         if (answer == rt::Error_t::StreamCaptureImplicit) return rt::StreamCaptureStatus::Active;
         check(answer, "StreamIsCapturing");
@@ -218,6 +213,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     void begin_capture(rt::StreamCaptureMode mode) const {
         if (is_default()) throw std::invalid_argument("a default stream cannot be captured: create a stream");
         refuse_capture("begin_capture");
+        const DeviceGuard guard(device_);
         check(rt::StreamBeginCapture(handle(), mode), "StreamBeginCapture");
         count_capture(true);
     }
@@ -225,6 +221,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     /// Ends a capture and drops its graph: portamem launches nothing.
     void end_capture() const {
         refuse_forked();
+        const DeviceGuard guard(device_);
         rt::Graph_t graph{};
         const rt::Error_t answer = rt::StreamEndCapture(handle(), &graph);
         // A capture of another thread stays open.
@@ -262,10 +259,16 @@ class Stream : public std::enable_shared_from_this<Stream> {
         return std::shared_ptr<Stream>(new Stream(handle, device, kind, std::move(owner)));
     }
 
+    rt::Error_t ask_capture(rt::StreamCaptureStatus* status) const {
+        if (!is_default()) return rt::StreamIsCapturing(handle(), status);
+        const DeviceGuard guard(device_);
+        return rt::StreamIsCapturing(handle(), status);
+    }
+
     void mark_closed(bool closed, std::shared_ptr<Event> last) {
         std::lock_guard<std::mutex> lock(mutex_);
-        closed_ = closed;
         last_ = std::move(last);
+        closed_.store(closed, std::memory_order_release);
     }
 
     // Each capture begun here counts once, however and by whomever it is ended.
@@ -282,9 +285,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
     Kept kept_;
     std::atomic<bool> reaped_{false};
     mutable std::atomic<bool> captured_here_{false};
-    std::mutex closing_;        // one closes at a time
-    mutable std::mutex mutex_;  // guards closed_ and last_
-    bool closed_ = false;
+    std::mutex closing_;  // one closes at a time
+    std::atomic<bool> closed_{false};
+    std::mutex mutex_;  // guards last_, and closed_ against it
     std::shared_ptr<Event> last_;
 };
 

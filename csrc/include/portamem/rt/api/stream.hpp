@@ -37,7 +37,8 @@ inline Error_t StreamGetPriority(Stream_t stream, int* priority);
 /// The device that a stream belongs to; for null and the default streams the current device.
 inline Error_t StreamGetDevice(Stream_t stream, int* device);
 
-/// Starts capture of a stream into a graph. Default streams cannot be captured: StreamCaptureUnsupported.
+/// Starts capture of a stream into a graph. The legacy stream cannot be captured: StreamCaptureUnsupported. Of the
+/// per-thread stream CUDA allows it (measured).
 inline Error_t StreamBeginCapture(Stream_t stream, StreamCaptureMode mode);
 
 /// Ends it on the same thread (modes other than Relaxed); *graph is null after a failure. An invalidated capture ends
@@ -45,11 +46,11 @@ inline Error_t StreamBeginCapture(Stream_t stream, StreamCaptureMode mode);
 inline Error_t StreamEndCapture(Stream_t stream, Graph_t* graph);
 inline Error_t GraphDestroy(Graph_t graph);
 
-/// How a stream's capture stands. On the legacy stream while a blocking stream is captured: StreamCaptureImplicit, and
+/// How a stream's capture stands. Needs no current device, but for a default stream. On the legacy stream while a blocking stream is captured: StreamCaptureImplicit, and
 /// the capture stays valid.
 inline Error_t StreamIsCapturing(Stream_t stream, StreamCaptureStatus* status);
 
-/// Swaps this thread's capture mode with *mode. Under Relaxed, calls that have nothing to do with a captured stream leave
+/// Swaps this thread's capture mode with *mode. Needs no current device. Under Relaxed, calls that have nothing to do with a captured stream leave
 /// a capture whole. Otherwise, with a global capture anywhere, CUDA answers 900 and invalidates it for (measured): all
 /// allocating and freeing of memory, pools' attributes and trimming, MemAdvise, queries and synchronizes of any stream,
 /// event or device, and DeviceSetLimit; also for StreamGetFlags of the captured stream in every mode.

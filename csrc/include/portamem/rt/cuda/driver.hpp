@@ -40,6 +40,8 @@ struct EntryPoints {
     CUresult (*mem_get_address_range)(CUdeviceptr*, std::size_t*, CUdeviceptr);
     CUresult (*stream_get_ctx)(CUstream, CUcontext*);
     CUresult (*stream_get_device)(CUstream, CUdevice*);
+    CUresult (*stream_is_capturing)(CUstream, CUstreamCaptureStatus*);
+    CUresult (*thread_exchange_stream_capture_mode)(CUstreamCaptureMode*);
 
     EntryPoints() {
         find(device_get, "cuDeviceGet");
@@ -52,9 +54,11 @@ struct EntryPoints {
         find(mem_get_address_range, "cuMemGetAddressRange");
         find(stream_get_ctx, "cuStreamGetCtx");
         find(stream_get_device, "cuStreamGetDevice", 12080);
+        find(stream_is_capturing, "cuStreamIsCapturing");
+        find(thread_exchange_stream_capture_mode, "cuThreadExchangeStreamCaptureMode");
     }
 
-    /// Whether there is a driver at all: the calls above are older than CUDA 12, but for the last.
+    /// Whether there is a driver at all: the calls above are older than CUDA 12, but for cuStreamGetDevice.
     bool found() const { return ctx_get_current != nullptr; }
 
   private:
@@ -100,12 +104,11 @@ inline Error_t push_device(int device, DeviceState* saved) {
         if (error == Error_t::Success) *saved = DeviceState{true, current, nullptr};
         return error;
     }
+    // The driver numbers its devices as the runtime does: masks apply to both. Without a context it refuses.
+    CUdevice of_context = InvalidDeviceId;
+    if (driver.ctx_get_device(&of_context) == CUDA_SUCCESS && of_context == device) return Error_t::Success;
     CUcontext before = nullptr;
     if (const CUresult result = driver.ctx_get_current(&before); result != CUDA_SUCCESS) return answer(result);
-    if (before != nullptr) {
-        const Error_t error = rt::answer(cudaGetDevice(&current));
-        if (error != Error_t::Success || current == device) return error;
-    }
     if (const Error_t error = rt::answer(cudaInitDevice(device, 0, 0)); error != Error_t::Success) return error;
     CUdevice handle = 0;
     CUcontext primary = nullptr;
@@ -165,6 +168,21 @@ inline Error_t stream_get_device(CUstream stream, int* device) {
     result = driver.ctx_get_device(device);
     const CUresult restored = driver.ctx_set_current(before);
     return answer(result == CUDA_SUCCESS ? restored : result);
+}
+
+/// cudaStreamIsCapturing takes three times as long, and gives a thread without a context one on device 0. A default
+/// stream is the current context's, so it takes the runtime.
+inline Error_t stream_is_capturing(CUstream stream, CUstreamCaptureStatus* status) {
+    const EntryPoints& driver = entry_points();
+    if (driver.stream_is_capturing == nullptr) return without_driver();
+    return answer(driver.stream_is_capturing(stream, status));
+}
+
+/// cudaThreadExchangeStreamCaptureMode takes six times as long, and gives a thread without a context one on device 0.
+inline Error_t thread_exchange_stream_capture_mode(CUstreamCaptureMode* mode) {
+    const EntryPoints& driver = entry_points();
+    if (driver.thread_exchange_stream_capture_mode == nullptr) return without_driver();
+    return answer(driver.thread_exchange_stream_capture_mode(mode));
 }
 
 }  // namespace driver

@@ -16,6 +16,11 @@ static_assert(check::same(StreamCaptureMode::Relaxed, cudaStreamCaptureModeRelax
 static_assert(check::same(StreamCaptureStatus::None, cudaStreamCaptureStatusNone));
 static_assert(check::same(StreamCaptureStatus::Active, cudaStreamCaptureStatusActive));
 static_assert(check::same(StreamCaptureStatus::Invalidated, cudaStreamCaptureStatusInvalidated));
+// The driver's numbers are the runtime's.
+static_assert(check::same(CU_STREAM_CAPTURE_MODE_GLOBAL, cudaStreamCaptureModeGlobal));
+static_assert(check::same(CU_STREAM_CAPTURE_MODE_RELAXED, cudaStreamCaptureModeRelaxed));
+static_assert(check::same(CU_STREAM_CAPTURE_STATUS_ACTIVE, cudaStreamCaptureStatusActive));
+static_assert(check::same(CU_STREAM_CAPTURE_STATUS_INVALIDATED, cudaStreamCaptureStatusInvalidated));
 
 inline Stream_t StreamLegacy() { return cudaStreamLegacy; }
 
@@ -71,16 +76,23 @@ inline Error_t GraphDestroy(Graph_t graph) { return answer(cudaGraphDestroy(grap
 
 inline Error_t StreamIsCapturing(Stream_t stream, StreamCaptureStatus* status) {
     if (status == nullptr) return Error_t::InvalidValue;
-    cudaStreamCaptureStatus native = cudaStreamCaptureStatusNone;
-    const Error_t error = answer(cudaStreamIsCapturing(stream, &native));
+    auto native = CU_STREAM_CAPTURE_STATUS_NONE;
+    Error_t error{};
+    if (is_default_stream(stream)) {
+        auto of_runtime = cudaStreamCaptureStatusNone;
+        error = answer(cudaStreamIsCapturing(stream, &of_runtime));
+        native = static_cast<CUstreamCaptureStatus>(of_runtime);
+    } else {
+        error = driver::stream_is_capturing(stream, &native);
+    }
     if (error == Error_t::Success) *status = static_cast<StreamCaptureStatus>(native);
     return error;
 }
 
 inline Error_t ThreadExchangeStreamCaptureMode(StreamCaptureMode* mode) {
     if (mode == nullptr) return Error_t::InvalidValue;
-    auto native = static_cast<cudaStreamCaptureMode>(*mode);
-    const Error_t error = answer(cudaThreadExchangeStreamCaptureMode(&native));
+    auto native = static_cast<CUstreamCaptureMode>(*mode);
+    const Error_t error = driver::thread_exchange_stream_capture_mode(&native);
     if (error == Error_t::Success) *mode = static_cast<StreamCaptureMode>(native);
     return error;
 }

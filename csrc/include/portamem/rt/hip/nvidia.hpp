@@ -37,11 +37,20 @@ inline cudaError_t hipStreamEndCapture(hipStream_t stream, hipGraph_t* graph) {
 inline cudaError_t hipGraphDestroy(hipGraph_t graph) { return cudaGraphDestroy(graph); }
 
 inline cudaError_t hipStreamIsCapturing(hipStream_t stream, hipStreamCaptureStatus* status) {
-    return cudaStreamIsCapturing(stream, status);
+    if (stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread) {
+        return cudaStreamIsCapturing(stream, status);
+    }
+    auto native = CU_STREAM_CAPTURE_STATUS_NONE;
+    const Error_t error = driver::stream_is_capturing(stream, &native);
+    *status = static_cast<hipStreamCaptureStatus>(native);
+    return static_cast<cudaError_t>(error);
 }
 
 inline cudaError_t hipThreadExchangeStreamCaptureMode(hipStreamCaptureMode* mode) {
-    return cudaThreadExchangeStreamCaptureMode(mode);
+    auto native = static_cast<CUstreamCaptureMode>(*mode);
+    const Error_t error = driver::thread_exchange_stream_capture_mode(&native);
+    *mode = static_cast<hipStreamCaptureMode>(native);
+    return static_cast<cudaError_t>(error);
 }
 
 PORTAMEM_RT_CLOSE

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+// python/buffer_object.cpp: the Python objects of Buffer and PitchedBuffer.
+#include "buffer_object.hpp"
+
+#include <structmember.h>
+
+#include <cstddef>
+#include <string>
+
+#define PORTAMEM_QUOTED_(x) #x
+#define PORTAMEM_QUOTED(x) PORTAMEM_QUOTED_(x)
+
+namespace portamem::python {
+inline namespace PORTAMEM_BACKEND {
+
+namespace {
+
+// The part that all have. `memory` is the value behind it, whatever its class.
+struct Head {
+    PyObject ob_base;
+    PyObject* weak_references;
+    Buffer* memory;
+};
+
+template <class T>
+struct BufferObject {
+    Head head;
+    T value;
+};
+
+// Kept for good: a module's types live as long as the process.
+PyTypeObject* buffer_type = nullptr;
+PyTypeObject* pitched_buffer_type = nullptr;
+
+Head* head_of(PyObject* self) { return reinterpret_cast<Head*>(self); }
+
+void dealloc(PyObject* self) {
+    PyTypeObject* type = Py_TYPE(self);
+    Head* head = head_of(self);
+    if (head->weak_references != nullptr) PyObject_ClearWeakRefs(self);
+    if (head->memory != nullptr) {
+        if (head->memory->shared() && Py_IsInitialized() != 0) {
+            const WithoutGil nogil;  // giving the memory back may wait for work that needs it
+            head->memory->~Buffer();
+        } else {
+            head->memory->~Buffer();
+        }
+    }
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+template <class T>
+py::object make(PyTypeObject* type, T&& buffer) {
+    PyObject* self = type->tp_alloc(type, 0);
+    if (self == nullptr) throw py::error_already_set();
+    auto* object = reinterpret_cast<BufferObject<std::decay_t<T>>*>(self);
+    object->head.memory = ::new (static_cast<void*>(&object->value)) std::decay_t<T>(std::forward<T>(buffer));
+    return py::reinterpret_steal<py::object>(self);
+}
+
+PyTypeObject* make_type(PyType_Spec* spec, PyTypeObject* base) {
+    auto* bases = reinterpret_cast<PyObject*>(base);
+    PyObject* type = PyType_FromSpecWithBases(spec, bases);
+    if (type == nullptr) throw py::error_already_set();
+    return reinterpret_cast<PyTypeObject*>(type);
+}
+
+template <class Function>
+void* slot(Function* function) {
+    return reinterpret_cast<void*>(function);
+}
+
+}  // namespace
+
+Buffer* buffer_of(const py::handle& object) noexcept {
+    return PyObject_TypeCheck(object.ptr(), buffer_type) ? head_of(object.ptr())->memory : nullptr;
+}
+
+PitchedBuffer* pitched_buffer_of(const py::handle& object) noexcept {
+    if (!PyObject_TypeCheck(object.ptr(), pitched_buffer_type)) return nullptr;
+    return static_cast<PitchedBuffer*>(head_of(object.ptr())->memory);
+}
+
+py::object to_python(Buffer&& buffer) { return make(buffer_type, std::move(buffer)); }
+py::object to_python(PitchedBuffer&& buffer) { return make(pitched_buffer_type, std::move(buffer)); }
+
+PyTypeObject* make_buffer_type(PyMethodDef* methods, PyGetSetDef* attributes) {
+    static PyMemberDef members[] = {
+        {"__weaklistoffset__", T_PYSSIZET, offsetof(Head, weak_references), READONLY, nullptr},
+        {nullptr, 0, 0, 0, nullptr},
+    };
+    static char doc[] = "Untyped memory, its resource and stream.";
+    PyType_Slot slots[] = {
+        {Py_tp_dealloc, slot(dealloc)}, {Py_tp_methods, methods}, {Py_tp_getset, attributes},
+        {Py_tp_members, members},       {Py_tp_doc, doc},         {0, nullptr},
+    };
+    PyType_Spec spec = {"portamem." PORTAMEM_QUOTED(PORTAMEM_MODULE) ".Buffer", sizeof(BufferObject<Buffer>), 0,
+                        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+    return buffer_type = make_type(&spec, nullptr);
+}
+
+PyTypeObject* make_pitched_buffer_type() {
+    static char doc[] = "Rows of `width` bytes, `pitch` bytes apart.";
+    PyType_Slot slots[] = {{Py_tp_dealloc, slot(dealloc)}, {Py_tp_doc, doc}, {0, nullptr}};
+    PyType_Spec spec = {"portamem." PORTAMEM_QUOTED(PORTAMEM_MODULE) ".PitchedBuffer",
+                        sizeof(BufferObject<PitchedBuffer>), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                        slots};
+    return pitched_buffer_type = make_type(&spec, buffer_type);
+}
+
+}  // namespace PORTAMEM_BACKEND
+}  // namespace portamem::python

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+// python/buffer_object.hpp: the Python objects of Buffer and PitchedBuffer.
+//
+// Buffers come and go with every allocation, so theirs is a plain type with the Buffer inside the object. One of
+// pybind11's takes three blocks of memory and an entry in a table besides. Here are the type, the conversions that
+// pybind11 needs to take and give such objects in functions of its own, and the means to define methods by those.
+#pragma once
+
+#include <new>
+#include <utility>
+
+#include "bindings.hpp"
+
+namespace portamem::python {
+inline namespace PORTAMEM_BACKEND {
+
+/// The memory of a Buffer or PitchedBuffer object; null for any other.
+Buffer* buffer_of(const py::handle& object) noexcept;
+
+/// The rows of a PitchedBuffer object; null for any other.
+PitchedBuffer* pitched_buffer_of(const py::handle& object) noexcept;
+
+/// A new object that owns the memory. Needs the GIL.
+py::object to_python(Buffer&& buffer);
+py::object to_python(PitchedBuffer&& buffer);
+
+/// Makes the types, the first one first. methods and attributes: what Python finds without pybind11; each ends with a
+/// null name.
+PyTypeObject* make_buffer_type(PyMethodDef* methods, PyGetSetDef* attributes);
+PyTypeObject* make_pitched_buffer_type();
+
+/// Defines methods and attributes of a plain type by functions that pybind11 wraps, as py::class_ does for its own.
+template <class T>
+class PlainClass {
+  public:
+    using type = T;
+
+    explicit PlainClass(PyTypeObject* of)
+        : type_(py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(of))) {}
+
+    template <class Function, class... Extra>
+    PlainClass& def(const char* name, Function&& function, const Extra&... extra) {
+        type_.attr(name) = method(name, std::forward<Function>(function), extra...);
+        return *this;
+    }
+    template <class Function, class... Extra>
+    PlainClass& def_static(const char* name, Function&& function, const Extra&... extra) {
+        const py::cpp_function wrapped(std::forward<Function>(function), py::name(name), py::scope(type_), extra...);
+        type_.attr(name) = py::staticmethod(wrapped);
+        return *this;
+    }
+    template <class Function>
+    PlainClass& def_property_readonly(const char* name, Function&& get, const char* doc = nullptr) {
+        const auto property = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(&PyProperty_Type));
+        const py::object text = doc == nullptr ? py::object(py::none()) : py::str(doc);
+        type_.attr(name) = property(method(name, std::forward<Function>(get)), py::none(), py::none(), text);
+        return *this;
+    }
+
+  private:
+    template <class Function, class... Extra>
+    py::cpp_function method(const char* name, Function&& function, const Extra&... extra) {
+        return py::cpp_function(std::forward<Function>(function), py::name(name), py::is_method(type_), extra...);
+    }
+
+    py::object type_;
+};
+
+}  // namespace PORTAMEM_BACKEND
+}  // namespace portamem::python
+
+namespace pybind11::detail {
+
+// By reference from Python, and by value to it.
+template <class T, T* (*Find)(const handle&) noexcept>
+class plain_caster {
+  public:
+    bool load(handle source, bool) {
+        value_ = Find(source);
+        return value_ != nullptr;
+    }
+    static handle cast(T&& value, return_value_policy, handle) {
+        return portamem::python::to_python(std::move(value)).release();
+    }
+    operator T*() { return value_; }
+    operator T&() { return *value_; }
+    template <class U>
+    using cast_op_type = pybind11::detail::cast_op_type<U>;
+
+  private:
+    T* value_ = nullptr;
+};
+
+template <>
+class type_caster<portamem::Buffer> : public plain_caster<portamem::Buffer, portamem::python::buffer_of> {
+  public:
+    static constexpr auto name = const_name("Buffer");
+};
+
+template <>
+class type_caster<portamem::PitchedBuffer>
+    : public plain_caster<portamem::PitchedBuffer, portamem::python::pitched_buffer_of> {
+  public:
+    static constexpr auto name = const_name("PitchedBuffer");
+};
+
+}  // namespace pybind11::detail
