@@ -275,3 +275,31 @@ def test_close_on_a_named_stream(pm: ModuleType, stream: Any, buf: Any) -> None:
     buf.close(stream=stream)
     stream.synchronize()
     assert resource.live_buffers == 0
+
+
+def test_calls_with_wrong_arguments_are_refused_as_pythons_own(make_resource: Any) -> None:
+    resource = make_resource("device")
+    refused = {
+        "needs the argument 'nbytes'": lambda: resource.allocate(),
+        "takes 1 positional": lambda: resource.allocate(1, None),
+        "unexpected keyword argument 'size'": lambda: resource.allocate(size=1),
+        "argument twice": lambda: resource.allocate(1, nbytes=1),
+    }
+    for message, call in refused.items():
+        with pytest.raises(TypeError, match=message):
+            call()
+    with resource.allocate(nbytes=16) as buf:
+        with pytest.raises(TypeError, match="takes 0 positional"):
+            buf.close(None)
+        with pytest.raises(TypeError, match="unexpected keyword argument 'on'"):
+            buf.close(on=None)
+        keywords = {"".join(("str", "eam")): None}  # spelt out at run time: another object than the name in the code
+        buf.close(**keywords)
+        assert buf.is_closed
+    assert resource.live_buffers == 0
+
+
+def test_buffers_are_made_by_resources_alone(pm: ModuleType) -> None:
+    for cls in (pm.Buffer, pm.PitchedBuffer):
+        with pytest.raises(TypeError, match="cannot create"):
+            cls()

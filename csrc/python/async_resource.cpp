@@ -33,14 +33,20 @@ std::shared_ptr<Pool> make_pool(const py::object& device, const py::object& rele
 
 template <rt::MemPoolAttr Attr>
 std::uint64_t bytes(const Pool& self) {
+    const WithoutGil nogil;
     return self.get(Attr);
+}
+
+void set_attribute(const Pool& self, rt::MemPoolAttr attr, std::uint64_t value) {
+    const WithoutGil nogil;
+    self.set(attr, value);
 }
 
 template <rt::MemPoolAttr Attr, class Class>
 void define_policy(Class& type, const char* name, const char* doc) {
     type.def_property(
-        name, [](const Pool& self) { return self.get(Attr) != 0; },
-        [](const Pool& self, bool on) { self.set(Attr, on ? 1 : 0); }, doc);
+        name, [](const Pool& self) { return bytes<Attr>(self) != 0; },
+        [](const Pool& self, bool on) { set_attribute(self, Attr, on ? 1 : 0); }, doc);
 }
 
 }  // namespace
@@ -67,14 +73,17 @@ void register_async_resource(py::module_& m) {
         .def_property_readonly("owns_pool", &Pool::owns_pool)
         .def_property(
             "release_threshold", &bytes<MemPoolAttr::ReleaseThreshold>,
-            [](const Pool& p, const py::object& nbytes) { p.set(MemPoolAttr::ReleaseThreshold, to_threshold(nbytes)); },
+            [](const Pool& p, const py::object& nbytes) {
+                set_attribute(p, MemPoolAttr::ReleaseThreshold, to_threshold(nbytes));
+            },
             "Bytes that the pool keeps at a synchronize; 2**64 - 1 keeps all.")
         .def_property_readonly("used", &bytes<MemPoolAttr::UsedMemCurrent>, "Bytes allocated from the pool.")
         .def_property_readonly("used_high", &bytes<MemPoolAttr::UsedMemHigh>)
         .def_property_readonly("reserved", &bytes<MemPoolAttr::ReservedMemCurrent>,
                                "Bytes that the pool holds of the device.")
         .def_property_readonly("reserved_high", &bytes<MemPoolAttr::ReservedMemHigh>)
-        .def("reset_high", &Pool::reset_high, "Resets both high-water marks to what is current.")
+        .def("reset_high", &Pool::reset_high, py::call_guard<WithoutGil>(),
+             "Resets both high-water marks to what is current.")
         .def(
             "trim",
             [](const Pool& p, const py::object& keep) {
@@ -86,13 +95,22 @@ void register_async_resource(py::module_& m) {
         .def(
             "access",
             [](const Pool& p, const py::object& device) {
-                return to_text(p.access(to_device(device).ordinal()), kAccess);
+                const int ordinal = to_device(device).ordinal();
+                auto access = rt::MemAccessFlags::None;
+                {
+                    const WithoutGil nogil;
+                    access = p.access(ordinal);
+                }
+                return to_text(access, kAccess);
             },
             py::arg("device"), "What another device may do with the memory: \"none\", \"read\" or \"read_write\".")
         .def(
             "set_access",
             [](const Pool& p, const py::object& device, const py::object& access) {
-                p.set_access(to_device(device).ordinal(), from_text("access", access, kAccess));
+                const int ordinal = to_device(device).ordinal();
+                const auto flags = from_text("access", access, kAccess);
+                const WithoutGil nogil;
+                p.set_access(ordinal, flags);
             },
             py::arg("device"), py::arg("access"));
     define_policy<MemPoolAttr::ReuseFollowEventDependencies>(

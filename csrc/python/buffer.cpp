@@ -100,7 +100,9 @@ void advise_on(const Buffer& self, const py::object& advice, const py::object& l
     }
     const rt::Location where =
         location.is_none() ? rt::Location{rt::LocationType::Device, self.traits().device} : to_location(location);
-    advise(Span::of(self), what, where);
+    const Span span = Span::of(self);
+    const WithoutGil nogil;
+    advise(span, what, where);
 }
 
 // A location as prefetch and advise take it: an ordinal, "host", or None.
@@ -112,7 +114,12 @@ py::object location_to_python(int id) {
 
 py::object range_attribute_of(const Buffer& self, const py::object& name) {
     const auto which = from_text("an attribute", name, kRangeAttributes);
-    const std::vector<int> values = range_attribute(Span::of(self), which);
+    std::vector<int> values;
+    {
+        const Span span = Span::of(self);
+        const WithoutGil nogil;
+        values = range_attribute(span, which);
+    }
     if (which == rt::MemRangeAttribute::ReadMostly) return py::bool_(values.front() != 0);
     if (which == rt::MemRangeAttribute::CoherencyMode) return py::int_(values.front());
     if (which != rt::MemRangeAttribute::AccessedBy) return location_to_python(values.front());
@@ -123,19 +130,16 @@ py::object range_attribute_of(const Buffer& self, const py::object& name) {
     return devices;
 }
 
-// What two threads may do to one object at once: each takes its own share of the memory under the GIL, waits without
-// it, and takes the object apart under it again.
+// Two threads may close one object at once: each takes its own share of the memory under the GIL, waits without it, and
+// takes the object apart under it again.
 void close_on(Buffer& self, const std::shared_ptr<Stream>& stream) {
-    auto memory = self.shared();
+    const auto memory = self.shared();
     if (!memory) return;
     if (!self.is_sub_view()) {
         const WithoutGil nogil;
         memory->close(stream);
     }
-    Buffer gone = self.take();
-    const WithoutGil nogil;  // with the last reference go the resource and the stream
-    gone.abandon();
-    memory.reset();
+    self.abandon();
 }
 
 PyObject* close(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* keywords) {
@@ -165,9 +169,7 @@ void exit_block(Buffer& self, const py::object& exception) {
     try {
         close_on(self, nullptr);
     } catch (const std::exception&) {
-        Buffer gone = self.take();
-        const WithoutGil nogil;
-        gone.abandon();
+        self.abandon();
     }
 }
 

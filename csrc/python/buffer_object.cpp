@@ -38,14 +38,7 @@ void dealloc(PyObject* self) {
     PyTypeObject* type = Py_TYPE(self);
     Head* head = head_of(self);
     if (head->weak_references != nullptr) PyObject_ClearWeakRefs(self);
-    if (head->memory != nullptr) {
-        if (head->memory->shared() && Py_IsInitialized() != 0) {
-            const WithoutGil nogil;  // giving the memory back may wait for work that needs it
-            head->memory->~Buffer();
-        } else {
-            head->memory->~Buffer();
-        }
-    }
+    if (head->memory != nullptr) head->memory->~Buffer();
     type->tp_free(self);
     Py_DECREF(type);
 }

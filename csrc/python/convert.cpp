@@ -86,8 +86,14 @@ std::shared_ptr<Stream> wrap_stream(const py::handle& value) {
     if (address <= 2) {
         device = current_device();
     } else {
-        check(rt::StreamGetDevice(native, &device), "StreamGetDevice");
+        rt::Error_t answer{};
+        {
+            const WithoutGil nogil;
+            answer = rt::StreamGetDevice(native, &device);
+        }
+        check(answer, "StreamGetDevice");
     }
+    if (auto stream = entry.lock(); stream && !stream->is_closed()) return stream;  // another thread was first
     auto stream = Stream::from_handle(native, device, hold(py::reinterpret_borrow<py::object>(value)));
     entry = stream;
     return stream;

@@ -58,6 +58,17 @@ HostBytes host_bytes(const py::handle& object, bool writable, const char* role) 
     return {view.buf, static_cast<std::size_t>(view.len), owner};
 }
 
+void drop_gil_in_destructors() {
+    portamem::detail::unlocked_hook() = [](void (*run)(void*), void* argument) {
+        if (Py_IsInitialized() == 0 || PyGILState_Check() == 0) {
+            run(argument);
+            return;
+        }
+        const WithoutGil nogil;
+        run(argument);
+    };
+}
+
 void stop_reaper_at_exit() {
     py::module_::import("atexit").attr("register")(py::cpp_function([] {
         const WithoutGil nogil;

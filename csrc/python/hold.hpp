@@ -25,24 +25,8 @@ struct HostBytes {
 /// `role` names the object in the message: "the source".
 HostBytes host_bytes(const py::handle& object, bool writable, const char* role);
 
-/// Deletes without the GIL: what goes may have to wait for work that needs it.
-struct DeleteWithoutGil {
-    template <class T>
-    void operator()(T* object) const {
-        if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
-            const WithoutGil nogil;
-            delete object;
-        } else {
-            delete object;
-        }
-    }
-};
-
-/// An object for Python whose last reference goes without the GIL.
-template <class T, class... Args>
-std::shared_ptr<T> make_for_python(Args&&... args) {
-    return std::shared_ptr<T>(new T(std::forward<Args>(args)...), DeleteWithoutGil{});
-}
+/// Lets destructors run without the GIL what may block.
+void drop_gil_in_destructors();
 
 /// Ends the reaper before the interpreter takes itself down: it may let go of Python objects.
 void stop_reaper_at_exit();

@@ -9,11 +9,7 @@ inline namespace PORTAMEM_BACKEND {
 
 namespace {
 
-void release_py_buffer(PyObject*, Py_buffer* view) {
-    auto* exported = static_cast<HostExport*>(view->internal);
-    const WithoutGil nogil;  // the export may be the memory's last holder, and giving it back may wait
-    delete exported;
-}
+void release_py_buffer(PyObject*, Py_buffer* view) { delete static_cast<HostExport*>(view->internal); }
 
 }  // namespace
 

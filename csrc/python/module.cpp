@@ -10,6 +10,7 @@ PYBIND11_MODULE(PORTAMEM_MODULE, m) {
     m.attr("backend") = portamem::rt::BackendName;
     m.attr("_c_api") = py::capsule(static_cast<const void*>(portamem_get_api()), PORTAMEM_CAPSULE_NAME);
 
+    drop_gil_in_destructors();
     register_errors(m);
     register_versions(m);
     register_device(m);

@@ -49,8 +49,13 @@ void register_pointer_info(py::module_& m) {
                    std::to_string(i.nbytes) + " bytes>";
         });
     m.def(
-        "pointer_info", [](const py::object& ptr) { return pointer_info(address_of(ptr)); }, py::arg("ptr"),
-        "What the runtime says of an address, a Buffer, a View or a HostRegistration.");
+        "pointer_info",
+        [](const py::object& ptr) {
+            const void* address = address_of(ptr);
+            const WithoutGil nogil;
+            return pointer_info(address);
+        },
+        py::arg("ptr"), "What the runtime says of an address, a Buffer, a View or a HostRegistration.");
 }
 
 }  // namespace PORTAMEM_BACKEND

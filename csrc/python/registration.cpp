@@ -16,7 +16,7 @@ std::shared_ptr<HostRegistration> make_registration(const py::object& object, co
                            (mapped ? rt::HostRegisterMapped : rt::HostRegisterDefault) |
                            (read_only ? rt::HostRegisterReadOnly : rt::HostRegisterDefault);
     const WithoutGil nogil;
-    return make_for_python<HostRegistration>(bytes.ptr, bytes.nbytes, ordinal, flags, bytes.owner);
+    return std::make_shared<HostRegistration>(bytes.ptr, bytes.nbytes, ordinal, flags, bytes.owner);
 }
 
 void unregister(HostRegistration& self) {

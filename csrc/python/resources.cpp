@@ -115,7 +115,7 @@ void register_resources(py::module_& m) {
         m, "DeviceMemoryResource", py::is_final(), "Plain Malloc and Free.")
         .def(py::init([](const py::object& device, const py::object& coherence) {
                  const auto choice = from_text("coherence", coherence, kCoherence);
-                 return make_for_python<DeviceMemoryResource>(to_device(device).ordinal(), choice);
+                 return std::make_shared<DeviceMemoryResource>(to_device(device).ordinal(), choice);
              }),
              py::arg("device") = py::none(), py::kw_only(), py::arg("coherence") = "default")
         .def_property_readonly("coherence",
@@ -131,7 +131,7 @@ void register_resources(py::module_& m) {
                  const unsigned flags = (portable ? rt::HostMallocPortable : rt::HostMallocDefault) |
                                         (mapped ? rt::HostMallocMapped : rt::HostMallocDefault) |
                                         (write_combined ? rt::HostMallocWriteCombined : rt::HostMallocDefault);
-                 return make_for_python<PinnedMemoryResource>(to_device(device).ordinal(), flags, choice);
+                 return std::make_shared<PinnedMemoryResource>(to_device(device).ordinal(), flags, choice);
              }),
              py::arg("device") = py::none(), py::kw_only(), py::arg("portable") = true, py::arg("mapped") = true,
              py::arg("write_combined") = false, py::arg("coherence") = "default")
@@ -142,14 +142,14 @@ void register_resources(py::module_& m) {
         m, "ManagedMemoryResource", py::is_final(), "Managed memory: one address for host and devices.")
         .def(py::init([](const py::object& device, const py::object& attach) {
                  const auto choice = from_text("attach", attach, kAttach);
-                 return make_for_python<ManagedMemoryResource>(to_device(device).ordinal(), choice);
+                 return std::make_shared<ManagedMemoryResource>(to_device(device).ordinal(), choice);
              }),
              py::arg("device") = py::none(), py::kw_only(), py::arg("attach") = "global");
 
     py::class_<SystemMemoryResource, std::shared_ptr<SystemMemoryResource>, MemoryResource>(
         m, "SystemMemoryResource", py::is_final(), "Ordinary page-aligned host memory.")
         .def(py::init([](const py::object& device) {
-                 return make_for_python<SystemMemoryResource>(to_device(device).ordinal());
+                 return std::make_shared<SystemMemoryResource>(to_device(device).ordinal());
              }),
              py::arg("device") = py::none());
 }

@@ -126,9 +126,14 @@ void register_stream(py::module_& m) {
                                [](const Stream& s) { return to_text(s.capture_status(), kCaptureStatus); })
         .def(
             "begin_capture",
-            [](const Stream& s, const py::object& mode) { s.begin_capture(from_text("a mode", mode, kCaptureModes)); },
+            [](const Stream& s, const py::object& mode) {
+                const auto how = from_text("a mode", mode, kCaptureModes);
+                const WithoutGil nogil;
+                s.begin_capture(how);
+            },
             py::arg("mode") = "global", "Starts a capture. Ends on the same thread, with end_capture.")
-        .def("end_capture", &Stream::end_capture, "Ends a capture and drops its graph: portamem launches nothing.")
+        .def("end_capture", &Stream::end_capture, py::call_guard<WithoutGil>(),
+             "Ends a capture and drops its graph: portamem launches nothing.")
         .def(
             "query",
             [](Stream& s) {

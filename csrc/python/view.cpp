@@ -112,18 +112,8 @@ HostExport View::host_export() const {
     return exported;
 }
 
-View::~View() {
-    if (memory_.is_closed()) return;
-    const WithoutGil nogil;  // this may be the memory's last holder, and giving it back may wait
-    memory_.abandon();
-}
-
 void View::close() {
-    Buffer gone = memory_.take();  // under the GIL: two threads may close one view
-    {
-        const WithoutGil nogil;
-        gone.abandon();
-    }
+    memory_.abandon();
     buffer_ = py::none();
 }
 

@@ -25,10 +25,6 @@ class View {
 
     View(py::object buffer, const Buffer& memory, ElementType type, Shape shape, std::size_t offset);
 
-    ~View();
-    View(View&&) = default;
-    View& operator=(View&&) = default;
-
     /// The bytes seen; throws once closed.
     const Buffer& memory() const;
     const py::object& buffer() const { return buffer_; }

@@ -57,11 +57,13 @@ class Allocation {
 
     ~Allocation() {
         if (exports_.load(std::memory_order_relaxed) < 0 || !runtime_usable()) return;
-        try {
-            give_back(stream_);
-        } catch (...) {
-            give_back_later();
-        }
+        detail::unlocked([this] {
+            try {
+                give_back(stream_);
+            } catch (...) {
+                give_back_later();
+            }
+        });
     }
     Allocation(const Allocation&) = delete;
     Allocation& operator=(const Allocation&) = delete;

@@ -30,12 +30,14 @@ class Event {
 
     ~Event() {
         if (!owned_ || !runtime_usable()) return;
-        try {
-            const DeviceGuard guard(device_);
-            (void)rt::EventDestroy(handle_);
-        } catch (const Error&) {
-            // The device is gone, and its events with it.
-        }
+        detail::unlocked([this] {
+            try {
+                const DeviceGuard guard(device_);
+                (void)rt::EventDestroy(handle_);
+            } catch (const Error&) {
+                // The device is gone, and its events with it.
+            }
+        });
     }
     Event(const Event&) = delete;
     Event& operator=(const Event&) = delete;

@@ -55,12 +55,14 @@ class HostRegistration {
         }
         ~Registered() {
             if (!runtime_usable()) return;
-            try {
-                const RelaxedCapture beside(device);
-                (void)rt::HostUnregister(ptr);
-            } catch (const Error&) {
-                // The device is gone, and its registrations with it.
-            }
+            detail::unlocked([this] {
+                try {
+                    const RelaxedCapture beside(device);
+                    (void)rt::HostUnregister(ptr);
+                } catch (const Error&) {
+                    // The device is gone, and its registrations with it.
+                }
+            });
         }
         Registered(const Registered&) = delete;
         Registered& operator=(const Registered&) = delete;

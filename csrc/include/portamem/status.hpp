@@ -7,6 +7,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 #include "portamem/c_api.h"
 #include "portamem/rt/rt.hpp"
@@ -97,6 +98,27 @@ inline std::atomic<bool>& exiting_flag() {
 inline void watch_exit() {
     static const int registered = std::atexit([] { exiting_flag() = true; });
     (void)registered;
+}
+
+/// Runs a function without the lock of a language that portamem is embedded in, if the thread holds it. Null: there is
+/// no such language.
+using UnlockedHook = void (*)(void (*run)(void*), void* argument);
+
+inline std::atomic<UnlockedHook>& unlocked_hook() {
+    static std::atomic<UnlockedHook> hook{nullptr};
+    return hook;
+}
+
+// For destructors: nobody knows on which thread, and under which lock, the last reference goes, and what they call may
+// wait for work that needs that lock.
+template <class Function>
+void unlocked(Function&& function) noexcept {
+    const UnlockedHook hook = unlocked_hook().load(std::memory_order_relaxed);
+    if (hook == nullptr) {
+        function();
+    } else {
+        hook([](void* argument) { (*static_cast<std::remove_reference_t<Function>*>(argument))(); }, &function);
+    }
 }
 
 }  // namespace detail

@@ -72,12 +72,14 @@ class Stream : public std::enable_shared_from_this<Stream> {
     ~Stream() {
         count_capture(false);
         if (kind_ != Kind::Owned || closed_ || !runtime_usable()) return;
-        try {
-            const DeviceGuard guard(device_);
-            (void)rt::StreamDestroy(handle_);
-        } catch (const Error&) {
-            // The device is gone, and its streams with it.
-        }
+        detail::unlocked([this] {
+            try {
+                const DeviceGuard guard(device_);
+                (void)rt::StreamDestroy(handle_);
+            } catch (const Error&) {
+                // The device is gone, and its streams with it.
+            }
+        });
     }
     Stream(const Stream&) = delete;
     Stream& operator=(const Stream&) = delete;

@@ -44,12 +44,14 @@ class AsyncMemoryResource : public MemoryResource {
 
     ~AsyncMemoryResource() override {
         if (!owned_ || pool_ == rt::MemPool_t{} || !runtime_usable()) return;
-        try {
-            const RelaxedCapture beside(device());
-            (void)rt::MemPoolDestroy(pool_);
-        } catch (const Error&) {
-            // The device is gone, and its pools with it.
-        }
+        detail::unlocked([this] {
+            try {
+                const RelaxedCapture beside(device());
+                (void)rt::MemPoolDestroy(pool_);
+            } catch (const Error&) {
+                // The device is gone, and its pools with it.
+            }
+        });
     }
 
     rt::MemPool_t pool_handle() const {
