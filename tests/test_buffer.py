@@ -303,3 +303,11 @@ def test_buffers_are_made_by_resources_alone(pm: ModuleType) -> None:
     for cls in (pm.Buffer, pm.PitchedBuffer):
         with pytest.raises(TypeError, match="cannot create"):
             cls()
+
+
+def test_objects_that_were_never_made_are_refused(pm: ModuleType, make_resource: Any) -> None:
+    blank_resource, blank_stream = (cls.__new__(cls) for cls in (pm.DeviceMemoryResource, pm.Stream))
+    with pytest.raises(TypeError, match="without its __init__"):
+        blank_resource.allocate(16)
+    with pytest.raises(TypeError, match="without its __init__"):
+        make_resource("device").allocate(16, stream=blank_stream)

@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "fastcall.hpp"
 #include "hold.hpp"
 #include "view.hpp"
 
@@ -101,8 +102,10 @@ std::shared_ptr<Stream> wrap_stream(const py::handle& value) {
 
 std::shared_ptr<Stream> to_stream(const py::handle& value) {
     if (value.is_none()) return nullptr;
-    if (py::isinstance<Stream>(value)) return value.cast<std::shared_ptr<Stream>>();
-    return wrap_stream(value);
+    static const PyObject* const type = py::type::of<Stream>().ptr();  // a final class: no other type has its objects
+    if (reinterpret_cast<PyObject*>(Py_TYPE(value.ptr())) != type) return wrap_stream(value);
+    if (auto* stream = value_of<Stream>(value.ptr())) return stream->shared_from_this();
+    throw py::type_error("the stream was made without its __init__");
 }
 
 rt::Location to_location(const py::handle& value) {

@@ -80,6 +80,14 @@ class Parameters {
     std::array<PyObject*, N> names_{};
 };
 
+/// What an object of a class of pybind11's holds, without a search through its tables; null before __init__. The class
+/// and T have one address in an object: T is the class or its first base, as everywhere in these modules.
+template <class T>
+T* value_of(PyObject* object) noexcept {
+    const auto* instance = reinterpret_cast<py::detail::instance*>(object);
+    return instance->simple_layout ? static_cast<T*>(instance->simple_value_holder[0]) : nullptr;
+}
+
 /// A method definition, with the casts that CPython's API asks for. `doc` begins with the signature for inspect.
 template <PyObject* (*Function)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*)>
 PyMethodDef fast_method(const char* name, const char* doc) {

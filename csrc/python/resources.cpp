@@ -36,7 +36,9 @@ PyObject* allocate(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
         const auto [nbytes, stream] = parameters.parse(args, nargs, keywords);
         if (nbytes == nullptr) parameters.missing(0);
         const std::size_t size = to_size(nbytes);
-        const auto resource = py::handle(self).cast<MemoryResource&>().shared_from_this();
+        auto* known = value_of<MemoryResource>(self);
+        if (known == nullptr) throw py::type_error("the resource was made without its __init__");
+        const auto resource = known->shared_from_this();
         auto on = allocation_stream(*resource, stream == nullptr ? py::none() : py::handle(stream));
         return to_python(unlocked_buffer<Buffer>(resource, size, std::move(on))).release().ptr();
     });

@@ -136,8 +136,10 @@ TEST_CASE("pm stream: an owner that is let go may ask the stream") {
     const TestStream theirs;
     bool asked = false;
     std::weak_ptr<pm::Stream> watch;
-    const auto stream = pm::Stream::from_handle(
-        theirs.handle, 0, std::shared_ptr<void>(nullptr, [&](void*) { asked = watch.lock()->is_closed(); }));
+    const auto ask = [&](void*) {
+        if (const auto alive = watch.lock()) asked = alive->is_closed();
+    };
+    const auto stream = pm::Stream::from_handle(theirs.handle, 0, std::shared_ptr<void>(nullptr, ask));
     watch = stream;
     stream->close();
     CHECK(asked);

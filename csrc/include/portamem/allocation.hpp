@@ -102,6 +102,7 @@ class Allocation {
         stream->refuse_capture("declaring a use of memory");
         refuse_captured(*stream_, "using memory on another stream");
         stream->wait(*stream_);
+        shared_.store(true, std::memory_order_release);
         std::lock_guard<std::mutex> lock(mutex_);
         users_.push_back(stream);
     }
@@ -220,11 +221,11 @@ class Allocation {
     }
 
     void give_back(const std::shared_ptr<Stream>& named) {
-        auto behind = users();
-        if (behind.empty() && named == stream_ && resource_ && is_open(*stream_)) {
+        if (!shared_.load(std::memory_order_acquire) && named == stream_ && resource_ && is_open(*stream_)) {
             resource_->deallocate(ptr_, nbytes_, stream_);  // as nearly always
             return;
         }
+        auto behind = users();
         const RelaxedCapture beside(stream_->device());
         const auto stream = open_stream(named);
         if (named != stream_) behind.push_back(stream_);
@@ -257,6 +258,7 @@ class Allocation {
             again->resource_ = resource_;
             again->owner_ = owner_;
             again->users_ = std::move(users_);
+            again->shared_.store(true, std::memory_order_relaxed);
             Reaper::instance().add([again] {
                 try {
                     again->give_back(again->stream_);
@@ -278,6 +280,7 @@ class Allocation {
     std::shared_ptr<void> owner_;
     std::mutex mutex_;                            // guards users_
     std::vector<std::shared_ptr<Stream>> users_;  // streams declared beside stream_
+    std::atomic<bool> shared_{false};             // users_ has something in it
     std::atomic<bool> used_{false};               // work was declared on stream_ or another
     std::atomic<std::int64_t> exports_;           // negative once closed, or not yet open
 };

@@ -10,27 +10,33 @@
 
 PORTAMEM_OPEN
 
+/// RelaxedCapture for calls that need no current device.
+class RelaxedCaptureMode {
+  public:
+    RelaxedCaptureMode() : swapped_(rt::ThreadExchangeStreamCaptureMode(&mode_) == rt::Error_t::Success) {}
+    ~RelaxedCaptureMode() {
+        if (swapped_) (void)rt::ThreadExchangeStreamCaptureMode(&mode_);
+    }
+    RelaxedCaptureMode(const RelaxedCaptureMode&) = delete;
+    RelaxedCaptureMode& operator=(const RelaxedCaptureMode&) = delete;
+
+  private:
+    rt::StreamCaptureMode mode_ = rt::StreamCaptureMode::Relaxed;
+    const bool swapped_;
+};
+
 /// For its scope, this thread's calls do not count against captures of other streams. Allocating, freeing and asking
 /// events have nothing to do with what is being captured, yet under a global capture the vendors would refuse them and
 /// invalidate the capture. Work on a captured stream itself is refused by portamem before this.
 ///
-/// Makes the device current first: the exchange, and nearly every other call, would otherwise give a thread without a
-/// context one on device 0.
+/// Makes the device current first: nearly every call would otherwise give a thread without a context one on device 0.
 class RelaxedCapture {
   public:
-    explicit RelaxedCapture(int device) : guard_(device) {
-        swapped_ = rt::ThreadExchangeStreamCaptureMode(&mode_) == rt::Error_t::Success;
-    }
-    ~RelaxedCapture() {
-        if (swapped_) (void)rt::ThreadExchangeStreamCaptureMode(&mode_);
-    }
-    RelaxedCapture(const RelaxedCapture&) = delete;
-    RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+    explicit RelaxedCapture(int device) : guard_(device) {}
 
   private:
     const DeviceGuard guard_;  // put back last
-    rt::StreamCaptureMode mode_ = rt::StreamCaptureMode::Relaxed;
-    bool swapped_ = false;
+    const RelaxedCaptureMode mode_;
 };
 
 namespace detail {

@@ -89,7 +89,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
         }
         try {
             stream->refuse_capture("deallocate");
-            const RelaxedCapture beside(traits_.device);
+            const Beside beside(traits_, *stream);
             if (ptr != nullptr) {
                 if (!traits_.stream_ordered) wait_for(*stream);
                 do_deallocate(ptr, nbytes, *stream);
@@ -136,7 +136,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
         begin_live();
         try {
             refuse_stream(stream);
-            const RelaxedCapture beside(traits_.device);
+            const Beside beside(traits_, stream);
             const Block block = function();
             count(static_cast<std::int64_t>(block.nbytes));
             out_.fetch_add(1, std::memory_order_relaxed);
@@ -152,7 +152,8 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
 
     explicit MemoryResource(const MemoryTraits& traits) : traits_(traits) {}
 
-    // The device is current and captures elsewhere are safe; nbytes may be 0. Throw through check().
+    // Captures elsewhere are safe, and the device is current, but for a stream-ordered resource's on a stream that is no
+    // default one: such calls take the device from the stream. nbytes may be 0. Throw through check().
     virtual void* do_allocate(std::size_t nbytes, Stream& stream) = 0;
     virtual void do_deallocate(void* ptr, std::size_t nbytes, Stream& stream) = 0;
     virtual void do_close() {}
@@ -161,6 +162,19 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     virtual std::optional<std::size_t> cached() const { return std::nullopt; }
 
   private:
+    // What do_allocate and do_deallocate run in. The guard is left out where it is not needed: it is time on the path
+    // that is taken most.
+    class Beside {
+      public:
+        Beside(const MemoryTraits& traits, const Stream& stream) {
+            if (!traits.stream_ordered || stream.is_default()) guard_.emplace(traits.device);
+        }
+
+      private:
+        std::optional<DeviceGuard> guard_;  // put back last
+        const RelaxedCaptureMode mode_;
+    };
+
     static constexpr std::int64_t kClosed = -(std::int64_t{1} << 62);
 
     void begin_live() {
@@ -212,11 +226,17 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     [[noreturn]] void explain(const OutOfMemory& refused, std::size_t asked) const {
         MemoryFigures figures;
         figures.asked = asked;
-        figures.cached = cached();
+        std::optional<RelaxedCapture> beside;
+        try {
+            beside.emplace(traits_.device);
+            figures.cached = cached();
+        } catch (const Error&) {
+            throw refused;  // the device cannot even be asked
+        }
         std::string text = std::string(refused.what()) + "; asked for " + text_of(asked);
         std::size_t free = 0;
         std::size_t total = 0;
-        if (!traits_.is_host_memory && free_memory(&free, &total)) {
+        if (!traits_.is_host_memory && rt::MemGetInfo(&free, &total) == rt::Error_t::Success) {
             const std::size_t held = portamem_held(rt::BackendId, traits_.device);
             const std::size_t others = total - free > held ? total - free - held : 0;
             figures.free = free;
@@ -230,11 +250,6 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
         text += "; close buffers that are no longer needed";
         text += figures.cached.value_or(0) > 0 ? ", trim() the pool, or ask for less" : ", or ask for less at a time";
         throw OutOfMemory(refused, text, figures);
-    }
-
-    bool free_memory(std::size_t* free, std::size_t* total) const {
-        const DeviceGuard guard(traits_.device);
-        return rt::MemGetInfo(free, total) == rt::Error_t::Success;
     }
 
     const MemoryTraits traits_;

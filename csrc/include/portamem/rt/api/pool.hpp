@@ -12,10 +12,11 @@ PORTAMEM_RT_OPEN
 inline Error_t MallocAsync(void** ptr, std::size_t nbytes, Stream_t stream);
 
 /// Gives memory of MallocAsync or MallocFromPoolAsync back to its pool, in stream order; null is fine (HIP before 7.0
-/// would refuse). Errors: InvalidValue for an unknown pointer. The vendors also take memory of Malloc.
+/// would refuse). Needs no current device, but for a default stream. Errors: InvalidValue for an unknown pointer. The
+/// vendors also take memory of Malloc.
 inline Error_t FreeAsync(void* ptr, Stream_t stream);
 
-/// MallocAsync from a named pool.
+/// MallocAsync from a named pool. Needs no current device, but for a default stream.
 inline Error_t MallocFromPoolAsync(void** ptr, std::size_t nbytes, MemPool_t pool, Stream_t stream);
 
 /// A pool of device memory at a Device location. Release threshold 0, all reuse policies on.

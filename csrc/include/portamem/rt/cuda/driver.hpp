@@ -42,6 +42,8 @@ struct EntryPoints {
     CUresult (*stream_get_device)(CUstream, CUdevice*);
     CUresult (*stream_is_capturing)(CUstream, CUstreamCaptureStatus*);
     CUresult (*thread_exchange_stream_capture_mode)(CUstreamCaptureMode*);
+    CUresult (*mem_alloc_from_pool_async)(CUdeviceptr*, std::size_t, CUmemoryPool, CUstream);
+    CUresult (*mem_free_async)(CUdeviceptr, CUstream);
 
     EntryPoints() {
         find(device_get, "cuDeviceGet");
@@ -56,6 +58,8 @@ struct EntryPoints {
         find(stream_get_device, "cuStreamGetDevice", 12080);
         find(stream_is_capturing, "cuStreamIsCapturing");
         find(thread_exchange_stream_capture_mode, "cuThreadExchangeStreamCaptureMode");
+        find(mem_alloc_from_pool_async, "cuMemAllocFromPoolAsync");
+        find(mem_free_async, "cuMemFreeAsync");
     }
 
     /// Whether there is a driver at all: the calls above are older than CUDA 12, but for cuStreamGetDevice.
@@ -183,6 +187,22 @@ inline Error_t thread_exchange_stream_capture_mode(CUstreamCaptureMode* mode) {
     const EntryPoints& driver = entry_points();
     if (driver.thread_exchange_stream_capture_mode == nullptr) return without_driver();
     return answer(driver.thread_exchange_stream_capture_mode(mode));
+}
+
+/// The pool and the stream say where: unlike the runtime's calls these need no context, and give the thread none.
+inline Error_t mem_alloc_from_pool_async(void** ptr, std::size_t nbytes, CUmemoryPool pool, CUstream stream) {
+    const EntryPoints& driver = entry_points();
+    if (driver.mem_alloc_from_pool_async == nullptr) return without_driver();
+    CUdeviceptr address = 0;
+    const CUresult result = driver.mem_alloc_from_pool_async(&address, nbytes, pool, stream);
+    *ptr = reinterpret_cast<void*>(address);
+    return answer(result);
+}
+
+inline Error_t mem_free_async(void* ptr, CUstream stream) {
+    const EntryPoints& driver = entry_points();
+    if (driver.mem_free_async == nullptr) return without_driver();
+    return answer(driver.mem_free_async(reinterpret_cast<CUdeviceptr>(ptr), stream));
 }
 
 }  // namespace driver

@@ -35,14 +35,14 @@ inline Error_t MallocAsync(void** ptr, std::size_t nbytes, Stream_t stream) {
 
 inline Error_t FreeAsync(void* ptr, Stream_t stream) {
     if (ptr == nullptr) return Error_t::Success;
-    return answer(cudaFreeAsync(ptr, stream));
+    return driver::mem_free_async(ptr, stream);
 }
 
 inline Error_t MallocFromPoolAsync(void** ptr, std::size_t nbytes, MemPool_t pool, Stream_t stream) {
     if (ptr == nullptr || pool == nullptr) return Error_t::InvalidValue;
     *ptr = nullptr;
     if (nbytes == 0) return Error_t::Success;
-    return answer(cudaMallocFromPoolAsync(ptr, nbytes, pool, stream));
+    return driver::mem_alloc_from_pool_async(ptr, nbytes, pool, stream);
 }
 
 inline Error_t MemPoolCreate(MemPool_t* pool, const MemPoolProps& props) {
