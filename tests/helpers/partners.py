@@ -9,6 +9,8 @@ from __future__ import annotations
 import ctypes
 import importlib
 import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -52,6 +54,28 @@ def cuda_runtime() -> ModuleType:
 def cuda_driver() -> ModuleType:
     cuda_runtime()
     return package("cuda.bindings.driver", "cuda")
+
+
+@cache
+def _primary_context(ordinal: int) -> Any:
+    """Retained for the life of the process: kernels and memory of others are in it."""
+    driver = cuda_driver()
+    check(driver.cuInit(0))
+    return check(driver.cuDevicePrimaryCtxRetain(check(driver.cuDeviceGet(ordinal))))
+
+
+@contextmanager
+def cuda_context(ordinal: int) -> Iterator[None]:
+    """Makes a device's primary context the calling thread's current one, for calls of cuda-python.
+
+    By the driver's calls: cudaSetDevice would leave its mark on the thread.
+    """
+    driver = cuda_driver()
+    check(driver.cuCtxPushCurrent(_primary_context(ordinal)))
+    try:
+        yield
+    finally:
+        check(driver.cuCtxPopCurrent())
 
 
 def cuda_core() -> ModuleType:
