@@ -2,7 +2,8 @@
 # ci/gpu.sh [build|test|demo]...: builds from the checkout and runs what needs an NVIDIA GPU. Without words: all three.
 #
 # Made for a machine without a network: it needs a CUDA toolkit, CMake, Ninja and a Python with scikit-build-core,
-# pybind11, numpy, rich, pytest, pytest-timeout and hypothesis. What such a machine lacks is taken from the folder
+# pybind11, numpy, rich, pytest, pytest-timeout, hypothesis, cuda-bindings and cuda-core with NVRTC (tests that lack
+# these fail rather than pass over what a GPU is there to show). What such a machine lacks is taken from the folder
 # $GPU_DEPS (default: gpu-deps in the checkout), each part where it is there:
 #   include/doctest, lib/cmake/doctest   doctest, for the C++ tests
 #   hip/include/hip                      HIP's headers: portamem.hip is built on the NVIDIA platform, over

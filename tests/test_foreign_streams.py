@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from helpers import backend
+from helpers import backend, partners
 from helpers.latch import Latch
 from helpers.memory import read_back
 
@@ -124,8 +124,7 @@ def test_a_protocol_that_answers_nonsense(pm: ModuleType, answer: Any) -> None:
 
 
 def test_a_cuda_python_stream(pm: ModuleType, stream: Any) -> None:
-    runtime = pytest.importorskip("cuda.bindings.runtime", reason="cuda-python is not installed")
-    foreign = runtime.cudaStream_t(stream.handle)
+    foreign = partners.cuda_runtime().cudaStream_t(stream.handle)
     if pm.backend == "cuda":
         assert pm.Stream.wrap(foreign).handle == stream.handle
         return
@@ -134,8 +133,7 @@ def test_a_cuda_python_stream(pm: ModuleType, stream: Any) -> None:
 
 
 def test_a_cuda_driver_stream(pm: ModuleType, stream: Any) -> None:
-    driver = pytest.importorskip("cuda.bindings.driver", reason="cuda-python is not installed")
-    foreign = driver.CUstream(stream.handle)
+    foreign = partners.cuda_driver().CUstream(stream.handle)
     if pm.backend == "cuda":
         assert pm.Stream.wrap(foreign).handle == stream.handle
         return
@@ -144,7 +142,7 @@ def test_a_cuda_driver_stream(pm: ModuleType, stream: Any) -> None:
 
 
 def test_a_hip_python_stream(pm: ModuleType, stream: Any) -> None:
-    hip = pytest.importorskip("hip.hip", reason="hip-python is not installed")
+    hip = partners.hip_python()
     foreign = hip.ihipStream_t(stream.handle)
     if pm.backend == "hip":
         assert pm.Stream.wrap(foreign).handle == stream.handle

@@ -87,7 +87,10 @@ def _rate(turn: Callable[[], None], streams: list[pm.Stream | None], nbytes: int
 
 
 def vendor_copy() -> Copy | None:
-    """The vendor's Memcpy, or MemcpyAsync with a stream; None where its Python package is not installed."""
+    """The vendor's Memcpy, or MemcpyAsync with a stream; None where its Python package is not installed.
+
+    None also where hip-python finds no AMD GPU: HIP's headers work on NVIDIA GPUs too, and hip-python does not.
+    """
     try:
         return _cuda_copy() if pm.backend == "cuda" else _hip_copy()
     except ImportError:
@@ -108,8 +111,19 @@ def _cuda_copy() -> Copy:
     return copy
 
 
-def _hip_copy() -> Copy:
-    hip = importlib.import_module("hip.hip")
+def hip_python() -> Any:
+    """The module with hip-python's calls: a submodule of ``hip`` up to release 7, a name in it from release 10 on."""
+    return __import__("hip", fromlist=["hip"]).hip
+
+
+def _hip_copy() -> Copy | None:
+    hip = hip_python()
+    try:
+        (error, count) = hip.hipGetDeviceCount()
+    except RuntimeError:  # its first call loads libamdhip64, and says so where it cannot
+        return None
+    if int(error) != 0 or count == 0:
+        return None
     kind = hip.hipMemcpyKind.hipMemcpyDefault
 
     def copy(dst: int, src: int, nbytes: int, stream: pm.Stream | None) -> None:

@@ -12,6 +12,7 @@ from typing import NoReturn
 import pytest
 
 import portamem
+from portamem import _build
 
 NAMES = ("cuda", "hip", "host")
 
@@ -26,6 +27,13 @@ def under_test() -> ModuleType:
 def is_built(name: str) -> bool:
     """Whether the native module of a backend is part of this installation."""
     return importlib.util.find_spec(f"portamem._{name}") is not None
+
+
+def driver() -> str:
+    """Whose driver serves the backend under test: "cuda", "hip" or "host". HIP can be built for NVIDIA's."""
+    name: str = under_test().backend
+    platform = _build.info()["backends"].get(name, {}).get("platform")
+    return "cuda" if platform == "nvidia" else name
 
 
 def others() -> list[str]:
