@@ -1,5 +1,16 @@
 #!/usr/bin/env bash
-# ci/gpu.sh [build|test|demo]...: builds from the checkout and runs what needs an NVIDIA GPU. Without words: all three.
+# ci/gpu.sh [STAGE]...: builds from the checkout and runs what needs an NVIDIA GPU. Without words: all of it, in order.
+#
+#   build      the Python package, the C++ tests and the benchmarks
+#   test       cpp and pytest: the C++ tests, and pytest unchanged, on cuda and on hip (with two GPUs where there are)
+#   check      memcheck, processes and example: the vendor's memory checker over both kinds of tests, four processes of
+#              each at once on one GPU, the example program
+#   bench      portamem beside its peers, in one run
+#   soak       every kind of memory from many threads, for $SOAK_SECONDS (120) on each backend
+#   demo       `portamem info` and `portamem demo`
+#
+# cpp, pytest, memcheck, processes and example can be named alone. Each takes less than eight minutes and writes
+# $REPORTS/STAGE.json (ci/report.py says what is in it) and its JUnit files below $REPORTS (default: $CI_DIR/reports).
 #
 # Made for a machine without a network: it needs a CUDA toolkit, CMake, Ninja and a Python with scikit-build-core,
 # pybind11, numpy, rich, pytest, pytest-timeout, hypothesis, cuda-bindings and cuda-core with NVRTC (tests that lack
@@ -9,69 +20,288 @@
 #   hip/include/hip                      HIP's headers: portamem.hip is built on the NVIDIA platform, over
 #   cuda12/include, cuda12/lib           the headers and the static runtime of CUDA 12 (HIP's do not take CUDA 13)
 #   wheels/*.whl                         Python packages
+# $COMMIT names the commit where the checkout has no .git. REHEARSE=host runs every stage on the CPU, without a GPU.
 source "$(dirname "$0")/lib.sh"
 
+export CI_DIR
 GPU_DEPS=${GPU_DEPS:-$ROOT/gpu-deps}
+REPORTS=${REPORTS:-$CI_DIR/reports}
+SOAK_SECONDS=${SOAK_SECONDS:-120}
 GPU_VENV=$CI_DIR/gpu-venv
+GPU_PYTHON=$GPU_VENV/bin/python
+CPP_TESTS=$CI_DIR/gpu-cpp/tests/cpp
+CUDA_ROOT=${CUDA_PATH:-/usr/local/cuda}
 backends="host;cuda"
-if [[ -d $GPU_DEPS/hip/include/hip && -d $GPU_DEPS/cuda12/include ]]; then
+if [[ ${REHEARSE:-} == host ]]; then
+    backends=host
+elif [[ -d $GPU_DEPS/hip/include/hip && -d $GPU_DEPS/cuda12/include ]]; then
     backends="host;cuda;hip"
     export PORTAMEM_HIP_PLATFORM=nvidia
     export PORTAMEM_HIP_INCLUDE=$GPU_DEPS/hip/include PORTAMEM_HIP_CUDA_ROOT=$GPU_DEPS/cuda12
 fi
 gpu_backends=${backends#host;}
+read -ra gpu_backends <<<"${gpu_backends//;/ }"
+mkdir -p "$REPORTS" "$CI_DIR/elsewhere"
+REPORTS=$(cd "$REPORTS" && pwd)
 
-build() {
-    "$PYTHON" -m venv --system-site-packages "$GPU_VENV"
-    # A venv made from a venv sees the base's packages only: the caller's own come by path.
-    "$PYTHON" -c 'import site; print("\n".join(site.getsitepackages()))' \
-        >"$("$GPU_VENV/bin/python" -c 'import site; print(site.getsitepackages()[0])')/callers.pth"
-    local pip=("$GPU_VENV/bin/python" -m pip install --quiet --no-index --no-deps)
-    if compgen -G "$GPU_DEPS/wheels/*.whl" >/dev/null; then "${pip[@]}" "$GPU_DEPS"/wheels/*.whl; fi
-    PORTAMEM_BACKENDS=$backends "${pip[@]}" --no-build-isolation --force-reinstall "$ROOT"
-    if [[ -d $GPU_DEPS/include/doctest ]]; then
-        cmake -S "$ROOT" -B "$CI_DIR/gpu-cpp" -G Ninja -DPORTAMEM_TESTS=ON "-DPORTAMEM_BACKENDS=$backends" \
-            -DPORTAMEM_WERROR=ON "-Ddoctest_ROOT=$GPU_DEPS" \
-            "-DPORTAMEM_HIP_PLATFORM=${PORTAMEM_HIP_PLATFORM:-amd}" \
-            "-DPORTAMEM_HIP_INCLUDE=${PORTAMEM_HIP_INCLUDE:-}" \
-            "-DPORTAMEM_HIP_CUDA_ROOT=${PORTAMEM_HIP_CUDA_ROOT:-}" >"$CI_DIR/gpu-cmake.log" ||
-            { cat "$CI_DIR/gpu-cmake.log"; return 1; }
-        cmake --build "$CI_DIR/gpu-cpp"
+rows=() # what the stage under way tells ci/report.py
+
+# Runs a command where a backend must be, and is what the tests test.
+on() {
+    local backend=$1
+    shift
+    if [[ $backend == host ]]; then
+        PORTAMEM_TEST_BACKEND=host "$@"
+    else
+        PORTAMEM_REQUIRE=$backend PORTAMEM_TEST_BACKEND=$backend "$@"
     fi
 }
 
-tests() {
-    local failed=0 backend
-    for backend in ${gpu_backends//;/ }; do
-        echo "== C++ on $backend"
-        if [[ -x $CI_DIR/gpu-cpp/tests/cpp/portamem_tests_$backend ]]; then
-            PORTAMEM_REQUIRE=$backend "$CI_DIR/gpu-cpp/tests/cpp/portamem_tests_$backend" || failed=1
-        else
-            echo "not run: there is no doctest in $GPU_DEPS"
-        fi
-        echo "== pytest on $backend"
-        PORTAMEM_REQUIRE=$backend PORTAMEM_TEST_BACKEND=$backend \
-            pytest_installed "$GPU_VENV/bin/python" --ignore="$ROOT/tests/packaging" \
-            --ignore="$ROOT/tests/source_rules" || failed=1
+# Runs a command in an empty folder: in the checkout, Python would find its portamem, which has no compiled modules.
+elsewhere() {
+    (cd "$CI_DIR/elsewhere" && "$@")
+}
+
+# ran BACKEND WHAT COMMAND...: one row, by the command's exit.
+ran() {
+    local backend=$1 what=$2 code=0
+    shift 2
+    echo "== $what on $backend"
+    "$@" || code=$?
+    rows+=(--ran "$backend" "$what" "$code")
+}
+
+not_run() {
+    echo "== $2 on $1: not run: $3"
+    rows+=(--not-run "$1" "$2" "$3")
+}
+
+# The C++ tests of a backend, with a JUnit file; more arguments are doctest's. Before it, what runs the program.
+cpp_tests() {
+    local backend=$1 junit=$2 separator=$3
+    shift 3
+    local runner=()
+    while [[ $1 != "$separator" ]]; do
+        runner+=("$1")
+        shift
     done
-    return $failed
+    shift
+    rm -f "$junit"
+    on "$backend" "${runner[@]}" "$CPP_TESTS/portamem_tests_$backend" --reporters=junit "--out=$junit" "$@"
+}
+
+# Some files of the Python tests, with a JUnit file. Before it, what runs the interpreter.
+some_pytest() {
+    local backend=$1 junit=$2 separator=$3
+    shift 3
+    local runner=()
+    while [[ $1 != "$separator" ]]; do
+        runner+=("$1")
+        shift
+    done
+    shift
+    local files=("${@/#/$ROOT/tests/}")
+    rm -f "$junit"
+    on "$backend" elsewhere "${runner[@]}" "$GPU_PYTHON" -m pytest -q -p no:cacheprovider \
+        "--config-file=$ROOT/pyproject.toml" "--rootdir=$ROOT" "--junitxml=$junit" "${files[@]/%/.py}"
+}
+
+have_cpp_tests() { [[ -x $CPP_TESTS/portamem_tests_$1 ]]; }
+no_doctest="there was no doctest to build them with"
+
+build_package() {
+    "$PYTHON" -m venv --system-site-packages "$GPU_VENV"
+    # A venv made from a venv sees the base's packages only: the caller's own come by path.
+    "$PYTHON" -c 'import site; print("\n".join(site.getsitepackages()))' \
+        >"$("$GPU_PYTHON" -c 'import site; print(site.getsitepackages()[0])')/callers.pth"
+    local pip=("$GPU_PYTHON" -m pip install --quiet --no-index --no-deps)
+    if compgen -G "$GPU_DEPS/wheels/*.whl" >/dev/null; then "${pip[@]}" "$GPU_DEPS"/wheels/*.whl || return; fi
+    PORTAMEM_BACKENDS=$backends "${pip[@]}" --no-build-isolation --force-reinstall "$ROOT"
+}
+
+build_cpp() {
+    cmake -S "$ROOT" -B "$CI_DIR/gpu-cpp" -G Ninja -DPORTAMEM_TESTS=ON "-DPORTAMEM_BACKENDS=$backends" \
+        -DPORTAMEM_WERROR=ON "-Ddoctest_ROOT=$GPU_DEPS" \
+        "-DPORTAMEM_HIP_PLATFORM=${PORTAMEM_HIP_PLATFORM:-amd}" \
+        "-DPORTAMEM_HIP_INCLUDE=${PORTAMEM_HIP_INCLUDE:-}" \
+        "-DPORTAMEM_HIP_CUDA_ROOT=${PORTAMEM_HIP_CUDA_ROOT:-}" >"$CI_DIR/gpu-cmake.log" ||
+        { cat "$CI_DIR/gpu-cmake.log"; return 1; }
+    cmake --build "$CI_DIR/gpu-cpp" -- --quiet
+}
+
+# The benchmarks' own programs, against the installed libportamem.
+build_benchmarks() {
+    local flags=(-std=c++17 -O2 "-I$ROOT/csrc/include") package cuda
+    cuda=("-I$CUDA_ROOT/include" "-L$CUDA_ROOT/lib64" -lcudart_static -ldl -lrt -lpthread)
+    package=$(cd "$CI_DIR" && "$GPU_PYTHON" -c 'import portamem; print(portamem.__path__[0])') || return
+    local own=("-L$package" -lportamem "-Wl,-rpath,$package") from=$ROOT/benchmarks/cpp
+    g++ "${flags[@]}" -DPORTAMEM_HOST "$from/rt_overhead.cpp" "${own[@]}" -o "$CI_DIR/rt_overhead_host" || return
+    if [[ ${gpu_backends[*]} == *cuda* ]]; then
+        g++ "${flags[@]}" -DPORTAMEM_CUDA "$from/rt_overhead.cpp" "${own[@]}" "${cuda[@]}" \
+            -o "$CI_DIR/rt_overhead_cuda" &&
+            g++ "${flags[@]}" "$from/plain_copies.cpp" "${cuda[@]}" -o "$CI_DIR/plain_copies"
+    fi
+}
+
+build() {
+    local backend
+    build_package || return
+    for backend in "${gpu_backends[@]}"; do rows+=(--ran "$backend" "the package builds" 0); done
+    if [[ -d $GPU_DEPS/include/doctest || -d /usr/include/doctest ]]; then
+        ran "${gpu_backends[0]}" "the C++ tests build without warnings" build_cpp
+    else
+        not_run "${gpu_backends[0]}" "the C++ tests build without warnings" "$no_doctest"
+    fi
+    ran "${gpu_backends[0]}" "the benchmarks build" build_benchmarks
+    rows+=(--kind compiled)
+}
+
+cpp() {
+    local backend junit
+    for backend in "${gpu_backends[@]}"; do
+        junit=$REPORTS/cpp-$backend.xml
+        if have_cpp_tests "$backend"; then
+            echo "== C++ tests on $backend"
+            cpp_tests "$backend" "$junit" -- timeout 300 -- || true # the file says what failed
+            rows+=(--tests "$backend" "C++ tests" "$junit")
+        else
+            not_run "$backend" "C++ tests" "$no_doctest"
+        fi
+    done
+}
+
+pytest() {
+    local backend junit
+    for backend in "${gpu_backends[@]}"; do
+        junit=$REPORTS/pytest-$backend.xml
+        rm -f "$junit"
+        echo "== pytest on $backend"
+        on "$backend" pytest_installed "$GPU_PYTHON" "--junitxml=$junit" --ignore="$ROOT/tests/packaging" \
+            --ignore="$ROOT/tests/source_rules" || true
+        rows+=(--tests "$backend" "Python tests" "$junit")
+    done
+}
+
+# The checker makes StreamDestroy wait for the stream's work. These close a stream that a latch holds, which opens only
+# afterwards: they would wait for themselves. (Wildcards stand for the rest of the names, which hold commas.)
+not_under_checker="pm stream: what was submitted runs after close*"
+not_under_checker+=",pm order: a stream may be closed before its buffers"
+not_under_checker+=",pm kept: a stream that nobody holds any more still lets go"
+# What touches memory most, and closes no stream under a latch.
+checked_files=(test_buffer test_copy test_copy_2d test_fill test_managed test_pinned test_registration test_view)
+
+memcheck() {
+    local backend junit checker what="C++ tests under the memory checker"
+    local and_python="Python tests of memory under the memory checker"
+    checker=$(command -v compute-sanitizer || compgen -G "$CUDA_ROOT/bin/compute-sanitizer") || checker=
+    for backend in "${gpu_backends[@]}"; do
+        if [[ -z $checker || $backend == host ]]; then
+            not_run "$backend" "$what" "there is no compute-sanitizer"
+            continue
+        fi
+        local check=(timeout 200 "$checker" --report-api-errors no --error-exitcode 1)
+        junit=$REPORTS/memcheck-cpp-$backend.xml
+        if have_cpp_tests "$backend"; then
+            ran "$backend" "$what: no memory errors" cpp_tests "$backend" "$junit" -- "${check[@]}" -- \
+                "--test-case-exclude=$not_under_checker"
+            rows+=(--tests "$backend" "$what" "$junit")
+        fi
+        junit=$REPORTS/memcheck-pytest-$backend.xml
+        ran "$backend" "$and_python: no memory errors" some_pytest "$backend" "$junit" -- "${check[@]}" -- \
+            "${checked_files[@]}"
+        rows+=(--tests "$backend" "$and_python" "$junit")
+    done
+}
+
+processes() {
+    local number backend log pids=() logs=()
+    local files=(test_buffer test_copy test_lifetime test_managed test_order test_pinned test_pool test_threads)
+    echo "== four processes of C++ tests and four of pytest at once, on the same device"
+    for number in 0 1 2 3; do
+        backend=${gpu_backends[number % ${#gpu_backends[@]}]}
+        if have_cpp_tests "$backend"; then
+            log=$REPORTS/process-cpp-$number
+            cpp_tests "$backend" "$log.xml" -- timeout 300 -- >"$log.log" 2>&1 &
+            pids+=($!) logs+=("$log")
+            rows+=(--tests "$backend" "C++ tests, one of four processes at once" "$log.xml")
+        fi
+        log=$REPORTS/process-pytest-$number
+        some_pytest "$backend" "$log.xml" -- timeout 300 -- "${files[@]}" >"$log.log" 2>&1 &
+        pids+=($!) logs+=("$log")
+        rows+=(--tests "$backend" "Python tests of memory, one of four processes at once" "$log.xml")
+    done
+    for number in "${!pids[@]}"; do wait "${pids[number]}" || tail -n 60 "${logs[number]}.log"; done
+}
+
+example() {
+    local backend package
+    package=$(elsewhere "$GPU_PYTHON" -c 'import portamem; print(portamem.get_cmake_dir())') || return
+    for backend in "${gpu_backends[@]}"; do
+        if [[ -x $ROOT/ci/example.sh ]]; then
+            ran "$backend" "the example" env PORTAMEM_PACKAGE="$package" PORTAMEM_REQUIRE="${backend#host}" \
+                "$ROOT/ci/example.sh" "$backend"
+        else
+            not_run "$backend" "the example" "there is none"
+        fi
+    done
+}
+
+bench() {
+    local kind tables=() plain=() arguments=(--backend host --rounds 3 --repeats 2) part=$CI_DIR/bench-part.json
+    rm -f "$part"
+    for kind in host cuda; do
+        if [[ -x $CI_DIR/rt_overhead_$kind ]]; then
+            "$CI_DIR/rt_overhead_$kind" >"$CI_DIR/rt_overhead_$kind.txt" || return
+            tables+=(--overhead "$CI_DIR/rt_overhead_$kind.txt")
+        fi
+    done
+    if [[ ${gpu_backends[*]} == *cuda* ]]; then
+        plain=(--plain "$CI_DIR/plain_copies")
+        arguments=(--backend cuda --rounds 15 --repeats 5)
+    fi
+    elsewhere "$GPU_PYTHON" "$ROOT/benchmarks/peers.py" "${arguments[@]}" "${plain[@]}" "${tables[@]}" \
+        --json "$part" || return
+    rows+=(--part "$part")
+}
+
+soak() {
+    local backend part code
+    for backend in "${gpu_backends[@]}"; do
+        part=$CI_DIR/soak-part-$backend.json code=0
+        rm -f "$part"
+        on "$backend" elsewhere timeout $((SOAK_SECONDS + 90)) "$GPU_PYTHON" "$ROOT/tests/soak/soak.py" --backend "$backend" \
+            --seconds "$SOAK_SECONDS" --threads 8 --streams 4 --devices 2 --json "$part" || code=$?
+        if [[ -e $part ]]; then rows+=(--part "$part"); else rows+=(--ran "$backend" soak "$code"); fi
+    done
 }
 
 demo() {
-    local failed=0 backend
-    "$GPU_VENV/bin/portamem" info --memory || failed=1
-    for backend in ${gpu_backends//;/ }; do
-        "$GPU_VENV/bin/portamem" demo --backend "$backend" || failed=1
+    local backend
+    for backend in "${gpu_backends[@]}"; do
+        ran "$backend" "portamem info" elsewhere "$GPU_VENV/bin/portamem" info --memory
+        ran "$backend" "portamem demo" elsewhere "$GPU_VENV/bin/portamem" demo --backend "$backend"
     done
-    return $failed
 }
 
-[[ $# -gt 0 ]] || set -- build test demo
-for stage in "$@"; do
-    case $stage in
-    build) build ;;
-    test) tests ;;
-    demo) demo ;;
-    *) die "unknown stage '$stage': build, test or demo" ;;
+failed=()
+# Runs one stage and writes its report. A stage that breaks off has failed, with what it had found by then.
+run_stage() {
+    local name=$1 start=$SECONDS python=$GPU_PYTHON
+    rows=()
+    echo "=== $name"
+    "$name" || rows+=(--ran "${gpu_backends[0]}" "$name came to its end" 1)
+    [[ -x $python ]] || python=$PYTHON
+    elsewhere "$python" "$ROOT/ci/report.py" "$name" --out "$REPORTS" --seconds $((SECONDS - start)) "${rows[@]}" ||
+        failed+=("$name")
+}
+
+[[ $# -gt 0 ]] || set -- build test check bench soak demo
+for word in "$@"; do
+    case $word in
+    build | cpp | pytest | memcheck | processes | example | bench | soak | demo) run_stage "$word" ;;
+    test) for stage in cpp pytest; do run_stage "$stage"; done ;;
+    check) for stage in memcheck processes example; do run_stage "$stage"; done ;;
+    *) die "unknown stage '$word': build, test, check, bench, soak or demo" ;;
     esac
 done
+[[ ${#failed[@]} == 0 ]] || die "failed: ${failed[*]}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
@@ -10,10 +11,18 @@ from typing import Any
 import pytest
 from helpers import backend
 from helpers.latch import Latch
+from helpers.required import RequiredGpu
 from helpers.resources import KINDS
 from helpers.waiting import close_when_empty, eventually
 
 import portamem
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """With PORTAMEM_REQUIRE, a GPU's test is skipped for a known reason or fails."""
+    required, name = os.environ.get("PORTAMEM_REQUIRE"), backend.under_test().backend
+    if required and name != "host":
+        config.pluginmanager.register(RequiredGpu(name, required))
 
 
 def pytest_report_header() -> list[str]:

@@ -1,0 +1,70 @@
+"""The rule of PORTAMEM_REQUIRE for skips, over a small suite of its own: no GPU is needed to see it hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from helpers.process import run_python
+from helpers.required import ALLOWED, is_allowed
+
+SUITE = """
+import pytest
+
+def test_that_runs(): pass
+def test_of_two(): pytest.skip("cuda has one device here")
+def test_of_a_lost_gpu(): pytest.skip("the GPU is asleep")
+def test_of_a_package(): pytest.importorskip("no_such_package")
+@pytest.mark.skip(reason="not today")
+def test_put_off(): pass
+@pytest.mark.host_only
+def test_of_a_knob(): pytest.skip("concerns the host runtime's own knobs")
+@pytest.mark.xfail(strict=True)
+def test_known_to_fail(): assert False
+"""
+
+MODULE = "import pytest\npytest.importorskip('no_such_package')\ndef test_never(): pass\n"
+
+RUN = """
+    import sys
+    import pytest
+    tests, folder = sys.argv[1:]
+    sys.path.insert(0, tests)
+    from helpers.required import RequiredGpu
+    options = ["-c", "/dev/null", "--rootdir", folder, "-p", "no:cacheprovider", "-q", "-rf", "-W", "ignore", folder]
+    sys.exit(pytest.main(options, plugins=[RequiredGpu("cuda", "gpu")]))
+"""
+
+
+def run_suite(folder: Path) -> tuple[int, str]:
+    done = run_python(RUN, str(Path(__file__).parent), str(folder))
+    return done.returncode, done.stdout
+
+
+def test_a_skip_without_a_known_reason_fails(tmp_path: Path) -> None:
+    (tmp_path / "test_some.py").write_text(SUITE, encoding="utf-8")
+    code, output = run_suite(tmp_path)
+    assert code == 1, output
+    assert "2 failed, 1 passed, 2 skipped, 1 xfailed, 1 error" in output
+    for reason in ("the GPU is asleep", "no_such_package", "not today"):
+        assert "PORTAMEM_REQUIRE=gpu: skipped on cuda for a reason that is not in the list" in output
+        assert reason in output
+
+
+def test_a_module_that_is_skipped_fails(tmp_path: Path) -> None:
+    (tmp_path / "test_module.py").write_text(MODULE, encoding="utf-8")
+    code, output = run_suite(tmp_path)
+    assert code == 2, output
+    assert "no_such_package" in output
+
+
+@pytest.mark.parametrize("allowed", ALLOWED, ids=lambda allowed: allowed.pattern)
+def test_every_reason_has_its_own(allowed: tuple[str, str]) -> None:
+    assert all(allowed)
+
+
+def test_a_backend_under_test_is_not_another() -> None:
+    assert is_allowed("hip: it was not built", "cuda")
+    assert not is_allowed("cuda: no_driver", "cuda")
+    assert is_allowed("cuda: ready", "cuda")
+    assert not is_allowed("cuda has no device: no_driver", "cuda")
