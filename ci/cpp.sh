@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# ci/cpp.sh: the C++ tests, with g++ for all three backends and with clang++ for host, and a plain installation.
-# Warnings are errors. clang++ over the other backends and over the Python modules is in ci/headers.sh.
+# ci/cpp.sh: the C++ tests, with g++ for all three backends and with clang++ for host. Warnings are errors.
+# What programs do with an installation is in ci/consumers.sh; clang++ over the other backends and over the Python
+# modules is in ci/headers.sh.
 source "$(dirname "$0")/lib.sh"
 need_setup
 compile_cache
@@ -15,12 +16,3 @@ tests_with() {
 }
 tests_with g++ "host;cuda;hip"
 tests_with clang++ host
-
-# Installed in the usual layout, for a program that has no Python: find_package, build, run.
-prefix=$CI_DIR/prefix
-rm -rf "$prefix" "$CI_DIR/build-consumer"
-cmake --install "$CI_DIR/build-cpp-gxx" --prefix "$prefix" >/dev/null
-cmake -S "$ROOT/tests/packaging/consumer" -B "$CI_DIR/build-consumer" -G Ninja --log-level=WARNING \
-    -DCMAKE_PREFIX_PATH="$prefix"
-cmake --build "$CI_DIR/build-consumer"
-"$CI_DIR/build-consumer/consumer_host"

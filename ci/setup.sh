@@ -2,7 +2,7 @@
 # ci/setup.sh: the machine's packages and one virtual environment with all tools, CUDA headers and test partners.
 source "$(dirname "$0")/lib.sh"
 
-packages=(g++ clang libclang-rt-14-dev doctest-dev libamdhip64-dev git)
+packages=(g++ clang libclang-rt-14-dev doctest-dev libamdhip64-dev hipcc git)
 missing=()
 if command -v dpkg-query >/dev/null; then
     for package in "${packages[@]}"; do
@@ -15,7 +15,7 @@ if command -v dpkg-query >/dev/null; then
     fi
 else
     echo "ci: no apt here; expecting what these Debian packages hold: ${packages[*]}"
-    for tool in g++ clang++ git; do command -v $tool >/dev/null || die "$tool is missing"; done
+    for tool in g++ clang++ hipcc git; do command -v $tool >/dev/null || die "$tool is missing"; done
 fi
 
 rm -rf "$VENV"

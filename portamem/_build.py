@@ -21,8 +21,8 @@ def module_path(backend: str) -> Path | None:
 
 def _folders() -> list[Path]:
     """Where installed files may lie: beside the Python files, or, in an editable installation, beside the modules."""
-    module = module_path("host")
-    return [_PACKAGE, *([module.parent] if module else [])]
+    modules = [module_path(backend) for backend in ("host", "cuda", "hip")]
+    return list(dict.fromkeys([_PACKAGE, *(module.parent for module in modules if module)]))
 
 
 def include_dir() -> Path:
@@ -32,7 +32,7 @@ def include_dir() -> Path:
 
 
 def cmake_dir() -> Path:
-    """The folder of portamem-config.cmake. Only an installation has one."""
+    """The folder of portamem-config.cmake. Only an installation has one; a build folder of CMake is one itself."""
     return _first([folder / "cmake" for folder in _folders()], "portamem-config.cmake")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The command line: ``portamem demo`` and ``portamem info``."""
+"""The command line: ``portamem demo`` and ``portamem info``, and where C++ programs find portamem."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import portamem
 from portamem import _choice
@@ -35,6 +35,10 @@ def _parser() -> argparse.ArgumentParser:
     about = "One memory API for NVIDIA GPUs, AMD GPUs and the CPU."
     parser = argparse.ArgumentParser(prog="portamem", description=about)
     parser.add_argument("--version", action="version", version=f"portamem {portamem.__version__}")
+    cmake_dir = "print the folder of portamem-config.cmake, for CMake's portamem_DIR"
+    include_dir = "print the folder for a C++ compiler's include path"
+    parser.add_argument("--cmake-dir", action=_PrintPath, of=portamem.get_cmake_dir, help=cmake_dir)
+    parser.add_argument("--include-dir", action=_PrintPath, of=portamem.get_include, help=include_dir)
     commands = parser.add_subparsers(dest="command", required=True)
 
     demo = commands.add_parser("demo", help="send bytes through every kind of memory and verify each of them")
@@ -47,6 +51,21 @@ def _parser() -> argparse.ArgumentParser:
     info.add_argument("--json", action="store_true", help="everything, as JSON")
     info.add_argument("--memory", action="store_true", help="figures of memory too: creates contexts on the devices")
     return parser
+
+
+class _PrintPath(argparse.Action):
+    """Prints a path and nothing else, for use in another command line; exits as ``--version`` does."""
+
+    def __init__(self, option_strings: list[str], dest: str, *, of: Callable[[], str], help: str) -> None:
+        super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, help=help)
+        self._of = of
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        try:
+            print(self._of())
+        except FileNotFoundError as error:
+            parser.exit(WRONG, f"portamem: {error}\n")
+        parser.exit(OK)
 
 
 def _size(text: str) -> int:

@@ -45,6 +45,17 @@ function(cudart_system_roots out)
   set(${out} "${roots}" PARENT_SCOPE)
 endfunction()
 
+# Of the toolkit that compiles the project's CUDA code.
+function(cudart_compiler_roots out)
+  set(roots "${CMAKE_CUDA_COMPILER_LIBRARY_ROOT}" "${CMAKE_CUDA_COMPILER_TOOLKIT_ROOT}")
+  foreach(include IN LISTS CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES)
+    cmake_path(GET include PARENT_PATH root) # distributions put the toolkit's headers elsewhere
+    list(APPEND roots "${root}")
+  endforeach()
+  list(REMOVE_DUPLICATES roots)
+  set(${out} "${roots}" PARENT_SCOPE)
+endfunction()
+
 # Looks at one root. Sets <prefix>_INCLUDE_DIRS, _VERSION, _STATIC, _SHARED (empty where absent) and _MISSING, which is
 # empty when all of `wanted` (headers, static, shared) is there.
 function(cudart_probe prefix root wanted)
@@ -121,7 +132,12 @@ endfunction()
 
 # Makes the imported targets <namespace>::headers, ::static and ::shared of a probed root.
 macro(cudart_targets namespace prefix)
-  find_package(Threads REQUIRED)
+  set(_cudart_threads Threads::Threads)
+  if(CMAKE_C_COMPILER_LOADED OR CMAKE_CXX_COMPILER_LOADED)
+    find_package(Threads REQUIRED)
+  else()
+    set(_cudart_threads pthread) # CMake looks for threads with a C or C++ compiler only
+  endif()
   if(NOT TARGET ${namespace}::headers)
     add_library(${namespace}::headers INTERFACE IMPORTED GLOBAL)
     set_target_properties(${namespace}::headers PROPERTIES
@@ -131,7 +147,7 @@ macro(cudart_targets namespace prefix)
       add_library(${namespace}::static STATIC IMPORTED GLOBAL)
       set_target_properties(${namespace}::static PROPERTIES
         IMPORTED_LOCATION "${${prefix}_STATIC}"
-        INTERFACE_LINK_LIBRARIES "${namespace}::headers;Threads::Threads;${CMAKE_DL_LIBS};rt")
+        INTERFACE_LINK_LIBRARIES "${namespace}::headers;${_cudart_threads};${CMAKE_DL_LIBS};rt")
     endif()
     if(${prefix}_SHARED)
       add_library(${namespace}::shared SHARED IMPORTED GLOBAL)

@@ -4,9 +4,10 @@
 # Components: static, shared (the headers are always wanted). Result: Cudart_FOUND, Cudart_VERSION, Cudart_LOCATION (the
 # root), Cudart_MISSING (a sentence) and the targets Cudart::headers, Cudart::static, Cudart::shared.
 #
-# Cudart_ROOT or CUDAToolkit_ROOT, set as CMake variables, are the only place looked at. Otherwise, in this order: the
-# environment's CUDA_PATH, CUDA_HOME and CUDAToolkit_ROOT, wheels of this Python, nvcc on PATH, /usr/local/cuda*, /usr.
-# PORTAMEM_CUDA_WHEELS=12|13 takes the wheels of that version and nothing else.
+# Cudart_ROOT or CUDAToolkit_ROOT, set as CMake variables, are the only place looked at. PORTAMEM_CUDA_WHEELS=12|13 takes
+# the wheels of that version and nothing else. A project that has enabled the language CUDA gets its compiler's toolkit,
+# so that it has one runtime. Otherwise, in this order: the environment's CUDA_PATH, CUDA_HOME and CUDAToolkit_ROOT,
+# wheels of this Python, nvcc on PATH, /usr/local/cuda*, /usr.
 include("${CMAKE_CURRENT_LIST_DIR}/CudartRoots.cmake")
 
 set(_cudart_wheels "${PORTAMEM_CUDA_WHEELS}")
@@ -14,6 +15,8 @@ if(Cudart_ROOT OR CUDAToolkit_ROOT)
   set(_cudart_roots "${Cudart_ROOT}" "${CUDAToolkit_ROOT}")
 elseif(_cudart_wheels)
   cudart_wheel_roots(_cudart_roots)
+elseif(CMAKE_CUDA_COMPILER_LOADED)
+  cudart_compiler_roots(_cudart_roots)
 else()
   cudart_wheel_roots(_cudart_from_wheels)
   cudart_system_roots(_cudart_from_system)

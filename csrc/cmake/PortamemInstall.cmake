@@ -19,20 +19,41 @@ else()
   set_target_properties(portamem PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${abi})
 endif()
 
-install(TARGETS portamem LIBRARY DESTINATION "${PORTAMEM_INSTALL_LIB}")
-install(DIRECTORY "${PROJECT_SOURCE_DIR}/csrc/include/portamem" DESTINATION "${PORTAMEM_INSTALL_INCLUDE}")
+set(PORTAMEM_PACKAGE_FILES
+  "${PROJECT_SOURCE_DIR}/csrc/cmake/PortamemBackends.cmake"
+  "${PROJECT_SOURCE_DIR}/csrc/cmake/CudartRoots.cmake"
+  "${PROJECT_SOURCE_DIR}/csrc/cmake/FindCudart.cmake"
+  "${PROJECT_SOURCE_DIR}/csrc/cmake/FindHipRuntime.cmake")
 
-configure_package_config_file(
-  "${PROJECT_SOURCE_DIR}/csrc/cmake/portamem-config.cmake.in" "${PROJECT_BINARY_DIR}/portamem-config.cmake"
-  INSTALL_DESTINATION "${PORTAMEM_INSTALL_CMAKE}"
-  PATH_VARS PORTAMEM_INSTALL_LIB PORTAMEM_INSTALL_INCLUDE)
-write_basic_package_version_file("${PROJECT_BINARY_DIR}/portamem-config-version.cmake" COMPATIBILITY SameMinorVersion)
-install(
-  FILES
-    "${PROJECT_BINARY_DIR}/portamem-config.cmake"
-    "${PROJECT_BINARY_DIR}/portamem-config-version.cmake"
-    "${PROJECT_SOURCE_DIR}/csrc/cmake/PortamemBackends.cmake"
-    "${PROJECT_SOURCE_DIR}/csrc/cmake/CudartRoots.cmake"
-    "${PROJECT_SOURCE_DIR}/csrc/cmake/FindCudart.cmake"
-    "${PROJECT_SOURCE_DIR}/csrc/cmake/FindHipRuntime.cmake"
-  DESTINATION "${PORTAMEM_INSTALL_CMAKE}")
+# Writes package config and version into `folder`, for library and headers below `prefix`.
+function(portamem_write_package folder prefix destination lib include)
+  set(PORTAMEM_INSTALL_LIB "${lib}")
+  set(PORTAMEM_INSTALL_INCLUDE "${include}")
+  configure_package_config_file(
+    "${PROJECT_SOURCE_DIR}/csrc/cmake/portamem-config.cmake.in" "${folder}/portamem-config.cmake"
+    INSTALL_PREFIX "${prefix}" INSTALL_DESTINATION "${destination}"
+    PATH_VARS PORTAMEM_INSTALL_LIB PORTAMEM_INSTALL_INCLUDE)
+  write_basic_package_version_file("${folder}/portamem-config-version.cmake" COMPATIBILITY SameMinorVersion)
+endfunction()
+
+if(PORTAMEM_INSTALL)
+  set(package "${PROJECT_BINARY_DIR}/package")
+  portamem_write_package("${package}" "${CMAKE_INSTALL_PREFIX}" "${PORTAMEM_INSTALL_CMAKE}"
+                         "${PORTAMEM_INSTALL_LIB}" "${PORTAMEM_INSTALL_INCLUDE}")
+  install(TARGETS portamem LIBRARY DESTINATION "${PORTAMEM_INSTALL_LIB}")
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/csrc/include/portamem" DESTINATION "${PORTAMEM_INSTALL_INCLUDE}")
+  install(
+    FILES "${package}/portamem-config.cmake" "${package}/portamem-config-version.cmake" ${PORTAMEM_PACKAGE_FILES}
+    DESTINATION "${PORTAMEM_INSTALL_CMAKE}")
+endif()
+
+# The build folder is a package too: portamem_DIR may name it while portamem itself is worked on.
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(lib "${PROJECT_BINARY_DIR}")
+  if(CMAKE_LIBRARY_OUTPUT_DIRECTORY)
+    set(lib "${CMAKE_LIBRARY_OUTPUT_DIRECTORY}")
+  endif()
+  portamem_write_package("${PROJECT_BINARY_DIR}" "${PROJECT_BINARY_DIR}" "${PROJECT_BINARY_DIR}"
+                         "${lib}" "${PROJECT_SOURCE_DIR}/csrc/include")
+  file(COPY ${PORTAMEM_PACKAGE_FILES} DESTINATION "${PROJECT_BINARY_DIR}")
+endif()

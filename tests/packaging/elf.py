@@ -41,6 +41,11 @@ def exported(path: Path) -> set[str]:
     }
 
 
-def _symbols(path: Path) -> list[Any]:
-    with _section(path, ".dynsym") as table:
+def defined(path: Path, name: str) -> list[Any]:
+    """Definitions of a symbol in a file that is not stripped, whether others see them or not."""
+    return [s for s in _symbols(path, ".symtab") if s.name == name and s["st_shndx"] != "SHN_UNDEF"]
+
+
+def _symbols(path: Path, section: str = ".dynsym") -> list[Any]:
+    with _section(path, section) as table:
         return list(table.iter_symbols())

@@ -1,0 +1,149 @@
+"""Programs built in every way that portamem is found: in a prefix, a build folder, a subproject, an editable install.
+
+Each of these compiles something, so they run on demand: pytest -m builds (ci/consumers.sh).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import elf
+import pytest
+from programs import CHECKOUT, HERE, build_project, output, run, tool
+
+pytestmark = [
+    pytest.mark.builds,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(not (CHECKOUT / "csrc").is_dir(), reason="the sources of portamem are not here"),
+]
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The build folder of a portamem without Python. libportamem is vendor-free: host makes all of it."""
+    folder = tmp_path_factory.mktemp("portamem") / "build"
+    build_project(CHECKOUT, folder, "-DPORTAMEM_BACKENDS=host", "-DCMAKE_BUILD_TYPE=Debug")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def prefix(built: Path) -> Path:
+    """An installation that was moved after it was made."""
+    first, moved = built.parent / "prefix", built.parent / "moved"
+    output(tool("cmake"), "--install", built, "--prefix", first)
+    return first.rename(moved)
+
+
+@pytest.mark.parametrize(("compiler", "build_type"), [("g++", "Debug"), ("clang++", "Release"), ("hipcc", "Debug")])
+def test_a_moved_prefix(compiler, build_type, prefix, tmp_path):
+    options = (f"-DCMAKE_PREFIX_PATH={prefix}", f"-DCMAKE_BUILD_TYPE={build_type}")
+    build_project(HERE / "consumer", tmp_path, *options, compiler=compiler)
+    assert output(tmp_path / "consumer_host") == "verified\n"
+    assert elf.needed(tmp_path / "consumer_host") >= {"libportamem.so.1"}
+    for program in (tmp_path / "consumer_cuda", tmp_path / "consumer_hip"):
+        assert not program.exists() or run(program).returncode in (0, 2)  # 2: no device here
+
+
+def test_static_and_shared_libraries_and_their_program_share_one_portamem(prefix, tmp_path):
+    build_project(HERE / "libraries", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}")
+    output(tmp_path / "program")
+
+
+def test_a_build_folder_is_a_package(built, tmp_path):
+    build_project(HERE / "consumer", tmp_path, f"-Dportamem_DIR={built}")
+    assert output(tmp_path / "consumer_host") == "verified\n"
+
+
+@pytest.mark.parametrize("way", ["FetchContent", "add_subdirectory"])
+def test_as_a_subproject_it_changes_nothing_of_the_whole(way, tmp_path):
+    build, prefix = tmp_path / "build", tmp_path / "prefix"
+    options = (f"-DWAY={way}", f"-DPORTAMEM_CHECKOUT={CHECKOUT}", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON")
+    said = build_project(HERE / "subproject", build, *options)
+    assert "build type '', module path '', flags ''" in said
+    assert output(build / "whole") == "verified\n"
+    commands = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
+    own = [entry["command"] for entry in commands if entry["file"].endswith("main.cpp")]
+    assert len(own) == 1
+    assert not re.search(r" -W| -O|visibility", own[0]), own[0]
+    assert len(commands) > 1, "portamem's own sources were expected beside it"
+    output(tool("cmake"), "--install", build, "--prefix", prefix)
+    assert [path.name for path in prefix.rglob("*") if path.is_file()] == ["whole"]
+
+
+def cudarts(program: Path) -> tuple[int, int]:
+    """How many CUDA runtimes are linked into a program, and how many the loader will add."""
+    return len(elf.defined(program, "cudaMalloc")), len([n for n in elf.needed(program) if n.startswith("libcudart")])
+
+
+IN, LOADED, NONE = (1, 0), (0, 1), (0, 0)
+
+
+def test_cuda_code_and_portamem_share_one_runtime(prefix, tmp_path):
+    """Whatever a target's CUDA_RUNTIME_LIBRARY is, and whoever links."""
+    tool("nvcc")
+    strict = "-DCMAKE_CUDA_FLAGS=-Xcompiler=-Wall,-Wextra,-Werror"
+    said = build_project(HERE / "runtimes", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}", strict)
+    version, compiler = re.findall(r"CUDA from \S+ (\d+\.\d+), compiler (\d+\.\d+)", said)[0]
+    assert version == compiler, "header and library have to be of the toolkit that compiles"
+    found = {name: cudarts(tmp_path / name) for name in ("Static", "Shared", "None", "Default", "host")}
+    assert found == {"Static": IN, "Shared": LOADED, "None": LOADED, "Default": IN, "host": NONE}, said
+    for name in ("Static", "Shared", "None", "Default"):
+        assert run(tmp_path / name).returncode in (0, 2)
+    assert output(tmp_path / "host") == "verified\n"
+
+
+@pytest.mark.parametrize(("choice", "expected"), [("static", IN), ("shared", LOADED)])
+def test_a_program_without_cuda_code_chooses_its_runtime(choice, expected, prefix, tmp_path):
+    build_project(HERE / "consumer", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}", f"-DPORTAMEM_CUDART={choice}")
+    program = tmp_path / "consumer_cuda"
+    if not program.exists():
+        pytest.skip("no CUDA here")
+    assert cudarts(program) == expected
+    assert run(program).returncode in (0, 2)
+
+
+def test_the_stencil_has_the_bits_of_its_reference(prefix, tmp_path):
+    said = build_project(CHECKOUT / "examples" / "stencil", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}")
+    small = ("50", "33", "7", "5")
+    expected = output(tmp_path / "stencil_host", *small)
+    assert "the same bits as the reference" in expected
+    for model in ("discrete", "apu", "coherent"):
+        assert output(tmp_path / "stencil_host", *small, PORTAMEM_HOST_MODEL=model, PORTAMEM_HOST_GUARD="1") == expected
+    for backend, compiler in (("cuda", "nvcc"), ("hip", "hipcc")):
+        if f"stencil: with {backend}" not in said:
+            tool(compiler)
+            pytest.fail(f"{compiler} is here, but the example was not built for {backend}:\n{said}")
+        done = run(tmp_path / f"stencil_{backend}", *small)
+        if done.returncode == 2:
+            assert "NoDevice" in done.stderr
+        else:
+            assert (done.returncode, done.stdout.splitlines()[1:]) == (0, expected.splitlines()[1:])
+    assert cudarts(tmp_path / "stencil_cuda") == IN
+
+
+def test_an_editable_installation(tmp_path):
+    """Its compiled files, headers and package config are in site-packages, its Python files in the checkout."""
+    pytest.importorskip("scikit_build_core")
+    pytest.importorskip("pybind11")
+    venv = tmp_path / "venv"
+    output(sys.executable, "-m", "venv", venv)
+    python = venv / "bin" / "python"
+    site = output(python, "-c", "import site; print(site.getsitepackages()[0])").strip()
+    paths = [path for path in sys.path if Path(path).is_dir() and path.endswith("site-packages")]
+    (Path(site) / "callers.pth").write_text("\n".join(paths), encoding="utf-8")
+    output(
+        *(python, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation"),
+        *("--ignore-installed", f"-Cbuild-dir={tmp_path / 'build'}", "-Ccmake.build-type=Debug", "-e", CHECKOUT),
+        PORTAMEM_BACKENDS="host",
+    )
+    ask = "import portamem; print(portamem.__file__, portamem.get_cmake_dir(), portamem.get_include())"
+    module, cmake_dir, include = output(python, "-c", ask).split()
+    assert Path(module).is_relative_to(CHECKOUT)
+    assert Path(include, "portamem", "portamem.hpp").is_file()
+    build_project(HERE / "consumer", tmp_path / "consumer", f"-Dportamem_DIR={cmake_dir}")
+    assert output(tmp_path / "consumer" / "consumer_host") == "verified\n"
+    assert shutil.which("portamem", path=str(venv / "bin")) is not None
