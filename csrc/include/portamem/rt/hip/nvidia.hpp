@@ -36,14 +36,6 @@ inline cudaError_t hipStreamEndCapture(hipStream_t stream, hipGraph_t* graph) {
 
 inline cudaError_t hipGraphDestroy(hipGraph_t graph) { return cudaGraphDestroy(graph); }
 
-inline cudaError_t hipFreeAsync(void* ptr, hipStream_t stream) {
-    return static_cast<cudaError_t>(driver::mem_free_async(ptr, stream));
-}
-
-inline cudaError_t hipMallocFromPoolAsync(void** ptr, std::size_t nbytes, hipMemPool_t pool, hipStream_t stream) {
-    return static_cast<cudaError_t>(driver::mem_alloc_from_pool_async(ptr, nbytes, pool, stream));
-}
-
 inline cudaError_t hipStreamIsCapturing(hipStream_t stream, hipStreamCaptureStatus* status) {
     if (stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread) {
         return cudaStreamIsCapturing(stream, status);

@@ -45,14 +45,22 @@ inline Error_t MallocAsync(void** ptr, std::size_t nbytes, Stream_t stream) {
 
 inline Error_t FreeAsync(void* ptr, Stream_t stream) {
     if (ptr == nullptr) return Error_t::Success;
+#if defined(__HIP_PLATFORM_NVIDIA__)
+    return driver::mem_free_async(ptr, stream);  // a runtime's call would give the thread a context
+#else
     return answer(hipFreeAsync(ptr, stream));
+#endif
 }
 
 inline Error_t MallocFromPoolAsync(void** ptr, std::size_t nbytes, MemPool_t pool, Stream_t stream) {
     if (ptr == nullptr || pool == nullptr) return Error_t::InvalidValue;
     *ptr = nullptr;
     if (nbytes == 0) return Error_t::Success;
+#if defined(__HIP_PLATFORM_NVIDIA__)
+    return driver::mem_alloc_from_pool_async(ptr, nbytes, pool, stream);  // the same
+#else
     return answer(hipMallocFromPoolAsync(ptr, nbytes, pool, stream));
+#endif
 }
 
 inline Error_t MemPoolCreate(MemPool_t* pool, const MemPoolProps& props) {
