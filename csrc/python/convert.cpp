@@ -38,7 +38,12 @@ std::size_t to_count(const py::handle& value, const char* what) {
 }
 
 std::size_t to_size(const py::handle& value, const char* what) {
-    if (PyLong_CheckExact(value.ptr())) return to_count(value, what);  // as nearly always
+    if (PyLong_CheckExact(value.ptr())) {  // as nearly always
+        const Py_ssize_t size = PyLong_AsSsize_t(value.ptr());
+        if (size >= 0) return static_cast<std::size_t>(size);
+        PyErr_Clear();
+        return to_count(value, what);  // to be refused in words
+    }
     if (PyUnicode_Check(value.ptr())) {
         return to_count(py::module_::import("portamem._sizes").attr("parse_size")(value), what);
     }

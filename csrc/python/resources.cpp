@@ -38,9 +38,8 @@ PyObject* allocate(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
         const std::size_t size = to_size(nbytes);
         auto* known = value_of<MemoryResource>(self);
         if (known == nullptr) throw py::type_error("the resource was made without its __init__");
-        const auto resource = known->shared_from_this();
-        auto on = allocation_stream(*resource, stream == nullptr ? py::none() : py::handle(stream));
-        return to_python(unlocked_buffer<Buffer>(resource, size, std::move(on))).release().ptr();
+        auto on = allocation_stream(*known, stream == nullptr ? py::none() : py::handle(stream));
+        return to_python(unlocked_buffer<Buffer>(known->shared_from_this(), size, std::move(on))).release().ptr();
     });
 }
 

@@ -28,20 +28,20 @@ class Allocation {
         : ptr_(ptr), nbytes_(nbytes), stream_(std::move(stream)), exports_(kClosed) {}
 
     /// Takes `nbytes` of the resource on the stream.
-    static std::shared_ptr<Allocation> make(const std::shared_ptr<MemoryResource>& resource, std::size_t nbytes,
-                                            const std::shared_ptr<Stream>& stream) {
+    static std::shared_ptr<Allocation> make(std::shared_ptr<MemoryResource> resource, std::size_t nbytes,
+                                            std::shared_ptr<Stream> stream) {
         // Everything that can fail comes before the memory does, or is undone with it.
-        auto allocation = std::make_shared<Allocation>(Key{}, nullptr, nbytes, stream);
-        allocation->ptr_ = resource->allocate(nbytes, stream);
-        allocation->adopt(resource);
+        auto allocation = std::make_shared<Allocation>(Key{}, nullptr, nbytes, std::move(stream));
+        allocation->ptr_ = resource->allocate(nbytes, allocation->stream_);
+        allocation->adopt(std::move(resource));
         return allocation;
     }
 
     /// Wraps memory that the resource has given out already.
-    static std::shared_ptr<Allocation> adopt(const std::shared_ptr<MemoryResource>& resource, void* ptr,
-                                             std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
-        auto allocation = std::make_shared<Allocation>(Key{}, ptr, nbytes, stream);
-        allocation->adopt(resource);
+    static std::shared_ptr<Allocation> adopt(std::shared_ptr<MemoryResource> resource, void* ptr, std::size_t nbytes,
+                                             std::shared_ptr<Stream> stream) {
+        auto allocation = std::make_shared<Allocation>(Key{}, ptr, nbytes, std::move(stream));
+        allocation->adopt(std::move(resource));
         return allocation;
     }
 
@@ -183,9 +183,9 @@ class Allocation {
         refuse_exports(none);
     }
 
-    void adopt(const std::shared_ptr<MemoryResource>& resource) noexcept {
-        resource_ = resource;
+    void adopt(std::shared_ptr<MemoryResource> resource) noexcept {
         traits_ = resource->traits();
+        resource_ = std::move(resource);
         exports_.store(0, std::memory_order_release);
     }
 

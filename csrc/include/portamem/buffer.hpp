@@ -16,11 +16,11 @@ class Buffer {
   public:
     /// `nbytes` of the resource. stream: where the memory may be used from, and where it goes back; null is the default
     /// stream of the resource's device.
-    Buffer(const std::shared_ptr<MemoryResource>& resource, std::size_t nbytes,
-           std::shared_ptr<Stream> stream = nullptr)
-        : Buffer(Allocation::make(resource, nbytes,
-                                  stream ? std::move(stream) : Stream::default_stream(resource->device())),
-                 nbytes) {}
+    Buffer(std::shared_ptr<MemoryResource> resource, std::size_t nbytes, std::shared_ptr<Stream> stream = nullptr)
+        : nbytes_(nbytes) {
+        if (!stream) stream = Stream::default_stream(resource->device());
+        allocation_ = Allocation::make(std::move(resource), nbytes, std::move(stream));
+    }
 
     /// All of an allocation.
     explicit Buffer(std::shared_ptr<Allocation> allocation, std::size_t nbytes)
