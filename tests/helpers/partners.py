@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import importlib.util
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -85,22 +86,29 @@ def cuda_core() -> ModuleType:
     return core if hasattr(core, "Device") else package("cuda.core.experimental", "cuda")
 
 
+def _nvrtc_libraries() -> list[Path]:
+    """Where cuda-pathfinder does not look: packages that come by a .pth file, and a toolkit that no variable names."""
+    spec = importlib.util.find_spec("nvidia")
+    packages = [Path(folder) for folder in (spec and spec.submodule_search_locations) or []]
+    compiler = shutil.which("nvcc")
+    toolkits = [*([Path(compiler).resolve().parents[1]] if compiler else []), Path("/usr/local/cuda")]
+    places = [(folder, "*/lib") for folder in packages] + [(folder, "lib64") for folder in toolkits]
+    return [path for folder, inside in places for path in sorted(folder.glob(f"{inside}/libnvrtc.so.*"))]
+
+
 @cache
 def _nvrtc_loads() -> bool:
     nvrtc = importlib.import_module("cuda.bindings.nvrtc")
     missing = importlib.import_module("cuda.pathfinder").DynamicLibNotFoundError
-    try:
-        nvrtc.nvrtcVersion()
-    except missing:
-        # cuda-pathfinder looks into the environment's own folders only, and packages may come by a .pth file. What is
-        # loaded already it takes.
-        spec = importlib.util.find_spec("nvidia")
-        folders = [Path(folder) for folder in (spec and spec.submodule_search_locations) or []]
-        for library in (path for folder in folders for path in folder.glob("*/lib/libnvrtc.so.*")):
-            ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)
-            return True
-        return False
-    return True
+    for library in (None, *_nvrtc_libraries()):
+        if library:
+            ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)  # what is loaded already is taken
+        try:
+            nvrtc.nvrtcVersion()
+        except missing:
+            continue
+        return True
+    return False
 
 
 def nvrtc() -> ModuleType:

@@ -105,7 +105,6 @@ _KINDS = {
     "async-default_pool": "device",
 }
 MEMORY = (*_KINDS, "interior", "pitched", "registered")
-HOST_MEMORY = ("pinned", "pinned-non_coherent", "managed", "registered")
 
 
 class _Maker:

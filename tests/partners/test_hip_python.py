@@ -5,11 +5,13 @@ What calls the library runs in a process of its own: it finds no device there, a
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import installed
@@ -172,6 +174,29 @@ def test_their_events_are_known_by_their_class() -> None:
     assert _foreign.event_handle(event, "hip") == 0x2000
     with pytest.raises(TypeError, match=r"hip backend.*cuda backend"):
         _foreign.event_handle(event, "cuda")
+
+
+def test_their_pointers_take_our_memory(pinned_resource: Any) -> None:
+    """What their calls accept for an address. None of these calls the library."""
+    pointer = partners.hip_python().ihipStream_t.__mro__[1]
+    with pinned_resource.allocate(4096) as buf, buf[1000:2000] as part, buf.view("float32") as view:
+        for ours in (buf, part, view):
+            assert int(pointer(ours)) == ours.handle
+            with memoryview(ours) as exported:
+                assert int(pointer(exported)) == ours.handle
+        assert int(pointer(buf.handle)) == buf.handle
+        gc.collect()
+        assert buf.exports == 2, "their pointers have let go of what they took"
+
+
+def test_our_buffers_take_their_pointers(pm: ModuleType, pinned_resource: Any) -> None:
+    pointer = partners.hip_python().ihipStream_t.__mro__[1]
+    with pinned_resource.allocate(4096) as buf:
+        theirs = pointer(buf.handle)
+        with pm.Buffer.from_handle(int(theirs), 4096, owner=theirs) as ours:
+            ours.fill(0x31)
+            assert ours.owner is theirs
+        assert bytes(memoryview(buf)) == b"\x31" * 4096
 
 
 def test_the_demo_finds_hip_python() -> None:
