@@ -88,7 +88,9 @@ def bindings_pair(runtime: Any, nbytes: int) -> Call:
     stream = runtime.cudaStreamCreateWithFlags(1)[1]
     pool = runtime.cudaDeviceGetDefaultMemPool(0)[1]
     keep = importlib.import_module("cuda.bindings.driver").cuuint64_t(2**64 - 1)
-    runtime.cudaMemPoolSetAttribute(pool, runtime.cudaMemPoolAttr.cudaMemPoolAttrReleaseThreshold, keep)
+    (answer,) = runtime.cudaMemPoolSetAttribute(pool, runtime.cudaMemPoolAttr.cudaMemPoolAttrReleaseThreshold, keep)
+    if int(answer) != 0:
+        raise RuntimeError(f"cuda.bindings cannot set its pool's threshold: {answer.name}")
     malloc, free = runtime.cudaMallocAsync, runtime.cudaFreeAsync
     return lambda: free(malloc(nbytes, stream)[1], stream)
 

@@ -7,7 +7,7 @@
 
 A report is FOLDER/STAGE.json::
 
-    {"format": 1, "stage": ..., "seconds": ..., "machine": {...}, "rows": [...], "bench": [...], "soak": {...}}
+    {"format": 1, "stage": ..., "seconds": ..., "machine": {...}, "rows": [...], "bench": [...], "soak": [...]}
 
 A row is whole by itself: ``kind`` (how it is known: see KINDS), ``what``, ``backend``, ``on``, ``when`` (a day),
 ``commit``, ``result`` ("passed", "failed" or "not run: WHY"), and for tests ``counts`` and ``skips``. A part is a file
@@ -196,7 +196,8 @@ def main() -> int:
     for path in options.part:
         part = json.loads(path.read_text(encoding="utf-8"))
         rows += [whole(row.pop("backend"), row) for row in part.pop("rows", [])]
-        report |= part
+        for key, values in part.items():
+            report.setdefault(key, []).extend(values)
     report["rows"] = rows
 
     options.out.mkdir(parents=True, exist_ok=True)
