@@ -3,8 +3,9 @@
 
     python ci/evidence.py [REPORT.json...] > page     (without names: docs/evidence/*.json)
     python ci/evidence.py --write                     docs/evidence.md and README.md
+    python ci/evidence.py --add NAME FOLDER           takes the reports of a run in as docs/evidence/NAME-*.json first
 
-A report is what ci/report.py writes. To add a run, put its reports into docs/evidence and call this with --write.
+A report is what ci/report.py writes. A run that was taken in before under that name is replaced.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ WORDS = {
 """How a thing is known, from the most to the least that it says of a GPU. They never share a column."""
 
 CLAIMS = {
-    "builds without warnings": "build",
+    "builds": "the package builds",
     "says why without a device": "without a device",
     "C++ tests": "C++ tests",
     "Python tests": "Python tests",
@@ -228,13 +229,29 @@ def with_table(readme: str, reports: list[Report]) -> str:
     return before + BEGIN + readme_table(reports) + END + after
 
 
+def add(name: str, folder: Path) -> None:
+    """Copies a run's reports into docs/evidence, in the place of an earlier run of the same name."""
+    found = sorted(folder.glob("*.json"))
+    read(found)  # what is no report is refused before anything changes
+    if not found:
+        raise FileNotFoundError(f"{folder} holds no report")
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for old in FOLDER.glob(f"{name}-*.json"):
+        old.unlink()
+    for path in found:
+        (FOLDER / f"{name}-{path.name}").write_bytes(path.read_bytes())
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("reports", nargs="*", type=Path)
     parser.add_argument("--write", action="store_true", help="write docs/evidence.md and README.md")
+    parser.add_argument("--add", nargs=2, metavar=("NAME", "FOLDER"), help="take a run in, then as with --write")
     options = parser.parse_args()
+    if options.add:
+        add(options.add[0], Path(options.add[1]))
     reports = read(options.reports or FOLDER.glob("*.json"))
-    if not options.write:
+    if not (options.write or options.add):
         sys.stdout.write(page(reports))
         return 0
     PAGE.write_text(page(reports), encoding="utf-8")
