@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -32,12 +33,13 @@ WORDS = {
     "library": "the vendor's real library, without a device",
     "simulated": "a stand-in runtime",
     "compiled": "compiled, and no more than that",
-    "here": "the CPU backend, or a machine without a GPU",
+    "here": "the CPU backend, in the test suite",
 }
 """How a thing is known, from the most to the least that it says of a GPU. They never share a column."""
 
 CLAIMS = {
     "builds": "the package builds",
+    "headers compile": "headers compile",
     "says why without a device": "without a device",
     "C++ tests": "C++ tests",
     "Python tests": "Python tests",
@@ -72,19 +74,18 @@ def ran_on_amd(rows: list[Row]) -> bool:
     return any(row["kind"] == "gpu" and row["backend"] == "hip" and row["result"] == "passed" for row in rows)
 
 
+def wrapped(text: str, indent: str = "") -> str:
+    return textwrap.fill(text, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
 def about_amd(rows: list[Row]) -> str:
     if ran_on_amd(rows):
         return "It has run on an AMD GPU: see the rows of `hip` under `gpu`."
-    known = [
-        word
-        for word in ("spelling", "library", "compiled")
-        if any(r["kind"] == word for r in rows if r["backend"] == "hip")
-    ]
-    words = ", ".join(f"`{word}`" for word in known)
-    return (
-        "**Nothing here has run on an AMD GPU: none has been available.** "
-        + (f"What is known of the HIP backend is {words}, in the words below. " if known else "")
-        + 'With one, `pip install ".[test]" && portamem info && portamem demo --backend hip` finds out.'
+    ways = [word for word in WORDS if word != "here" and any(r["kind"] == word and r["backend"] == "hip" for r in rows)]
+    known = f"What is known of its HIP backend is {' and '.join(f'`{way}`' for way in ways)}. " if ways else ""
+    return wrapped(
+        f"**Nothing here has run on an AMD GPU: none has been available.** {known}If you have one, "
+        '`pip install ".[test]" && portamem info && portamem demo --backend hip` finds out.'
     )
 
 
@@ -216,7 +217,8 @@ def readme_table(reports: list[Report]) -> str:
     text = [about_amd(rows), "", *table(["", *(f"`{kind}`" for kind in kinds)], lines), ""]
     for kind in kinds:
         on = sorted({row["on"] for row in rows if row["kind"] == kind and not row["result"].startswith("not run")})
-        text.append(f"- `{kind}`: {WORDS[kind]}; {'; '.join(on)}")
+        where = f": {'; '.join(on)}" if kind != "here" else ""
+        text.append(wrapped(f"- `{kind}`: {WORDS[kind]}{where}", "  "))
     return "\n".join(text) + "\n"
 
 
