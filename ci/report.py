@@ -107,7 +107,7 @@ def compiled(backend: str, about: dict[str, Any]) -> str:
     except (ImportError, OSError, KeyError, ValueError):
         compiler = "a C++ compiler"
     version = about["headers"].get(backend, "")
-    return compiler + (f", {backend.upper()} {version}".rstrip() if backend != "host" else "")
+    return str(compiler) + (f", {backend.upper()} {version}".rstrip() if backend != "host" else "")
 
 
 def described(backend: str, about: dict[str, Any]) -> str:
