@@ -88,7 +88,9 @@ def bindings_pair(runtime: Any, nbytes: int) -> Call:
     stream = runtime.cudaStreamCreateWithFlags(1)[1]
     pool = runtime.cudaDeviceGetDefaultMemPool(0)[1]
     keep = importlib.import_module("cuda.bindings.driver").cuuint64_t(2**64 - 1)
-    runtime.cudaMemPoolSetAttribute(pool, runtime.cudaMemPoolAttr.cudaMemPoolAttrReleaseThreshold, keep)
+    (answer,) = runtime.cudaMemPoolSetAttribute(pool, runtime.cudaMemPoolAttr.cudaMemPoolAttrReleaseThreshold, keep)
+    if int(answer) != 0:
+        raise RuntimeError(f"cuda.bindings cannot set its pool's threshold: {answer.name}")
     malloc, free = runtime.cudaMallocAsync, runtime.cudaFreeAsync
     return lambda: free(malloc(nbytes, stream)[1], stream)
 
@@ -110,11 +112,14 @@ def peers_of_allocation(nbytes: int) -> dict[str, Call]:
 
 def allocations(pm: Any, stack: ExitStack) -> Iterator[Case]:
     stream, pool = stack.enter_context(pm.Stream(0)), stack.enter_context(pm.AsyncMemoryResource(0))
+
+    def allocate_and_close(nbytes: int) -> Call:
+        return lambda: pool.allocate(nbytes, stream=stream).close()
+
     for size, nbytes in SIZES.items():
-        own: Call = lambda nbytes=nbytes: pool.allocate(nbytes, stream=stream).close()  # noqa: E731
         others = peers_of_allocation(nbytes) if pm.backend == "cuda" else {}
         target = Target("cuda.bindings MallocAsync", 1.0) if size == "1 MiB" else None
-        yield Case(f"allocate and close {size}", {"portamem": own, **others}, target)
+        yield Case(f"allocate and close {size}", {"portamem": allocate_and_close(nbytes), **others}, target)
 
 
 def dlpack(pm: Any, stack: ExitStack) -> Iterator[Case]:

@@ -199,7 +199,7 @@ memcheck() {
             not_run "$backend" "$what" "there is no compute-sanitizer"
             continue
         fi
-        local check=(timeout 200 "$checker" --report-api-errors no --error-exitcode 1)
+        local check=(timeout 115 "$checker" --report-api-errors no --error-exitcode 1)
         junit=$REPORTS/memcheck-cpp-$backend.xml
         if have_cpp_tests "$backend"; then
             ran "$backend" "$what: no memory errors" cpp_tests "$backend" "$junit" -- "${check[@]}" -- \

@@ -7,7 +7,7 @@
 
 A report is FOLDER/STAGE.json::
 
-    {"format": 1, "stage": ..., "seconds": ..., "machine": {...}, "rows": [...], "bench": [...], "soak": {...}}
+    {"format": 1, "stage": ..., "seconds": ..., "machine": {...}, "rows": [...], "bench": [...], "soak": [...]}
 
 A row is whole by itself: ``kind`` (how it is known: see KINDS), ``what``, ``backend``, ``on``, ``when`` (a day),
 ``commit``, ``result`` ("passed", "failed" or "not run: WHY"), and for tests ``counts`` and ``skips``. A part is a file
@@ -62,16 +62,29 @@ def commit() -> str:
 def machine() -> dict[str, Any]:
     """What the rows ran on, without the machine's name."""
     asked = output_of("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
-    gpus = [line.split(", ") for line in asked.splitlines()]
+    cards = [line.split(", ") for line in asked.splitlines()]
     found: dict[str, Any] = {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "cpus": len(os.sched_getaffinity(0)),
-        "gpus": [gpu[0] for gpu in gpus],
+        "gpus": [card[0] for card in cards] or amd_cards(),
+        "vendor": "nvidia" if cards else "amd",
+        "headers": headers(),
     }
-    if gpus:
-        found["driver"] = gpus[0][-1]
-    return found | {"headers": headers()}
+    if not found["gpus"]:
+        del found["vendor"]
+    elif cards:
+        found["driver"] = cards[0][-1]
+    return found
+
+
+def amd_cards() -> list[str]:
+    """The names of the GPUs that the HIP backend sees."""
+    try:
+        hip = importlib.import_module("portamem.hip")
+        return [f"{device.name} {device.arch}".strip() for device in hip.devices()]
+    except Exception:  # not built, not loadable, no driver: then there is none
+        return []
 
 
 def headers() -> dict[str, str]:
@@ -94,7 +107,7 @@ def compiled(backend: str, about: dict[str, Any]) -> str:
     except (ImportError, OSError, KeyError, ValueError):
         compiler = "a C++ compiler"
     version = about["headers"].get(backend, "")
-    return compiler + (f", {backend.upper()} {version}".rstrip() if backend != "host" else "")
+    return str(compiler) + (f", {backend.upper()} {version}".rstrip() if backend != "host" else "")
 
 
 def described(backend: str, about: dict[str, Any]) -> str:
@@ -103,15 +116,16 @@ def described(backend: str, about: dict[str, Any]) -> str:
         return "CPU" if backend == "host" else "no device"
     cards = " and ".join(f"{n} {name}" if n > 1 else name for name, n in Counter(about["gpus"]).items())
     compiled = f", {backend.upper()} {about['headers'][backend]}" if backend in about["headers"] else ""
-    over = " on the NVIDIA platform" if backend == "hip" else ""
-    return f"{cards}, driver {about['driver']}{compiled}{over}"
+    over = " on the NVIDIA platform" if backend == "hip" and about["vendor"] == "nvidia" else ""
+    driver = f", driver {about['driver']}" if "driver" in about else ""
+    return f"{cards}{driver}{compiled}{over}"
 
 
 def kind_of(backend: str, about: dict[str, Any]) -> str:
     """How a run of a backend's tests on this machine is worth calling."""
     if backend == "host" or not about["gpus"]:
         return "here"
-    return "spelling" if backend == "hip" else "gpu"
+    return "spelling" if backend == "hip" and about["vendor"] == "nvidia" else "gpu"
 
 
 def without_names(text: str) -> str:
@@ -150,10 +164,11 @@ def read_junit(path: Path) -> tuple[Counter[str], Counter[str], list[str]]:
 
 
 def tests_row(what: str, path: Path) -> Row:
-    """A run of tests. One that wrote no file, or ran nothing, failed."""
-    if not path.exists() or not path.stat().st_size:
-        return {"what": what, "result": "failed", "counts": {"passed": 0, "failed": 0, "skipped": 0}}
-    counts, reasons, failed = read_junit(path)
+    """A run of tests. One that wrote no whole file, or ran nothing, failed."""
+    try:
+        counts, reasons, failed = read_junit(path)
+    except (OSError, ET.ParseError) as broken:
+        return {"what": what, "result": "failed", "failures": [f"it did not come to its end: {type(broken).__name__}"]}
     row: Row = {"what": what, "result": "passed" if counts["passed"] and not counts["failed"] else "failed"}
     row["counts"] = dict(counts)
     if reasons:
@@ -172,9 +187,7 @@ def main() -> int:
     parser.add_argument("--ran", nargs=3, action="append", default=[], metavar=("BACKEND", "WHAT", "EXIT"))
     parser.add_argument("--not-run", nargs=3, action="append", default=[], metavar=("BACKEND", "WHAT", "WHY"))
     parser.add_argument("--part", type=Path, action="append", default=[])
-    parser.add_argument(
-        "--kind", action="append", default=[], metavar="BACKEND=KIND", help="instead of what the machine says"
-    )
+    parser.add_argument("--kind", choices=KINDS, default=None, help="instead of what the machine says")
     parser.add_argument("--on", default=None, help="instead of what the machine says")
     options = parser.parse_args()
 
@@ -196,7 +209,8 @@ def main() -> int:
     for path in options.part:
         part = json.loads(path.read_text(encoding="utf-8"))
         rows += [whole(row.pop("backend"), row) for row in part.pop("rows", [])]
-        report |= part
+        for key, values in part.items():
+            report.setdefault(key, []).extend(values)
     report["rows"] = rows
 
     options.out.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -68,3 +71,36 @@ def test_a_backend_under_test_is_not_another() -> None:
     assert not is_allowed("cuda: no_driver", "cuda")
     assert is_allowed("cuda: ready", "cuda")
     assert not is_allowed("cuda has no device: no_driver", "cuda")
+
+
+NOT_A_KNOB = {
+    "test_memory_info_counts_every_byte": "others use a GPU at the same time",
+    "test_a_limit_that_was_set_is_there": "a GPU rounds, and refuses what its architecture lacks",
+    "test_a_pool_has_a_size": "a hint where the vendor's pools have no size",
+    "test_on_host_a_banner_says_what_is_real": "what is printed for the CPU",
+}
+"""Tests of the host runtime alone that turn none of its knobs, and why a GPU cannot run them."""
+
+
+def is_host_only(node: ast.AST) -> bool:
+    return "host_only" in ast.unparse(node)
+
+
+def host_only_tests(path: Path) -> Iterator[tuple[str, str]]:
+    """Names of host_only tests, and the source that has to show which knob they turn."""
+    source = path.read_text(encoding="utf-8")
+    module = ast.parse(source)
+    marks = [n for n in module.body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "pytestmark"]
+    if any(map(is_host_only, marks)):
+        yield path.name, source
+        return
+    for node in module.body:
+        if isinstance(node, ast.FunctionDef) and any(map(is_host_only, node.decorator_list)):
+            yield node.name, ast.unparse(node)
+
+
+def test_what_a_gpu_skips_is_about_the_hosts_own_knobs() -> None:
+    found = [each for path in sorted(Path(__file__).parent.rglob("test_*.py")) for each in host_only_tests(path)]
+    assert len(found) > 5
+    others = {name for name, source in found if not re.search(r"\bknobs\b|PORTAMEM_HOST_|--backend', 'host", source)}
+    assert others <= set(NOT_A_KNOB), "host_only is for tests of the host runtime's own knobs: run it on a GPU too"

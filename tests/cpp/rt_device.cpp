@@ -152,16 +152,19 @@ TEST_CASE("rt: a device is known by its uuid and its place on the bus") {
 TEST_CASE("rt: free memory falls by what is allocated") {
     if (no_device()) return;
     const std::size_t nbytes = 64 * MiB;
-    std::size_t before = 0;
-    std::size_t during = 0;
-    std::size_t total = 0;
-    CHECK(rt::MemGetInfo(&before, &total) == Success);
-    if (before < 4 * nbytes) return;
-    {
+    bool fell = false;
+    // The figures are the whole device's: what another process frees meanwhile hides the fall, but not every time.
+    for (int attempt = 0; attempt < 50 && !fell; ++attempt) {
+        std::size_t before = 0;
+        std::size_t during = 0;
+        std::size_t total = 0;
+        CHECK(rt::MemGetInfo(&before, &total) == Success);
+        if (before < 4 * nbytes) return;
         const DeviceMemory memory(nbytes);
         CHECK(rt::MemGetInfo(&during, &total) == Success);
+        fell = before >= during + nbytes;
     }
-    CHECK(before - during >= nbytes);
+    CHECK(fell);
 }
 
 TEST_CASE("rt: limits") {

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# ci/reports.sh: the reports of a machine without a GPU, in $REPORTS (default: $CI_DIR/reports). `here`: the tests of the
+# host backend. `library`: what the vendors' real libraries answer without a device. `compiled`: what was built.
+# ci/gpu.sh makes those of a GPU; `ci/evidence.py --add NAME FOLDER` takes either into docs/evidence.
+source "$(dirname "$0")/lib.sh"
+need_build
+export CI_DIR
+
+REPORTS=${REPORTS:-$CI_DIR/reports}
+mkdir -p "$REPORTS" "$CI_DIR/elsewhere"
+REPORTS=$(cd "$REPORTS" && pwd)
+cd "$CI_DIR/elsewhere"
+
+failed=0
+report() {
+    local name=$1
+    shift
+    "$VENV/bin/python" "$ROOT/ci/report.py" "$name" --out "$REPORTS" "$@" || failed=1
+}
+
+# The tests that are about one backend, by its name in brackets: how it answers where it cannot be used.
+without_a_device() {
+    local backend=$1 on=$2 junit=$REPORTS/library-$1.xml
+    rm -f "$junit"
+    if [[ $("$VENV/bin/python" -c "import portamem; print(portamem.backends()['$backend'].device_count)") == 0 ]]; then
+        pytest_installed "$VENV/bin/python" -q -k "${backend}] and not lazy and not not_built" "--junitxml=$junit" || true
+        report "library-$backend" --kind library --on "$on" --tests "$backend" "says why without a device" "$junit"
+    fi
+}
+
+built=()
+for backend in host cuda hip; do
+    if "$VENV/bin/python" -c "import portamem._$backend" 2>/dev/null; then
+        built+=(--ran "$backend" "the package builds" 0)
+    fi
+done
+report compiled --kind compiled "${built[@]}"
+
+start=$SECONDS
+rm -f "$REPORTS/here.xml"
+pytest_installed "$VENV/bin/python" -q "--junitxml=$REPORTS/here.xml" || true # the file says what failed
+report here --seconds $((SECONDS - start)) --tests host "Python tests" "$REPORTS/here.xml"
+
+hip=$(dpkg-query -W -f 'Debian libamdhip64 ${Version}' libamdhip64-5 2>/dev/null) || hip="libamdhip64"
+cuda=$("$VENV/bin/python" -c "import portamem.cuda as c; print('CUDA runtime', c.version_text(c.compiled_version()))")
+without_a_device hip "$hip, no device"
+without_a_device cuda "$cuda, no driver"
+[[ $failed == 0 ]] || die "not all of it passed"

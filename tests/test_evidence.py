@@ -1,0 +1,86 @@
+"""docs/evidence.md and the README's table are what the committed reports say, and keep the words apart."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+GENERATOR = ROOT / "ci" / "evidence.py"
+
+
+@pytest.fixture(scope="module")
+def evidence() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("evidence", GENERATOR)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if not module.FOLDER.exists():
+        pytest.skip("a source distribution leaves docs out")
+    return module
+
+
+def report(**row: Any) -> dict[str, Any]:
+    whole = {"kind": "gpu", "what": "Python tests", "backend": "cuda", "on": "a card", "when": "2026-01-02"}
+    whole |= {"commit": "abc", "result": "passed", "counts": {"passed": 41, "failed": 0, "skipped": 1}} | row
+    return {"format": 1, "stage": "pytest", "seconds": 1, "machine": {"gpus": ["a card"]}, "rows": [whole]}
+
+
+def test_the_committed_page_is_the_generated_one(evidence: ModuleType) -> None:
+    reports = evidence.read(evidence.FOLDER.glob("*.json"))
+    assert reports
+    assert evidence.PAGE.read_text(encoding="utf-8") == evidence.page(reports), "run: python ci/evidence.py --write"
+
+
+def test_the_readme_has_the_generated_table(evidence: ModuleType) -> None:
+    reports = evidence.read(evidence.FOLDER.glob("*.json"))
+    readme = evidence.README.read_text(encoding="utf-8")
+    assert readme == evidence.with_table(readme, reports), "run: python ci/evidence.py --write"
+
+
+def test_reports_name_no_machine(evidence: ModuleType) -> None:
+    for path in evidence.FOLDER.glob("*.json"):
+        text = path.read_text(encoding="utf-8")
+        assert path.stat().st_size < 64 << 10, path
+        for trace in ("hostname", "/tmp/", "/home/", "/root/"):
+            assert trace not in text, (path, trace)
+
+
+def test_amd_is_not_claimed_until_it_ran(evidence: ModuleType) -> None:
+    on_nvidia = [report(), report(kind="spelling", backend="hip")]
+    for text in (evidence.page(on_nvidia), evidence.readme_table(on_nvidia)):
+        assert "Nothing here has run on an AMD GPU" in text
+    failed = report(backend="hip", result="failed")
+    assert "Nothing here has run on an AMD GPU" in evidence.page([failed])
+    assert "Nothing here has run on an AMD GPU" not in evidence.page([report(backend="hip")])
+
+
+def test_words_have_columns_of_their_own(evidence: ModuleType) -> None:
+    both = [report(), report(kind="spelling", backend="hip", counts={"passed": 7, "failed": 0, "skipped": 0})]
+    table = [line for line in evidence.readme_table(both).splitlines() if line.startswith("|")]
+    assert table[0] == "|  | `gpu` | `spelling` |"
+    assert table[2] == "| Python tests | cuda: 41 passed | hip: 7 passed |"
+
+
+def test_a_failure_shows(evidence: ModuleType) -> None:
+    broken = [report(result="failed", counts={"passed": 40, "failed": 1, "skipped": 0})]
+    assert "**failed**: 40 passed, 1 failed" in evidence.page(broken)
+    assert "cuda: **failed**" in evidence.readme_table(broken)
+
+
+def test_a_skip_shows_with_its_reason(evidence: ModuleType) -> None:
+    assert "one device here" in evidence.page([report(skips=[{"reason": "cuda has one device here", "count": 3}])])
+
+
+@pytest.mark.parametrize("spoil", [{"kind": "hearsay"}, {"kind": None}])
+def test_a_report_with_another_word_is_refused(evidence: ModuleType, tmp_path: Path, spoil: dict[str, Any]) -> None:
+    path = tmp_path / "some.json"
+    path.write_text(json.dumps(report(**spoil)), encoding="utf-8")
+    with pytest.raises(ValueError, match="known kind"):
+        evidence.read([path])
