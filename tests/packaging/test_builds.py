@@ -13,7 +13,7 @@ from pathlib import Path
 
 import elf
 import pytest
-from programs import CHECKOUT, HERE, build_project, output, run, tool
+from programs import CHECKOUT, HERE, build_project, configure, output, run, tool
 
 pytestmark = [
     pytest.mark.builds,
@@ -94,6 +94,16 @@ def test_cuda_code_and_portamem_share_one_runtime(prefix, tmp_path):
     for name in ("Static", "Shared", "None", "Default"):
         assert run(tmp_path / name).returncode in (0, 2)
     assert output(tmp_path / "host") == "verified\n"
+
+
+def test_without_a_runtime_the_program_has_to_bring_one(prefix, tmp_path):
+    done = configure(HERE / "consumer", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}", "-DPORTAMEM_CUDART=none")
+    assert done.returncode == 0, done.stderr
+    done = run(tool("cmake"), "--build", tmp_path, "--target", "consumer_cuda")
+    if "unknown target" in done.stderr + done.stdout:
+        pytest.skip("no CUDA here")
+    assert done.returncode != 0
+    assert re.search(r"undefined reference to .cuda", done.stdout + done.stderr)
 
 
 @pytest.mark.parametrize(("choice", "expected"), [("static", IN), ("shared", LOADED)])
