@@ -13,4 +13,6 @@ if command -v nvcc >/dev/null; then
 else
     echo "ci: no nvcc here: programs with CUDA code are not built"
 fi
+# The editable install finds compiled what ci/build.sh has compiled with these settings.
+export PORTAMEM_TEST_BUILD_DIR=$CI_DIR/build-wheel PORTAMEM_BACKENDS="host;cuda;hip" PORTAMEM_CUDA_WHEELS=13
 pytest_installed "$VENV/bin/python" -m builds --durations=5

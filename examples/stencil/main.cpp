@@ -60,10 +60,16 @@ int main(int argc, char** argv) {
         std::size_t* const fields[] = {&plan.rows, &plan.columns, &plan.sweeps, &plan.band_rows};
         for (int i = 0; i < 4; ++i) *fields[i] = std::strtoull(argv[i + 1], nullptr, 10);
     }
-    if ((argc != 1 && argc != 5) || plan.rows < 3 || plan.columns < 2 || plan.band_rows < 1) {
-        std::fprintf(stderr, "usage: %s [ROWS COLUMNS SWEEPS BAND_ROWS], at least 3, 2, 0 and 1\n", argv[0]);
+    const std::size_t most = 1 << 16;
+    if ((argc != 1 && argc != 5) || plan.rows < 3 || plan.rows > most || plan.columns < 2 || plan.columns > most ||
+        plan.band_rows < 1) {
+        std::fprintf(
+            stderr,
+            "usage: %s [ROWS COLUMNS SWEEPS BAND_ROWS], at least 3, 2, 0 and 1, and at most %zu points a side\n",
+            argv[0], most);
         return 1;
     }
+    plan.band_rows = std::min(plan.band_rows, plan.rows - 2);
     try {
         return compare(plan);
     } catch (const pm::Error& error) {

@@ -6,6 +6,7 @@ Each of these compiles something, so they run on demand: pytest -m builds (ci/co
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import elf
 import pytest
-from programs import CHECKOUT, HERE, build_project, output, run, tool
+from programs import CHECKOUT, HERE, build_project, configure, output, run, tool
 
 pytestmark = [
     pytest.mark.builds,
@@ -60,16 +61,21 @@ def test_a_build_folder_is_a_package(built, tmp_path):
 
 @pytest.mark.parametrize("way", ["FetchContent", "add_subdirectory"])
 def test_as_a_subproject_it_changes_nothing_of_the_whole(way, tmp_path):
-    build, prefix = tmp_path / "build", tmp_path / "prefix"
     options = (f"-DWAY={way}", f"-DPORTAMEM_CHECKOUT={CHECKOUT}", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON")
-    said = build_project(HERE / "subproject", build, *options)
-    assert "build type '', module path '', flags ''" in said
-    assert output(build / "whole") == "verified\n"
-    commands = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
+    done = configure(HERE / "subproject", tmp_path, *options)
+    assert done.returncode == 0, done.stderr
+    assert "build type '', module path '', flags ''" in done.stdout
+    commands = json.loads((tmp_path / "compile_commands.json").read_text(encoding="utf-8"))
     own = [entry["command"] for entry in commands if entry["file"].endswith("main.cpp")]
     assert len(own) == 1
     assert not re.search(r" -W| -O|visibility", own[0]), own[0]
     assert len(commands) > 1, "portamem's own sources were expected beside it"
+
+
+def test_a_subproject_is_built_and_not_installed(tmp_path):
+    build, prefix = tmp_path / "build", tmp_path / "prefix"
+    build_project(HERE / "subproject", build, f"-DPORTAMEM_CHECKOUT={CHECKOUT}")
+    assert output(build / "whole") == "verified\n"
     output(tool("cmake"), "--install", build, "--prefix", prefix)
     assert [path.name for path in prefix.rglob("*") if path.is_file()] == ["whole"]
 
@@ -94,6 +100,16 @@ def test_cuda_code_and_portamem_share_one_runtime(prefix, tmp_path):
     for name in ("Static", "Shared", "None", "Default"):
         assert run(tmp_path / name).returncode in (0, 2)
     assert output(tmp_path / "host") == "verified\n"
+
+
+def test_without_a_runtime_the_program_has_to_bring_one(prefix, tmp_path):
+    done = configure(HERE / "consumer", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}", "-DPORTAMEM_CUDART=none")
+    assert done.returncode == 0, done.stderr
+    done = run(tool("cmake"), "--build", tmp_path, "--target", "consumer_cuda")
+    if "unknown target" in done.stderr + done.stdout:
+        pytest.skip("no CUDA here")
+    assert done.returncode != 0
+    assert re.search(r"undefined reference to .cuda", done.stdout + done.stderr)
 
 
 @pytest.mark.parametrize(("choice", "expected"), [("static", IN), ("shared", LOADED)])
@@ -135,10 +151,13 @@ def test_an_editable_installation(tmp_path):
     site = output(python, "-c", "import site; print(site.getsitepackages()[0])").strip()
     paths = [path for path in sys.path if Path(path).is_dir() and path.endswith("site-packages")]
     (Path(site) / "callers.pth").write_text("\n".join(paths), encoding="utf-8")
+    settings = [f"-Cbuild-dir={tmp_path / 'build'}", "-Ccmake.build-type=Debug"]
+    if compiled := os.environ.get("PORTAMEM_TEST_BUILD_DIR"):  # of a wheel, with the settings of this environment
+        settings = [f"-Cbuild-dir={compiled}"]
     output(
         *(python, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation"),
-        *("--ignore-installed", f"-Cbuild-dir={tmp_path / 'build'}", "-Ccmake.build-type=Debug", "-e", CHECKOUT),
-        PORTAMEM_BACKENDS="host",
+        *("--ignore-installed", *settings, "-e", CHECKOUT),
+        PORTAMEM_BACKENDS=os.environ.get("PORTAMEM_BACKENDS", "host"),
     )
     ask = "import portamem; print(portamem.__file__, portamem.get_cmake_dir(), portamem.get_include())"
     module, cmake_dir, include = output(python, "-c", ask).split()
