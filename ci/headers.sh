@@ -19,6 +19,7 @@ cuda13=$(python -c "import nvidia; print(nvidia.__path__[0])")/cu13/include
 all_sources() {
     printf '#include "%s"\n' "$ROOT"/csrc/python/*.cpp | clang++ -x c++ "${flags[@]}" "$@" -
 }
-all_sources -DPORTAMEM_CUDA=1 -isystem "$cuda13"
+all_sources -DPORTAMEM_CUDA=1 -isystem "$cuda13" &
 all_sources -DPORTAMEM_HIP=1 -D__HIP_PLATFORM_AMD__=1
+wait $!
 echo "compiled: the modules' sources for CUDA and HIP"

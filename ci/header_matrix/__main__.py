@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Compile portamem's headers under every header set, and say what stands behind each function of rt.
 
-ci/header-matrix            fetch, read, compile, and fail where docs/header-matrix.md is not what comes out
-ci/header-matrix --write    the same, and write the page
+ci/header-matrix            fetch, read, compile, count, and fail where the pages in docs are not what comes out
+ci/header-matrix --write    the same, and write docs/header-matrix.md and docs/rt-instructions.md
 ci/header-matrix --fetch    only fetch the headers, for a run without a network
 """
 
@@ -20,11 +20,16 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
-from header_matrix import judge, page, reader, sets, unit
+from header_matrix import instructions, judge, page, reader, sets, unit
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/header-matrix.md"
+COUNTS = ROOT / "docs/rt-instructions.md"
+GXX = r"\) (\d[\d.]*)"
+#: Where instructions are counted.
+COUNTED = ("CUDA 13.0", "HIP 7.1 AMD")
 STRICT = ("-Wall", "-Wextra", "-Wconversion", "-Werror")
 
 
@@ -35,6 +40,7 @@ class Read:
     version: str
     rows: Mapping[str, tuple[str, str | None, judge.Verdict]]  #: by function: header, capability, verdict
     unit: str
+    counts: list[instructions.Count]
 
 
 @dataclass(frozen=True)
@@ -83,7 +89,25 @@ def read(header_set: sets.HeaderSet, headers: Path, build: Path) -> Read:
         )
         for name, function in functions.items()
     }
-    return Read(header_version(header_set, included), rows, str(generated))
+    counts = []
+    if header_set.name in COUNTED:
+        subjects = _subjects(functions, {name: row[2] for name, row in rows.items()}, judge.PREFIX[header_set.backend])
+        success = judge.PREFIX[header_set.backend] + "Success"
+        counts = instructions.measure(subjects, header_set.flags(headers), success, build, header_set.slug)
+    return Read(header_version(header_set, included), rows, str(generated), counts)
+
+
+def _subjects(
+    functions: Mapping[str, reader.Function], verdicts: Mapping[str, judge.Verdict], prefix: str
+) -> list[instructions.Subject]:
+    """The native functions that answer with an error code."""
+    return [
+        instructions.Subject(name, function.type, prefix + name, function.types[prefix + name])
+        for name, function in functions.items()
+        if verdicts[name].word == "native"
+        and verdicts[name].calls
+        and function.type.startswith("portamem::rt::Error_t")
+    ]
 
 
 def compilations(header_set: sets.HeaderSet, headers: Path, source: str) -> list[Compilation]:
@@ -131,7 +155,7 @@ def _version(program: str, pattern: str) -> str | None:
 
 def compilers() -> str:
     patterns = {
-        "g++": r"\) (\d[\d.]*)",
+        "g++": GXX,
         "clang++": r"version (\d[\d.]*)",
         "nvcc": r"V(\d[\d.]*)",
         "hipcc": r"HIP version: (\d[\d.]*)",
@@ -170,8 +194,8 @@ def main() -> None:
     )
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--fetch", action="store_true", help="fetch the header sets, and do nothing else")
-    what.add_argument("--write", action="store_true", help="write docs/header-matrix.md")
-    what.add_argument("--check", action="store_true", help="compare docs/header-matrix.md (the default)")
+    what.add_argument("--write", action="store_true", help="write the pages in docs")
+    what.add_argument("--check", action="store_true", help="compare the pages in docs (the default)")
     options = parser.parse_args()
 
     folder = Path(os.environ.get("CI_DIR", ROOT / "build/ci")) / "header-matrix"
@@ -202,16 +226,32 @@ def main() -> None:
             raise SystemExit(f"header-matrix: {header_set.name} compiles now: make it one of SETS")
     versions = {name: reading.version for name, reading in readings.items()}
     generated = page.write(sets.SETS, versions, rows, impossible, compilers())
+    counts = {name: readings[name].counts for name in COUNTED}
+    compiler = f"g++ {_version('g++', GXX)}"
+    counted = instructions.write(counts, compiler)
     if options.write:
         PAGE.parent.mkdir(exist_ok=True)
         PAGE.write_text(generated, encoding="utf-8")
-        return
-    committed = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-    if not page.same(committed, generated):
-        sys.stdout.writelines(
-            difflib.unified_diff(committed.splitlines(True), generated.splitlines(True), "committed", "generated")
-        )
-        raise SystemExit("header-matrix: docs/header-matrix.md is not what the sources say: ci/header-matrix --write")
+        COUNTS.write_text(counted, encoding="utf-8")
+    else:
+        committed = _text(PAGE)
+        if not page.same(committed, generated):
+            stale(PAGE, committed, generated)
+        # Another compiler counts otherwise; then only the bounds hold.
+        if compiler in _text(COUNTS) and _text(COUNTS) != counted:
+            stale(COUNTS, _text(COUNTS), counted)
+    if over := [f"{of}: {c.name} adds {c.extra}" for of in counts for c in counts[of] if c.extra > c.bound]:
+        raise SystemExit("header-matrix: rt adds more instructions than it may\n" + "\n".join(over))
+
+
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8") if file.exists() else ""
+
+
+def stale(file: Path, committed: str, generated: str) -> NoReturn:
+    lines = (text.splitlines(keepends=True) for text in (committed, generated))
+    sys.stdout.writelines(difflib.unified_diff(*lines, "committed", "generated"))
+    raise SystemExit(f"header-matrix: docs/{file.name} is not what the sources say: ci/header-matrix --write")
 
 
 if __name__ == "__main__":

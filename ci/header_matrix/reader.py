@@ -51,6 +51,8 @@ class Function:
     paths: set[Way] = field(default_factory=set)
     once: set[str] = field(default_factory=set)  #: calls made by the first call only
     values: set[str] = field(default_factory=set)  #: the vendor's values that the body itself names
+    types: dict[str, str] = field(default_factory=dict)  #: the types of the vendor's functions that it calls
+    type: str = ""
     renamed: dict[str, str] = field(default_factory=dict)  #: what a macro of the vendor's makes of a call's name
     refused: set[str] = field(default_factory=set)  #: conditions under which the answer is NotSupported
 
@@ -169,6 +171,7 @@ class _Walker:
         if definition is None:
             raise SystemExit(f"header-matrix: {cursor.spelling} is declared and not defined")
         self._known[cursor.get_usr()] = into
+        into.type = cursor.type.get_canonical().spelling
         body = [c for c in definition.get_children() if c.kind == CursorKind.COMPOUND_STMT]
         if not body:
             raise Unreadable(f"{cursor.spelling} has no body")
@@ -307,6 +310,7 @@ class _Walker:
                 # Within a macro of the vendor's the word is the macro's.
                 if word != called.spelling:
                     into.renamed[word] = called.spelling
+                into.types[word] = called.type.get_canonical().spelling
                 return {Way((word,))}
             return {Way()}
         return self._helper(called, into, condition)

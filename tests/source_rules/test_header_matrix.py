@@ -26,10 +26,10 @@ def matrix():
     """The package ci/header_matrix."""
     sys.path.insert(0, str(CI))
     try:
-        from header_matrix import judge, page, reader, unit
+        from header_matrix import instructions, judge, page, reader, unit
     finally:
         sys.path.remove(str(CI))
-    return {"judge": judge, "page": page, "reader": reader, "unit": unit}
+    return {"instructions": instructions, "judge": judge, "page": page, "reader": reader, "unit": unit}
 
 
 VENDOR = """
@@ -227,3 +227,60 @@ def test_only_the_compilers_may_differ_between_two_pages(matrix):
     same, compilers = matrix["page"].same, matrix["page"].COMPILERS
     assert same(f"a\n{compilers}1\nb\n", f"a\n{compilers}2\nb\n")
     assert not same(f"a\n{compilers}1\nb\n", f"a\n{compilers}1\nc\n")
+
+
+# As objdump prints: the request of 0 bytes returns early, and what follows a failure is longer than a success.
+CALL = """
+0000000000000000 <ours>:
+   0:\ttest   %rsi,%rsi
+   3:\tje     20 <ours+0x20>
+   5:\tsub    $0x8,%rsp
+   9:\tcall   e <ours+0xe>
+\t\t\ta: R_X86_64_PLT32\tcudaMalloc-0x4
+   e:\ttest   %eax,%eax
+  10:\tje     1c <ours+0x1c>
+  12:\tcmp    $0x258,%eax
+  17:\tjne    21 <ours+0x21>
+  18:\ttest   %eax,%eax
+  19:\tjne    26 <ours+0x26>
+  1c:\tadd    $0x8,%rsp
+  20:\tret
+  21:\tcall   26 <ours+0x26>
+\t\t\t22: R_X86_64_PLT32\tcudaGetLastError-0x4
+  26:\tpop    %rax
+  27:\tjmp    2c <ours+0x2c>
+\t\t\t28: R_X86_64_PLT32\tfailed-0x4
+"""
+
+
+def test_instructions_of_a_success_are_counted(matrix):
+    instructions = matrix["instructions"]
+    code = instructions.disassemble(CALL)
+    assert len(code["ours"]) == 15
+    assert instructions.longest_success(code["ours"], "cudaMalloc") == 8
+
+
+def test_a_loop_before_the_call_is_no_longer_way(matrix):
+    instructions = matrix["instructions"]
+    looping = CALL.replace("je     20 <ours+0x20>", "je     0 <ours>")
+    assert instructions.longest_success(instructions.disassemble(looping)["ours"], "cudaMalloc") == 8
+
+
+def test_code_that_never_makes_the_call_is_an_error(matrix):
+    instructions = matrix["instructions"]
+    with pytest.raises(SystemExit, match="cudaFree"):
+        instructions.longest_success(instructions.disassemble(CALL)["ours"], "cudaFree")
+
+
+@pytest.mark.parametrize(
+    ("of", "types"),
+    [
+        ("int (void **, unsigned long)", ["void **", "unsigned long"]),
+        ("cudaError (CUstream_st *, void (*)(void *, int), void *)", None),
+        ("int (void)", []),
+        ("Error_t () noexcept", []),
+    ],
+)
+def test_types_of_parameters_are_taken_apart(matrix, of, types):
+    expected = ["CUstream_st *", "void (*)(void *, int)", "void *"] if types is None else types
+    assert matrix["instructions"].arguments(of) == expected
