@@ -7,6 +7,7 @@ what they have, so none of the libraries is imported.
 
 from __future__ import annotations
 
+from portamem import _libraries
 from portamem._types import Event, Stream
 
 _VENDOR_CLASSES = {
@@ -19,6 +20,7 @@ _LEGACY = 1  # the legacy default stream by its CUDA number; handle 0 means the 
 def stream_handle(obj: object, backend: str) -> int:
     """The handle of a foreign stream, as a backend takes it."""
     _refuse_number(obj, "Stream")
+    _libraries.warn_of_two(backend)  # a handle of another copy of the runtime may crash this one
     if isinstance(obj, Stream):
         raise TypeError(f"this is a stream of the {obj.backend} backend, and the {backend} backend cannot use it")
     # Their class before their protocol: both vendors' objects may speak it, and only the class says whose they are.
@@ -38,6 +40,7 @@ def stream_handle(obj: object, backend: str) -> int:
 def event_handle(obj: object, backend: str) -> int:
     """The handle of a foreign event."""
     _refuse_number(obj, "Event")
+    _libraries.warn_of_two(backend)
     if isinstance(obj, Event):
         raise TypeError(f"this is an event of another backend, and the {backend} backend cannot use it")
     handle = _from_vendor_object(obj, backend, "Event_t", "CUevent")

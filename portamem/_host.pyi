@@ -43,6 +43,9 @@ def device_count() -> int:
 def probe() -> tuple[int, int, str]:
     """``(device count, native code, text)`` of the runtime's first answer. Never raises."""
 
+def _loads() -> int:
+    """How many libraries this process has ever loaded."""
+
 @final
 class Device:
     """A device of this backend by ordinal; ``Device()`` is the calling thread's current one. Holds no resource."""

@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import importlib
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from portamem import _build, reasons
-from portamem._machine import gpu_nodes, masks
+from portamem import _build, _libraries, _machine, reasons
+from portamem._masks import masks
 from portamem.errors import BackendUnavailableError
 from portamem.reasons import Reason
 
@@ -44,9 +43,11 @@ def load(backend: str) -> ModuleType:
     try:
         native = importlib.import_module(f"portamem._{backend}")
     except ImportError as error:
-        found = _other_libraries(backend, str(error))
-        raise BackendUnavailableError(backend, reasons.from_import_error(backend, str(error), found)) from error
-    _check_major(backend, native)
+        raise BackendUnavailableError(backend, _import_reason(backend, str(error))) from error
+    if _vendor(backend) == "hip":
+        _check_major(backend, native)
+        _libraries.watch_amd_runtimes(native._loads)
+        _libraries.warn_of_two(backend)
     return native
 
 
@@ -56,10 +57,16 @@ def probe(backend: str, native: ModuleType) -> tuple[int, Reason | None]:
     if count > 0:
         return count, None
     vendor = _vendor(backend)
-    reason = reasons.from_probe(
-        vendor, code, text, driver_version=_driver_version(native), nodes=gpu_nodes(vendor), masks=masks(vendor)
+    nodes = _machine.gpu_nodes(vendor)
+    machine = reasons.Machine(
+        driver_version=_driver_version(native),
+        runtime_version=_runtime_version(native) or "",
+        nodes=nodes,
+        shut=_machine.shut_node(nodes),
+        masks=masks(vendor),
+        uuids=_machine.uuids(vendor),
     )
-    return 0, reason
+    return 0, reasons.from_probe(vendor, code, text, machine)
 
 
 def info(backend: str) -> BackendInfo:
@@ -87,35 +94,39 @@ def _vendor(backend: str) -> str:
 
 
 def _runtime_version(native: ModuleType) -> str | None:
-    try:
-        return str(native.version_text(native.runtime_version()))
-    except RuntimeError:
-        return None  # a CUDA 11 runtime without a driver does not know its own version
+    return _known_version(native, "runtime_version") or None
 
 
-def _driver_version(native: ModuleType) -> int:
+def _driver_version(native: ModuleType) -> str:
+    return _known_version(native, "driver_version")
+
+
+def _known_version(native: ModuleType, which: str) -> str:
+    """A version as text; empty where there is none. A CUDA 11 runtime without a driver does not know its own."""
     try:
-        return int(native.driver_version())
+        version = getattr(native, which)()
     except RuntimeError:
-        return 0
+        return ""
+    return str(native.version_text(version)) if version else ""
 
 
 def _check_major(backend: str, native: ModuleType) -> None:
     """HIP's enums and structs are a major version's own, and loaders can be talked into the wrong one."""
-    if _vendor(backend) != "hip":
-        return
     compiled, loaded = native.version_text(native.compiled_version()), _runtime_version(native)
     if loaded and loaded.split(".")[0] != compiled.split(".")[0]:
-        raise BackendUnavailableError(backend, reasons.wrong_major(backend, f"HIP {compiled}", f"HIP {loaded}"))
+        built = _built(backend)
+        runtimes = _libraries.amd_runtimes()
+        path = next((path for path in runtimes if Path(path).name.startswith(built.library)), "")
+        raise BackendUnavailableError(backend, reasons.wrong_major(backend, built, f"HIP {loaded}", path))
 
 
-def _other_libraries(backend: str, message: str) -> list[str]:
-    """Versions of HIP's library that are here while the one that the module wants is not."""
-    if backend != "hip" or "libamdhip64" not in message:
-        return []
-    from ctypes.util import find_library  # slow to import, and wanted only here
+def _import_reason(backend: str, message: str) -> Reason:
+    built = _built(backend)
+    stem = built.library.rstrip("0123456789")
+    found = _libraries.installed(stem) if stem and (stem in message or "undefined symbol" in message) else []
+    return reasons.from_import_error(backend, message, built, found)
 
-    root = Path(os.environ.get("ROCM_PATH", "/opt/rocm"))
-    known = find_library("amdhip64")
-    found = {path.name for path in root.glob("lib/libamdhip64.so.?")} | ({known} if known else set())
-    return sorted(name for name in found if name not in message)
+
+def _built(backend: str) -> reasons.Built:
+    parts = _build.info()["backends"].get(backend, {})
+    return reasons.Built(parts.get("headers", ""), parts.get("library", ""))

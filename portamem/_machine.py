@@ -1,63 +1,57 @@
 # SPDX-License-Identifier: MIT
-"""What this machine shows without asking any vendor: GPU device nodes and visibility masks."""
+"""What this machine shows without asking any vendor: GPU device nodes, who may open them, and uuids."""
 
 from __future__ import annotations
 
+import errno
 import os
 import re
-from collections.abc import Iterable, Mapping
+import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-MASKS = {
-    "host": (),
-    "cuda": ("NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"),
-    "hip": ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"),
-}
-"""The variables that hide devices, in the order in which they apply: each counts what the one before it left."""
-
-_CONTAINER_MASK = "NVIDIA_VISIBLE_DEVICES"
-
-
-@dataclass(frozen=True)
-class Mask:
-    """A visibility mask that is set."""
-
-    name: str
-    value: str
-
-    def hides_all(self, devices: int) -> bool:
-        """Whether it certainly leaves nothing of ``devices`` devices: it ends at its first entry that names none."""
-        if self.name == _CONTAINER_MASK:
-            return self.value in ("", "none", "void")
-        first = self.value.split(",")[0].strip()
-        if re.fullmatch(r"-?\d+", first):
-            return int(first) < 0 or 0 < devices <= int(first)  # 0 devices: who hides them is not known
-        return not first or first == "NoDevFiles"
-
-    def __str__(self) -> str:
-        return f"{self.name}={self.value}"
+ROOT = Path("/")
+"""Where dev, proc and sys are looked for."""
 
 
 @dataclass(frozen=True)
 class GpuNodes:
-    """A vendor's device nodes: the driver's own, one for each device, and those that this process may not open."""
+    """A vendor's device nodes: the driver's own, and one for each device."""
 
     driver: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
-    denied: tuple[str, ...] = ()
 
 
-def masks(backend: str, environ: Mapping[str, str] = os.environ) -> list[Mask]:
-    """The masks that are set for a backend, in the order in which they apply."""
-    names = list(MASKS[backend])
-    if backend == "hip" and "HIP_VISIBLE_DEVICES" in environ:
-        names.remove("CUDA_VISIBLE_DEVICES")  # HIP reads it only where its own name is not set
-    return [Mask(name, environ[name]) for name in names if name in environ]
+@dataclass(frozen=True)
+class ShutNode:
+    """A device node that this process cannot open, and the errno of its attempt.
+
+    ``group`` is None where the group has no name here. ``is_in`` says whether this process is in it, ``is_listed``
+    whether its user is by now.
+    """
+
+    path: str
+    errno: int
+    mode: int
+    gid: int
+    group: str | None
+    is_in: bool
+    is_listed: bool
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether no driver answers behind it."""
+        return self.errno in (errno.ENXIO, errno.ENODEV)
+
+    @property
+    def lets_group_in(self) -> bool:
+        return self.mode & 0o060 == 0o060
 
 
-def gpu_nodes(backend: str, dev: Path = Path("/dev")) -> GpuNodes:
+def gpu_nodes(backend: str, root: Path | None = None) -> GpuNodes:
     """The device nodes of a backend's vendor; none for host."""
+    dev = (root or ROOT) / "dev"
     if backend == "cuda":
         driver = [path for path in (dev / "nvidiactl", dev / "nvidia-uvm") if path.exists()]
         devices = sorted(path for path in dev.glob("nvidia*") if re.fullmatch(r"nvidia\d+", path.name))
@@ -66,9 +60,7 @@ def gpu_nodes(backend: str, dev: Path = Path("/dev")) -> GpuNodes:
         devices = sorted(dev.glob("dri/renderD*")) if driver else []
     else:
         return GpuNodes()
-    # One render node of another vendor's card may be closed to us for good reason; all of them closed is the fault.
-    closed = _closed(driver) or (_closed(devices) if len(_closed(devices)) == len(devices) else [])
-    return GpuNodes(_texts(driver), _texts(devices), _texts(closed))
+    return GpuNodes(tuple(map(str, driver)), tuple(map(str, devices)))
 
 
 def visible_gpus() -> dict[str, str]:
@@ -77,9 +69,60 @@ def visible_gpus() -> dict[str, str]:
     return {name: (nodes.devices + nodes.driver)[0] for name, nodes in found.items() if nodes.devices + nodes.driver}
 
 
-def _closed(paths: Iterable[Path]) -> list[Path]:
-    return [path for path in paths if not os.access(path, os.R_OK | os.W_OK)]
+def shut_node(nodes: GpuNodes) -> ShutNode | None:
+    """The node that keeps this process from its devices, if one does.
+
+    The driver's nodes are opened for it. A device's is not, since that may wake the device. One device closed to us
+    may be another's for good reason; all of them closed is the fault.
+    """
+    for path in nodes.driver:
+        if number := _cannot_open(path):
+            return _shut(path, number)
+    closed = [path for path in nodes.devices if not os.access(path, os.R_OK | os.W_OK)]
+    return _shut(closed[0], errno.EACCES) if closed and len(closed) == len(nodes.devices) else None
 
 
-def _texts(paths: Iterable[Path]) -> tuple[str, ...]:
-    return tuple(str(path) for path in paths)
+def uuids(backend: str, root: Path | None = None) -> list[str]:
+    """The uuids of a vendor's devices as masks spell them, from the kernel: it may know more than we may use."""
+    top = root or ROOT
+    if backend == "cuda":
+        files = sorted((top / "proc/driver/nvidia/gpus").glob("*/information"))
+        lines = [re.search(r"GPU UUID:\s*(GPU-\S+)", text) for text in _texts(files)]
+        return [line[1] for line in lines if line]
+    if backend == "hip":
+        files = sorted((top / "sys/class/kfd/kfd/topology/nodes").glob("*/properties"))
+        numbers = [re.search(r"^unique_id (\d+)$", text, re.MULTILINE) for text in _texts(files)]
+        return [f"GPU-{int(number[1]):016x}" for number in numbers if number and int(number[1])]
+    return []
+
+
+def _cannot_open(path: str) -> int:
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK))
+    except OSError as error:
+        return error.errno or errno.EIO
+    return 0
+
+
+def _shut(path: str, number: int) -> ShutNode:
+    import grp
+    import pwd
+
+    status = os.stat(path)
+    gid = status.st_gid
+    try:
+        group = grp.getgrgid(gid)
+        user = pwd.getpwuid(os.geteuid()).pw_name
+        name, listed = group.gr_name, user in group.gr_mem
+    except KeyError:
+        name, listed = None, False
+    is_in = gid in (os.getegid(), *os.getgroups())
+    return ShutNode(path, number, stat.S_IMODE(status.st_mode), gid, name, is_in, listed)
+
+
+def _texts(files: list[Path]) -> Iterator[str]:
+    for file in files:
+        try:
+            yield file.read_text(encoding="utf-8")
+        except OSError:
+            continue

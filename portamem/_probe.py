@@ -13,8 +13,9 @@ import re
 from dataclasses import asdict
 from typing import Any
 
-from portamem import _build, _loader
+from portamem import _build, _libraries, _loader
 
+# A static runtime is in the module and has no line.
 _LIBRARY = re.compile(r"/(?:libportamem|libcudart|libcuda|libamdhip64|libhsa-runtime64)[^/]*\.so[^/]*$")
 
 
@@ -36,7 +37,7 @@ def describe(backend: str, *, memory: bool) -> dict[str, Any]:
         "runtime_version": info.runtime_version,
         "driver_version": driver,
         "module": str(module) if module else None,
-        "libraries": _loaded_libraries(),
+        "libraries": _libraries.loaded(_LIBRARY),
         "devices": devices,
     }
 
@@ -55,13 +56,6 @@ def _device(device: Any, *, memory: bool) -> dict[str, Any]:
         figures = device.memory_info()
         described["memory"] = {name: getattr(figures, name) for name in ("free", "total", "held", "source")}
     return described
-
-
-def _loaded_libraries() -> list[str]:
-    """The runtime libraries that are mapped into this process. A static one is in the module and has no line."""
-    with open("/proc/self/maps", encoding="utf-8") as maps:
-        paths = {line.split(maxsplit=5)[-1].strip() for line in maps if "/" in line}
-    return sorted(path for path in paths if _LIBRARY.search(path))
 
 
 def main() -> None:

@@ -37,6 +37,10 @@ MemoryTraits foreign_traits(const void* ptr, const py::object& device) {
     MemoryTraits traits;
     traits.kind = ResourceKind::Foreign;
     const rt::PointerAttributes attributes = pointer_info(ptr);
+    if (attributes.type == rt::MemoryType::Unregistered) {
+        // Plain host memory, or memory of another copy of the runtime, which looks the same.
+        py::module_::import("portamem._libraries").attr("warn_of_two")(rt::BackendName);
+    }
     traits.is_host_memory = attributes.type == rt::MemoryType::Unregistered || attributes.type == rt::MemoryType::Host;
     traits.host_accessible = attributes.type != rt::MemoryType::Device;
     traits.device_accessible = attributes.type != rt::MemoryType::Unregistered;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // python/versions.cpp: versions, and the runtime's first answer.
+#include <link.h>
+
 #include "bindings.hpp"
 
 namespace portamem::python {
@@ -15,6 +17,18 @@ int version_of(rt::Error_t (*ask)(int*), const char* call) {
     if (answer != rt::Error_t::Success && portamem::detail::means_no_device(answer)) return 0;
     check(answer, call);
     return version;
+}
+
+// How many libraries this process has loaded so far: a number that the loader keeps.
+unsigned long long loads() {
+    unsigned long long adds = 0;
+    dl_iterate_phdr(
+        [](dl_phdr_info* first, std::size_t, void* out) {
+            *static_cast<unsigned long long*>(out) = first->dlpi_adds;
+            return 1;
+        },
+        &adds);
+    return adds;
 }
 
 }  // namespace
@@ -50,6 +64,7 @@ void register_versions(py::module_& m) {
             return py::make_tuple(count, static_cast<int>(answer), rt::GetErrorString(answer));
         },
         "(device count, native code, text) of the runtime's first answer. Never raises.");
+    m.def("_loads", &loads, "How many libraries this process has ever loaded: grows with each.");
 }
 
 }  // namespace PORTAMEM_BACKEND

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import portamem
-from portamem import _build, _loader, reasons
-from portamem._machine import masks, visible_gpus
+from portamem import _build, _libraries, _loader, reasons
+from portamem._machine import visible_gpus
+from portamem._masks import masks
 from portamem._sizes import format_size
 from portamem.info.limits import limits
 
@@ -91,7 +92,7 @@ def _warnings(found: dict[str, Any]) -> list[str]:
             warnings.append(f"this machine shows a GPU ({node}), and portamem.{name} cannot use it")
     hips = [path for path in backends["hip"]["libraries"] if "libamdhip64" in path]
     if len(hips) > 1:
-        warnings.append(f"two HIP runtimes in one process, which do not know each other's memory: {', '.join(hips)}")
+        warnings.append(_libraries.two_runtimes(hips))
     soft = found["limits"]["memlock"]["soft"]
     if soft is not None and soft < _SMALL_MEMLOCK and (backends["cuda"]["built"] or backends["hip"]["built"]):
         warnings.append(f"memlock is {format_size(soft)}: page-locked memory may be refused (raise it with ulimit -l)")

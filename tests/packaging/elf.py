@@ -33,6 +33,22 @@ def undefined(path: Path) -> set[str]:
     return {s.name for s in _symbols(path) if s["st_shndx"] == "SHN_UNDEF" and s["st_info"]["bind"] != "STB_WEAK"}
 
 
+def needed_versions(path: Path, library: str) -> dict[str, str]:
+    """The symbols that have to come from a library, each with the version of it that is asked for."""
+    with path.open("rb") as file:
+        image = ELFFile(file)
+        names: dict[int, str] = {}
+        for entry, versions in image.get_section_by_name(".gnu.version_r").iter_versions():
+            if entry.name == library:
+                names.update({version["vna_other"]: version.name for version in versions})
+        indices = list(image.get_section_by_name(".gnu.version").iter_symbols())
+        symbols = list(image.get_section_by_name(".dynsym").iter_symbols())
+        return {
+            symbol.name: names[index["ndx"]] for symbol, index in zip(symbols, indices, strict=True)
+            if index["ndx"] in names
+        }  # fmt: skip
+
+
 def exported(path: Path) -> set[str]:
     return {
         s.name

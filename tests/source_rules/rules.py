@@ -134,6 +134,11 @@ def twin_differences(sources: Sources) -> list[str]:
     return differences
 
 
+def calls_without_a_device(table: str) -> list[str]:
+    """The functions that the table of tests/cpp/rt_nodevice.cpp names."""
+    return re.findall(r"^ *(?:CALL|MAKE)\((\w+),", cpp_code(table), re.MULTILINE)
+
+
 # A new header belongs to the second floor until it is named here.
 _FIRST_FLOOR = {
     *("status", "capabilities", "device", "device_guard", "location", "pointer_info"),

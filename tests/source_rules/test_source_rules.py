@@ -89,3 +89,16 @@ def test_the_twins_are_read(sources):
     found = [f for path, text in sources.items() if path.startswith(RT + "host/") for f in rules.functions_of(text)]
     assert len(found) > 80
     assert {"Malloc", "MemcpyAsync", "StreamSynchronize", "PointerGetAttributes"} <= set(found)
+
+
+def test_every_function_is_called_without_a_device(sources):
+    declared = [f for path, text in sources.items() if path.startswith(RT + "api/") for f in rules.functions_of(text)]
+    called = rules.calls_without_a_device((CHECKOUT / "tests/cpp/rt_nodevice.cpp").read_text(encoding="utf-8"))
+    assert sorted(called) == sorted(declared)
+
+
+def test_the_table_of_calls_is_read():
+    table = (
+        "    CALL(Malloc, NoDevice, &s.ptr, 1),\n    MAKE(VersionText, Success, f()),\n    // CALL(Free, NoDevice),\n"
+    )
+    assert rules.calls_without_a_device(table) == ["Malloc", "VersionText"]

@@ -80,6 +80,8 @@ inline bool means_no_device(rt::Error_t code) {
     } else if (means_no_device(code)) {
         name = "NoDevice";
         why += "; no usable device (see `portamem info`)";
+    } else if (code == rt::Error_t::DevicesUnavailable) {
+        why += "; another process may hold the device for itself (its compute mode): wait for it, or have the mode set";
     }
     std::string text = std::string(rt::BackendName) + " " + call + ": " + name + " (" +
                        std::to_string(static_cast<int>(code)) + "): " + why;

@@ -22,6 +22,7 @@ enum class [[nodiscard]] Error_t : int{
     InvalidDevicePointer = 17,
     InvalidMemcpyDirection = 21,
     InsufficientDriver = 35,
+    DevicesUnavailable = 46,
     NoDevice = 100,
     InvalidDevice = 101,
     InvalidContext = 201,

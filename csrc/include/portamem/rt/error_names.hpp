@@ -32,6 +32,8 @@ constexpr const char* error_name(Error_t error) {
             return "InvalidMemcpyDirection";
         case Error_t::InsufficientDriver:
             return "InsufficientDriver";
+        case Error_t::DevicesUnavailable:
+            return "DevicesUnavailable";
         case Error_t::NoDevice:
             return "NoDevice";
         case Error_t::InvalidDevice:

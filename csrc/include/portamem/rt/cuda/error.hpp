@@ -15,6 +15,7 @@ static_assert(check::same(Error_t::Deinitialized, cudaErrorCudartUnloading));
 static_assert(check::same(Error_t::InvalidDevicePointer, cudaErrorInvalidDevicePointer));
 static_assert(check::same(Error_t::InvalidMemcpyDirection, cudaErrorInvalidMemcpyDirection));
 static_assert(check::same(Error_t::InsufficientDriver, cudaErrorInsufficientDriver));
+static_assert(check::same(Error_t::DevicesUnavailable, cudaErrorDevicesUnavailable));
 static_assert(check::same(Error_t::NoDevice, cudaErrorNoDevice));
 static_assert(check::same(Error_t::InvalidDevice, cudaErrorInvalidDevice));
 static_assert(check::same(Error_t::InvalidContext, cudaErrorDeviceUninitialized));

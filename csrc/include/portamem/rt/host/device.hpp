@@ -29,11 +29,16 @@ inline Error_t SetDevice(int device) { return answer(pmhSetDevice(device)); }
 inline Error_t GetDevice(int* device) { return answer(pmhGetDevice(device)); }
 
 inline Error_t PushDevice(int device, DeviceState_t* saved) {
-    const Error_t error = GetDevice(saved);
-    return error != Error_t::Success || *saved == device ? error : SetDevice(device);
+    int current = InvalidDeviceId;
+    *saved = DeviceState_t{};
+    Error_t error = GetDevice(&current);
+    if (error != Error_t::Success || current == device) return error;
+    error = SetDevice(device);
+    if (error == Error_t::Success) *saved = DeviceState_t{true, current};
+    return error;
 }
 
-inline Error_t PopDevice(DeviceState_t saved) { return SetDevice(saved); }
+inline Error_t PopDevice(DeviceState_t saved) { return saved.switched ? SetDevice(saved.device) : Error_t::Success; }
 
 inline Error_t DeviceGetAttribute(int* value, DeviceAttr attr, int device) {
     if (value == nullptr) return Error_t::InvalidValue;

@@ -28,8 +28,11 @@ inline Error_t answer(pmhError_t error) {
     return static_cast<Error_t>(error);
 }
 
-/// What PushDevice leaves for PopDevice: the ordinal that was current.
-using DeviceState_t = int;
+/// What PushDevice leaves for PopDevice.
+struct DeviceState_t {
+    bool switched = false;
+    int device = InvalidDeviceId;
+};
 
 static_assert(check::same(LocationType::Device, pmhMemLocationTypeDevice));
 static_assert(check::same(LocationType::Host, pmhMemLocationTypeHost));

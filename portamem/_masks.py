@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: MIT
+"""Visibility masks: variables that hide devices from a process, and what they leave."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+MASKS = {
+    "host": (),
+    "cuda": ("NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"),
+    "hip": ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"),
+}
+"""The variables that hide devices, in the order in which they apply: each counts what the one before it left.
+
+GPU_DEVICE_ORDINAL is none of them: AMD's runtime reads it for OpenCL only.
+"""
+
+CONTAINER_MASK = "NVIDIA_VISIBLE_DEVICES"
+"""Read by the container's runtime when it starts the container, and by nobody inside."""
+
+_ORDINAL = re.compile(r"[+-]?\d+")
+_UUID = re.compile(r"(GPU|MIG)-", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Mask:
+    """A visibility mask that is set."""
+
+    name: str
+    value: str
+
+    @property
+    def entries(self) -> list[str]:
+        return [entry.strip() for entry in self.value.split(",")]
+
+    @property
+    def shuts_the_container(self) -> bool:
+        """Whether it had the container started without GPUs."""
+        return self.name == CONTAINER_MASK and self.value in ("", "none", "void")
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.value}"
+
+
+def masks(backend: str, environ: Mapping[str, str] = os.environ) -> list[Mask]:
+    """The masks that are set for a backend, in the order in which they apply."""
+    names = list(MASKS[backend])
+    if backend == "hip":
+        # HIP reads one of its two, CUDA's where its own says nothing, and an empty one hides nothing from it.
+        own = "HIP_VISIBLE_DEVICES" if environ.get("HIP_VISIBLE_DEVICES") else "CUDA_VISIBLE_DEVICES"
+        names = ["ROCR_VISIBLE_DEVICES", *([own] if environ.get(own) else [])]
+    return [Mask(name, environ[name]) for name in names if name in environ]
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """A mask that leaves no device, and why."""
+
+    mask: Mask
+    why: str
+
+
+def hiding(found: Sequence[Mask], devices: int, uuids: Sequence[str] = ()) -> Hidden | None:
+    """The first mask that certainly leaves nothing of ``devices`` devices (0: nobody knows how many).
+
+    ``uuids`` are those that the machine knows of, as the masks spell them; none where it does not say.
+    """
+    counted = "the driver has"
+    for mask in found:
+        if mask.name == CONTAINER_MASK:
+            continue
+        left = 0
+        for entry in mask.entries:
+            why = _names_none(entry, devices, uuids, counted)
+            if why and left == 0:
+                return Hidden(mask, why)
+            if why:
+                break  # a mask ends at its first entry that names no device
+            left += 1
+        devices, counted = left, f"{mask} leaves"
+    return None
+
+
+def _names_none(entry: str, devices: int, uuids: Sequence[str], counted: str) -> str:
+    """Why an entry certainly names no device; empty where it does, or may."""
+    if not entry:
+        return "it is empty"
+    if _ORDINAL.fullmatch(entry):
+        ordinal = int(entry)
+        if ordinal < 0:
+            return "a negative ordinal names no device"
+        return f"there is no device {ordinal}, as {counted} {devices}, from 0 on" if 0 < devices <= ordinal else ""
+    if not _UUID.match(entry):
+        return f"{entry!r} names no device"
+    if entry.upper().startswith("GPU-") and uuids:
+        known = any(uuid.upper().startswith(entry.upper()) for uuid in uuids)
+        return "" if known else f"no device here has a uuid that begins with {entry}"
+    return ""
