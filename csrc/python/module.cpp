@@ -12,6 +12,8 @@ PYBIND11_MODULE(PORTAMEM_MODULE, m) {
 
     register_errors(m);
     register_versions(m);
+    register_capabilities(m);
+    register_quirks(m);
     register_device(m);
     register_event(m);
     register_stream(m);

@@ -13,6 +13,8 @@
 #include "portamem/event.hpp"
 #include "portamem/kept.hpp"
 #include "portamem/pointer_info.hpp"
+#include "portamem/probe.hpp"
+#include "portamem/quirks.hpp"
 #include "portamem/status.hpp"
 #include "portamem/stream.hpp"
 

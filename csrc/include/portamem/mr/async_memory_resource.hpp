@@ -126,7 +126,7 @@ class AsyncMemoryResource : public MemoryResource {
         : MemoryResource(traits(device)), pool_(pool), owned_(owned), owner_(std::move(owner)) {}
 
     static void require_pools(int device) {
-        if (query_capabilities(Device(device).ordinal()).memory_pools) return;
+        if (detail::answer(rt::DeviceAttr::MemoryPoolsSupported, Device(device).ordinal())) return;
         throw Error(rt::Error_t::NotSupported, "NotSupported", "MemPoolCreate",
                     "device " + std::to_string(device) +
                         " has no memory pools (its memory_pools capability is false): use DeviceMemoryResource");
