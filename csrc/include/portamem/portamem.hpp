@@ -26,6 +26,7 @@
 #include "portamem/fill.hpp"
 #include "portamem/host_registration.hpp"
 #include "portamem/managed.hpp"
+#include "portamem/mr/allocating_streams.hpp"
 #include "portamem/mr/async_memory_resource.hpp"
 #include "portamem/mr/device_memory_resource.hpp"
 #include "portamem/mr/managed_memory_resource.hpp"
