@@ -56,9 +56,12 @@ def _device(backend: str, device: Mapping[str, Any]) -> str:
         f"managed {able['managed_mode']}",
         f"pools {_pools(able, device['probed'])}",
         *(f"{name} {_answer(able[field])}" for name, field in _ANSWERS.items()),
+        *([] if able["xnack"] is None else [f"XNACK {_answer(able['xnack'])}"]),
+        f"pinned {_pinned(able)}",
         f"virtual memory {_granularity(able)}",
         f"IPC {_ipc(able)}",
         f"device heap {able['malloc_heap_kind'] or '?'}",
+        f"peers {' '.join(map(str, able['peers'])) or 'none'}",
         f"quirks {' '.join(_quirk(each) for each in device['quirks']) or 'none'}",
     ]
     if "memory" in device:
@@ -72,7 +75,6 @@ _ANSWERS = {
     "pageable": "pageable_memory_access",
     "host access": "direct_host_access",
     "integrated": "integrated",
-    "XNACK": "xnack",
 }
 
 
@@ -84,6 +86,13 @@ def _pools(able: Mapping[str, Any], probed: Mapping[str, Any] | None) -> str:
     if probed is None or probed["pool_threshold_effective"] is None:
         return _answer(able["memory_pools"])
     return f"yes (threshold {'obeyed' if probed['pool_threshold_effective'] else 'ignored'})"
+
+
+def _pinned(able: Mapping[str, Any]) -> str:
+    if able["pinned_coherent"] is None:
+        return "?"
+    default = "coherent" if able["pinned_coherent"] else "non-coherent"
+    return default + (" (or not, if asked)" if able["pinned_coherent"] and able["pinned_non_coherent"] else "")
 
 
 def _granularity(able: Mapping[str, Any]) -> str:

@@ -171,6 +171,7 @@ inline bool applies(const Quirk& quirk, const Device& device) {
 /// The quirks of a device: those that apply to it, and those that were switched on. Creates no context.
 /// Throws std::invalid_argument where PORTAMEM_QUIRKS cannot be read.
 inline std::vector<DeviceQuirk> quirks(const Device& device) {
+    refuse_forked();
     std::vector<DeviceQuirk> found;
     for (const Quirk& quirk : kQuirks) {
         const auto chosen = detail::quirk_switches().of(quirk.name);
