@@ -70,6 +70,15 @@ class Device:
     def numa_node(self) -> int | None: ...
     @property
     def capabilities(self) -> Capabilities: ...
+    def probe(self) -> ProbedCapabilities:
+        """Tries what no runtime tells, once per process; later calls return what was found.
+
+        Creates the device's context, takes some MiB for a moment from a pool and a stream of its own, and leaves all
+        settings as they were. Raises ValueError while a stream is captured."""
+    @property
+    def quirks(self) -> tuple[Quirk, ...]:
+        """Known faults of its runtime, and what portamem does about each. Raises ValueError where PORTAMEM_QUIRKS
+        cannot be read."""
     def memory_info(self) -> MemoryInfo: ...
     def limit(self, name: str) -> int: ...
     def set_limit(self, name: str, nbytes: _Size) -> None: ...
@@ -94,32 +103,70 @@ class Device:
 
 @final
 class Capabilities:
-    """What a device can do, each asked of the device: never derived from a version or from a kind of memory."""
+    """What a device can do, each asked of the device: never derived from a version or from a kind of memory.
+
+    True, False, or None where the runtime, its version or its driver does not say. Reading it allocates nothing,
+    creates no context and is allowed beside a capture. What can only be found by trying is in ``Device.probe()``."""
 
     @property
-    def memory_pools(self) -> bool: ...
+    def memory_pools(self) -> bool | None: ...
+    @property
+    def pool_handle_types(self) -> tuple[str, ...] | None:
+        """Handles by which a pool can go to other processes: "posix_fd", "win32", "win32_kmt", "fabric"."""
     @property
     def managed_mode(self) -> str:
-        """ "none", "host_resident" (one place, reached over the bus) or "migrating"."""
+        """ "none", "host_resident" (it stays in one place) or "migrating" (pages move to who touches them).
+
+        AMD moves pages on a fault with XNACK only (HIP's manual, unified memory); a device that shares the host's
+        memory has nowhere to move them."""
     @property
-    def concurrent_managed_access(self) -> bool: ...
+    def concurrent_managed_access(self) -> bool | None: ...
     @property
-    def pageable_memory_access(self) -> bool: ...
+    def pageable_memory_access(self) -> bool | None:
+        """Whether the device reads and writes memory of malloc. AMD: whether XNACK is in effect."""
     @property
-    def uses_host_page_tables(self) -> bool: ...
+    def uses_host_page_tables(self) -> bool | None: ...
     @property
-    def direct_host_access(self) -> bool:
-        """Whether the host can read and write plain device memory."""
+    def direct_host_access(self) -> bool | None:
+        """Whether the host can read and write plain device memory. CUDA does not say; AMD: large BAR, or an APU."""
     @property
-    def integrated(self) -> bool: ...
+    def integrated(self) -> bool | None: ...
     @property
-    def host_register(self) -> bool: ...
+    def xnack(self) -> bool | None:
+        """AMD: whether page faults are retried, from the architecture's name. None where there is no such mode."""
     @property
-    def registered_pointer_is_device_pointer(self) -> bool: ...
+    def pinned_coherent(self) -> bool | None:
+        """Whether pinned memory is coherent with running kernels unless coherence="non_coherent" is asked for.
+
+        CUDA has no other kind; AMD where the device has fine-grained memory (HIP's manual, coherency controls)."""
     @property
-    def stream_priorities(self) -> bool: ...
+    def pinned_non_coherent(self) -> bool | None:
+        """Whether there is a non-coherent kind too: AMD's. Elsewhere asking for it changes nothing."""
     @property
-    def virtual_memory(self) -> bool: ...
+    def host_register(self) -> bool | None: ...
+    @property
+    def registered_pointer_is_device_pointer(self) -> bool | None: ...
+    @property
+    def stream_priorities(self) -> bool | None: ...
+    @property
+    def virtual_memory(self) -> bool | None: ...
+    @property
+    def virtual_memory_granularity(self) -> tuple[int, int] | None:
+        """(minimum, recommended) bytes of which mapped pieces are multiples."""
+    @property
+    def virtual_memory_handle_types(self) -> tuple[str, ...] | None: ...
+    @property
+    def ipc_memory_handles(self) -> bool | None:
+        """Whether plain device memory can go to other processes; which memory, ``pointer_info().ipc_capable`` says."""
+    @property
+    def ipc_event_handles(self) -> bool | None: ...
+    @property
+    def malloc_heap_kind(self) -> str | None:
+        """What ``Device.malloc_heap_size`` means: "limit" (CUDA: all that kernels' malloc can give), "initial" (AMD:
+        what the heap begins with; it grows) or "none"."""
+    @property
+    def peers(self) -> tuple[int, ...]:
+        """Ordinals of the devices whose memory this one can address."""
     @property
     def compute_capability(self) -> tuple[int, int]: ...
     @property
@@ -127,6 +174,53 @@ class Capabilities:
     @property
     def warp_size(self) -> int: ...
     def as_dict(self) -> dict[str, Any]: ...
+
+@final
+class ProbedCapabilities:
+    """What a device can do, found by trying. None: it could not be tried, or there is nothing to try it on."""
+
+    @property
+    def pool_threshold_accepted(self) -> bool | None:
+        """Whether a pool's release threshold reads back as it was set."""
+    @property
+    def pool_threshold_effective(self) -> bool | None:
+        """Whether it is obeyed: at a synchronize the pool keeps its memory, or gives it back."""
+    @property
+    def stream_capture(self) -> bool | None: ...
+    @property
+    def host_register(self) -> bool | None: ...
+    @property
+    def registered_pointer_is_device_pointer(self) -> bool | None: ...
+    @property
+    def malloc_heap_settable(self) -> bool | None:
+        """Whether malloc_heap_size could be set, when it was tried. Not tried where malloc_heap_kind is "initial"."""
+    def as_dict(self) -> dict[str, Any]: ...
+
+@final
+class Quirk:
+    """A known fault of a device's runtime, from a table in portamem/quirks.hpp."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def policy(self) -> str:
+        """What portamem does: "free_on_allocating_stream", "at_least_eight_bytes", "bridged" (met in any case, cannot
+        be switched) or "report" (nothing: it is for the user to know)."""
+    @property
+    def is_active(self) -> bool:
+        """False where it was switched off."""
+    @property
+    def about(self) -> str: ...
+    @property
+    def thread(self) -> str:
+        """Where it was reported, in public."""
+    def as_dict(self) -> dict[str, Any]: ...
+
+def set_quirk(name: str, on: bool | None) -> None:
+    """Switches a quirk's policy on or off for resources that this backend makes from now on; None: as the table says.
+
+    ``PORTAMEM_QUIRKS=name=off,other=on`` does the same from the start. Raises ValueError for a name that is none, and
+    for a quirk that is met in any case."""
 
 @final
 class MemoryInfo:
@@ -533,6 +627,10 @@ class PointerInfo:
     def device_pointer(self) -> int | None: ...
     @property
     def flags(self) -> int: ...
+    @property
+    def ipc_capable(self) -> bool | None:
+        """Whether the memory can go to another process by a legacy IPC handle. CUDA says no for memory of pools and
+        for virtual, managed and pinned memory; None where the runtime does not say (most versions of AMD's)."""
 
 def pointer_info(ptr: int | Buffer | View | HostRegistration) -> PointerInfo: ...
 def copy(dst: _Memory, src: _Memory, *, stream: _StreamLike | None = None) -> Event | None:

@@ -19,14 +19,14 @@ from portamem import _build, _libraries, _loader
 _LIBRARY = re.compile(r"/(?:libportamem|libcudart|libcuda|libamdhip64|libhsa-runtime64)[^/]*\.so[^/]*$")
 
 
-def describe(backend: str, *, memory: bool) -> dict[str, Any]:
-    """State, versions, devices and loaded libraries. Only ``memory`` makes the runtime create contexts."""
+def describe(backend: str, *, memory: bool, probe: bool) -> dict[str, Any]:
+    """State, versions, devices and loaded libraries. Only ``memory`` and ``probe`` make the runtime create contexts."""
     info = _loader.info(backend)
     devices: list[dict[str, Any]] = []
     driver = None
     if info.loadable:
         native = _loader.load(backend)
-        devices = [_device(native.Device(ordinal), memory=memory) for ordinal in range(info.device_count)]
+        devices = [_device(native.Device(ordinal), memory=memory, probe=probe) for ordinal in range(info.device_count)]
         driver = native.version_text(native.driver_version()) if info.is_ready and backend != "host" else None
     module = _build.module_path(backend)
     return {
@@ -42,7 +42,7 @@ def describe(backend: str, *, memory: bool) -> dict[str, Any]:
     }
 
 
-def _device(device: Any, *, memory: bool) -> dict[str, Any]:
+def _device(device: Any, *, memory: bool, probe: bool) -> dict[str, Any]:
     described = {
         "ordinal": device.ordinal,
         "name": device.name,
@@ -51,6 +51,8 @@ def _device(device: Any, *, memory: bool) -> dict[str, Any]:
         "pci_bus_id": device.pci_bus_id,
         "numa_node": device.numa_node,
         "capabilities": device.capabilities.as_dict(),
+        "probed": device.probe().as_dict() if probe else None,
+        "quirks": [quirk.as_dict() for quirk in device.quirks],
     }
     if memory:
         figures = device.memory_info()
@@ -62,11 +64,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="What one backend is like on this machine, as JSON.")
     parser.add_argument("backend", choices=_loader.BACKENDS)
     parser.add_argument("--memory", action="store_true", help="figures of memory too, which creates contexts")
+    parser.add_argument("--probe", action="store_true", help="what is found by trying too, which creates contexts")
     options = parser.parse_args()
     answer = os.dup(1)
     os.dup2(2, 1)  # what a library prints goes to stderr, and does not spoil the JSON
     with os.fdopen(answer, "w", encoding="utf-8") as out:
-        json.dump(describe(options.backend, memory=options.memory), out)
+        json.dump(describe(options.backend, memory=options.memory, probe=options.probe), out)
 
 
 if __name__ == "__main__":

@@ -50,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     info = commands.add_parser("info", help="what is built and loaded, which devices there are, what stands in the way")
     info.add_argument("--json", action="store_true", help="everything, as JSON")
     info.add_argument("--memory", action="store_true", help="figures of memory too: creates contexts on the devices")
+    info.add_argument("--probe", action="store_true", help="try what no runtime tells: takes some MiB for a moment")
     return parser
 
 
@@ -101,7 +102,7 @@ def _demo(options: argparse.Namespace) -> int:
 def _info(options: argparse.Namespace) -> int:
     from portamem import info
 
-    found = info.collect(memory=options.memory)
+    found = info.collect(memory=options.memory, probe=options.probe)
     print(json.dumps(found, indent=2) if options.json else info.report(found))
     try:
         unmet = _choice.unmet_requirement({name: state["reason"] is None for name, state in found["backends"].items()})

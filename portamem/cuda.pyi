@@ -11,6 +11,8 @@ from portamem.host import MemoryResource as MemoryResource
 from portamem.host import PinnedMemoryResource as PinnedMemoryResource
 from portamem.host import PitchedBuffer as PitchedBuffer
 from portamem.host import PointerInfo as PointerInfo
+from portamem.host import ProbedCapabilities as ProbedCapabilities
+from portamem.host import Quirk as Quirk
 from portamem.host import Stream as Stream
 from portamem.host import SystemMemoryResource as SystemMemoryResource
 from portamem.host import View as View
@@ -29,6 +31,7 @@ from portamem.host import held as held
 from portamem.host import pointer_info as pointer_info
 from portamem.host import probe as probe
 from portamem.host import runtime_version as runtime_version
+from portamem.host import set_quirk as set_quirk
 from portamem.host import using as using
 from portamem.host import version_text as version_text
 from portamem.host import zeros as zeros

@@ -16,6 +16,8 @@ from portamem._host import MemoryResource as MemoryResource
 from portamem._host import PinnedMemoryResource as PinnedMemoryResource
 from portamem._host import PitchedBuffer as PitchedBuffer
 from portamem._host import PointerInfo as PointerInfo
+from portamem._host import ProbedCapabilities as ProbedCapabilities
+from portamem._host import Quirk as Quirk
 from portamem._host import Stream as Stream
 from portamem._host import SystemMemoryResource as SystemMemoryResource
 from portamem._host import View as View
@@ -31,6 +33,7 @@ from portamem._host import held as held
 from portamem._host import pointer_info as pointer_info
 from portamem._host import probe as probe
 from portamem._host import runtime_version as runtime_version
+from portamem._host import set_quirk as set_quirk
 from portamem._host import version_text as version_text
 
 _Shape: TypeAlias = SupportsIndex | Sequence[SupportsIndex]

@@ -45,24 +45,6 @@ def test_identity(pm: ModuleType) -> None:
         assert device.numa_node is None or device.numa_node >= 0
 
 
-def test_capabilities_are_values(device: Any) -> None:
-    capabilities = device.capabilities
-    table = capabilities.as_dict()
-    for name, value in table.items():
-        assert getattr(capabilities, name) == value
-    assert table["managed_mode"] in ("none", "host_resident", "migrating")
-    assert type(table["memory_pools"]) is bool
-    assert type(table["pageable_memory_access"]) is bool
-    assert type(table["direct_host_access"]) is bool
-    assert len(table["compute_capability"]) == 2
-    assert table["multi_processor_count"] > 0
-
-
-def test_every_capability_is_in_the_dict(device: Any) -> None:
-    names = {name for name in dir(device.capabilities) if not name.startswith("_")} - {"as_dict"}
-    assert set(device.capabilities.as_dict()) == names
-
-
 def test_memory_info(pm: ModuleType, device: Any, device_resource: Any) -> None:
     before = device.memory_info()
     assert 0 < before.free <= before.total

@@ -48,7 +48,23 @@ int attribute_of(const Config& config, int attribute) {
         case pmhDevAttrL2CacheSize:
         case pmhDevAttrStreamPrioritiesSupported:
         case pmhDevAttrVirtualMemoryManagementSupported:
+        // Nothing goes to other processes yet.
+        case pmhDevAttrMemoryPoolSupportedHandleTypes:
+        case pmhDevAttrHandleTypePosixFileDescriptorSupported:
+        case pmhDevAttrHandleTypeFabricSupported:
+        case pmhDevAttrIpcMemHandleSupported:
+        case pmhDevAttrIpcEventSupport:
+        // Host and devices are the same cores: all memory is coherent, and no kernel takes from a heap.
+        case pmhDevAttrHostMallocNonCoherent:
+        case pmhDevAttrMallocHeapKind:
             return 0;
+        case pmhDevAttrHostMallocCoherent:
+            return 1;
+        // An APU has one memory only.
+        case pmhDevAttrManagedMemoryMigrates:
+            return config.model == Model::Apu ? 0 : 1;
+        case pmhDevAttrXnack:
+            refuse(pmhErrorNotSupported, "no model of the host runtime has a mode called XNACK");
         case pmhDevAttrHostNumaId:
             return -1;
         default:

@@ -37,3 +37,12 @@ pmhError_t pmhPointerGetAttributes(pmhPointerAttributes* attributes, const void*
         }
     });
 }
+
+pmhError_t pmhPointerGetAttribute(int* value, int attribute, const void* ptr) {
+    return enter("PointerGetAttribute", [&](State& state, Hold&) {
+        require(value != nullptr, "value is null");
+        require(attribute == pmhPointerAttributeIsLegacyIpcCapable, "unknown attribute of a pointer");
+        require(state.allocations.holding(ptr) != nullptr, "the runtime does not know the pointer");
+        *value = 0;  // nothing goes to other processes yet
+    });
+}

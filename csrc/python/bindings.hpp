@@ -19,6 +19,8 @@ inline namespace PORTAMEM_BACKEND {
 
 void register_errors(py::module_& m);
 void register_versions(py::module_& m);
+void register_capabilities(py::module_& m);
+void register_quirks(py::module_& m);
 void register_device(py::module_& m);
 void register_event(py::module_& m);
 void register_stream(py::module_& m);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// python/device.cpp: Device, Capabilities, MemoryInfo.
+// python/device.cpp: Device, MemoryInfo.
 #include "convert.hpp"
 
 namespace portamem::python {
@@ -13,51 +13,11 @@ constexpr Spelling<rt::Limit> kLimits[] = {
     {"malloc_heap_size", rt::Limit::MallocHeapSize},
 };
 
-constexpr Spelling<ManagedMode> kManagedModes[] = {
-    {"none", ManagedMode::None},
-    {"host_resident", ManagedMode::HostResident},
-    {"migrating", ManagedMode::Migrating},
-};
-
 // Runs without the GIL what may create a context or wait.
 template <class Function>
 auto unlocked(Function&& function) {
     const WithoutGil nogil;
     return function();
-}
-
-void register_capabilities(py::module_& m) {
-    auto managed_mode = [](const Capabilities& c) { return to_text(c.managed_mode, kManagedModes); };
-    auto compute = [](const Capabilities& c) {
-        return py::make_tuple(c.compute_capability_major, c.compute_capability_minor);
-    };
-    py::class_<Capabilities> type(m, "Capabilities", py::is_final(), "What a device can do, each asked of the device.");
-    static constexpr std::pair<const char*, bool Capabilities::*> kFlags[] = {
-        {"memory_pools", &Capabilities::memory_pools},
-        {"concurrent_managed_access", &Capabilities::concurrent_managed_access},
-        {"pageable_memory_access", &Capabilities::pageable_memory_access},
-        {"uses_host_page_tables", &Capabilities::uses_host_page_tables},
-        {"direct_host_access", &Capabilities::direct_host_access},
-        {"integrated", &Capabilities::integrated},
-        {"host_register", &Capabilities::host_register},
-        {"registered_pointer_is_device_pointer", &Capabilities::registered_pointer_is_device_pointer},
-        {"stream_priorities", &Capabilities::stream_priorities},
-        {"virtual_memory", &Capabilities::virtual_memory},
-    };
-    for (const auto& [name, member] : kFlags) type.def_readonly(name, member);
-    type.def_property_readonly("managed_mode", managed_mode)
-        .def_property_readonly("compute_capability", compute)
-        .def_readonly("multi_processor_count", &Capabilities::multi_processor_count)
-        .def_readonly("warp_size", &Capabilities::warp_size)
-        .def("as_dict", [=](const Capabilities& c) {
-            py::dict all;
-            for (const auto& [name, member] : kFlags) all[name] = c.*member;
-            all["managed_mode"] = managed_mode(c);
-            all["compute_capability"] = compute(c);
-            all["multi_processor_count"] = c.multi_processor_count;
-            all["warp_size"] = c.warp_size;
-            return all;
-        });
 }
 
 void register_memory_info(py::module_& m) {
@@ -75,7 +35,6 @@ void register_memory_info(py::module_& m) {
 }  // namespace
 
 void register_device(py::module_& m) {
-    register_capabilities(m);
     register_memory_info(m);
     py::class_<Device>(m, "Device", py::is_final(), "A device of this backend, by ordinal. Holds no resource.")
         .def(py::init([](const py::object& ordinal) { return to_device(ordinal); }), py::arg("ordinal") = py::none())
@@ -93,7 +52,19 @@ void register_device(py::module_& m) {
         .def_property_readonly("uuid", &Device::uuid)
         .def_property_readonly("pci_bus_id", &Device::pci_bus_id)
         .def_property_readonly("numa_node", &Device::numa_node, "The NUMA node it hangs on, or None.")
-        .def_property_readonly("capabilities", &Device::capabilities)
+        .def_property_readonly("capabilities", &Device::capabilities,
+                               "What it can do, as far as that can be read. Creates no context.")
+        .def(
+            "probe", [](Device d) { return unlocked([d] { return probe(d); }); },
+            "What it can do as found by trying, once per process. Creates the device's context.")
+        .def_property_readonly(
+            "quirks",
+            [](Device d) {
+                py::list all;
+                for (const DeviceQuirk& each : quirks(d)) all.append(each);
+                return py::tuple(all);
+            },
+            "Known faults of its runtime, and what portamem does about each.")
         .def(
             "memory_info", [](Device d) { return unlocked([d] { return d.memory_info(); }); },
             "Free, total and held bytes. CUDA and HIP create the device's context to answer.")

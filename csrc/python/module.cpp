@@ -13,6 +13,8 @@ PYBIND11_MODULE(PORTAMEM_MODULE, m) {
     drop_gil_in_destructors();
     register_errors(m);
     register_versions(m);
+    register_capabilities(m);
+    register_quirks(m);
     register_device(m);
     register_event(m);
     register_stream(m);

@@ -44,6 +44,10 @@ void register_pointer_info(py::module_& m) {
         .def_property_readonly("host_pointer", [](const Info& i) { return known(i.host_pointer); })
         .def_property_readonly("device_pointer", [](const Info& i) { return known(i.device_pointer); })
         .def_property_readonly("flags", [](const Info& i) { return i.flags; })
+        .def_property_readonly(
+            "ipc_capable",
+            [](const Info& i) { return i.ipc_capable.is_known() ? std::optional<bool>(i.ipc_capable) : std::nullopt; },
+            "Whether the memory can go to another process by a legacy IPC handle; None where the runtime does not say.")
         .def("__repr__", [](const Info& i) {
             return "<PointerInfo " + to_text(i.type, kKinds) + ", device " + std::to_string(i.device) + ", " +
                    std::to_string(i.nbytes) + " bytes>";

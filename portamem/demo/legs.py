@@ -247,7 +247,7 @@ LEGS = (
     Leg("pageable", "copy", near=pageable),
     Leg("system", "copy", near=system),
     Leg("pinned", "copy", near=pinned),
-    Leg("registered", "copy", near=registered, missing=lambda able: not able.host_register),
+    Leg("registered", "copy", near=registered, missing=lambda able: able.host_register is False),
     Leg("device", "copy", far=device),
     Leg("pitched", "copy_2d", far=pitched),
     Leg("stream-ordered", "allocate, copy, close", far=stream_ordered, missing=lambda able: not able.memory_pools),

@@ -28,9 +28,10 @@ _CHILD = "import sys; sys.path[0] = sys.argv.pop(1); from portamem._probe import
 _PACKAGE_PARENT = str(Path(portamem.__file__).resolve().parent.parent)
 
 
-def collect(*, memory: bool) -> dict[str, Any]:
+def collect(*, memory: bool, probe: bool = False) -> dict[str, Any]:
     """Everything that ``portamem info --json`` prints."""
-    children = {name: _start(name, memory=memory) for name in _loader.BACKENDS}
+    wanted = [*(["--memory"] if memory else []), *(["--probe"] if probe else [])]
+    children = {name: _start(name, wanted) for name in _loader.BACKENDS}
     backends = {name: _finish(name, child) for name, child in children.items()}
     found = {
         "portamem": {
@@ -48,8 +49,8 @@ def collect(*, memory: bool) -> dict[str, Any]:
     return {**found, "warnings": _warnings(found)}
 
 
-def _start(backend: str, *, memory: bool) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", _CHILD, _PACKAGE_PARENT, backend, *(["--memory"] if memory else [])]
+def _start(backend: str, wanted: list[str]) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", _CHILD, _PACKAGE_PARENT, backend, *wanted]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

@@ -54,12 +54,65 @@ def _device(backend: str, device: Mapping[str, Any]) -> str:
         f"PCI {device['pci_bus_id'] or '-'}",
         f"NUMA {'-' if device['numa_node'] is None else device['numa_node']}",
         f"managed {able['managed_mode']}",
-        f"pools {'yes' if able['memory_pools'] else 'no'}",
+        f"pools {_pools(able, device['probed'])}",
+        *(f"{name} {_answer(able[field])}" for name, field in _ANSWERS.items()),
+        *([] if able["xnack"] is None else [f"XNACK {_answer(able['xnack'])}"]),
+        f"pinned {_pinned(able)}",
+        f"virtual memory {_granularity(able)}",
+        f"IPC {_ipc(able)}",
+        f"device heap {able['malloc_heap_kind'] or '?'}",
+        f"peers {' '.join(map(str, able['peers'])) or 'none'}",
+        f"quirks {' '.join(_quirk(each) for each in device['quirks']) or 'none'}",
     ]
     if "memory" in device:
         memory = device["memory"]
         parts.append(f"{format_size(memory['free'])} of {format_size(memory['total'])} free ({memory['source']})")
     return ", ".join(parts)
+
+
+# Capabilities that are told by one word; the others are told with what belongs to them.
+_ANSWERS = {
+    "pageable": "pageable_memory_access",
+    "host access": "direct_host_access",
+    "integrated": "integrated",
+}
+
+
+def _answer(known: bool | None) -> str:
+    return "?" if known is None else "yes" if known else "no"
+
+
+def _pools(able: Mapping[str, Any], probed: Mapping[str, Any] | None) -> str:
+    if probed is None or probed["pool_threshold_effective"] is None:
+        return _answer(able["memory_pools"])
+    return f"yes (threshold {'obeyed' if probed['pool_threshold_effective'] else 'ignored'})"
+
+
+def _pinned(able: Mapping[str, Any]) -> str:
+    if able["pinned_coherent"] is None:
+        return "?"
+    default = "coherent" if able["pinned_coherent"] else "non-coherent"
+    return default + (" (or not, if asked)" if able["pinned_coherent"] and able["pinned_non_coherent"] else "")
+
+
+def _granularity(able: Mapping[str, Any]) -> str:
+    sizes = able["virtual_memory_granularity"]
+    if able["virtual_memory"] is False or sizes is None:
+        return _answer(able["virtual_memory"])
+    return " to ".join(dict.fromkeys(format_size(size) for size in sizes))
+
+
+def _ipc(able: Mapping[str, Any]) -> str:
+    """The ways to other processes that are known to be there: of plain memory, of events, of pools."""
+    plain = {"memory": able["ipc_memory_handles"], "events": able["ipc_event_handles"]}
+    ways = [name for name, known in plain.items() if known]
+    ways += [f"pools by {name}" for name in able["pool_handle_types"] or ()]
+    unknown = None in plain.values() or able["pool_handle_types"] is None
+    return " + ".join(ways) or ("?" if unknown else "no")
+
+
+def _quirk(quirk: Mapping[str, Any]) -> str:
+    return str(quirk["name"]) if quirk["is_active"] else f"{quirk['name']}(off)"
 
 
 def _tail(found: Mapping[str, Any]) -> list[str]:

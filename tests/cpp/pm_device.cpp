@@ -111,14 +111,6 @@ TEST_CASE("pm device: peer access is switched on and off") {
     CHECK_THROWS_AS(first.disable_peer_access(second), pm::Error);
 }
 
-TEST_CASE("pm device: capabilities agree with each other") {
-    if (no_device()) return;
-    const auto c = pm::Device(0).capabilities();
-    if (c.concurrent_managed_access) CHECK(c.managed_mode == pm::ManagedMode::Migrating);
-    if (c.uses_host_page_tables) CHECK(c.pageable_memory_access);
-    CHECK(c.multi_processor_count == pm::Device(0).properties().multi_processor_count);
-}
-
 TEST_CASE("pm device: the pointer query tells memory of every kind") {
     if (no_device()) return;
     int plain = 0;

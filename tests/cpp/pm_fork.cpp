@@ -55,6 +55,8 @@ TEST_CASE("pm fork: every call refuses by name") {
         [&] { (void)device.memory_info(); },
         [&] { device.set_current(); },
         [&] { (void)device.capabilities(); },
+        [&] { (void)pm::probe(device); },
+        [&] { (void)pm::quirks(device); },
         [] { (void)pm::Stream::create(0); },
         [&] { stream->synchronize(); },
         [&] { stream->query(); },

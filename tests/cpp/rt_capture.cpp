@@ -95,6 +95,13 @@ TEST_CASE("rt: questions and a change of device leave a capture whole") {
     CHECK(rt::PointerGetAttributes(&attributes, &value) == Success);
     CHECK(rt::HostGetFlags(&flags, pinned.ptr) == Success);
     CHECK(rt::DeviceGetAttribute(&value, rt::DeviceAttr::WarpSize, 0) == Success);
+    CHECK(rt::DeviceGetAttribute(&value, rt::DeviceAttr::ManagedMemoryMigrates, 0) == Success);
+    const Error_t ipc = rt::PointerGetAttribute(&value, rt::PointerAttr::IsLegacyIpcCapable, memory.ptr);
+    CHECK((ipc == Success || ipc == Error_t::NotSupported));
+    std::size_t bytes = 0;
+    const Error_t unit =
+        rt::MemGetAllocationGranularity(&bytes, {LocationType::Device, 0}, rt::MemAllocationGranularity::Minimum);
+    CHECK((unit == Success || unit == Error_t::NotSupported));
     CHECK(rt::StreamGetDevice(stream.handle, &value) == Success);
     CHECK(rt::StreamGetPriority(stream.handle, &value) == Success);
     for (int device = 0; device < device_count(); ++device) {

@@ -85,7 +85,7 @@ TEST_CASE("rt: PushDevice and PopDevice nest, and refuse a device that is not th
 TEST_CASE("rt: an attribute has a value or is not supported") {
     if (no_device()) return;
     for (int device = 0; device < device_count(); ++device) {
-        for (int attr = 0; attr <= static_cast<int>(rt::DeviceAttr::HostNumaId); ++attr) {
+        for (int attr = 0; attr <= static_cast<int>(rt::DeviceAttr::MallocHeapKind); ++attr) {
             int value = -12345;
             const Error_t error = rt::DeviceGetAttribute(&value, static_cast<rt::DeviceAttr>(attr), device);
             CAPTURE(attr);
@@ -105,6 +105,59 @@ TEST_CASE("rt: an attribute has a value or is not supported") {
     }
     CHECK(rt::DeviceGetAttribute(&value, rt::DeviceAttr::WarpSize, device_count()) == Error_t::InvalidDevice);
     CHECK(rt::DeviceGetAttribute(&value, rt::DeviceAttr::WarpSize, -1) == Error_t::InvalidDevice);
+}
+
+TEST_CASE("rt: attributes without a number of the vendor's are of a device too") {
+    if (no_device()) return;
+    for (const auto attr : {rt::DeviceAttr::ManagedMemoryMigrates, rt::DeviceAttr::HostMallocCoherent,
+                            rt::DeviceAttr::HostMallocNonCoherent, rt::DeviceAttr::MallocHeapKind}) {
+        CAPTURE(static_cast<int>(attr));
+        int value = -12345;
+        CHECK(rt::DeviceGetAttribute(&value, attr, 0) == Success);
+        CHECK(value >= 0);
+        CHECK(value <= 2);
+        CHECK(rt::DeviceGetAttribute(&value, attr, device_count()) == Error_t::InvalidDevice);
+        CHECK(rt::DeviceGetAttribute(&value, attr, -1) == Error_t::InvalidDevice);
+        CHECK(rt::DeviceGetAttribute(nullptr, attr, 0) == Error_t::InvalidValue);
+    }
+    if (has(rt::DeviceAttr::ManagedMemoryMigrates)) CHECK(has(rt::DeviceAttr::ConcurrentManagedAccess));
+    if (has(rt::DeviceAttr::Integrated)) CHECK_FALSE(has(rt::DeviceAttr::ManagedMemoryMigrates));
+}
+
+TEST_CASE("rt: XNACK is what the architecture's name says, and unknown where it says nothing") {
+    if (no_device()) return;
+    rt::DeviceProperties properties;
+    REQUIRE(rt::GetDeviceProperties(&properties, 0) == Success);
+    const std::string arch = properties.arch;
+    int value = -1;
+    const Error_t error = rt::DeviceGetAttribute(&value, rt::DeviceAttr::Xnack, 0);
+    if (arch.find(":xnack") == std::string::npos) {
+        CHECK(error == Error_t::NotSupported);
+    } else {
+        CHECK(error == Success);
+        CHECK((value != 0) == (arch.find(":xnack+") != std::string::npos));
+    }
+}
+
+TEST_CASE("rt: the kind of the device heap agrees with whether its limit can be read") {
+    if (no_device()) return;
+    int kind = -1;
+    REQUIRE(rt::DeviceGetAttribute(&kind, rt::DeviceAttr::MallocHeapKind, 0) == Success);
+    if (kind != static_cast<int>(rt::MallocHeapKind::Limit)) return;
+    std::size_t value = 0;
+    CHECK(rt::DeviceGetLimit(&value, rt::Limit::MallocHeapSize) == Success);
+    CHECK(value > 0);
+}
+
+TEST_CASE("rt: handles of pools are a set of the known ones") {
+    if (no_device()) return;
+    int types = 0;
+    const Error_t error = rt::DeviceGetAttribute(&types, rt::DeviceAttr::MemoryPoolSupportedHandleTypes, 0);
+    if (error == Error_t::NotSupported) return;
+    REQUIRE(error == Success);
+    constexpr unsigned known = rt::MemHandleTypePosixFileDescriptor | rt::MemHandleTypeWin32 |
+                               rt::MemHandleTypeWin32Kmt | rt::MemHandleTypeFabric;
+    CHECK((static_cast<unsigned>(types) & ~known) == 0);
 }
 
 TEST_CASE("rt: properties agree with attributes and memory") {

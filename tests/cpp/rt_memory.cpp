@@ -209,3 +209,29 @@ TEST_CASE("rt: the pointer query does not know plain host memory, and says so") 
     }
     CHECK(rt::PeekAtLastError() == Success);
 }
+
+TEST_CASE("rt: whether memory goes to other processes is asked of the runtime") {
+    if (no_device()) return;
+    constexpr auto kIpc = rt::PointerAttr::IsLegacyIpcCapable;
+    const DeviceMemory memory(4096);
+    const PinnedMemory pinned(4096);
+    int plain = 0;
+    int capable = -1;
+    const Error_t known = rt::PointerGetAttribute(&capable, kIpc, memory.ptr);
+    if (known == Error_t::NotSupported) {  // it cannot say, whatever the pointer
+        CHECK(rt::PointerGetAttribute(&capable, kIpc, pinned.ptr) == Error_t::NotSupported);
+        CHECK(capable == -1);
+        return;
+    }
+    REQUIRE(known == Success);
+    CHECK((capable != 0) == has(rt::DeviceAttr::IpcMemHandleSupported));
+    int inside = -1;
+    CHECK(rt::PointerGetAttribute(&inside, kIpc, static_cast<unsigned char*>(memory.ptr) + 100) == Success);
+    CHECK(inside == capable);
+    CHECK(rt::PointerGetAttribute(&capable, kIpc, pinned.ptr) == Success);
+    CHECK(capable == 0);
+    CHECK(rt::PointerGetAttribute(&capable, kIpc, &plain) == Error_t::InvalidValue);
+    CHECK(rt::PointerGetAttribute(&capable, kIpc, nullptr) == Error_t::InvalidValue);
+    CHECK(rt::PointerGetAttribute(nullptr, kIpc, memory.ptr) == Error_t::InvalidValue);
+    CHECK(rt::PeekAtLastError() == Success);
+}

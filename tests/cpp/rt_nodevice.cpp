@@ -193,6 +193,9 @@ const Call calls[] = {
     CALL(MemRangeGetAttribute, NoDevice, &s.value, sizeof s.value, rt::MemRangeAttribute::ReadMostly, s.plain, 64),
     CALL(StreamAttachMemAsync, NoDevice, s.any_stream(), s.plain, 0, rt::MemAttach::Global),
     MAKE(PointerGetAttributes, NoDevice, pointer_attributes(s.plain)),
+    CALL(PointerGetAttribute, Refused, &s.value, rt::PointerAttr::IsLegacyIpcCapable, s.plain),
+    CALL(MemGetAllocationGranularity, Refused, &s.size, Location{LocationType::Device, s.any_device()},
+         rt::MemAllocationGranularity::Minimum),
 
     CALL(MallocAsync, NoDevice, &s.ptr, s.any_size(), s.any_stream()),
     CALL(FreeAsync, NoDevice, s.plain, s.any_stream()),

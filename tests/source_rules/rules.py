@@ -142,7 +142,7 @@ def calls_without_a_device(table: str) -> list[str]:
 # A new header belongs to the second floor until it is named here.
 _FIRST_FLOOR = {
     *("status", "capabilities", "device", "device_guard", "location", "pointer_info"),
-    *("stream", "event", "capture", "kept"),
+    *("stream", "event", "capture", "kept", "probe", "quirks"),
 }
 _BELOW_ALL = {"backend", "c_api", "version"}
 

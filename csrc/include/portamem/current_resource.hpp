@@ -112,7 +112,7 @@ inline std::shared_ptr<MemoryResource> current_resource(int device) {
     if (portamem_scope_current(rt::BackendId, device, &found) == 0) return detail::from_registry(found, device);
     if (portamem_default_resource(rt::BackendId, device, &found) == 0) return detail::from_registry(found, device);
     std::shared_ptr<MemoryResource> resource;
-    if (Device(device).capabilities().memory_pools) {
+    if (detail::answer(rt::DeviceAttr::MemoryPoolsSupported, Device(device).ordinal())) {
         resource = AsyncMemoryResource::default_pool(device);
     } else {
         resource = std::make_shared<DeviceMemoryResource>(device);

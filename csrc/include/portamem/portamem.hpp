@@ -13,6 +13,8 @@
 #include "portamem/event.hpp"
 #include "portamem/kept.hpp"
 #include "portamem/pointer_info.hpp"
+#include "portamem/probe.hpp"
+#include "portamem/quirks.hpp"
 #include "portamem/status.hpp"
 #include "portamem/stream.hpp"
 
@@ -24,6 +26,7 @@
 #include "portamem/fill.hpp"
 #include "portamem/host_registration.hpp"
 #include "portamem/managed.hpp"
+#include "portamem/mr/allocating_streams.hpp"
 #include "portamem/mr/async_memory_resource.hpp"
 #include "portamem/mr/device_memory_resource.hpp"
 #include "portamem/mr/managed_memory_resource.hpp"

@@ -137,8 +137,20 @@ enum {
     pmhDevAttrStreamPrioritiesSupported,
     pmhDevAttrVirtualMemoryManagementSupported,
     pmhDevAttrDirectDeviceMemAccessFromHost,
-    pmhDevAttrHostNumaId
+    pmhDevAttrHostNumaId,
+    pmhDevAttrMemoryPoolSupportedHandleTypes,
+    pmhDevAttrHandleTypePosixFileDescriptorSupported,
+    pmhDevAttrHandleTypeFabricSupported,
+    pmhDevAttrIpcMemHandleSupported,
+    pmhDevAttrIpcEventSupport,
+    pmhDevAttrManagedMemoryMigrates,
+    pmhDevAttrXnack,
+    pmhDevAttrHostMallocCoherent,
+    pmhDevAttrHostMallocNonCoherent,
+    pmhDevAttrMallocHeapKind
 };
+enum { pmhPointerAttributeIsLegacyIpcCapable = 0 };
+enum { pmhMemAllocationGranularityMinimum = 0, pmhMemAllocationGranularityRecommended = 1 };
 
 typedef struct pmhMemLocation {
     int type;
@@ -237,6 +249,7 @@ PORTAMEM_EXPORT pmhError_t pmhHostUnregister(void* ptr);
 PORTAMEM_EXPORT pmhError_t pmhHostGetDevicePointer(void** devicePtr, void* hostPtr, unsigned flags);
 PORTAMEM_EXPORT pmhError_t pmhHostGetFlags(unsigned* flags, void* hostPtr);
 PORTAMEM_EXPORT pmhError_t pmhPointerGetAttributes(pmhPointerAttributes* attributes, const void* ptr);
+PORTAMEM_EXPORT pmhError_t pmhPointerGetAttribute(int* value, int attribute, const void* ptr);
 
 /* ---- managed memory; where pages are is not simulated, what was asked for them is remembered ---- */
 PORTAMEM_EXPORT pmhError_t pmhMallocManaged(void** ptr, size_t size, unsigned flags);
@@ -261,6 +274,9 @@ PORTAMEM_EXPORT pmhError_t pmhMemPoolGetAccess(int* flags, pmhMemPool_t pool, pm
 PORTAMEM_EXPORT pmhError_t pmhDeviceGetDefaultMemPool(pmhMemPool_t* pool, int device);
 PORTAMEM_EXPORT pmhError_t pmhDeviceGetMemPool(pmhMemPool_t* pool, int device);
 PORTAMEM_EXPORT pmhError_t pmhDeviceSetMemPool(int device, pmhMemPool_t pool);
+
+/* ---- virtual memory: there is none yet, and every call is pmhErrorNotSupported ---- */
+PORTAMEM_EXPORT pmhError_t pmhMemGetAllocationGranularity(size_t* granularity, pmhMemLocation location, int option);
 
 /* ---- copies and fills ---- */
 

@@ -2,10 +2,14 @@
 // portamem/mr/async_memory_resource.hpp: stream-ordered memory of the driver's pools.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <memory>
 
+#include "portamem/mr/allocating_streams.hpp"
 #include "portamem/mr/memory_resource.hpp"
+#include "portamem/quirks.hpp"
 
 PORTAMEM_OPEN
 
@@ -102,10 +106,13 @@ class AsyncMemoryResource : public MemoryResource {
   protected:
     void* do_allocate(std::size_t nbytes, Stream& stream) override {
         void* ptr = nullptr;
+        if (nbytes != 0) nbytes = std::max(nbytes, least_nbytes_);
         check(rt::MallocFromPoolAsync(&ptr, nbytes, pool_, stream.handle()), "MallocFromPoolAsync");
+        if (allocating_streams_) note(ptr, stream);
         return ptr;
     }
     void do_deallocate(void* ptr, std::size_t, Stream& stream) override {
+        if (allocating_streams_) return allocating_streams_->free(ptr, stream);
         check(rt::FreeAsync(ptr, stream.handle()), "FreeAsync");
     }
     void do_close() override {
@@ -125,10 +132,27 @@ class AsyncMemoryResource : public MemoryResource {
 
   private:
     AsyncMemoryResource(int device, rt::MemPool_t pool, bool owned, std::shared_ptr<void> owner)
-        : MemoryResource(traits(device)), pool_(pool), owned_(owned), owner_(std::move(owner)) {}
+        : MemoryResource(traits(device)), pool_(pool), owned_(owned), owner_(std::move(owner)) {
+        const Device of(device);
+        if (quirk_policy_applies(QuirkPolicy::FreeOnAllocatingStream, of)) {
+            allocating_streams_ = std::make_unique<AllocatingStreams>();
+        }
+        if (quirk_policy_applies(QuirkPolicy::AtLeastEightBytes, of)) least_nbytes_ = 8;
+    }
+
+    void note(void* ptr, Stream& stream) {
+        if (ptr == nullptr) return;
+        try {
+            allocating_streams_->note(ptr, stream);
+        } catch (...) {
+            (void)rt::FreeAsync(ptr, stream.handle());
+            throw;
+        }
+    }
 
     static void require_pools(int device) {
-        if (query_capabilities(Device(device).ordinal()).memory_pools) return;
+        detail::quirk_switches().require_readable();
+        if (detail::answer(rt::DeviceAttr::MemoryPoolsSupported, Device(device).ordinal())) return;
         throw Error(rt::Error_t::NotSupported, "NotSupported", "MemPoolCreate",
                     "device " + std::to_string(device) +
                         " has no memory pools (its memory_pools capability is false): use DeviceMemoryResource");
@@ -147,6 +171,8 @@ class AsyncMemoryResource : public MemoryResource {
     rt::MemPool_t pool_;
     const bool owned_;
     std::shared_ptr<void> owner_;
+    std::unique_ptr<AllocatingStreams> allocating_streams_;  // null: FreeAsync takes any stream
+    std::size_t least_nbytes_ = 0;
 };
 
 PORTAMEM_CLOSE

@@ -58,7 +58,7 @@ class DeviceMemoryResource : public MemoryResource {
         MemoryTraits t;
         t.kind = ResourceKind::Device;
         t.device = Device(device).ordinal();
-        t.host_accessible = query_capabilities(device).direct_host_access;
+        t.host_accessible = detail::answer(rt::DeviceAttr::DirectDeviceMemAccessFromHost, device);
         return t;
     }
 

@@ -28,7 +28,7 @@ class ManagedMemoryResource : public MemoryResource {
 
   private:
     static MemoryTraits traits(int device) {
-        if (query_capabilities(device).managed_mode == ManagedMode::None) {
+        if (detail::managed_mode(device) == ManagedMode::None) {
             throw Error(rt::Error_t::NotSupported, "NotSupported", "MallocManaged",
                         "device " + std::to_string(device) +
                             " has no managed memory (its managed_mode is none): use pinned memory instead");

@@ -12,3 +12,4 @@
 #include "portamem/rt/api/pointer.hpp"
 #include "portamem/rt/api/pool.hpp"
 #include "portamem/rt/api/stream.hpp"
+#include "portamem/rt/api/virtual.hpp"

@@ -14,3 +14,4 @@
 #include "portamem/rt/cuda/pointer.hpp"
 #include "portamem/rt/cuda/pool.hpp"
 #include "portamem/rt/cuda/stream.hpp"
+#include "portamem/rt/cuda/virtual.hpp"

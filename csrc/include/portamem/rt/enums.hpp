@@ -156,7 +156,45 @@ enum class DeviceAttr : int {
     /// The host may read and write plain device memory: an APU, or a card whose whole memory is behind its BAR.
     DirectDeviceMemAccessFromHost,
     HostNumaId,
+    /// Handles by which pools go to other processes: a bit set of MemHandleType.
+    MemoryPoolSupportedHandleTypes,
+    /// Virtual memory can be made such that it goes to other processes by a file descriptor, or by a fabric handle.
+    HandleTypePosixFileDescriptorSupported,
+    HandleTypeFabricSupported,
+    /// Plain device memory, and events, can be opened by other processes of this machine.
+    IpcMemHandleSupported,
+    IpcEventSupport,
+    /// Pages of managed memory move to the device or host that touches them. Not where there is one memory only.
+    ManagedMemoryMigrates,
+    /// AMD: the device runs with retry of page faults. NotSupported where an architecture has no such mode.
+    Xnack,
+    /// HostMalloc with Coherence::Default is coherent with running kernels.
+    HostMallocCoherent,
+    /// HostMalloc with Coherence::NonCoherent gives memory of another kind than Default does.
+    HostMallocNonCoherent,
+    /// What Limit::MallocHeapSize means: a MallocHeapKind.
+    MallocHeapKind,
 };
+
+/// How a piece of memory can be named to another process, a bit set.
+enum MemHandleType : unsigned {
+    MemHandleTypePosixFileDescriptor = 1,
+    MemHandleTypeWin32 = 2,
+    MemHandleTypeWin32Kmt = 4,
+    MemHandleTypeFabric = 8,
+};
+
+/// What the device heap's limit bounds: there is no heap, all that kernels may ever take, or what the heap begins with.
+enum class MallocHeapKind : int { None = 0, Limit = 1, Initial = 2 };
+
+/// What can be asked of a pointer beside its record. Every value is an int; booleans are 0 or 1.
+enum class PointerAttr : int {
+    /// The memory around it can be given to another process by its legacy handle.
+    IsLegacyIpcCapable = 0,
+};
+
+/// The least unit of virtual memory that works, and the one that works best.
+enum class MemAllocationGranularity : int { Minimum = 0, Recommended = 1 };
 
 /// Where memory is, or should go. `id` is a device ordinal, or a NUMA node for HostNuma; otherwise it is ignored.
 enum class LocationType : int { None = 0, Device = 1, Host = 2, HostNuma = 3, HostNumaCurrent = 4 };

@@ -14,3 +14,4 @@
 #include "portamem/rt/hip/pointer.hpp"
 #include "portamem/rt/hip/pool.hpp"
 #include "portamem/rt/hip/stream.hpp"
+#include "portamem/rt/hip/virtual.hpp"

@@ -14,3 +14,4 @@
 #include "portamem/rt/host/pointer.hpp"
 #include "portamem/rt/host/pool.hpp"
 #include "portamem/rt/host/stream.hpp"
+#include "portamem/rt/host/virtual.hpp"

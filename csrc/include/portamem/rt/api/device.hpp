@@ -25,7 +25,14 @@ inline Error_t PushDevice(int device, DeviceState_t* saved);
 /// Undoes PushDevice on the same thread: current device and context are as they were.
 inline Error_t PopDevice(DeviceState_t saved);
 
-/// One attribute. NotSupported where the vendor, or the headers compiled with, have no such attribute.
+/// One attribute. NotSupported where the vendor, the headers compiled with or the loaded library have no such attribute:
+/// then nothing is known, which is not the same as 0. A few have no number at the vendor and are answered here:
+///  - ManagedMemoryMigrates: ConcurrentManagedAccess on a device with memory of its own. AMD in addition moves pages on a
+///    fault only with XNACK, which PageableMemoryAccess tells.
+///  - Xnack: from the architecture's name (xnack+ or xnack-), AMD only.
+///  - HostMallocCoherent, HostMallocNonCoherent: CUDA has coherent pinned memory only; AMD has both kinds, the coherent
+///    one where the device has fine-grained memory.
+///  - MallocHeapKind: CUDA's limit is one, AMD's is the first slab of a heap that grows; host has no kernels.
 inline Error_t DeviceGetAttribute(int* value, DeviceAttr attr, int device);
 
 /// Name, architecture and sizes. HIP 6 and later answer through the R0600 layout, older ones through the first.

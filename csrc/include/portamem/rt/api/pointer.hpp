@@ -12,4 +12,9 @@ PORTAMEM_RT_OPEN
 /// knows them: CUDA asks the driver, HIP its own range query.
 inline Error_t PointerGetAttributes(PointerAttributes* attributes, const void* ptr);
 
+/// One attribute of memory that the runtime knows. IsLegacyIpcCapable: CUDA's driver says, and says no for memory of
+/// pools, virtual, managed and pinned memory. Errors: InvalidValue for a pointer that the runtime does not know;
+/// NotSupported where it cannot say (AMD's, in most versions), whatever the pointer.
+inline Error_t PointerGetAttribute(int* value, PointerAttr attr, const void* ptr);
+
 PORTAMEM_RT_CLOSE

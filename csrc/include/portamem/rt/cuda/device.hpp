@@ -12,6 +12,9 @@ static_assert(check::same(CpuDeviceId, cudaCpuDeviceId) && check::same(InvalidDe
 static_assert(check::same(Limit::StackSize, cudaLimitStackSize));
 static_assert(check::same(Limit::PrintfFifoSize, cudaLimitPrintfFifoSize));
 static_assert(check::same(Limit::MallocHeapSize, cudaLimitMallocHeapSize));
+static_assert(check::same(MemHandleTypePosixFileDescriptor, cudaMemHandleTypePosixFileDescriptor));
+static_assert(check::same(MemHandleTypeWin32, cudaMemHandleTypeWin32));
+static_assert(check::same(MemHandleTypeWin32Kmt, cudaMemHandleTypeWin32Kmt));
 
 /// The vendor's number of an attribute, or -1 where these headers have none.
 constexpr int native_attribute(DeviceAttr attr) {
@@ -67,8 +70,53 @@ constexpr int native_attribute(DeviceAttr attr) {
         case DeviceAttr::HostNumaId:
             return -1;
 #endif
+        case DeviceAttr::MemoryPoolSupportedHandleTypes:
+            return cudaDevAttrMemoryPoolSupportedHandleTypes;
+        // The driver's numbers again.
+        case DeviceAttr::HandleTypePosixFileDescriptorSupported:
+            return CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED;
+#if CUDA_VERSION >= 12040
+        case DeviceAttr::HandleTypeFabricSupported:
+            return CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED;
+#else
+        case DeviceAttr::HandleTypeFabricSupported:
+            return -1;
+#endif
+        // CUDA's manual names this one attribute as the test for handles of memory and of events.
+        case DeviceAttr::IpcMemHandleSupported:
+        case DeviceAttr::IpcEventSupport:
+            return cudaDevAttrIpcEventSupport;
+        case DeviceAttr::Xnack:
+        case DeviceAttr::ManagedMemoryMigrates:
+        case DeviceAttr::HostMallocCoherent:
+        case DeviceAttr::HostMallocNonCoherent:
+        case DeviceAttr::MallocHeapKind:
+            return -1;
     }
     return -1;
+}
+
+inline Error_t attribute_by_number(int* value, int native, int device) {
+    const Error_t error = answer(cudaDeviceGetAttribute(value, static_cast<cudaDeviceAttr>(native), device));
+    // With a place to write to, InvalidValue means that the driver is older than the attribute.
+    return error == Error_t::InvalidValue ? Error_t::NotSupported : error;
+}
+
+/// A value that is the same for every device; the ordinal is checked all the same.
+inline Error_t attribute_of_all(int* value, int constant, int device) {
+    int warp_size = 0;
+    const Error_t error = attribute_by_number(&warp_size, cudaDevAttrWarpSize, device);
+    if (error == Error_t::Success) *value = constant;
+    return error;
+}
+
+inline Error_t managed_memory_migrates(int* value, int device) {
+    int concurrent = 0;
+    int integrated = 0;
+    Error_t error = attribute_by_number(&concurrent, cudaDevAttrConcurrentManagedAccess, device);
+    if (error == Error_t::Success) error = attribute_by_number(&integrated, cudaDevAttrIntegrated, device);
+    if (error == Error_t::Success) *value = concurrent != 0 && integrated == 0;
+    return error;
 }
 
 inline Error_t GetDeviceCount(int* count) {
@@ -87,11 +135,14 @@ inline Error_t PopDevice(DeviceState_t saved) { return driver::pop_device(saved)
 
 inline Error_t DeviceGetAttribute(int* value, DeviceAttr attr, int device) {
     if (value == nullptr) return Error_t::InvalidValue;
+    if (attr == DeviceAttr::ManagedMemoryMigrates) return managed_memory_migrates(value, device);
+    if (attr == DeviceAttr::HostMallocCoherent) return attribute_of_all(value, 1, device);
+    if (attr == DeviceAttr::HostMallocNonCoherent) return attribute_of_all(value, 0, device);
+    if (attr == DeviceAttr::MallocHeapKind) {
+        return attribute_of_all(value, static_cast<int>(MallocHeapKind::Limit), device);
+    }
     const int native = native_attribute(attr);
-    if (native < 0) return Error_t::NotSupported;
-    const Error_t error = answer(cudaDeviceGetAttribute(value, static_cast<cudaDeviceAttr>(native), device));
-    // With a place to write to, InvalidValue means that the driver is older than the attribute.
-    return error == Error_t::InvalidValue ? Error_t::NotSupported : error;
+    return native < 0 ? Error_t::NotSupported : attribute_by_number(value, native, device);
 }
 
 inline Error_t GetDeviceProperties(DeviceProperties* properties, int device) {

@@ -36,4 +36,9 @@ inline Error_t PointerGetAttributes(PointerAttributes* attributes, const void* p
     return Error_t::Success;
 }
 
+inline Error_t PointerGetAttribute(int* value, PointerAttr attr, const void* ptr) {
+    if (value == nullptr || ptr == nullptr || attr != PointerAttr::IsLegacyIpcCapable) return Error_t::InvalidValue;
+    return driver::pointer_get_flag(value, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, ptr);
+}
+
 PORTAMEM_RT_CLOSE

@@ -71,9 +71,91 @@ constexpr int native_attribute(DeviceAttr attr) {
             return hipDeviceAttributeIsLargeBar;
         case DeviceAttr::HostNumaId:
             return -1;
+#if HIP_VERSION_MAJOR >= 6
+        case DeviceAttr::MemoryPoolSupportedHandleTypes:
+            return hipDeviceAttributeMemoryPoolSupportedHandleTypes;
+#else
+        case DeviceAttr::MemoryPoolSupportedHandleTypes:
+            return -1;
+#endif
+        case DeviceAttr::HandleTypePosixFileDescriptorSupported:
+        case DeviceAttr::HandleTypeFabricSupported:
+        case DeviceAttr::IpcMemHandleSupported:
+        case DeviceAttr::IpcEventSupport:
+            return -1;
+        case DeviceAttr::Xnack:
+        case DeviceAttr::ManagedMemoryMigrates:
+        case DeviceAttr::HostMallocCoherent:
+        case DeviceAttr::HostMallocNonCoherent:
+        case DeviceAttr::MallocHeapKind:
+            return -1;
     }
     return -1;
 }
+
+inline Error_t attribute_by_number(int* value, int native, int device) {
+    const Error_t error = answer(hipDeviceGetAttribute(value, static_cast<hipDeviceAttribute_t>(native), device));
+    // With a place to write to, InvalidValue means that the library has no such attribute: headers name more of them.
+    return error == Error_t::InvalidValue ? Error_t::NotSupported : error;
+}
+
+/// A value that is the same for every device; the ordinal is checked all the same.
+inline Error_t attribute_of_all(int* value, int constant, int device) {
+    int warp_size = 0;
+    const Error_t error = attribute_by_number(&warp_size, hipDeviceAttributeWarpSize, device);
+    if (error == Error_t::Success) *value = constant;
+    return error;
+}
+
+inline Error_t managed_memory_migrates(int* value, int device) {
+    int concurrent = 0;
+    int integrated = 0;
+    int retries_faults = 1;
+    Error_t error = attribute_by_number(&concurrent, hipDeviceAttributeConcurrentManagedAccess, device);
+    if (error == Error_t::Success) error = attribute_by_number(&integrated, hipDeviceAttributeIntegrated, device);
+#if !defined(__HIP_PLATFORM_NVIDIA__)
+    // Managed memory of a device that does not retry faults stays on the host (HIP's manual, unified memory).
+    if (error == Error_t::Success) {
+        error = attribute_by_number(&retries_faults, hipDeviceAttributePageableMemoryAccess, device);
+    }
+#endif
+    if (error == Error_t::Success) *value = concurrent != 0 && integrated == 0 && retries_faults != 0;
+    return error;
+}
+
+#if defined(__HIP_PLATFORM_NVIDIA__)
+/// What HIP's header there has no name for, or none in older versions, by CUDA's number; -1 for the rest.
+constexpr int cuda_attribute(DeviceAttr attr) {
+    switch (attr) {
+        case DeviceAttr::HostRegisterSupported:
+            return cudaDevAttrHostRegisterSupported;
+        case DeviceAttr::VirtualMemoryManagementSupported:
+            return CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
+        case DeviceAttr::MemoryPoolSupportedHandleTypes:
+            return cudaDevAttrMemoryPoolSupportedHandleTypes;
+        case DeviceAttr::HandleTypePosixFileDescriptorSupported:
+            return CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED;
+        case DeviceAttr::IpcMemHandleSupported:
+        case DeviceAttr::IpcEventSupport:
+            return cudaDevAttrIpcEventSupport;
+        default:
+            return -1;
+    }
+}
+#else
+/// The name's last part: xnack+ or xnack-; a device that has no such mode does not mention it.
+inline Error_t xnack_of_name(int* value, int device) {
+    hipDeviceProp_t native{};
+    const Error_t error = answer(hipGetDeviceProperties(&native, device));
+    if (error != Error_t::Success) return error;
+    native.gcnArchName[sizeof native.gcnArchName - 1] = '\0';
+    const bool on = std::strstr(native.gcnArchName, ":xnack+") != nullptr;
+    const bool off = std::strstr(native.gcnArchName, ":xnack-") != nullptr;
+    if (!on && !off) return Error_t::NotSupported;
+    *value = on;
+    return Error_t::Success;
+}
+#endif
 
 inline Error_t GetDeviceCount(int* count) {
     if (count == nullptr) return Error_t::InvalidValue;
@@ -109,19 +191,26 @@ inline Error_t PopDevice(DeviceState_t saved) {
 
 inline Error_t DeviceGetAttribute(int* value, DeviceAttr attr, int device) {
     if (value == nullptr) return Error_t::InvalidValue;
-#if HIP_VERSION_MAJOR < 6
-    // The attribute came with 6.0; hipHostRegister has worked on every device since long before.
-    if (attr == DeviceAttr::HostRegisterSupported) {
-        const Error_t error = DeviceGetAttribute(value, DeviceAttr::CanMapHostMemory, device);
-        if (error == Error_t::Success) *value = 1;
-        return error;
+    if (attr == DeviceAttr::ManagedMemoryMigrates) return managed_memory_migrates(value, device);
+#if defined(__HIP_PLATFORM_NVIDIA__)
+    if (attr == DeviceAttr::HostMallocCoherent) return attribute_of_all(value, 1, device);
+    if (attr == DeviceAttr::HostMallocNonCoherent) return attribute_of_all(value, 0, device);
+    const auto heap = MallocHeapKind::Limit;
+    if (const int number = cuda_attribute(attr); number >= 0) {
+        const Error_t error = answer(cudaDeviceGetAttribute(value, static_cast<cudaDeviceAttr>(number), device));
+        return error == Error_t::InvalidValue ? Error_t::NotSupported : error;
     }
+#else
+    if (attr == DeviceAttr::Xnack) return xnack_of_name(value, device);
+    if (attr == DeviceAttr::HostMallocCoherent) {
+        return attribute_by_number(value, hipDeviceAttributeFineGrainSupport, device);
+    }
+    if (attr == DeviceAttr::HostMallocNonCoherent) return attribute_of_all(value, 1, device);
+    const auto heap = MallocHeapKind::Initial;
 #endif
+    if (attr == DeviceAttr::MallocHeapKind) return attribute_of_all(value, static_cast<int>(heap), device);
     const int native = native_attribute(attr);
-    if (native < 0) return Error_t::NotSupported;
-    const Error_t error = answer(hipDeviceGetAttribute(value, static_cast<hipDeviceAttribute_t>(native), device));
-    // With a place to write to, InvalidValue means that the library has no such attribute: headers name more of them.
-    return error == Error_t::InvalidValue ? Error_t::NotSupported : error;
+    return native < 0 ? Error_t::NotSupported : attribute_by_number(value, native, device);
 }
 
 inline Error_t GetDeviceProperties(DeviceProperties* properties, int device) {

@@ -59,6 +59,16 @@ inline Error_t PointerGetAttributes(PointerAttributes* attributes, const void* p
     return Error_t::Success;
 }
 
+inline Error_t PointerGetAttribute(int* value, PointerAttr attr, const void* ptr) {
+    if (value == nullptr || ptr == nullptr || attr != PointerAttr::IsLegacyIpcCapable) return Error_t::InvalidValue;
+    std::uint64_t flag = 0;
+    const Error_t error =
+        answer(hipPointerGetAttribute(&flag, HIP_POINTER_ATTRIBUTE_IS_LEGACY_HIP_IPC_CAPABLE, const_cast<void*>(ptr)));
+    if (error == Error_t::Success) *value = flag != 0;
+    // Most versions refuse the attribute, and none tells that from a pointer that it does not know.
+    return error == Error_t::InvalidValue ? Error_t::NotSupported : error;
+}
+
 PORTAMEM_RT_CLOSE
 
 #endif

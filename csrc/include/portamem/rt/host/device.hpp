@@ -17,6 +17,8 @@ static_assert(check::same(DeviceAttr::MultiProcessorCount, pmhDevAttrMultiProces
 static_assert(check::same(DeviceAttr::ManagedMemory, pmhDevAttrManagedMemory));
 static_assert(check::same(DeviceAttr::DirectDeviceMemAccessFromHost, pmhDevAttrDirectDeviceMemAccessFromHost));
 static_assert(check::same(DeviceAttr::HostNumaId, pmhDevAttrHostNumaId));
+static_assert(check::same(DeviceAttr::MemoryPoolSupportedHandleTypes, pmhDevAttrMemoryPoolSupportedHandleTypes));
+static_assert(check::same(DeviceAttr::MallocHeapKind, pmhDevAttrMallocHeapKind));
 
 inline Error_t GetDeviceCount(int* count) {
     if (count == nullptr) return Error_t::InvalidValue;

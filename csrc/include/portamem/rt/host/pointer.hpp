@@ -10,6 +10,7 @@ static_assert(check::same(MemoryType::Unregistered, pmhMemoryTypeUnregistered));
 static_assert(check::same(MemoryType::Host, pmhMemoryTypeHost));
 static_assert(check::same(MemoryType::Device, pmhMemoryTypeDevice));
 static_assert(check::same(MemoryType::Managed, pmhMemoryTypeManaged));
+static_assert(check::same(PointerAttr::IsLegacyIpcCapable, pmhPointerAttributeIsLegacyIpcCapable));
 
 inline Error_t PointerGetAttributes(PointerAttributes* attributes, const void* ptr) {
     if (attributes == nullptr) return Error_t::InvalidValue;
@@ -26,6 +27,11 @@ inline Error_t PointerGetAttributes(PointerAttributes* attributes, const void* p
     attributes->host_pointer = native.hostPointer;
     attributes->flags = native.flags;
     return Error_t::Success;
+}
+
+inline Error_t PointerGetAttribute(int* value, PointerAttr attr, const void* ptr) {
+    if (value == nullptr || ptr == nullptr || attr != PointerAttr::IsLegacyIpcCapable) return Error_t::InvalidValue;
+    return answer(pmhPointerGetAttribute(value, pmhPointerAttributeIsLegacyIpcCapable, ptr));
 }
 
 PORTAMEM_RT_CLOSE
