@@ -2,6 +2,7 @@
 // python/buffer.cpp: Buffer and PitchedBuffer.
 #include "convert.hpp"
 #include "event.hpp"
+#include "foreign.hpp"
 #include "hold.hpp"
 #include "host_export.hpp"
 #include "transfer.hpp"
@@ -30,22 +31,6 @@ constexpr Spelling<rt::MemRangeAttribute> kRangeAttributes[] = {
     {"last_prefetch_location", rt::MemRangeAttribute::LastPrefetchLocation},
     {"coherency_mode", rt::MemRangeAttribute::CoherencyMode},
 };
-
-// What foreign memory is, asked of the runtime.
-MemoryTraits foreign_traits(const void* ptr, const py::object& device) {
-    MemoryTraits traits;
-    traits.kind = ResourceKind::Foreign;
-    const rt::PointerAttributes attributes = pointer_info(ptr);
-    traits.is_host_memory = attributes.type == rt::MemoryType::Unregistered || attributes.type == rt::MemoryType::Host;
-    traits.host_accessible = attributes.type != rt::MemoryType::Device;
-    traits.device_accessible = attributes.type != rt::MemoryType::Unregistered;
-    traits.device = device.is_none() && !traits.is_host_memory && attributes.device >= 0 ? attributes.device
-                                                                                         : to_device(device).ordinal();
-    const Capabilities able = query_capabilities(traits.device);
-    if (attributes.type == rt::MemoryType::Device) traits.host_accessible = able.direct_host_access;
-    if (attributes.type == rt::MemoryType::Unregistered) traits.device_accessible = able.pageable_memory_access;
-    return traits;
-}
 
 std::shared_ptr<Buffer> from_handle(const py::object& handle, const py::object& nbytes, const py::object& owner,
                                     const py::object& device, const py::object& stream) {
@@ -178,7 +163,7 @@ void register_buffer(py::module_& m) {
         .def_property_readonly("is_host_accessible", [](const Buffer& b) { return b.traits().host_accessible; })
         .def_property_readonly("is_device_accessible", [](const Buffer& b) { return b.traits().device_accessible; })
         .def_property_readonly("is_closed", &Buffer::is_closed)
-        .def_property_readonly("exports", &Buffer::exports, "Live sub-views, views and Python buffers.")
+        .def_property_readonly("exports", &Buffer::exports, "Live sub-views, views, Python buffers and DLPack tensors.")
         .def(
             "view",
             [](const py::object& self, const py::object& dtype, const py::object& shape, const py::object& offset) {

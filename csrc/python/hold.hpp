@@ -25,16 +25,22 @@ struct HostBytes {
 /// `role` names the object in the message: "the source".
 HostBytes host_bytes(const py::handle& object, bool writable, const char* role);
 
+/// Calls a function without the GIL, on a thread that may hold it or not.
+template <class Function>
+void run_without_gil(Function&& function) {
+    if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
+        const WithoutGil nogil;
+        function();
+    } else {
+        function();
+    }
+}
+
 /// Deletes without the GIL: what goes may have to wait for work that needs it.
 struct DeleteWithoutGil {
     template <class T>
     void operator()(T* object) const {
-        if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
-            const WithoutGil nogil;
-            delete object;
-        } else {
-            delete object;
-        }
+        run_without_gil([object] { delete object; });
     }
 };
 

@@ -104,6 +104,32 @@ class Allocation : public std::enable_shared_from_this<Allocation> {
         }
     }
 
+    /// Hands the memory to work that others will submit to `stream`: makes that wait for all work declared so far. A
+    /// default stream, or one that is declared already, counts as declared from here on. Any other may be gone when the
+    /// memory goes back, so it is not marked then: the memory goes back behind all work of its device instead.
+    void hand_over(const std::shared_ptr<Stream>& stream) {
+        used_.store(true, std::memory_order_release);
+        const auto before = all_users();
+        const auto same = std::find_if(before.begin(), before.end(), [&](const std::shared_ptr<Stream>& user) {
+            return !user->is_closed() && !user->is_elsewhere() && user->handle() == stream->handle();
+        });
+        bool refused = false;  // asking is for those who wait
+        for (const auto& user : before) {
+            if (same != before.end() && user == *same) continue;
+            if (!refused) stream->refuse_capture("handing memory over");
+            refused = true;
+            refuse_captured(*user, "handing memory over");
+            stream->wait(*user);
+        }
+        if (same != before.end()) return;
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (stream->is_default()) {
+            users_.push_back(stream);
+        } else if (std::find(borrowers_.begin(), borrowers_.end(), stream->device()) == borrowers_.end()) {
+            borrowers_.push_back(stream->device());
+        }
+    }
+
     /// An open stream behind which all work declared on this memory is: what others wait for before they touch it.
     std::shared_ptr<Stream> exchange_stream() {
         auto stream = open_stream(stream_);
@@ -155,6 +181,7 @@ class Allocation : public std::enable_shared_from_this<Allocation> {
         }
         try {
             synchronize_users();
+            wait_for_borrowers();
         } catch (...) {
             exports_.store(0, std::memory_order_release);
             throw;
@@ -187,7 +214,8 @@ class Allocation : public std::enable_shared_from_this<Allocation> {
 
     [[noreturn]] static void refuse_exports(std::int64_t count) {
         throw ExportError("the buffer is in use by " + std::to_string(count) +
-                          " export(s) (sub-views, views, memoryviews or a running copy): close those first");
+                          " export(s) (sub-views, views, memoryviews, DLPack tensors or a running copy): "
+                          "close those first");
     }
 
     std::vector<std::shared_ptr<Stream>> users() {
@@ -219,6 +247,7 @@ class Allocation : public std::enable_shared_from_this<Allocation> {
         auto behind = users();
         if (named != stream_) behind.push_back(stream_);
         if (!resource_ && !owner_) return;
+        wait_for_borrowers();
         // Marking a captured stream would harm the capture: refused here, and tried again later where nobody asked.
         if (!behind.empty() || !resource_) stream->refuse_capture("close");
         for (const auto& user : behind) {
@@ -230,6 +259,16 @@ class Allocation : public std::enable_shared_from_this<Allocation> {
             return;
         }
         resource_->deallocate(ptr_, nbytes_, stream);
+    }
+
+    // Devices on which streams that nobody declared may still use the memory.
+    void wait_for_borrowers() {
+        std::vector<int> devices;
+        {
+            std::lock_guard<std::mutex> lock(mutex_);
+            devices = borrowers_;
+        }
+        for (const int device : devices) Device(device).synchronize();
     }
 
     // The owner outlives the work that was declared on its memory.
@@ -247,6 +286,7 @@ class Allocation : public std::enable_shared_from_this<Allocation> {
             again->resource_ = resource_;
             again->owner_ = owner_;
             again->users_ = std::move(users_);
+            again->borrowers_ = std::move(borrowers_);
             Reaper::instance().add([again] {
                 try {
                     again->give_back(again->stream_);
@@ -266,8 +306,9 @@ class Allocation : public std::enable_shared_from_this<Allocation> {
     std::shared_ptr<MemoryResource> resource_;  // null: foreign
     MemoryTraits traits_;
     std::shared_ptr<void> owner_;
-    std::mutex mutex_;                            // guards users_
+    std::mutex mutex_;                            // guards users_ and borrowers_
     std::vector<std::shared_ptr<Stream>> users_;  // streams declared beside stream_
+    std::vector<int> borrowers_;                  // devices of streams that were handed the memory, undeclared
     std::atomic<bool> used_{false};               // work was declared on stream_ or another
     std::atomic<std::int64_t> exports_;           // negative once closed, or not yet open
 };
