@@ -14,6 +14,10 @@ from portamem._types import View
 
 Shape = SupportsIndex | Sequence[SupportsIndex]
 
+# DLPack's types of host memory: the CPU's, and page-locked by either vendor.
+_DLPACK_CPU = 1
+_DLPACK_HOST = (_DLPACK_CPU, 3, 11)
+
 
 class Arrays:
     """The functions over one native module that make Views."""
@@ -52,8 +56,10 @@ class Arrays:
     ) -> Any:
         """``obj`` as a View.
 
-        A View is returned as it is, and device memory with ``__cuda_array_interface__`` is wrapped where it lies,
-        unless a resource or device is named. Anything else (NumPy arrays, bytes, nested sequences) is copied there.
+        A View is returned as it is, and device memory of other libraries is wrapped where it lies, unless a resource
+        or device is named: through DLPack, or else ``__cuda_array_interface__``. With a stream it is ready for work on
+        that stream, without one it is ready on return. Anything else (NumPy arrays and other data of the host, bytes,
+        nested sequences) is copied there; ``from_dlpack`` wraps such memory too.
         """
         source = self._on_device(obj, stream)
         if source is None:
@@ -89,7 +95,15 @@ class Arrays:
                 f"a View of the {obj.buffer.backend} backend, in memory that only its device reaches, cannot become "
                 f"one of the {self._native.backend} backend: copy it with to_numpy() first"
             )
-        if is_view or self._native.backend == "host":
+        if is_view:
+            return None
+        # DLPack goes first: its producer itself puts our stream behind the work that it has queued, and learns when we
+        # have let go. An array interface names a stream at best, and PyTorch's names none.
+        if hasattr(obj, "__dlpack__") and hasattr(obj, "__dlpack_device__"):
+            kind = obj.__dlpack_device__()[0]
+            is_host_data = kind == _DLPACK_CPU or (self._native.backend == "host" and kind in _DLPACK_HOST)
+            return None if is_host_data else self._native.from_dlpack(obj, stream=stream)
+        if self._native.backend == "host":
             return None
         interface = getattr(obj, "__cuda_array_interface__", None)
         return None if interface is None else self._wrapped(obj, interface, stream)

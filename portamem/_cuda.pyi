@@ -27,6 +27,7 @@ from portamem._host import current_resource as current_resource
 from portamem._host import device_count as device_count
 from portamem._host import driver_version as driver_version
 from portamem._host import fill_2d as fill_2d
+from portamem._host import from_dlpack as from_dlpack
 from portamem._host import held as held
 from portamem._host import pointer_info as pointer_info
 from portamem._host import probe as probe

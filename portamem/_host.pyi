@@ -445,6 +445,51 @@ class View:
     def fill(self, value: SupportsIndex, *, stream: _StreamLike | None = None) -> Event | None: ...
     def to_numpy(self, *, stream: _StreamLike | None = None) -> Any:
         """A new NumPy array with the contents; done on return, also with a stream."""
+    def to_torch(self) -> Any:
+        """The same memory as a ``torch.Tensor``, which keeps it alive. Device and managed memory becomes a tensor of
+        the device, ready on PyTorch's current stream; host memory a CPU tensor, after the work declared on it.
+
+        ImportError without PyTorch; BufferError where the installed PyTorch cannot use the memory."""
+    def to_cupy(self) -> Any:
+        """The same memory as a ``cupy.ndarray``, which keeps it alive, ready on CuPy's current stream. Page-locked
+        memory goes too.
+
+        ImportError without CuPy; BufferError where the installed CuPy cannot use the memory."""
+    @staticmethod
+    def from_dlpack(obj: Any, *, stream: _StreamLike | None = None) -> View:
+        """The memory of any DLPack producer as a View, where it lies; a View is answered as it is.
+
+        The View's buffer owns the producer's tensor: its deleter is called once, when nobody here uses the memory any
+        more and all declared work has run. With a stream, the memory is ready for work on that stream; without one it
+        is ready on return. Host memory has no stream: what its producer has queued on it must be done before.
+
+        TypeError for what is no producer, or another backend's memory; ValueError for memory that is read-only or not
+        C-contiguous, for elements that have no name here, and under capture; BufferError for a newer major version of
+        DLPack; and what the producer raises."""
+    def __dlpack__(
+        self,
+        *,
+        stream: SupportsIndex | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
+        """A DLPack capsule of the memory, or of a copy of it. It is an export: the buffer cannot be closed until the
+        consumer has let go.
+
+        ``stream`` is a number as DLPack defines it: the consumer's stream then waits for all work declared on the
+        memory, and -1 waits for nothing. None means the default stream of device memory; of memory that the host
+        reaches by its tag, the work is waited for here. A consumer's default stream counts as declared from then on;
+        of another stream that ``record_stream`` did not declare, the memory goes back behind all work of the device.
+
+        ``dl_device`` may be any device that the memory is (managed memory is also the device's and the CPU's), or
+        (1, 0) for a copy on the CPU. ``copy=True`` copies to new memory of the same resource.
+
+        BufferError for what cannot be had without a copy, and for memory that DLPack has no device for (of ``host``,
+        what stands for a GPU's); ValueError for a stream that has no meaning."""
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """DLPack's device type and ID. BufferError for memory that it has no device for."""
+    def _dlpack_devices(self) -> list[tuple[int, int]]: ...
     def close(self) -> None:
         """Ends the export. The buffer of ``empty``, ``zeros`` and ``asarray`` goes with its last View."""
     @property
@@ -653,6 +698,9 @@ def copy_2d(
     left out; other memory is taken as rows without padding."""
 
 def fill_2d(dst: PitchedBuffer, value: SupportsIndex, *, stream: _StreamLike | None = None) -> Event | None: ...
+def from_dlpack(obj: Any, *, stream: _StreamLike | None = None) -> View:
+    """View.from_dlpack."""
+
 def current_resource(device: _DeviceLike | None = None) -> MemoryResource: ...
 def _push_resource(resource: MemoryResource) -> None: ...
 def _pop_resource(resource: MemoryResource) -> None: ...

@@ -3,6 +3,7 @@
 #include "convert.hpp"
 #include "event.hpp"
 #include "fastcall.hpp"
+#include "foreign.hpp"
 #include "hold.hpp"
 #include "host_export.hpp"
 #include "transfer.hpp"
@@ -31,30 +32,6 @@ constexpr Spelling<rt::MemRangeAttribute> kRangeAttributes[] = {
     {"last_prefetch_location", rt::MemRangeAttribute::LastPrefetchLocation},
     {"coherency_mode", rt::MemRangeAttribute::CoherencyMode},
 };
-
-// What foreign memory is, asked of the runtime.
-MemoryTraits foreign_traits(const void* ptr, const py::object& device) {
-    MemoryTraits traits;
-    traits.kind = ResourceKind::Foreign;
-    const rt::PointerAttributes attributes = pointer_info(ptr);
-    if (attributes.type == rt::MemoryType::Unregistered) {
-        // Plain host memory, or memory of another copy of the runtime, which looks the same.
-        py::module_::import("portamem._libraries").attr("warn_of_two")(rt::BackendName);
-    }
-    traits.is_host_memory = attributes.type == rt::MemoryType::Unregistered || attributes.type == rt::MemoryType::Host;
-    traits.host_accessible = attributes.type != rt::MemoryType::Device;
-    traits.device_accessible = attributes.type != rt::MemoryType::Unregistered;
-    traits.device = device.is_none() && !traits.is_host_memory && attributes.device >= 0 ? attributes.device
-                                                                                         : to_device(device).ordinal();
-    const auto can = [&](rt::DeviceAttr attr) { return portamem::detail::attribute(attr, traits.device) != 0; };
-    if (attributes.type == rt::MemoryType::Device) {
-        traits.host_accessible = can(rt::DeviceAttr::DirectDeviceMemAccessFromHost);
-    }
-    if (attributes.type == rt::MemoryType::Unregistered) {
-        traits.device_accessible = can(rt::DeviceAttr::PageableMemoryAccess);
-    }
-    return traits;
-}
 
 Buffer from_handle(const py::object& handle, const py::object& nbytes, const py::object& owner,
                    const py::object& device, const py::object& stream) {
@@ -216,7 +193,7 @@ void register_buffer(py::module_& m) {
         .def_property_readonly("kind", [](const Buffer& b) { return std::string(to_string(b.traits().kind)); })
         .def_property_readonly("is_host_accessible", [](const Buffer& b) { return b.traits().host_accessible; })
         .def_property_readonly("is_device_accessible", [](const Buffer& b) { return b.traits().device_accessible; })
-        .def_property_readonly("exports", &Buffer::exports, "Live sub-views, views and Python buffers.")
+        .def_property_readonly("exports", &Buffer::exports, "Live sub-views, views, Python buffers and DLPack tensors.")
         .def(
             "view",
             [](const py::object& self, const py::object& dtype, const py::object& shape, const py::object& offset) {

@@ -50,6 +50,14 @@ class View {
     Shape shape_;
 };
 
+/// Shapes as Python has them. to_shape takes an int or a sequence of ints.
+View::Shape to_shape(const py::handle& shape);
+py::tuple to_tuple(const View::Shape& values);
+std::string text_of(const View::Shape& shape);
+
+/// The element type that a Python value means, by portamem._dtypes.
+ElementType to_element_type(const py::handle& dtype);
+
 /// A View of a Buffer object; dtype, shape and offset as Python gives them.
 View make_view(const py::object& buffer, const py::object& dtype, const py::object& shape, const py::object& offset);
 

@@ -115,6 +115,33 @@ class Allocation {
         }
     }
 
+    /// Hands the memory to work that others will submit to `stream`: makes that wait for all work declared so far. A
+    /// default stream, or one that is declared already, counts as declared from here on. Any other may be gone when the
+    /// memory goes back, so it is not marked then: the memory goes back behind all work of its device instead.
+    void hand_over(const std::shared_ptr<Stream>& stream) {
+        used_.store(true, std::memory_order_release);
+        const auto before = all_users();
+        const auto same = std::find_if(before.begin(), before.end(), [&](const std::shared_ptr<Stream>& user) {
+            return !user->is_closed() && !user->is_elsewhere() && user->handle() == stream->handle();
+        });
+        bool refused = false;  // asking is for those who wait
+        for (const auto& user : before) {
+            if (same != before.end() && user == *same) continue;
+            if (!refused) stream->refuse_capture("handing memory over");
+            refused = true;
+            refuse_captured(*user, "handing memory over");
+            stream->wait(*user);
+        }
+        if (same != before.end()) return;
+        shared_.store(true, std::memory_order_release);
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (stream->is_default()) {
+            users_.push_back(stream);
+        } else if (std::find(borrowers_.begin(), borrowers_.end(), stream->device()) == borrowers_.end()) {
+            borrowers_.push_back(stream->device());
+        }
+    }
+
     /// An open stream behind which all work declared on this memory is: what others wait for before they touch it.
     std::shared_ptr<Stream> exchange_stream() {
         auto stream = open_stream(stream_);
@@ -158,6 +185,7 @@ class Allocation {
         if (!begin_close()) return;
         try {
             synchronize_users();
+            wait_for_borrowers();
         } catch (...) {
             exports_.store(0, std::memory_order_release);
             throw;
@@ -191,7 +219,8 @@ class Allocation {
 
     [[noreturn]] static void refuse_exports(std::int64_t count) {
         throw ExportError("the buffer is in use by " + std::to_string(count) +
-                          " export(s) (sub-views, views, memoryviews or a running copy): close those first");
+                          " export(s) (sub-views, views, memoryviews, DLPack tensors or a running copy): "
+                          "close those first");
     }
 
     std::vector<std::shared_ptr<Stream>> users() {
@@ -230,6 +259,7 @@ class Allocation {
         const auto stream = open_stream(named);
         if (named != stream_) behind.push_back(stream_);
         if (!resource_ && !owner_) return;
+        wait_for_borrowers();
         // Marking a captured stream would harm the capture: refused here, and tried again later where nobody asked.
         if (!behind.empty() || !resource_) stream->refuse_capture("close");
         for (const auto& user : behind) {
@@ -241,6 +271,16 @@ class Allocation {
             return;
         }
         resource_->deallocate(ptr_, nbytes_, stream);
+    }
+
+    // Devices on which streams that nobody declared may still use the memory.
+    void wait_for_borrowers() {
+        std::vector<int> devices;
+        {
+            std::lock_guard<std::mutex> lock(mutex_);
+            devices = borrowers_;
+        }
+        for (const int device : devices) Device(device).synchronize();
     }
 
     // The owner outlives the work that was declared on its memory.
@@ -258,6 +298,7 @@ class Allocation {
             again->resource_ = resource_;
             again->owner_ = owner_;
             again->users_ = std::move(users_);
+            again->borrowers_ = std::move(borrowers_);
             again->shared_.store(true, std::memory_order_relaxed);
             Reaper::instance().add([again] {
                 try {
@@ -278,9 +319,10 @@ class Allocation {
     std::shared_ptr<MemoryResource> resource_;  // null: foreign
     MemoryTraits traits_;
     std::shared_ptr<void> owner_;
-    std::mutex mutex_;                            // guards users_
+    std::mutex mutex_;                            // guards users_ and borrowers_
     std::vector<std::shared_ptr<Stream>> users_;  // streams declared beside stream_
-    std::atomic<bool> shared_{false};             // users_ has something in it
+    std::vector<int> borrowers_;                  // devices of streams that were handed the memory, undeclared
+    std::atomic<bool> shared_{false};             // one of both has something in it
     std::atomic<bool> used_{false};               // work was declared on stream_ or another
     std::atomic<std::int64_t> exports_;           // negative once closed, or not yet open
 };

@@ -257,6 +257,24 @@ struct Memcpy3DParms {
     MemcpyKind kind = MemcpyKind::Default;
 };
 
+/// What DLPack calls memory of the host. Libraries of either vendor give page-locked memory the type of their own.
+inline constexpr int DlpackCpu = 1;
+inline constexpr int DlpackPageLocked[] = {3, 11};
+
+/// What DLPack calls a backend's own memory. The ID is the device's ordinal with `device`, and 0 with other types.
+struct DlpackDeviceTypes {
+    int device = DlpackCpu;
+    int pinned = DlpackCpu;
+    int managed = DlpackCpu;
+};
+
+/// The numbers that DLPack has for streams without a handle; every number above 2 is a handle.
+inline constexpr int DlpackNoStream = -2;
+struct DlpackStreamNumbers {
+    int legacy = DlpackNoStream;
+    int per_thread = DlpackNoStream;
+};
+
 /// A function that a stream runs on the host. It may not call the runtime.
 using HostFn_t = void (*)(void* user_data);
 

@@ -27,6 +27,10 @@ inline constexpr portamem_backend BackendId = PORTAMEM_BACKEND_CUDA;
 /// Whether device memory goes to array libraries through __cuda_array_interface__ (on HIP by convention).
 inline constexpr bool HasDeviceArrayInterface = true;
 
+/// What DLPack calls this backend's memory and streams.
+inline constexpr DlpackDeviceTypes DlpackTypes{2, 3, 13};
+inline constexpr DlpackStreamNumbers DlpackStreams{1, 2};
+
 /// A vendor's answer as portamem's: the same number. A failure is taken out of the last-error slot, where a later
 /// check of unrelated code would find it; NotReady is never put there.
 inline Error_t answer(cudaError_t error) {

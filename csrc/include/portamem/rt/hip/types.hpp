@@ -41,6 +41,15 @@ inline constexpr portamem_backend BackendId = PORTAMEM_BACKEND_HIP;
 /// Whether device memory goes to array libraries through __cuda_array_interface__ (on HIP by convention).
 inline constexpr bool HasDeviceArrayInterface = true;
 
+/// What DLPack calls this backend's memory and streams.
+#if defined(__HIP_PLATFORM_NVIDIA__)
+inline constexpr DlpackDeviceTypes DlpackTypes{2, 3, 13};
+inline constexpr DlpackStreamNumbers DlpackStreams{1, 2};
+#else
+inline constexpr DlpackDeviceTypes DlpackTypes{10, 11, 10};  // managed memory has no type of its own
+inline constexpr DlpackStreamNumbers DlpackStreams{0, DlpackNoStream};
+#endif
+
 /// A vendor's answer as portamem's: the same number. A failure is taken out of the last-error slot, where a later
 /// check of unrelated code would find it.
 inline Error_t answer(hipError_t error) {

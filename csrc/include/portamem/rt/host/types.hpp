@@ -21,6 +21,10 @@ inline constexpr portamem_backend BackendId = PORTAMEM_BACKEND_HOST;
 /// Whether device memory goes to array libraries through __cuda_array_interface__ (on HIP by convention).
 inline constexpr bool HasDeviceArrayInterface = false;
 
+/// What DLPack calls this backend's memory and streams.
+inline constexpr DlpackDeviceTypes DlpackTypes{};
+inline constexpr DlpackStreamNumbers DlpackStreams{};
+
 /// The runtime's answer as portamem's: the same number. A failure is taken out of the last-error slot, where a later
 /// check of unrelated code would find it; NotReady is never put there.
 inline Error_t answer(pmhError_t error) {

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: MIT
+// python/dlpack_export.cpp: Views as DLPack tensors.
+#include "dlpack_export.hpp"
+
+#include <memory>
+#include <new>
+#include <optional>
+
+#include "convert.hpp"
+#include "dlpack.hpp"
+#include "hold.hpp"
+
+namespace portamem::python {
+inline namespace PORTAMEM_BACKEND {
+
+namespace {
+
+constexpr dlpack::Device kCpu{rt::DlpackCpu, 0};
+
+// ----- what is asked for
+
+struct Request {
+    std::optional<std::int64_t> stream;  // none: Python's None
+    std::optional<dlpack::Version> version;
+    std::optional<dlpack::Device> device;
+    std::optional<bool> copy;
+};
+
+std::int64_t to_int64(const py::handle& value, const char* what) {
+    if (PyIndex_Check(value.ptr()) == 0) {
+        throw py::type_error(std::string(what) + " is made of ints, not " + Py_TYPE(value.ptr())->tp_name);
+    }
+    const auto number = py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));
+    const long long result = number ? PyLong_AsLongLong(number.ptr()) : -1;
+    if (result == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+    return result;
+}
+
+std::pair<std::int64_t, std::int64_t> to_pair(const py::handle& value, const char* what) {
+    if (PySequence_Check(value.ptr()) == 0 || PySequence_Size(value.ptr()) != 2) {
+        PyErr_Clear();
+        throw py::type_error(std::string(what) + " is a pair of ints, or None");
+    }
+    const auto pair = py::reinterpret_borrow<py::sequence>(value);
+    return {to_int64(py::object(pair[0]), what), to_int64(py::object(pair[1]), what)};
+}
+
+Request to_request(const py::object& stream, const py::object& max_version, const py::object& dl_device,
+                   const py::object& copy) {
+    Request request;
+    if (!stream.is_none()) request.stream = to_int64(stream, "a DLPack stream");
+    if (!max_version.is_none()) {
+        const auto [major, minor] = to_pair(max_version, "max_version");
+        if (major >= 1) {
+            const bool older = major == 1 && minor >= 0 && minor < dlpack::kVersion.minor;
+            request.version = older ? dlpack::Version{1, static_cast<std::uint32_t>(minor)} : dlpack::kVersion;
+        }
+    }
+    if (!dl_device.is_none()) {
+        const auto [type, id] = to_pair(dl_device, "dl_device");
+        if (type < 0 || type > INT32_MAX || id < 0 || id > INT32_MAX) {
+            throw py::value_error("dl_device is a DLPack device type and an ID, both from 0");
+        }
+        request.device = dlpack::Device{static_cast<std::int32_t>(type), static_cast<std::int32_t>(id)};
+    }
+    if (!copy.is_none()) request.copy = static_cast<bool>(py::bool_(copy));
+    return request;
+}
+
+// ----- the consumer's stream
+
+[[noreturn]] void refuse_stream(std::int64_t number, const dlpack::Device& device) {
+    std::string text = "stream " + std::to_string(number) + " has no meaning for " + to_text(device) + ": pass None";
+    if (device.type != rt::DlpackCpu) {
+        text += ", " + std::to_string(rt::DlpackStreams.legacy) + " (the default stream)";
+        if (rt::DlpackStreams.per_thread != rt::DlpackNoStream) {
+            text += ", " + std::to_string(rt::DlpackStreams.per_thread) + " (the calling thread's own)";
+        }
+        text += ", a stream's handle";
+    }
+    throw py::value_error(text + " or -1 (no waiting)");
+}
+
+// Who is going to use the memory: a stream that waits for its work, the host (`waits` without a stream), or somebody
+// who waits by himself.
+struct Consumer {
+    std::shared_ptr<Stream> stream;
+    bool waits = true;
+};
+
+Consumer consumer_of(const Request& request, const dlpack::Device& device) {
+    const bool has_streams = device.type != rt::DlpackCpu;
+    const bool is_device = has_streams && device.type == rt::DlpackTypes.device;
+    if (!request.stream) {
+        // Of memory that the host may be about to read, the host waits.
+        return is_device ? Consumer{Stream::default_stream(device.id)} : Consumer{};
+    }
+    const std::int64_t number = *request.stream;
+    if (number == -1) return {nullptr, false};
+    if (!has_streams) refuse_stream(number, device);
+    const int ordinal = is_device ? device.id : current_device();
+    if (number == rt::DlpackStreams.legacy) return {Stream::default_stream(ordinal)};
+    if (number == rt::DlpackStreams.per_thread) return {Stream::per_thread(ordinal)};
+    if (number < 3) refuse_stream(number, device);
+    return {Stream::from_handle(reinterpret_cast<rt::Stream_t>(number), ordinal)};
+}
+
+// Makes the memory ready for the consumer. Without the GIL.
+void hand_over(const Buffer& memory, const Consumer& consumer) {
+    const auto allocation = memory.allocation();
+    if (consumer.stream) {
+        allocation->hand_over(consumer.stream);
+    } else if (consumer.waits) {
+        allocation->synchronize_users();
+    }
+}
+
+// ----- copies
+
+// Memory of the same kind, or of the kind that the device says where the memory is another's.
+std::shared_ptr<MemoryResource> resource_for(const Buffer& memory, const dlpack::Device& device, bool own) {
+    if (own && memory.resource()) return memory.resource();
+    const int ordinal = memory.traits().device;
+    if (device.type == rt::DlpackCpu) return std::make_shared<SystemMemoryResource>(ordinal);
+    if (device.type == rt::DlpackTypes.pinned) return std::make_shared<PinnedMemoryResource>(ordinal);
+    if (device.type == rt::DlpackTypes.device) return current_resource(ordinal);
+    return std::make_shared<ManagedMemoryResource>(ordinal);
+}
+
+// A copy runs on a stream that stays: the consumer's may be gone when the copy goes back, so that one only waits.
+std::shared_ptr<Stream> stream_for_copy(const Buffer& memory) {
+    auto stream = memory.stream();
+    if (stream->is_closed() || stream->is_elsewhere()) return Stream::default_stream(memory.traits().device);
+    return stream;
+}
+
+// Without the GIL.
+Buffer copied(const Buffer& memory, const dlpack::Device& device, bool own, const Consumer& consumer) {
+    const auto resource = resource_for(memory, device, own);
+    const auto on = stream_for_copy(memory);
+    Buffer target(resource, memory.nbytes(), on);
+    if (!consumer.stream) {
+        (void)portamem::copy(target, memory);
+        return target;
+    }
+    memory.allocation()->order_behind_users(*on);
+    (void)portamem::copy(target, memory, on);
+    target.allocation()->hand_over(consumer.stream);
+    return target;
+}
+
+// ----- the capsule
+
+// A tensor, and behind it in one block its shape and strides.
+template <class Managed>
+struct Exported {
+    Managed managed{};
+    Export memory;
+
+    std::int64_t* extents() noexcept { return reinterpret_cast<std::int64_t*>(this + 1); }
+
+    static Exported* make(std::size_t ndim) {
+        return new (::operator new(sizeof(Exported) + 2 * ndim * sizeof(std::int64_t))) Exported;
+    }
+
+    // Needs no Python, so it may run on any thread, and also when the interpreter is gone.
+    static void destroy(Managed* managed) noexcept {
+        auto* self = static_cast<Exported*>(managed->context);
+        self->~Exported();
+        ::operator delete(self);
+    }
+};
+
+template <class Managed>
+void destroy_capsule(PyObject* capsule) {
+    if (PyCapsule_IsValid(capsule, Managed::kName) == 0) return;  // a consumer has taken the tensor
+    auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, Managed::kName));
+    managed->deleter(managed);
+}
+
+dlpack::DataType to_dlpack(const ElementType& type) {
+    const auto bits = static_cast<std::uint8_t>(8 * type.itemsize);
+    switch (type.typestr.size() < 2 ? '?' : type.typestr[1]) {
+        case 'b':
+            return {dlpack::Bool, bits, 1};
+        case 'i':
+            return {dlpack::Int, bits, 1};
+        case 'u':
+            return {dlpack::UInt, bits, 1};
+        case 'f':
+            return {dlpack::Float, bits, 1};
+        case 'c':
+            return {dlpack::Complex, bits, 1};
+        default:
+            break;
+    }
+    if (type.name == "bfloat16") return {dlpack::BFloat, bits, 1};
+    throw ExportError("DLPack has no element type " + type.name);
+}
+
+// The address by which the device sees the memory: page-locked memory may have another one there.
+void* address_on(const Buffer& memory, const dlpack::Device& device) {
+    void* ptr = memory.ptr();
+    if (!memory.traits().is_host_memory || device.type == rt::DlpackCpu) return ptr;
+    if (device.type != rt::DlpackTypes.device) return ptr;
+    const DeviceGuard guard(device.id);
+    const PointerInfo info = pointer_info(ptr);
+    if (info.type != rt::MemoryType::Host) return ptr;
+    if (info.device_pointer == nullptr) throw ExportError("the device has no address for this page-locked memory");
+    return info.device_pointer;
+}
+
+template <class Managed>
+py::object make_capsule(const View& view, const Buffer& memory, const dlpack::Device& device, Managed header) {
+    const View::Shape& shape = view.shape();
+    const std::size_t ndim = shape.size();
+    const dlpack::DataType dtype = to_dlpack(view.type());
+    void* data = view.size() == 0 ? nullptr : address_on(memory, device);
+    auto* exported = Exported<Managed>::make(ndim);
+    Managed& managed = exported->managed;
+    managed = header;
+    managed.context = exported;
+    managed.deleter = Exported<Managed>::destroy;
+    std::int64_t* extents = exported->extents();
+    managed.tensor = {data, device, static_cast<std::int32_t>(ndim), dtype, extents, extents + ndim, 0};
+    std::int64_t stride = 1;
+    for (std::size_t i = ndim; i-- > 0;) {
+        const auto extent = static_cast<std::int64_t>(shape[i]);
+        extents[i] = extent;
+        extents[ndim + i] = stride;
+        stride *= extent;
+    }
+    std::unique_ptr<Managed, void (*)(Managed*)> owned(&managed, managed.deleter);
+    exported->memory = Export(memory.allocation());
+    PyObject* capsule = PyCapsule_New(&managed, Managed::kName, destroy_capsule<Managed>);
+    if (capsule == nullptr) throw py::error_already_set();
+    (void)owned.release();
+    return py::reinterpret_steal<py::object>(capsule);
+}
+
+py::object make_capsule(const View& view, const Buffer& memory, const dlpack::Device& device,
+                        const std::optional<dlpack::Version>& version, bool is_copied) {
+    if (!version) return make_capsule(view, memory, device, dlpack::ManagedTensor{});
+    dlpack::ManagedTensorVersioned header{};
+    header.version = *version;
+    if (is_copied) header.flags |= dlpack::IsCopied;
+    return make_capsule(view, memory, device, header);
+}
+
+[[noreturn]] void refuse_unnamed(const Buffer& memory) {
+    throw ExportError(std::string("DLPack has no device for ") + to_string(memory.traits().kind) + " memory of the " +
+                      rt::BackendName +
+                      " backend, which the CPU cannot reach: copy it to host memory first (copy_to, View.to_numpy), or "
+                      "ask for a copy with dl_device=(1, 0)");
+}
+
+[[noreturn]] void refuse_device(const dlpack::Device& wanted, const dlpack::Devices& devices, const char* why) {
+    std::string text = "the memory is no " + to_text(wanted) + why + ". Without a copy it is ";
+    if (devices.empty()) text += "nothing that DLPack has a name for";
+    for (const auto& device : devices) text += (&device == devices.begin() ? "" : " or ") + to_text(device);
+    throw ExportError(text);
+}
+
+py::tuple to_python(const dlpack::Device& device) { return py::make_tuple(device.type, device.id); }
+
+}  // namespace
+
+py::object export_dlpack(const View& view, const py::object& stream, const py::object& max_version,
+                         const py::object& dl_device, const py::object& copy) {
+    refuse_forked();
+    const Buffer& memory = view.memory();
+    const Request request = to_request(stream, max_version, dl_device, copy);
+    const dlpack::Devices devices = dlpack::devices_of(memory);
+    if (!request.device && devices.empty()) refuse_unnamed(memory);
+    const dlpack::Device device = request.device ? *request.device : *devices.begin();
+    const bool fits = devices.has(device);
+    const bool copies = request.copy.value_or(!fits);
+    if (!fits && !copies) refuse_device(device, devices, ", and copy=False forbids to copy it there");
+    if (!fits && !(device == kCpu))
+        refuse_device(device, devices, "; copies are made to the CPU only, dl_device=(1, 0)");
+    const Consumer consumer = consumer_of(request, device);
+    if (!copies) {
+        {
+            const WithoutGil nogil;
+            hand_over(memory, consumer);
+        }
+        return make_capsule(view, memory, device, request.version, false);
+    }
+    const Buffer target = [&] {
+        const WithoutGil nogil;
+        return copied(memory, device, fits, consumer);
+    }();
+    return make_capsule(view, target, device, request.version, true);
+}
+
+py::tuple dlpack_device(const View& view) {
+    const dlpack::Devices devices = dlpack::devices_of(view.memory());
+    if (devices.empty()) refuse_unnamed(view.memory());
+    return to_python(*devices.begin());
+}
+
+py::list dlpack_devices(const View& view) {
+    py::list all;
+    for (const auto& device : dlpack::devices_of(view.memory())) all.append(to_python(device));
+    return all;
+}
+
+}  // namespace PORTAMEM_BACKEND
+}  // namespace portamem::python

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// python/foreign.cpp: memory that others own.
+#include "foreign.hpp"
+
+#include "convert.hpp"
+
+namespace portamem::python {
+inline namespace PORTAMEM_BACKEND {
+
+MemoryTraits foreign_traits(const void* ptr, const py::object& device) {
+    MemoryTraits traits;
+    traits.kind = ResourceKind::Foreign;
+    const rt::PointerAttributes attributes = pointer_info(ptr);
+    if (attributes.type == rt::MemoryType::Unregistered) {
+        // Plain host memory, or memory of another copy of the runtime, which looks the same.
+        py::module_::import("portamem._libraries").attr("warn_of_two")(rt::BackendName);
+    }
+    traits.is_host_memory = attributes.type == rt::MemoryType::Unregistered || attributes.type == rt::MemoryType::Host;
+    traits.host_accessible = attributes.type != rt::MemoryType::Device;
+    traits.device_accessible = attributes.type != rt::MemoryType::Unregistered;
+    traits.device = device.is_none() && !traits.is_host_memory && attributes.device >= 0 ? attributes.device
+                                                                                         : to_device(device).ordinal();
+    const auto can = [&](rt::DeviceAttr attr) { return portamem::detail::attribute(attr, traits.device) != 0; };
+    if (attributes.type == rt::MemoryType::Device) {
+        traits.host_accessible = can(rt::DeviceAttr::DirectDeviceMemAccessFromHost);
+    }
+    if (attributes.type == rt::MemoryType::Unregistered) {
+        traits.device_accessible = can(rt::DeviceAttr::PageableMemoryAccess);
+    }
+    return traits;
+}
+
+}  // namespace PORTAMEM_BACKEND
+}  // namespace portamem::python

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT
+// python/view_bindings.cpp: View in Python.
+#include "array_interface.hpp"
+#include "convert.hpp"
+#include "dlpack_export.hpp"
+#include "dlpack_import.hpp"
+#include "event.hpp"
+#include "hold.hpp"
+#include "transfer.hpp"
+#include "view.hpp"
+
+namespace portamem::python {
+inline namespace PORTAMEM_BACKEND {
+
+namespace {
+
+View view_item(const View& view, const py::object& key) {
+    if (view.shape().empty()) throw py::index_error("a view without dimensions has no parts");
+    const auto length = static_cast<Py_ssize_t>(view.shape().front());
+    if (py::isinstance<py::slice>(key)) {
+        py::ssize_t start = 0, stop = 0, step = 0, count = 0;
+        if (!key.cast<py::slice>().compute(length, &start, &stop, &step, &count)) throw py::error_already_set();
+        if (step != 1) throw py::value_error("a view is contiguous: a slice of it has step 1");
+        return view.rows(static_cast<std::size_t>(start), static_cast<std::size_t>(start + count));
+    }
+    if (PyIndex_Check(key.ptr()) == 0) throw py::type_error("a part of a view is an int or a slice of its first axis");
+    Py_ssize_t index = PyNumber_AsSsize_t(key.ptr(), PyExc_IndexError);
+    if (index == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+    if (index < 0) index += length;
+    if (index < 0 || index >= length) throw py::index_error("index is out of the view's " + std::to_string(length));
+    return view.at(static_cast<std::size_t>(index));
+}
+
+py::object to_numpy(const View& view, const py::object& stream) {
+    const py::object array = py::module_::import("numpy").attr("empty")(to_tuple(view.shape()), view.type().typestr);
+    const auto on = to_stream(stream);
+    const Span source = Span::of(view.memory());
+    const HostBytes target = host_bytes(array, true, "the target");
+    {
+        const WithoutGil nogil;
+        const auto done = copy(Span::host(target.ptr, target.nbytes, target.owner), source, on);
+        if (done) done->synchronize();
+    }
+    return array;
+}
+
+int view_getbuffer(PyObject* self, Py_buffer* view, int flags) {
+    return get_py_buffer(self, view, flags, [self] { return py::handle(self).cast<const View&>().host_export(); });
+}
+
+py::object to_partner(const char* function, const py::object& view) {
+    view.cast<const View&>().memory();  // a closed one is refused before the partner is imported
+    return py::module_::import("portamem.interop.tensors").attr(function)(view);
+}
+
+View reshape(const View& view, const py::args& shape) {
+    const bool one_sequence = shape.size() == 1 && PyIndex_Check(py::object(shape[0]).ptr()) == 0;
+    return view.reshaped(to_shape(one_sequence ? py::object(shape[0]) : py::object(shape)));
+}
+
+}  // namespace
+
+void register_view(py::module_& m) {
+    auto setup = py::custom_type_setup([](PyHeapTypeObject* type) { install_buffer_protocol(type, view_getbuffer); });
+    py::class_<View, std::shared_ptr<View>> type(m, "View", py::is_final(), setup,
+                                                 "Typed, C-contiguous memory of a Buffer, and an export of it.");
+    type.def(py::init([](const py::object& buffer, const py::object& dtype, const py::object& shape,
+                         const py::object& offset) {
+                 return std::make_shared<View>(make_view(buffer, dtype, shape, offset));
+             }),
+             py::arg("buffer"), py::arg("dtype") = "uint8", py::arg("shape") = py::none(), py::kw_only(),
+             py::arg("offset") = 0)
+        .def_property_readonly("buffer", [](const View& v) { return v.memory(), v.buffer(); })
+        .def_property_readonly("handle", [](const View& v) { return to_address(v.memory().ptr()); })
+        .def_property_readonly("nbytes", &View::nbytes)
+        .def_property_readonly("dtype", [](const View& v) { return v.type().name; })
+        .def_property_readonly("typestr", [](const View& v) { return v.type().typestr; })
+        .def_property_readonly("itemsize", [](const View& v) { return v.type().itemsize; })
+        .def_property_readonly("shape", [](const View& v) { return to_tuple(v.shape()); })
+        .def_property_readonly("strides", [](const View& v) { return to_tuple(v.strides()); })
+        .def_property_readonly("ndim", [](const View& v) { return v.shape().size(); })
+        .def_property_readonly("size", &View::size)
+        .def_property_readonly("backend", [](const View&) { return rt::BackendName; })
+        .def_property_readonly("device_id", [](const View& v) { return v.memory().traits().device_id(); })
+        .def_property_readonly("is_host_accessible", [](const View& v) { return v.memory().traits().host_accessible; })
+        .def_property_readonly("is_device_accessible",
+                               [](const View& v) { return v.memory().traits().device_accessible; })
+        .def_property_readonly("is_closed", &View::is_closed)
+        .def("reshape", &reshape, "The same elements in another shape.")
+        .def("to_numpy", &to_numpy, py::kw_only(), py::arg("stream") = py::none(),
+             "A new NumPy array with the contents; done on return, also with a stream.")
+        .def(
+            "to_torch", [](const py::object& self) { return to_partner("to_torch", self); },
+            "The same memory as a PyTorch tensor.")
+        .def(
+            "to_cupy", [](const py::object& self) { return to_partner("to_cupy", self); },
+            "The same memory as a CuPy array.")
+        .def_static("from_dlpack", &from_dlpack, py::arg("obj"), py::kw_only(), py::arg("stream") = py::none(),
+                    "The memory of any DLPack producer as a View, where it lies. With a stream it is ready for work on "
+                    "that stream, without one it is ready on return.")
+        .def("__dlpack__", &export_dlpack, py::kw_only(), py::arg("stream") = py::none(),
+             py::arg("max_version") = py::none(), py::arg("dl_device") = py::none(), py::arg("copy") = py::none(),
+             "A DLPack capsule, which is an export of the memory until the consumer has let go of it.")
+        .def("__dlpack_device__", &dlpack_device, "DLPack's device type and ID of the memory.")
+        .def("_dlpack_devices", &dlpack_devices)
+        .def("close", &View::close, "Ends the export.")
+        .def_property_readonly("__array_interface__", &host_interface)
+        .def_property_readonly("__cuda_array_interface__", &device_interface)
+        .def("__len__",
+             [](const View& v) {
+                 if (v.shape().empty()) throw py::type_error("a view without dimensions has no length");
+                 return v.shape().front();
+             })
+        .def("__getitem__", &view_item, py::arg("key"), py::pos_only())
+        .def("__enter__", [](const py::object& self) { return self; })
+        .def(
+            "__exit__", [](View& v, const py::object&, const py::object&, const py::object&) { v.close(); },
+            py::arg("exc_type"), py::arg("exc"), py::arg("tb"), py::pos_only())
+        .def("__repr__", [](const View& v) {
+            return "<portamem." + std::string(rt::BackendName) + ".View " + v.type().name + text_of(v.shape()) +
+                   (v.is_closed() ? " closed>" : ">");
+        });
+    m.def("from_dlpack", &from_dlpack, py::arg("obj"), py::kw_only(), py::arg("stream") = py::none(),
+          "View.from_dlpack.");
+    define_array_refusal(type, [](const View& v) -> const Buffer& { return v.memory(); });
+    define_transfers(type, [](View& v) { return Span::of(v.memory()); });
+}
+
+}  // namespace PORTAMEM_BACKEND
+}  // namespace portamem::python
