@@ -44,7 +44,7 @@ CLAIMS = {
     "C++ tests": "C++ tests",
     "Python tests": "Python tests",
     "tests under the vendor's memory checker": "under the memory checker",
-    "four processes at once on one device": "four processes",
+    "four processes at once on one device": "of four at once",
     "soak": "soak",
     "the example": "the example",
 }
