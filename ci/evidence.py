@@ -44,7 +44,7 @@ CLAIMS = {
     "C++ tests": "C++ tests",
     "Python tests": "Python tests",
     "tests under the vendor's memory checker": "under the memory checker",
-    "four processes at once on one device": "four processes",
+    "four processes at once on one device": "of four at once",
     "soak": "soak",
     "the example": "the example",
 }
@@ -137,7 +137,7 @@ def benchmarks(reports: list[Report]) -> Iterator[str]:
     yield "rate by the peer's. It is the median of the repeats, with the lowest and the highest. Absolute times hold"
     yield "for that machine only."
     for report in measured:
-        row = report["rows"][0]
+        row = next(row for row in report["rows"] if row["what"] == "benchmarks ran")
         yield from ["", f"{row['on']}, {row['when']}, commit {row['commit']}:", ""]
         lines = []
         for case in report["bench"]:
@@ -161,7 +161,7 @@ def soaks(reports: list[Report]) -> Iterator[str]:
     yield ""
     lines = []
     for report, run in soaked:
-        row = next(row for row in report["rows"] if row["backend"] == run["backend"])
+        row = next(row for row in report["rows"] if (row["what"], row["backend"]) == ("soak", run["backend"]))
         given = sum(n for what, n in run["counts"].items() if what.startswith("allocations:"))
         work = f"{run['threads']} threads of {run['streams']} streams, {run['seconds']:g} s"
         done = f"{given:,} allocations, {run['counts'].get('bytes verified', 0) / 1e9:,.1f} GB verified"

@@ -31,6 +31,7 @@ GPU_VENV=$CI_DIR/gpu-venv
 GPU_PYTHON=$GPU_VENV/bin/python
 CPP_TESTS=$CI_DIR/gpu-cpp/tests/cpp
 CUDA_ROOT=${CUDA_PATH:-/usr/local/cuda}
+if [[ ! -d $CUDA_ROOT ]] && nvcc=$(command -v nvcc); then CUDA_ROOT=$(dirname "$(dirname "$(realpath "$nvcc")")"); fi
 backends="host;cuda"
 if [[ ${REHEARSE:-} == host ]]; then
     backends=host
@@ -126,7 +127,7 @@ build_cpp() {
         "-DPORTAMEM_HIP_INCLUDE=${PORTAMEM_HIP_INCLUDE:-}" \
         "-DPORTAMEM_HIP_CUDA_ROOT=${PORTAMEM_HIP_CUDA_ROOT:-}" >"$CI_DIR/gpu-cmake.log" ||
         { cat "$CI_DIR/gpu-cmake.log"; return 1; }
-    cmake --build "$CI_DIR/gpu-cpp" -- --quiet
+    cmake --build "$CI_DIR/gpu-cpp" >"$CI_DIR/gpu-cpp.log" || { cat "$CI_DIR/gpu-cpp.log"; return 1; }
 }
 
 # The benchmarks' own programs, against the installed libportamem.
@@ -195,7 +196,7 @@ memcheck() {
     local and_python="Python tests of memory under the memory checker"
     checker=$(command -v compute-sanitizer || compgen -G "$CUDA_ROOT/bin/compute-sanitizer") || checker=
     for backend in "${gpu_backends[@]}"; do
-        if [[ -z $checker || $backend == host ]]; then
+        if [[ -z $checker ]]; then
             not_run "$backend" "$what" "there is no compute-sanitizer"
             continue
         fi
@@ -221,16 +222,16 @@ processes() {
         backend=${gpu_backends[number % ${#gpu_backends[@]}]}
         if have_cpp_tests "$backend"; then
             log=$REPORTS/process-cpp-$number
-            cpp_tests "$backend" "$log.xml" -- timeout 300 -- >"$log.log" 2>&1 &
+            cpp_tests "$backend" "$log.xml" -- timeout 300 -- >"$CI_DIR/${log##*/}.log" 2>&1 &
             pids+=($!) logs+=("$log")
-            rows+=(--tests "$backend" "C++ tests, one of four processes at once" "$log.xml")
+            rows+=(--tests "$backend" "C++ tests, process $((number + 1)) of four at once" "$log.xml")
         fi
         log=$REPORTS/process-pytest-$number
-        some_pytest "$backend" "$log.xml" -- timeout 300 -- "${files[@]}" >"$log.log" 2>&1 &
+        some_pytest "$backend" "$log.xml" -- timeout 300 -- "${files[@]}" >"$CI_DIR/${log##*/}.log" 2>&1 &
         pids+=($!) logs+=("$log")
-        rows+=(--tests "$backend" "Python tests of memory, one of four processes at once" "$log.xml")
+        rows+=(--tests "$backend" "Python tests of memory, process $((number + 1)) of four at once" "$log.xml")
     done
-    for number in "${!pids[@]}"; do wait "${pids[number]}" || tail -n 60 "${logs[number]}.log"; done
+    for number in "${!pids[@]}"; do wait "${pids[number]}" || tail -n 60 "$CI_DIR/${logs[number]##*/}.log"; done
 }
 
 example() {

@@ -36,10 +36,20 @@ for backend in host cuda hip; do
 done
 report compiled --kind compiled "${built[@]}"
 
-start=$SECONDS
+start=$SECONDS here=()
+program=$CI_DIR/build-cpp-gxx/tests/cpp/portamem_tests_host # of ci/cpp.sh
+if [[ -x $program ]]; then
+    rm -f "$REPORTS/here-cpp.xml"
+    "$program" --reporters=junit "--out=$REPORTS/here-cpp.xml" || true # the file says what failed
+    here+=(--tests host "C++ tests" "$REPORTS/here-cpp.xml")
+fi
 rm -f "$REPORTS/here.xml"
-pytest_installed "$VENV/bin/python" -q "--junitxml=$REPORTS/here.xml" || true # the file says what failed
-report here --seconds $((SECONDS - start)) --tests host "Python tests" "$REPORTS/here.xml"
+pytest_installed "$VENV/bin/python" -q "--junitxml=$REPORTS/here.xml" || true
+here+=(--tests host "Python tests" "$REPORTS/here.xml")
+rm -f "$CI_DIR/soak-here.json"
+"$VENV/bin/python" "$ROOT/tests/soak/soak.py" --backend host --seconds 20 --json "$CI_DIR/soak-here.json" || true
+if [[ -e $CI_DIR/soak-here.json ]]; then here+=(--part "$CI_DIR/soak-here.json"); else here+=(--ran host soak 1); fi
+report here --seconds $((SECONDS - start)) "${here[@]}"
 
 hip=$(dpkg-query -W -f 'Debian libamdhip64 ${Version}' libamdhip64-5 2>/dev/null) || hip="libamdhip64"
 cuda=$("$VENV/bin/python" -c "import portamem.cuda as c; print('CUDA runtime', c.version_text(c.compiled_version()))")

@@ -78,6 +78,25 @@ def test_a_skip_shows_with_its_reason(evidence: ModuleType) -> None:
     assert "one device here" in evidence.page([report(skips=[{"reason": "cuda has one device here", "count": 3}])])
 
 
+def test_a_soak_and_figures_show_with_their_own_row(evidence: ModuleType) -> None:
+    run = {"backend": "cuda", "threads": 8, "streams": 4, "seconds": 120.0}
+    run["counts"] = {"allocations: device": 5, "bytes verified": 2_000_000_000}
+    found = report()
+    found["rows"].append({**found["rows"][0], "what": "soak", "counts": {}})
+    found["rows"].append({**found["rows"][0], "what": "benchmarks ran", "counts": {}})
+    found["soak"] = [run]
+    case = {
+        "what": "allocate",
+        "unit": "us",
+        "values": {"portamem": 1.0, "cupy": 2.0},
+        "ratio": {"cupy": [0.5, 0.4, 0.6]},
+    }
+    found["bench"] = [{**case, "target": "at most 1 x cupy", "holds": True}]
+    text = evidence.page([found])
+    assert "| 8 threads of 4 streams, 120 s | 5 allocations, 2.0 GB verified | passed |" in text
+    assert "| allocate | 1 us | cupy | 2 us | 0.500 (0.400 to 0.600) | at most 1 x cupy: holds |" in text
+
+
 @pytest.mark.parametrize("spoil", [{"kind": "hearsay"}, {"kind": None}])
 def test_a_report_with_another_word_is_refused(evidence: ModuleType, tmp_path: Path, spoil: dict[str, Any]) -> None:
     path = tmp_path / "some.json"
