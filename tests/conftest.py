@@ -16,6 +16,10 @@ from helpers.waiting import close_when_empty, eventually
 import portamem
 
 
+def pytest_sessionstart() -> None:
+    backend.under_test()  # a run that may not be ends here, with one error and not with one for each test
+
+
 def pytest_report_header() -> list[str]:
     pm = backend.under_test()
     return [f"portamem {portamem.__version__} from {portamem.__file__}", f"backend under test: {pm.backend}"]
