@@ -18,11 +18,14 @@ from helpers.waiting import close_when_empty, eventually
 import portamem
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """With PORTAMEM_REQUIRE, a GPU's test is skipped for a known reason or fails."""
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """A run that may not be ends here, with one error and not one for each test.
+
+    With PORTAMEM_REQUIRE, a GPU's test is skipped for a known reason or fails.
+    """
     required, name = os.environ.get("PORTAMEM_REQUIRE"), backend.under_test().backend
     if required and name != "host":
-        config.pluginmanager.register(RequiredGpu(name, required))
+        session.config.pluginmanager.register(RequiredGpu(name, required))
 
 
 def pytest_report_header() -> list[str]:

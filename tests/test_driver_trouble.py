@@ -210,3 +210,17 @@ def test_info_tells_all_of_it(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "cuda  busy: the devices are taken" in done.stdout
     assert "nvidia-smi -c 0" in done.stdout
+
+
+def test_a_device_that_another_process_holds_for_itself() -> None:
+    """Its count is answered, and the first call that needs a context is not: that error names the likely cause."""
+    code = """
+        import portamem.host as pm, portamem
+        try:
+            pm.DeviceMemoryResource().allocate(64)
+        except portamem.Error as error:
+            print(error.code, error.name, error)
+    """
+    done = run_python(code, PORTAMEM_HOST_FAIL="Malloc:1:46")
+    assert done.stdout.startswith("46 DevicesUnavailable"), done.stderr
+    assert "another process may hold the device for itself (its compute mode)" in done.stdout

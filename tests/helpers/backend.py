@@ -19,9 +19,19 @@ NAMES = ("cuda", "hip", "host")
 
 @cache
 def under_test() -> ModuleType:
-    """The module named by PORTAMEM_TEST_BACKEND, or else the one that portamem itself would pick."""
-    name = os.environ.get("PORTAMEM_TEST_BACKEND") or portamem.Device().backend
-    return importlib.import_module(f"portamem.{name}")
+    """The module named by PORTAMEM_TEST_BACKEND, or else the one that portamem itself would pick.
+
+    pytest ends at once, and not with success, where that cannot be had or is not what PORTAMEM_REQUIRE asks for.
+    """
+    try:
+        name = os.environ.get("PORTAMEM_TEST_BACKEND") or portamem.Device().backend
+        module = importlib.import_module(f"portamem.{name}")
+    except (portamem.BackendUnavailableError, ValueError) as error:
+        raise pytest.UsageError(str(error)) from None
+    required = os.environ.get("PORTAMEM_REQUIRE") or name
+    if name != required and not (required == "gpu" and name != "host"):
+        raise pytest.UsageError(f"PORTAMEM_REQUIRE={required} does not allow PORTAMEM_TEST_BACKEND={name}")
+    return module
 
 
 def is_built(name: str) -> bool:
