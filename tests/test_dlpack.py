@@ -403,7 +403,7 @@ def test_the_cpu_has_no_streams(host_buf: Any) -> None:
         ({"max_version": ("1", "0")}, "max_version"),
         ({"dl_device": 1}, "dl_device"),
         ({"dl_device": (1, 0, 0)}, "dl_device"),
-        ({"unknown": 1}, "incompatible"),
+        ({"unknown": 1}, "unexpected keyword argument 'unknown'"),
     ],
 )
 def test_wrong_arguments(host_buf: Any, keywords: dict[str, Any], message: str) -> None:

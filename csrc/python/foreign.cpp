@@ -16,9 +16,14 @@ MemoryTraits foreign_traits(const void* ptr, const py::object& device) {
     traits.device_accessible = attributes.type != rt::MemoryType::Unregistered;
     traits.device = device.is_none() && !traits.is_host_memory && attributes.device >= 0 ? attributes.device
                                                                                          : to_device(device).ordinal();
-    const Capabilities able = query_capabilities(traits.device);
-    if (attributes.type == rt::MemoryType::Device) traits.host_accessible = able.direct_host_access;
-    if (attributes.type == rt::MemoryType::Unregistered) traits.device_accessible = able.pageable_memory_access;
+    const auto has = [&](rt::DeviceAttr attribute) {
+        return portamem::detail::attribute(attribute, traits.device) != 0;
+    };
+    if (attributes.type == rt::MemoryType::Device) {
+        traits.host_accessible = has(rt::DeviceAttr::DirectDeviceMemAccessFromHost);
+    } else if (attributes.type == rt::MemoryType::Unregistered) {
+        traits.device_accessible = has(rt::DeviceAttr::PageableMemoryAccess);
+    }
     return traits;
 }
 

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+// python/fastcall.hpp: the few functions that Python calls by the million, without pybind11's dispatcher between.
+//
+// The dispatcher packs the arguments into a tuple, spells every keyword out as text, and asks a table for every type:
+// more time than the driver takes to allocate. Everything else goes through it.
+#pragma once
+
+#include <array>
+#include <exception>
+
+#include "bindings.hpp"
+
+namespace portamem::python {
+inline namespace PORTAMEM_BACKEND {
+
+/// Sets the Python error that pybind11 would set for the exception being handled, and answers null.
+PyObject* set_python_error() noexcept;
+
+/// Runs what may throw inside a function that Python calls; `function` answers a new reference.
+template <class Function>
+PyObject* answer_python(Function&& function) noexcept {
+    try {
+        return function();
+    } catch (...) {
+        return set_python_error();
+    }
+}
+
+/// The parameters of a function, the first `positional` of which may also be given by position.
+template <std::size_t N>
+class Parameters {
+  public:
+    using Values = std::array<PyObject*, N>;  ///< borrowed; null where not given
+
+    Parameters(const char* function, std::size_t positional, const std::array<const char*, N>& names)
+        : function_(function), positional_(positional) {
+        for (std::size_t i = 0; i < N; ++i) {
+            names_[i] = PyUnicode_InternFromString(names[i]);  // kept for good
+            if (names_[i] == nullptr) throw py::error_already_set();
+        }
+    }
+
+    /// What a METH_FASTCALL | METH_KEYWORDS function was given. Throws TypeError as Python's own functions do.
+    Values parse(PyObject* const* args, Py_ssize_t nargs, PyObject* keywords) const {
+        Values values{};
+        const auto count = static_cast<std::size_t>(nargs);
+        if (count > positional_) {
+            throw py::type_error(std::string(function_) + "() takes " + std::to_string(positional_) +
+                                 " positional argument(s), and " + std::to_string(count) + " were given");
+        }
+        for (std::size_t i = 0; i < count; ++i) values[i] = args[i];
+        const Py_ssize_t named = keywords == nullptr ? 0 : PyTuple_GET_SIZE(keywords);
+        for (Py_ssize_t k = 0; k < named; ++k) {
+            PyObject*& value = values[index_of(PyTuple_GET_ITEM(keywords, k))];
+            if (value != nullptr) throw py::type_error(std::string(function_) + "() was given an argument twice");
+            value = args[nargs + k];
+        }
+        return values;
+    }
+
+    [[noreturn]] void missing(std::size_t index) const {
+        throw py::type_error(std::string(function_) + "() needs the argument '" +
+                             py::str(names_[index]).cast<std::string>() + "'");
+    }
+
+  private:
+    std::size_t index_of(PyObject* name) const {
+        for (std::size_t i = 0; i < N; ++i) {  // keywords in source code are interned, as the names here
+            if (name == names_[i]) return i;
+        }
+        for (std::size_t i = 0; i < N; ++i) {
+            if (PyUnicode_Compare(name, names_[i]) == 0) return i;
+        }
+        throw py::type_error(std::string(function_) + "() got an unexpected keyword argument '" +
+                             py::str(name).cast<std::string>() + "'");
+    }
+
+    const char* function_;
+    std::size_t positional_;
+    std::array<PyObject*, N> names_{};
+};
+
+/// What an object of a class of pybind11's holds, without a search through its tables; null before __init__. The class
+/// and T have one address in an object: T is the class or its first base, as everywhere in these modules.
+template <class T>
+T* value_of(PyObject* object) noexcept {
+    const auto* instance = reinterpret_cast<py::detail::instance*>(object);
+    return instance->simple_layout ? static_cast<T*>(instance->simple_value_holder[0]) : nullptr;
+}
+
+/// A method definition, with the casts that CPython's API asks for. `doc` begins with the signature for inspect.
+template <PyObject* (*Function)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*)>
+PyMethodDef fast_method(const char* name, const char* doc) {
+    auto* untyped = reinterpret_cast<void (*)()>(Function);
+    return {name, reinterpret_cast<PyCFunction>(untyped), METH_FASTCALL | METH_KEYWORDS, doc};
+}
+
+}  // namespace PORTAMEM_BACKEND
+}  // namespace portamem::python
