@@ -26,6 +26,8 @@ struct Request {
     std::optional<bool> copy;
 };
 
+bool is_given(py::handle value) noexcept { return value.ptr() != nullptr && !value.is_none(); }
+
 std::int64_t to_int64(const py::handle& value, const char* what) {
     if (PyIndex_Check(value.ptr()) == 0) {
         throw py::type_error(std::string(what) + " is made of ints, not " + Py_TYPE(value.ptr())->tp_name);
@@ -45,25 +47,24 @@ std::pair<std::int64_t, std::int64_t> to_pair(const py::handle& value, const cha
     return {to_int64(py::object(pair[0]), what), to_int64(py::object(pair[1]), what)};
 }
 
-Request to_request(const py::object& stream, const py::object& max_version, const py::object& dl_device,
-                   const py::object& copy) {
+Request to_request(py::handle stream, py::handle max_version, py::handle dl_device, py::handle copy) {
     Request request;
-    if (!stream.is_none()) request.stream = to_int64(stream, "a DLPack stream");
-    if (!max_version.is_none()) {
+    if (is_given(stream)) request.stream = to_int64(stream, "a DLPack stream");
+    if (is_given(max_version)) {
         const auto [major, minor] = to_pair(max_version, "max_version");
         if (major >= 1) {
             const bool older = major == 1 && minor >= 0 && minor < dlpack::kVersion.minor;
             request.version = older ? dlpack::Version{1, static_cast<std::uint32_t>(minor)} : dlpack::kVersion;
         }
     }
-    if (!dl_device.is_none()) {
+    if (is_given(dl_device)) {
         const auto [type, id] = to_pair(dl_device, "dl_device");
         if (type < 0 || type > INT32_MAX || id < 0 || id > INT32_MAX) {
             throw py::value_error("dl_device is a DLPack device type and an ID, both from 0");
         }
         request.device = dlpack::Device{static_cast<std::int32_t>(type), static_cast<std::int32_t>(id)};
     }
-    if (!copy.is_none()) request.copy = static_cast<bool>(py::bool_(copy));
+    if (is_given(copy)) request.copy = static_cast<bool>(py::bool_(py::reinterpret_borrow<py::object>(copy)));
     return request;
 }
 
@@ -84,7 +85,7 @@ Request to_request(const py::object& stream, const py::object& max_version, cons
 // Who is going to use the memory: a stream that waits for its work, the host (`waits` without a stream), or somebody
 // who waits by himself.
 struct Consumer {
-    std::shared_ptr<Stream> stream;
+    std::shared_ptr<Stream> stream{};
     bool waits = true;
 };
 
@@ -265,8 +266,8 @@ py::tuple to_python(const dlpack::Device& device) { return py::make_tuple(device
 
 }  // namespace
 
-py::object export_dlpack(const View& view, const py::object& stream, const py::object& max_version,
-                         const py::object& dl_device, const py::object& copy) {
+py::object export_dlpack(const View& view, py::handle stream, py::handle max_version, py::handle dl_device,
+                         py::handle copy) {
     refuse_forked();
     const Buffer& memory = view.memory();
     const Request request = to_request(stream, max_version, dl_device, copy);
@@ -280,7 +281,7 @@ py::object export_dlpack(const View& view, const py::object& stream, const py::o
         refuse_device(device, devices, "; copies are made to the CPU only, dl_device=(1, 0)");
     const Consumer consumer = consumer_of(request, device);
     if (!copies) {
-        {
+        if (consumer.waits) {
             const WithoutGil nogil;
             hand_over(memory, consumer);
         }

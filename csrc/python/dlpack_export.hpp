@@ -8,9 +8,10 @@ namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
 /// __dlpack__: a capsule with the memory, which counts as an export of it until the consumer's deleter has run.
-/// The arguments are the protocol's; BufferError for what cannot be had, ValueError for a stream that has no meaning.
-py::object export_dlpack(const View& view, const py::object& stream, const py::object& max_version,
-                         const py::object& dl_device, const py::object& copy);
+/// The arguments are the protocol's, null where not given; BufferError for what cannot be had, ValueError for a stream
+/// that has no meaning.
+py::object export_dlpack(const View& view, py::handle stream, py::handle max_version, py::handle dl_device,
+                         py::handle copy);
 
 /// __dlpack_device__: (type, ID).
 py::tuple dlpack_device(const View& view);

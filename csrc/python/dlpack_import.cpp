@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <optional>
 
 #include "convert.hpp"
@@ -81,6 +82,7 @@ void call_deleter(Managed* managed) noexcept {
 template <class Managed>
 py::object own(Managed* managed) {
     PyObject* owner = PyCapsule_New(managed, "portamem_dlpack_tensor", [](PyObject* self) {
+        const py::error_scope kept;  // whatever is being raised, a deleter in Python must not see it
         call_deleter(static_cast<Managed*>(PyCapsule_GetPointer(self, "portamem_dlpack_tensor")));
     });
     if (owner == nullptr) {
@@ -153,6 +155,16 @@ std::string element_type_name(const dlpack::DataType& dtype) {
                           std::to_string(dtype.lanes) + " lanes are no element type here: convert them first");
 }
 
+// portamem._dtypes is asked once for each.
+const ElementType& element_type(const dlpack::DataType& dtype) {
+    static auto* known = new std::map<std::string, ElementType>;  // under the GIL
+    const std::string name = element_type_name(dtype);
+    const auto found = known->find(name);
+    if (found != known->end()) return found->second;
+    ElementType type = to_element_type(py::str(name));  // may run other threads
+    return known->emplace(name, std::move(type)).first->second;
+}
+
 View::Shape contiguous_shape(const dlpack::Tensor& tensor) {
     View::Shape shape;
     bool empty = false;
@@ -184,7 +196,8 @@ MemoryTraits imported_traits(const void* ptr, const dlpack::Device& device, Plac
     if (place == Place::Managed && info.device >= 0) traits.device = info.device;
     if (info.type == rt::MemoryType::Unregistered) {
         traits.is_host_memory = false;
-        traits.host_accessible = query_capabilities(ordinal).direct_host_access;
+        traits.host_accessible =
+            portamem::detail::attribute(rt::DeviceAttr::DirectDeviceMemAccessFromHost, ordinal) != 0;
     }
     traits.device_accessible = true;
     return traits;
@@ -233,7 +246,7 @@ py::object from_dlpack(const py::object& obj, const py::object& stream) {
     if (imported.read_only) {
         throw py::value_error("the memory is read-only, and a View is not: make a copy of it first");
     }
-    ElementType type = to_element_type(py::str(element_type_name(tensor.dtype)));
+    ElementType type = element_type(tensor.dtype);
     View::Shape shape = contiguous_shape(tensor);
     std::size_t count = 1;
     for (const std::size_t n : shape) count *= n;

@@ -5,6 +5,7 @@
 #include "dlpack_export.hpp"
 #include "dlpack_import.hpp"
 #include "event.hpp"
+#include "fastcall.hpp"
 #include "hold.hpp"
 #include "transfer.hpp"
 #include "view.hpp"
@@ -46,6 +47,16 @@ py::object to_numpy(const View& view, const py::object& stream) {
 
 int view_getbuffer(PyObject* self, Py_buffer* view, int flags) {
     return get_py_buffer(self, view, flags, [self] { return py::handle(self).cast<const View&>().host_export(); });
+}
+
+PyObject* get_dlpack(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* keywords) {
+    return answer_python([&] {
+        static const Parameters<4> parameters("__dlpack__", 0, {"stream", "max_version", "dl_device", "copy"});
+        const auto [stream, max_version, dl_device, copy] = parameters.parse(args, nargs, keywords);
+        const View* view = value_of<View>(self);
+        if (view == nullptr) throw py::type_error("the View was never made: its __init__ has not run");
+        return export_dlpack(*view, stream, max_version, dl_device, copy).release().ptr();
+    });
 }
 
 py::object to_partner(const char* function, const py::object& view) {
@@ -98,9 +109,6 @@ void register_view(py::module_& m) {
         .def_static("from_dlpack", &from_dlpack, py::arg("obj"), py::kw_only(), py::arg("stream") = py::none(),
                     "The memory of any DLPack producer as a View, where it lies. With a stream it is ready for work on "
                     "that stream, without one it is ready on return.")
-        .def("__dlpack__", &export_dlpack, py::kw_only(), py::arg("stream") = py::none(),
-             py::arg("max_version") = py::none(), py::arg("dl_device") = py::none(), py::arg("copy") = py::none(),
-             "A DLPack capsule, which is an export of the memory until the consumer has let go of it.")
         .def("__dlpack_device__", &dlpack_device, "DLPack's device type and ID of the memory.")
         .def("_dlpack_devices", &dlpack_devices)
         .def("close", &View::close, "Ends the export.")
@@ -120,6 +128,12 @@ void register_view(py::module_& m) {
             return "<portamem." + std::string(rt::BackendName) + ".View " + v.type().name + text_of(v.shape()) +
                    (v.is_closed() ? " closed>" : ">");
         });
+    static PyMethodDef definition = fast_method<get_dlpack>(
+        "__dlpack__",
+        "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
+        "A DLPack capsule, which is an export of the memory until the consumer has let go of it.");
+    auto* of = reinterpret_cast<PyTypeObject*>(type.ptr());
+    type.attr("__dlpack__") = py::reinterpret_steal<py::object>(PyDescr_NewMethod(of, &definition));
     m.def("from_dlpack", &from_dlpack, py::arg("obj"), py::kw_only(), py::arg("stream") = py::none(),
           "View.from_dlpack.");
     define_array_refusal(type, [](const View& v) -> const Buffer& { return v.memory(); });

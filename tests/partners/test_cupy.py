@@ -262,5 +262,5 @@ def test_memory_that_the_device_does_not_reach(cupy: Any, make_resource: Callabl
             assert (view.to_cupy() == cupy.asarray(view.to_numpy())).all().item()
             gc.collect()
             return
-        with pytest.raises(BufferError, match="CuPy .*cannot use system memory"):
+        with pytest.raises(BufferError, match=r"CuPy .*cannot use system memory"):
             view.to_cupy()
