@@ -125,8 +125,8 @@ def compilations(header_set: sets.HeaderSet, headers: Path, source: str) -> list
             Compilation(f"{header_set.name}, nvcc", (*command, "-Werror=all-warnings", "-c", "-o", os.devnull, source))
         )
     if shutil.which("hipcc") and header_set.name == "HIP 5.2 AMD":
-        command = ("hipcc", "-x", "hip", "--offload-arch=gfx90a", "-std=c++17", include, "-DPORTAMEM_HIP=1", *STRICT)
-        jobs.append(Compilation(f"{header_set.name}, hipcc", (*command, "-c", "-o", os.devnull, source)))
+        target = ("-x", "hip", "--offload-arch=gfx90a", "-std=c++17", include, "-DPORTAMEM_HIP=1", *STRICT)
+        jobs.append(Compilation(f"{header_set.name}, hipcc", ("hipcc", *target, "-c", "-o", os.devnull, source)))
     return jobs
 
 
@@ -249,8 +249,8 @@ def _text(file: Path) -> str:
 
 
 def stale(file: Path, committed: str, generated: str) -> NoReturn:
-    lines = (text.splitlines(keepends=True) for text in (committed, generated))
-    sys.stdout.writelines(difflib.unified_diff(*lines, "committed", "generated"))
+    before, after = (text.splitlines(keepends=True) for text in (committed, generated))
+    sys.stdout.writelines(difflib.unified_diff(before, after, "committed", "generated"))
     raise SystemExit(f"header-matrix: docs/{file.name} is not what the sources say: ci/header-matrix --write")
 
 

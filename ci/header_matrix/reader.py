@@ -270,8 +270,8 @@ class _Walker:
             into.values.add(word)
         children = list(cursor.get_children())
         if cursor.kind == CursorKind.CONDITIONAL_OPERATOR:
-            condition, first, second = (self._expressions(child, into) for child in children)
-            return _then(condition, first | second)
+            asked, first, second = (self._expressions(child, into) for child in children)
+            return _then(asked, first | second)
         ways = {Way()}
         for child in children:
             if child.kind != CursorKind.TYPE_REF:
@@ -345,7 +345,8 @@ class _Walker:
                         pointer, name = list(call.get_arguments())[:2]
                         literal = next(c for c in name.walk_preorder() if c.kind == CursorKind.STRING_LITERAL)
                         self._looked_up[pointer.referenced.get_usr()] = literal.spelling.strip('"')
-        return self._looked_up.get(member.get_usr(), member.spelling)
+        found: str = self._looked_up.get(member.get_usr(), member.spelling)
+        return found
 
 
 def _branches(condition: str, taken: set[Way], passed: set[Way]) -> set[Way]:
