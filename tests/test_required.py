@@ -80,6 +80,7 @@ NOT_A_KNOB = {
     "test_a_pool_has_a_size": "a hint where the vendor's pools have no size",
     "test_on_host_a_banner_says_what_is_real": "what is printed for the CPU",
     "test_the_reference_has_none": "a vendor's devices may have quirks",
+    "test_memory_without_a_device": "DLPack has names for a GPU's memory",
 }
 """Tests of the host runtime alone that turn none of its knobs, and why a GPU cannot run them."""
 

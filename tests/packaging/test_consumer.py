@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import elf
 import installed
 import pytest
 from helpers.process import cli
@@ -27,20 +26,6 @@ def test_find_package(tmp_path):
         program = tmp_path / f"consumer_{backend}"
         if program.exists():
             assert run(program).returncode in (0, 2)  # 2: no device here
-
-
-def test_the_shared_cuda_runtime(tmp_path):
-    """PORTAMEM_CUDART=shared: the program has the runtime that its headers belong to, and finds it."""
-    done = configure(tmp_path, "-DPORTAMEM_CUDART=shared")
-    assert done.returncode == 0, done.stderr
-    targets = run("cmake", "--build", tmp_path, "--target", "help").stdout
-    if "consumer_cuda" not in targets:
-        pytest.skip("no shared CUDA runtime here")
-    done = run("cmake", "--build", tmp_path, "--target", "consumer_cuda")
-    assert done.returncode == 0, done.stdout + done.stderr
-    program = tmp_path / "consumer_cuda"
-    assert [name for name in elf.needed(program) if name.startswith("libcudart.so.")] != []
-    assert run(program).returncode in (0, 2)  # 2: no device here
 
 
 def test_a_missing_vendor_is_named_with_a_way_to_get_it(tmp_path):
