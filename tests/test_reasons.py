@@ -14,7 +14,7 @@ from helpers.standin import fake_root
 
 from portamem import _machine, reasons
 from portamem._machine import GpuNodes, ShutNode, gpu_nodes, shut_node, uuids
-from portamem._masks import Mask, hiding, masks
+from portamem._masks import Mask, cut_short, hiding, masks
 from portamem.reasons import Machine, Reason, from_probe
 
 NVIDIA = GpuNodes(("/dev/nvidiactl", "/dev/nvidia-uvm"), ("/dev/nvidia0", "/dev/nvidia1"))
@@ -90,6 +90,17 @@ def test_a_mask_that_hides_all(value: str, why: str) -> None:
 )
 def test_a_mask_that_may_leave_some(value: str) -> None:
     assert hiding([Mask("CUDA_VISIBLE_DEVICES", value)], 2, UUIDS) is None
+
+
+def test_a_mask_that_is_cut_short() -> None:
+    """It works, for fewer devices than were meant: what follows a device that is not there does not count."""
+    cut = cut_short([Mask("CUDA_VISIBLE_DEVICES", "0,7,1")], 2)
+    assert [str(each) for each in cut] == [
+        "CUDA_VISIBLE_DEVICES=0,7,1 ends before its entry 7: there is no device 7, as the driver has 2, from 0 on"
+    ]
+    assert cut_short([Mask("ROCR_VISIBLE_DEVICES", "1"), Mask("HIP_VISIBLE_DEVICES", "0,1")], 2)[0].entry == "1"
+    for value in ("0,1", "1", "7,0", "-1", "GPU-1,GPU-2"):
+        assert cut_short([Mask("CUDA_VISIBLE_DEVICES", value)], 2) == []
 
 
 def test_uuids_that_nobody_knows_are_believed() -> None:
