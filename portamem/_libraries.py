@@ -17,9 +17,15 @@ _told: set[tuple[str, ...]] = set()
 
 
 def loaded(pattern: re.Pattern[str]) -> list[str]:
-    """Paths of the libraries in this process that a pattern finds. Two names of one file are one library."""
-    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
-        rows = [line.rstrip("\n").split(maxsplit=5) for line in maps]
+    """Paths of the libraries in this process that a pattern finds; none where the kernel does not say.
+
+    Two names of one file are one library.
+    """
+    try:
+        lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError:
+        return []
+    rows = [line.split(maxsplit=5) for line in lines]
     files = {(row[3], row[4]): row[5].removesuffix(" (deleted)") for row in rows if len(row) == 6}
     return sorted(path for path in files.values() if pattern.search(path))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 MASKS = {
@@ -63,25 +63,51 @@ class Hidden:
     why: str
 
 
+@dataclass(frozen=True)
+class Cut:
+    """A mask that ends before its last entry, at one that names no device, and why that one does not."""
+
+    mask: Mask
+    entry: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.mask} ends before its entry {self.entry}: {self.why}"
+
+
 def hiding(found: Sequence[Mask], devices: int, uuids: Sequence[str] = ()) -> Hidden | None:
     """The first mask that certainly leaves nothing of ``devices`` devices (0: nobody knows how many).
 
     ``uuids`` are those that the machine knows of, as the masks spell them; none where it does not say.
     """
+    for mask, left, why in _followed(found, devices, uuids):
+        if left == 0:
+            return Hidden(mask, why)
+    return None
+
+
+def cut_short(found: Sequence[Mask], devices: int, uuids: Sequence[str] = ()) -> list[Cut]:
+    """The masks that certainly leave some devices, and fewer than they name."""
+    return [Cut(mask, mask.entries[left], why) for mask, left, why in _followed(found, devices, uuids) if left and why]
+
+
+def _followed(found: Sequence[Mask], devices: int, uuids: Sequence[str]) -> Iterator[tuple[Mask, int, str]]:
+    """Each mask in turn with the number of its entries that count, and why the next one does not, if one is left.
+
+    A mask ends at its first entry that names no device, and the next mask counts what it left.
+    """
     counted = "the driver has"
     for mask in found:
         if mask.name == CONTAINER_MASK:
             continue
-        left = 0
+        left, why = 0, ""
         for entry in mask.entries:
             why = _names_none(entry, devices, uuids, counted)
-            if why and left == 0:
-                return Hidden(mask, why)
             if why:
-                break  # a mask ends at its first entry that names no device
+                break
             left += 1
+        yield mask, left, why
         devices, counted = left, f"{mask} leaves"
-    return None
 
 
 def _names_none(entry: str, devices: int, uuids: Sequence[str], counted: str) -> str:

@@ -14,6 +14,7 @@ from dataclasses import asdict
 from typing import Any
 
 from portamem import _build, _libraries, _loader
+from portamem.errors import Error
 
 # A static runtime is in the module and has no line.
 _LIBRARY = re.compile(r"/(?:libportamem|libcudart|libcuda|libamdhip64|libhsa-runtime64)[^/]*\.so[^/]*$")
@@ -55,8 +56,12 @@ def _device(device: Any, *, memory: bool, probe: bool) -> dict[str, Any]:
         "quirks": [quirk.as_dict() for quirk in device.quirks],
     }
     if memory:
-        figures = device.memory_info()
-        described["memory"] = {name: getattr(figures, name) for name in ("free", "total", "held", "source")}
+        try:
+            figures = device.memory_info()
+        except Error as error:  # the first call that needs a context, which another process may keep from us
+            described["memory_error"] = str(error)
+        else:
+            described["memory"] = {name: getattr(figures, name) for name in ("free", "total", "held", "source")}
     return described
 
 

@@ -87,18 +87,18 @@ def not_built(backend: str, why: str = "") -> Reason:
 
 def from_import_error(backend: str, message: str, built: Built, found: Sequence[str] = ()) -> Reason:
     """The module is there and does not load. ``found``: files on this machine that go by its library's name."""
-    if backend == "host" or re.search(r"undefined symbol: (portamem_|pmh[A-Z])|^libportamem", message):
-        return Reason("library_missing", f"the {backend} module does not load: {message}", _AGAIN)
-    if missing := re.match(r"(\S+): cannot open shared object file", message):
+    # The loader's own words: it names the file whose version is too old, and not the one that lacks a symbol.
+    if older := re.match(r"(\S+): version `(\S+)' not found", message):
+        return _too_old_library(backend, built, older[1], older[2])
+    lacks = re.search(r"undefined symbol: ([^\s,]+)", message)
+    if lacks and built.library and not re.match(r"portamem_|pmh[A-Z]", lacks[1]):
+        path = next((path for path in found if Path(path).name == built.library), built.library)
+        return _too_old_library(backend, built, path, lacks[1])
+    missing = re.match(r"(\S+): cannot open shared object file", message)
+    if missing and built.library and not missing[1].startswith("libportamem"):
         return _missing(backend, missing[1], built, found)
-    if lacks := re.search(r"version `(\S+)' not found|undefined symbol: ([^\s,]+)", message):
-        where = next((path for path in (*message.split(":"), *found) if Path(path).name == built.library), "")
-        text = (
-            f"the {backend} module was built with {_version(built)}, and {where or 'the library on this machine'} "
-            f"is older: it lacks {lacks[1] or lacks[2]}"
-        )
-        return Reason("library_too_old", text, f"Update that library, or do this: {_FROM_SOURCE}")
-    fix = "Install the vendor's runtime again." if built.library else _AGAIN
+    damaged = built.library and built.library in message.partition(":")[0]
+    fix = "Install the vendor's runtime again." if damaged else _AGAIN
     return Reason("library_missing", f"the {backend} module does not load: {message}", fix)
 
 
@@ -142,6 +142,12 @@ def from_probe(vendor: str, code: int, text: str, machine: Machine) -> Reason:
 
 def _version(built: Built) -> str:
     return " ".join(filter(None, ["HIP", built.headers, f"({built.library})" if built.library else ""]))
+
+
+def _too_old_library(backend: str, built: Built, path: str, lacks: str) -> Reason:
+    with_it = f"the {backend} module was built with {_version(built)}" if built.library in path else ""
+    text = f"{path} is too old: it lacks {lacks}" + (f", and {with_it}" if with_it and built.library else "")
+    return Reason("library_too_old", text, f"Update that library, or do this: {_FROM_SOURCE}")
 
 
 def _missing(backend: str, library: str, built: Built, found: Sequence[str]) -> Reason:

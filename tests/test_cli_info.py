@@ -108,6 +108,17 @@ def test_memory_is_asked_for_by_name(found: dict[str, Any]) -> None:
         assert 0 < device["memory"]["free"] <= device["memory"]["total"]
 
 
+def test_a_device_that_does_not_say_how_much_memory_it_has() -> None:
+    """A context may be refused, by another process for one: the rest is shown all the same."""
+    done = cli(
+        "info", "--memory", PORTAMEM_HOST_FAIL="MemGetInfo:1:46", PORTAMEM_HOST_DEVICES="2", PORTAMEM_REQUIRE=None
+    )
+    assert done.returncode == 0, done.stderr
+    assert "host  ready, 2 devices" in done.stdout
+    assert "warning: host:0 does not say how much memory it has: host MemGetInfo: DevicesUnavailable" in done.stdout
+    assert "free (host MemGetInfo)" in next(line for line in done.stdout.splitlines() if line.startswith("host:1"))
+
+
 @pytest.mark.parametrize("how", ["os.abort()", "os._exit(3)", "raise RuntimeError('mine')"])
 def test_a_backend_that_ends_its_process_is_a_reason(tmp_path: Any, how: str) -> None:
     """A vendor library that aborts takes its child process along, and nothing else."""

@@ -14,8 +14,8 @@ from helpers.standin import fake_root
 
 from portamem import _machine, reasons
 from portamem._machine import GpuNodes, ShutNode, gpu_nodes, shut_node, uuids
-from portamem._masks import Mask, hiding, masks
-from portamem.reasons import Machine, Reason, from_probe
+from portamem._masks import Mask, cut_short, hiding, masks
+from portamem.reasons import Built, Machine, Reason, from_import_error, from_probe
 
 NVIDIA = GpuNodes(("/dev/nvidiactl", "/dev/nvidia-uvm"), ("/dev/nvidia0", "/dev/nvidia1"))
 AMD = GpuNodes(("/dev/kfd",), ("/dev/dri/renderD128", "/dev/dri/renderD129"))
@@ -90,6 +90,17 @@ def test_a_mask_that_hides_all(value: str, why: str) -> None:
 )
 def test_a_mask_that_may_leave_some(value: str) -> None:
     assert hiding([Mask("CUDA_VISIBLE_DEVICES", value)], 2, UUIDS) is None
+
+
+def test_a_mask_that_is_cut_short() -> None:
+    """It works, for fewer devices than were meant: what follows a device that is not there does not count."""
+    cut = cut_short([Mask("CUDA_VISIBLE_DEVICES", "0,7,1")], 2)
+    assert [str(each) for each in cut] == [
+        "CUDA_VISIBLE_DEVICES=0,7,1 ends before its entry 7: there is no device 7, as the driver has 2, from 0 on"
+    ]
+    assert cut_short([Mask("ROCR_VISIBLE_DEVICES", "1"), Mask("HIP_VISIBLE_DEVICES", "0,1")], 2)[0].entry == "1"
+    for value in ("0,1", "1", "7,0", "-1", "GPU-1,GPU-2"):
+        assert cut_short([Mask("CUDA_VISIBLE_DEVICES", value)], 2) == []
 
 
 def test_uuids_that_nobody_knows_are_believed() -> None:
@@ -322,3 +333,53 @@ def test_every_code_that_is_told_is_listed() -> None:
 
 def test_the_root_is_the_machines() -> None:
     assert Path("/") == _machine.ROOT
+
+
+# A module that does not load.
+
+HIP = Built("5.2.21153", "libamdhip64.so.5")
+MODULE = "/site-packages/portamem/_hip.so"
+
+
+@pytest.mark.parametrize(
+    ("backend", "built", "message", "code", "words"),
+    [
+        (
+            *("hip", HIP, f"/opt/rocm/lib/libamdhip64.so.5: version `hip_5.2' not found (required by {MODULE})"),
+            *("library_too_old", ["/opt/rocm/lib/libamdhip64.so.5 is too old", "hip_5.2", "HIP 5.2.21153"]),
+        ),
+        (
+            *("cuda", Built("13.0"), "/lib/libstdc++.so.6: version `GLIBCXX_3.4.30' not found (required by _cuda.so)"),
+            *("library_too_old", ["/lib/libstdc++.so.6 is too old", "GLIBCXX_3.4.30", "from source"]),
+        ),
+        (
+            *("hip", HIP, f"{MODULE}: undefined symbol: hipMallocAsync, version hip_5.2"),
+            *("library_too_old", ["libamdhip64.so.5 is too old: it lacks hipMallocAsync"]),
+        ),
+        (
+            *("hip", HIP, f"{MODULE}: undefined symbol: portamem_held"),
+            *("library_missing", ["Install portamem again", "portamem_held"]),
+        ),
+        (
+            *("cuda", Built("13.0"), "_cuda.so: undefined symbol: portamem_held"),
+            *("library_missing", ["Install portamem again"]),
+        ),
+        (
+            *("hip", HIP, "libhsa-runtime64.so.1: cannot open shared object file: No such file or directory"),
+            *("library_missing", ["libhsa-runtime64.so.1 is not found, which the hip module needs"]),
+        ),
+        (
+            *("hip", HIP, "/opt/rocm/lib/libamdhip64.so.5: file too short"),
+            *("library_missing", ["file too short", "Install the vendor's runtime again"]),
+        ),
+        (
+            *("host", Built("0.1.0"), "libportamem.so: cannot open shared object file: No such file or directory"),
+            *("library_missing", ["libportamem.so", "Install portamem again"]),
+        ),
+    ],
+)
+def test_what_the_loader_says(backend: str, built: Built, message: str, code: str, words: list[str]) -> None:
+    told = from_import_error(backend, message, built)
+    assert told.code == code
+    for word in words:
+        assert word in str(told)

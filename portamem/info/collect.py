@@ -15,8 +15,8 @@ from typing import Any
 
 import portamem
 from portamem import _build, _libraries, _loader, reasons
-from portamem._machine import visible_gpus
-from portamem._masks import masks
+from portamem._machine import gpu_nodes, uuids, visible_gpus
+from portamem._masks import cut_short, masks
 from portamem._sizes import format_size
 from portamem.info.limits import limits
 
@@ -91,9 +91,17 @@ def _warnings(found: dict[str, Any]) -> list[str]:
     for name, node in visible_gpus().items():
         if backends[name]["reason"]:
             warnings.append(f"this machine shows a GPU ({node}), and portamem.{name} cannot use it")
+    for name in visible_gpus():
+        warnings += map(str, cut_short(masks(name), len(gpu_nodes(name).devices), uuids(name)))
     hips = [path for path in backends["hip"]["libraries"] if "libamdhip64" in path]
     if len(hips) > 1:
         warnings.append(_libraries.two_runtimes(hips))
+    for name, state in backends.items():
+        for device in state["devices"]:
+            if "memory_error" in device:
+                warnings.append(
+                    f"{name}:{device['ordinal']} does not say how much memory it has: {device['memory_error']}"
+                )
     soft = found["limits"]["memlock"]["soft"]
     if soft is not None and soft < _SMALL_MEMLOCK and (backends["cuda"]["built"] or backends["hip"]["built"]):
         warnings.append(f"memlock is {format_size(soft)}: page-locked memory may be refused (raise it with ulimit -l)")
