@@ -25,11 +25,13 @@ LARGER = {
     "GetDeviceProperties": (50, _FIELDS),
     "HostMalloc": (16, "adds the flag that makes memory coherent"),
     "MemAdvise": (30, "makes a location, which not every advice has"),
+    "MemGetAllocationGranularity": (20, _FIELDS),
     "MemPoolCreate": (24, _FIELDS),
     "MemPoolGetAccess": (28, _FIELDS),
     "MemPoolGetAttribute": (24, "the vendor's values have two widths"),
     "MemPoolSetAccess": (20, _FIELDS),
     "MemPrefetchAsync": (16, "makes a location"),
+    "PointerGetAttribute": (20, "checks the attribute and narrows its value"),
     "Memcpy3D": (70, _FIELDS),
     "Memcpy3DAsync": (70, _FIELDS),
 }

@@ -37,7 +37,7 @@ that is compiled, what stands behind it. It is read from the sources by clang, u
 - **absent**: no vendor call. The answer is `NotSupported`, see [below](#absent-functions).
 
 All of portamem's headers compile under every set, with g++ and with clang++, and warnings are errors: one translation
-unit takes the address of every function and public method, and instantiates every public template. Nothing is linked or
+unit uses every function, public method and constructor, and instantiates every public template. Nothing is linked or
 run here, and nothing is claimed of a version that is not on this page."""
 
 

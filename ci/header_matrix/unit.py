@@ -2,15 +2,16 @@
 """The translation unit that is compiled: it uses everything that portamem's headers offer under a header set.
 
 Every function of rt and of portamem and every public method by its address, every public constructor and destructor by
-a call, every public template by an explicit instantiation. It is made from clang's reading of the same headers, so that
-nothing new can be left out: a public template without a line in INSTANTIATIONS is an error.
+a call, every public template by an explicit instantiation. What takes a type that is private is left out: its class
+alone can call it. It is made from clang's reading of the same headers, so that nothing new can be left out: a public
+template without a line in INSTANTIATIONS is an error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from clang.cindex import AccessSpecifier, AvailabilityKind, Cursor, CursorKind, TranslationUnit
+from clang.cindex import AccessSpecifier, AvailabilityKind, Cursor, CursorKind, TranslationUnit, Type, TypeKind
 
 #: What to instantiate a public template with: its qualified name, and the declarations after `template`.
 INSTANTIATIONS: dict[str, tuple[str, ...]] = {}
@@ -115,6 +116,18 @@ def _addresses(unit: TranslationUnit) -> Iterator[tuple[str, str]]:
             yield from _members(cursor)
 
 
+def _nameable(of: Type) -> bool:
+    """Whether everybody may name a type. A function that takes a private one is for its own class and friends."""
+    of = of.get_canonical()
+    while of.kind in (TypeKind.POINTER, TypeKind.LVALUEREFERENCE, TypeKind.RVALUEREFERENCE):
+        of = of.get_pointee()
+    hidden = (AccessSpecifier.PRIVATE, AccessSpecifier.PROTECTED)
+    parts = (of.get_template_argument_type(i) for i in range(max(0, of.get_num_template_arguments())))
+    return of.get_declaration().access_specifier not in hidden and all(
+        _nameable(part) for part in parts if part.kind != TypeKind.INVALID
+    )
+
+
 def _members(cls: Cursor) -> Iterator[tuple[str, str]]:
     name = qualified(cls)
     public = [
@@ -123,6 +136,8 @@ def _members(cls: Cursor) -> Iterator[tuple[str, str]]:
         if member.access_specifier == AccessSpecifier.PUBLIC and member.availability != AvailabilityKind.NOT_AVAILABLE
     ]
     for member in public:
+        if not all(_nameable(of) for of in (member.result_type, *(a.type for a in member.get_arguments() or ()))):
+            continue
         function_type = member.type.get_canonical().spelling
         if member.kind in _CLASSES and member.is_definition():
             yield from _members(member)

@@ -157,13 +157,18 @@ def test_capability_that_does_not_exist_is_an_error(judged):
 
 OFFERED = """
 #pragma once
+#include <vector>
 namespace portamem {
 inline int free_function(int x) { return x; }
 inline int free_function(long) { return 2; }
 class Thing {
+    struct Key {};
+
   public:
     explicit Thing(int x) : x_(x) {}
     Thing(const Thing&) = delete;
+    Thing(Key, const std::vector<Key>&) : x_(0) {}
+    Thing(const std::vector<int>& x) : x_(x[0]) {}
     int get() const noexcept { return x_; }
     static Thing* none() { return nullptr; }
     explicit operator bool() const { return true; }
@@ -198,7 +203,9 @@ def test_unit_uses_all_that_is_public_and_compiles(matrix, tmp_path):
     ):
         assert used in text
     assert text.count("&::portamem::free_function") == 2, "both overloads"
+    assert "construct<::portamem::Thing, const std::vector<int" in text
     assert "hidden" not in text
+    assert "Key" not in text, "a constructor for the class alone"
     assert "helper" not in text
     command = [
         "clang++",
