@@ -41,9 +41,13 @@ MemoryTraits foreign_traits(const void* ptr, const py::object& device) {
     traits.device_accessible = attributes.type != rt::MemoryType::Unregistered;
     traits.device = device.is_none() && !traits.is_host_memory && attributes.device >= 0 ? attributes.device
                                                                                          : to_device(device).ordinal();
-    const Capabilities able = query_capabilities(traits.device);
-    if (attributes.type == rt::MemoryType::Device) traits.host_accessible = able.direct_host_access;
-    if (attributes.type == rt::MemoryType::Unregistered) traits.device_accessible = able.pageable_memory_access;
+    const auto can = [&](rt::DeviceAttr attr) { return portamem::detail::attribute(attr, traits.device) != 0; };
+    if (attributes.type == rt::MemoryType::Device) {
+        traits.host_accessible = can(rt::DeviceAttr::DirectDeviceMemAccessFromHost);
+    }
+    if (attributes.type == rt::MemoryType::Unregistered) {
+        traits.device_accessible = can(rt::DeviceAttr::PageableMemoryAccess);
+    }
     return traits;
 }
 

@@ -73,6 +73,12 @@ TEST_CASE("rt without a device: memory and pointers") {
     CHECK_NO_DEVICE(rt::StreamAttachMemAsync(NullStream, plain, 0, rt::MemAttach::Global));
     CHECK_NO_DEVICE(rt::PointerGetAttributes(&attributes, plain));
     CHECK(ptr == nullptr);
+
+    // HIP 5.2 says NotSupported of these two, device or not.
+    int value = -1;
+    std::size_t granularity = 0;
+    CHECK(rt::PointerGetAttribute(&value, rt::PointerAttr::IsLegacyIpcCapable, plain) != Success);
+    CHECK(rt::MemGetAllocationGranularity(&granularity, here, rt::MemAllocationGranularity::Minimum) != Success);
 }
 
 TEST_CASE("rt without a device: pools") {
