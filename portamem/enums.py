@@ -42,6 +42,32 @@ class ManagedMode(_Text):
     MIGRATING = "migrating"
 
 
+class MallocHeapKind(_Text):
+    """What malloc_heap_size bounds: nothing, all that kernels' malloc can give, or what the heap begins with."""
+
+    NONE = "none"
+    LIMIT = "limit"
+    INITIAL = "initial"
+
+
+class HandleType(_Text):
+    """Handles by which memory can go to other processes."""
+
+    POSIX_FD = "posix_fd"
+    WIN32 = "win32"
+    WIN32_KMT = "win32_kmt"
+    FABRIC = "fabric"
+
+
+class QuirkPolicy(_Text):
+    """What portamem does about a known fault of a runtime."""
+
+    FREE_ON_ALLOCATING_STREAM = "free_on_allocating_stream"
+    AT_LEAST_EIGHT_BYTES = "at_least_eight_bytes"
+    BRIDGED = "bridged"
+    REPORT = "report"
+
+
 class MemoryAdvice(_Text):
     """Advice on managed memory, and its undoing. The coarse-grain pair is AMD's."""
 

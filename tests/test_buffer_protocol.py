@@ -128,11 +128,11 @@ def test_host_reachable_kinds_say_so(make_resource: Callable[[str], Any], kind: 
 
 
 def test_device_kinds_follow_the_capability(device: Any, device_resource: Any) -> None:
-    assert device_resource.is_host_accessible == device.capabilities.direct_host_access
+    assert device_resource.is_host_accessible == bool(device.capabilities.direct_host_access)
 
 
 def test_system_memory_follows_pageable_access(device: Any, make_resource: Callable[[str], Any]) -> None:
-    assert make_resource("system").is_device_accessible == device.capabilities.pageable_memory_access
+    assert make_resource("system").is_device_accessible == bool(device.capabilities.pageable_memory_access)
 
 
 def test_bytes_of_python_objects_go_both_ways(pm: ModuleType, resource: Any) -> None:

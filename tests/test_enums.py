@@ -73,7 +73,16 @@ def test_access(pool: Any, device: Any, access: enums.Access) -> None:
 
 
 def test_what_is_given_is_a_member(pm: ModuleType, device: Any, resource: Any, pool: Any) -> None:
-    enums.ManagedMode(device.capabilities.managed_mode)
+    able = device.capabilities
+    enums.ManagedMode(able.managed_mode)
+    enums.MallocHeapKind(able.malloc_heap_kind)
+    for types in (able.pool_handle_types, able.virtual_memory_handle_types):
+        assert all(enums.HandleType(each) for each in types or ())
+    pm.set_quirk("tiny_pool_allocation", True)
+    try:
+        assert [enums.QuirkPolicy(quirk.policy) for quirk in device.quirks]
+    finally:
+        pm.set_quirk("tiny_pool_allocation", None)
     enums.MemoryKind(resource.kind)
     enums.Access(pool.access(device))
     enums.PointerKind(pm.pointer_info(0).kind)

@@ -11,6 +11,7 @@ import pytest
 from helpers.latch import Latch
 from helpers.memory import MIB, pattern, read_back, write
 from helpers.process import cli, python_output, run_python
+from helpers.waiting import eventually
 
 OWN_STREAM = "free_on_other_stream"
 TINY = "tiny_pool_allocation"
@@ -138,7 +139,8 @@ def test_a_pool_made_before_the_switch_is_as_it_was(
         stream.synchronize()
         held = latch(other_stream)
         buf.close(stream=other_stream)
-        assert stream.query()
+        assert eventually(stream.query)
+        assert not other_stream.query()
         held.release()
         other_stream.synchronize()
 

@@ -34,7 +34,19 @@ TEST_CASE("rt: the recommended granularity is a multiple of the least") {
         CHECK(best % least == 0);
     }
     if (error == Error_t::NotSupported) CHECK_FALSE(has(rt::DeviceAttr::VirtualMemoryManagementSupported));
-    std::size_t untouched = 77;
-    CHECK(rt::MemGetAllocationGranularity(&untouched, {LocationType::Device, device_count()}, kMinimum) != Success);
-    CHECK(untouched == 77);
+    CHECK(rt::MemGetAllocationGranularity(&least, {LocationType::Device, device_count()}, kMinimum) != Success);
+}
+
+TEST_CASE("rt without a device: its granularity and its pointers") {
+    if (device_count() > 0) return;
+    const auto means_no_device = [](Error_t error) {
+        return error == Error_t::InsufficientDriver || error == Error_t::NoDevice || error == Error_t::InvalidDevice;
+    };
+    unsigned char plain[64] = {};
+    std::size_t bytes = 0;
+    int value = -1;
+    CHECK(means_no_device(rt::MemGetAllocationGranularity(&bytes, kFirst, kMinimum)));
+    CHECK(means_no_device(rt::PointerGetAttribute(&value, rt::PointerAttr::IsLegacyIpcCapable, plain)));
+    CHECK(bytes == 0);
+    CHECK(value == -1);
 }
