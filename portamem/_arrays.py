@@ -56,10 +56,10 @@ class Arrays:
     ) -> Any:
         """``obj`` as a View.
 
-        A View is returned as it is, and device memory of other libraries is wrapped where it lies, unless a resource
-        or device is named: through DLPack, or else ``__cuda_array_interface__``. With a stream it is ready for work on
-        that stream, without one it is ready on return. Anything else (NumPy arrays and other data of the host, bytes,
-        nested sequences) is copied there; ``from_dlpack`` wraps such memory too.
+        A View is returned as it is, and device, managed and page-locked memory of other libraries is wrapped where it
+        lies, unless a resource or device is named: through DLPack, or else ``__cuda_array_interface__``. With a stream
+        it is ready for work on that stream, without one it is ready on return. Anything else (NumPy arrays and other
+        data of the host, bytes, nested sequences) is copied there; ``from_dlpack`` wraps such memory too.
         """
         source = self._on_device(obj, stream)
         if source is None:

@@ -483,7 +483,8 @@ class View:
         of another stream that ``record_stream`` did not declare, the memory goes back behind all work of the device.
 
         ``dl_device`` may be any device that the memory is (managed memory is also the device's and the CPU's), or
-        (1, 0) for a copy on the CPU. ``copy=True`` copies to new memory of the same resource.
+        (1, 0) for a copy on the CPU. ``copy=True`` copies to new memory of the same resource, on the stream that the
+        memory came from, and the consumer's stream waits for that.
 
         BufferError for what cannot be had without a copy, and for memory that DLPack has no device for (of ``host``,
         what stands for a GPU's); ValueError for a stream that has no meaning."""

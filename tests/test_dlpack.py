@@ -17,6 +17,7 @@ from helpers.latch import Latch
 from helpers.memory import allocate, pattern, read_back, write
 from helpers.process import python_output
 from helpers.resources import HOST_REACHABLE
+from helpers.waiting import eventually
 
 VERSIONS = pytest.mark.parametrize("version", [None, (1, 0)], ids=["legacy", "versioned"])
 
@@ -253,11 +254,10 @@ def test_every_device_that_the_memory_is(pm: ModuleType, buf: Any) -> None:
             taken.delete()
 
 
-@pytest.mark.host_only
-def test_memory_without_a_device(device_resource: Any) -> None:
+def test_memory_without_a_device(pm: ModuleType, device_resource: Any) -> None:
     with device_resource.allocate(64) as buf, buf.view() as view:
-        if buf.is_host_accessible:
-            pytest.skip("this memory is the host's as well")
+        if has_device(pm, buf):
+            pytest.skip("DLPack has a device for it")
         for call in (view.__dlpack__, view.__dlpack_device__, lambda: np.from_dlpack(view)):
             with pytest.raises(BufferError, match=r"device memory of the host backend.*to_numpy"):
                 call()
@@ -327,6 +327,27 @@ def test_the_host_waits(
         assert (array == 9).all()
         quick.delete()
         del array
+
+
+def test_closing_the_view_meanwhile(
+    pm: ModuleType, stream: Any, latch: Callable[[Any], Latch], device_resource: Any, pinned_resource: Any
+) -> None:
+    """An export that waits holds the memory already: another thread may close the View."""
+    with device_resource.allocate(4096) as source, pinned_resource.allocate(4096) as buf:
+        source.fill(9)
+        view = buf.view()
+        held = latch(stream)
+        buf.copy_from(source, stream=stream)
+        taken: list[Taken] = []
+        exporter = threading.Thread(target=lambda: taken.append(Taken(view.__dlpack__())))
+        exporter.start()
+        assert eventually(lambda: buf.exports > 1), "the export does not hold the memory while it waits"
+        view.close()
+        held.release()
+        exporter.join()
+        assert ctypes.string_at(taken[0].tensor.data, 4096) == b"\x09" * 4096
+        assert buf.exports == 1
+        taken[0].delete()
 
 
 def test_a_copy_waits_too(stream: Any, latch: Callable[[Any], Latch], device_resource: Any) -> None:

@@ -269,7 +269,8 @@ py::tuple to_python(const dlpack::Device& device) { return py::make_tuple(device
 py::object export_dlpack(const View& view, py::handle stream, py::handle max_version, py::handle dl_device,
                          py::handle copy) {
     refuse_forked();
-    const Buffer& memory = view.memory();
+    // An export from here on: another thread may close the view while this one is without the GIL.
+    const Buffer memory = view.memory().sub(0, view.nbytes());
     const Request request = to_request(stream, max_version, dl_device, copy);
     const dlpack::Devices devices = dlpack::devices_of(memory);
     if (!request.device && devices.empty()) refuse_unnamed(memory);
