@@ -98,7 +98,7 @@ Consumer consumer_of(const Request& request, const dlpack::Device& device) {
     }
     const std::int64_t number = *request.stream;
     if (number == -1) return {nullptr, false};
-    if (!has_streams) refuse_stream(number, device);
+    if (!has_streams || number < 0) refuse_stream(number, device);
     const int ordinal = is_device ? device.id : current_device();
     if (number == rt::DlpackStreams.legacy) return {Stream::default_stream(ordinal)};
     if (number == rt::DlpackStreams.per_thread) return {Stream::per_thread(ordinal)};
