@@ -165,6 +165,10 @@ cpp() {
             echo "== C++ tests on $backend"
             cpp_tests "$backend" "$junit" -- timeout 300 -- || true # the file says what failed
             rows+=(--tests "$backend" "C++ tests" "$junit")
+            # The masks of every vendor: HIP on the NVIDIA platform follows CUDA's.
+            CUDA_VISIBLE_DEVICES=-1 HIP_VISIBLE_DEVICES=-1 PORTAMEM_TEST_NO_DEVICE=1 \
+                ran "$backend" "every call of rt with all devices hidden" \
+                "$CPP_TESTS/portamem_tests_$backend" "--test-case=rt without a device*"
         else
             not_run "$backend" "C++ tests" "$no_doctest"
         fi
@@ -188,6 +192,9 @@ pytest() {
 not_under_checker="pm stream: what was submitted runs after close*"
 not_under_checker+=",pm order: a stream may be closed before its buffers"
 not_under_checker+=",pm kept: a stream that nobody holds any more still lets go"
+not_under_checker+=",pm hand over: memory goes back behind a borrower's work*"
+not_under_checker+=",pm order: stream-ordered memory goes back behind declared work*"
+not_under_checker+=",pm order: memory used on another thread's own stream is waited for"
 # What touches memory most, and closes no stream under a latch.
 checked_files=(test_buffer test_copy test_copy_2d test_fill test_managed test_pinned test_registration test_view)
 

@@ -29,6 +29,11 @@ struct Request {
 bool is_given(py::handle value) noexcept { return value.ptr() != nullptr && !value.is_none(); }
 
 std::int64_t to_int64(const py::handle& value, const char* what) {
+    if (PyLong_CheckExact(value.ptr())) {
+        const long long result = PyLong_AsLongLong(value.ptr());
+        if (result == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+        return result;
+    }
     if (PyIndex_Check(value.ptr()) == 0) {
         throw py::type_error(std::string(what) + " is made of ints, not " + Py_TYPE(value.ptr())->tp_name);
     }
@@ -42,6 +47,9 @@ std::pair<std::int64_t, std::int64_t> to_pair(const py::handle& value, const cha
     if (PySequence_Check(value.ptr()) == 0 || PySequence_Size(value.ptr()) != 2) {
         PyErr_Clear();
         throw py::type_error(std::string(what) + " is a pair of ints, or None");
+    }
+    if (PyTuple_CheckExact(value.ptr())) {  // as nearly always
+        return {to_int64(PyTuple_GET_ITEM(value.ptr(), 0), what), to_int64(PyTuple_GET_ITEM(value.ptr(), 1), what)};
     }
     const auto pair = py::reinterpret_borrow<py::sequence>(value);
     return {to_int64(py::object(pair[0]), what), to_int64(py::object(pair[1]), what)};
@@ -156,7 +164,7 @@ Buffer copied(const Buffer& memory, const dlpack::Device& device, bool own, cons
 template <class Managed>
 struct Exported {
     Managed managed{};
-    Export memory;
+    std::optional<Buffer> memory;  // an export, or a copy of its own
 
     std::int64_t* extents() noexcept { return reinterpret_cast<std::int64_t*>(this + 1); }
 
@@ -212,7 +220,7 @@ void* address_on(const Buffer& memory, const dlpack::Device& device) {
 }
 
 template <class Managed>
-py::object make_capsule(const View& view, const Buffer& memory, const dlpack::Device& device, Managed header) {
+py::object make_capsule(const View& view, Buffer memory, const dlpack::Device& device, Managed header) {
     const View::Shape& shape = view.shape();
     const std::size_t ndim = shape.size();
     const dlpack::DataType dtype = to_dlpack(view.type());
@@ -232,20 +240,20 @@ py::object make_capsule(const View& view, const Buffer& memory, const dlpack::De
         stride *= extent;
     }
     std::unique_ptr<Managed, void (*)(Managed*)> owned(&managed, managed.deleter);
-    exported->memory = Export(memory.allocation());
+    exported->memory.emplace(std::move(memory));
     PyObject* capsule = PyCapsule_New(&managed, Managed::kName, destroy_capsule<Managed>);
     if (capsule == nullptr) throw py::error_already_set();
     (void)owned.release();
     return py::reinterpret_steal<py::object>(capsule);
 }
 
-py::object make_capsule(const View& view, const Buffer& memory, const dlpack::Device& device,
+py::object make_capsule(const View& view, Buffer memory, const dlpack::Device& device,
                         const std::optional<dlpack::Version>& version, bool is_copied) {
-    if (!version) return make_capsule(view, memory, device, dlpack::ManagedTensor{});
+    if (!version) return make_capsule(view, std::move(memory), device, dlpack::ManagedTensor{});
     dlpack::ManagedTensorVersioned header{};
     header.version = *version;
     if (is_copied) header.flags |= dlpack::IsCopied;
-    return make_capsule(view, memory, device, header);
+    return make_capsule(view, std::move(memory), device, header);
 }
 
 [[noreturn]] void refuse_unnamed(const Buffer& memory) {
@@ -262,7 +270,12 @@ py::object make_capsule(const View& view, const Buffer& memory, const dlpack::De
     throw ExportError(text);
 }
 
-py::tuple to_python(const dlpack::Device& device) { return py::make_tuple(device.type, device.id); }
+py::tuple to_python(const dlpack::Device& device) {
+    py::tuple pair(2);
+    PyTuple_SET_ITEM(pair.ptr(), 0, py::int_(device.type).release().ptr());
+    PyTuple_SET_ITEM(pair.ptr(), 1, py::int_(device.id).release().ptr());
+    return pair;
+}
 
 }  // namespace
 
@@ -270,7 +283,7 @@ py::object export_dlpack(const View& view, py::handle stream, py::handle max_ver
                          py::handle copy) {
     refuse_forked();
     // An export from here on: another thread may close the view while this one is without the GIL.
-    const Buffer memory = view.memory().sub(0, view.nbytes());
+    Buffer memory = view.memory().sub(0, view.nbytes());
     const Request request = to_request(stream, max_version, dl_device, copy);
     const dlpack::Devices devices = dlpack::devices_of(memory);
     if (!request.device && devices.empty()) refuse_unnamed(memory);
@@ -282,17 +295,17 @@ py::object export_dlpack(const View& view, py::handle stream, py::handle max_ver
         refuse_device(device, devices, "; copies are made to the CPU only, dl_device=(1, 0)");
     const Consumer consumer = consumer_of(request, device);
     if (!copies) {
-        if (consumer.waits) {
+        if (consumer.waits && !(consumer.stream && memory.allocation()->hand_over_at_once(consumer.stream))) {
             const WithoutGil nogil;
             hand_over(memory, consumer);
         }
-        return make_capsule(view, memory, device, request.version, false);
+        return make_capsule(view, std::move(memory), device, request.version, false);
     }
-    const Buffer target = [&] {
+    Buffer target = [&] {
         const WithoutGil nogil;
         return copied(memory, device, fits, consumer);
     }();
-    return make_capsule(view, target, device, request.version, true);
+    return make_capsule(view, std::move(target), device, request.version, true);
 }
 
 py::tuple dlpack_device(const View& view) {

@@ -49,14 +49,22 @@ int view_getbuffer(PyObject* self, Py_buffer* view, int flags) {
     return get_py_buffer(self, view, flags, [self] { return py::handle(self).cast<const View&>().host_export(); });
 }
 
+const View& opened(PyObject* self) {
+    const View* view = value_of<View>(self);
+    if (view == nullptr) throw py::type_error("the View was never made: its __init__ has not run");
+    return *view;
+}
+
 PyObject* get_dlpack(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* keywords) {
     return answer_python([&] {
         static const Parameters<4> parameters("__dlpack__", 0, {"stream", "max_version", "dl_device", "copy"});
         const auto [stream, max_version, dl_device, copy] = parameters.parse(args, nargs, keywords);
-        const View* view = value_of<View>(self);
-        if (view == nullptr) throw py::type_error("the View was never made: its __init__ has not run");
-        return export_dlpack(*view, stream, max_version, dl_device, copy).release().ptr();
+        return export_dlpack(opened(self), stream, max_version, dl_device, copy).release().ptr();
     });
+}
+
+PyObject* get_dlpack_device(PyObject* self, PyObject*) {
+    return answer_python([&] { return dlpack_device(opened(self)).release().ptr(); });
 }
 
 py::object to_partner(const char* function, const py::object& view) {
@@ -109,7 +117,6 @@ void register_view(py::module_& m) {
         .def_static("from_dlpack", &from_dlpack, py::arg("obj"), py::kw_only(), py::arg("stream") = py::none(),
                     "The memory of any DLPack producer as a View, where it lies. With a stream it is ready for work on "
                     "that stream, without one it is ready on return.")
-        .def("__dlpack_device__", &dlpack_device, "DLPack's device type and ID of the memory.")
         .def("_dlpack_devices", &dlpack_devices)
         .def("close", &View::close, "Ends the export.")
         .def_property_readonly("__array_interface__", &host_interface)
@@ -128,12 +135,18 @@ void register_view(py::module_& m) {
             return "<portamem." + std::string(rt::BackendName) + ".View " + v.type().name + text_of(v.shape()) +
                    (v.is_closed() ? " closed>" : ">");
         });
-    static PyMethodDef definition = fast_method<get_dlpack>(
-        "__dlpack__",
-        "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
-        "A DLPack capsule, which is an export of the memory until the consumer has let go of it.");
+    static PyMethodDef definitions[] = {
+        fast_method<get_dlpack>(
+            "__dlpack__",
+            "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
+            "A DLPack capsule, which is an export of the memory until the consumer has let go of it."),
+        {"__dlpack_device__", get_dlpack_device, METH_NOARGS,
+         "__dlpack_device__($self, /)\n--\n\nDLPack's device type and ID of the memory."},
+    };
     auto* of = reinterpret_cast<PyTypeObject*>(type.ptr());
-    type.attr("__dlpack__") = py::reinterpret_steal<py::object>(PyDescr_NewMethod(of, &definition));
+    for (PyMethodDef& each : definitions) {
+        type.attr(each.ml_name) = py::reinterpret_steal<py::object>(PyDescr_NewMethod(of, &each));
+    }
     m.def("from_dlpack", &from_dlpack, py::arg("obj"), py::kw_only(), py::arg("stream") = py::none(),
           "View.from_dlpack.");
     define_array_refusal(type, [](const View& v) -> const Buffer& { return v.memory(); });

@@ -34,7 +34,7 @@ TEST_CASE("rt: the recommended granularity is a multiple of the least") {
         CHECK(best % least == 0);
     }
     if (error == Error_t::NotSupported) CHECK_FALSE(has(rt::DeviceAttr::VirtualMemoryManagementSupported));
-    CHECK(rt::MemGetAllocationGranularity(&least, {LocationType::Device, device_count()}, kMinimum) != Success);
+    CHECK(rt::MemGetAllocationGranularity(&least, {LocationType::Device, -1}, kMinimum) == Error_t::InvalidDevice);
 }
 
 TEST_CASE("rt without a device: its granularity and its pointers") {

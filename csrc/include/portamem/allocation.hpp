@@ -119,6 +119,7 @@ class Allocation {
     /// default stream, or one that is declared already, counts as declared from here on. Any other may be gone when the
     /// memory goes back, so it is not marked then: the memory goes back behind all work of its device instead.
     void hand_over(const std::shared_ptr<Stream>& stream) {
+        if (hand_over_at_once(stream)) return;
         used_.store(true, std::memory_order_release);
         const auto before = all_users();
         const auto same = std::find_if(before.begin(), before.end(), [&](const std::shared_ptr<Stream>& user) {
@@ -140,6 +141,13 @@ class Allocation {
         } else if (std::find(borrowers_.begin(), borrowers_.end(), stream->device()) == borrowers_.end()) {
             borrowers_.push_back(stream->device());
         }
+    }
+
+    /// hand_over where that takes no call and no waiting: the memory is used on this stream alone. False otherwise.
+    bool hand_over_at_once(const std::shared_ptr<Stream>& stream) noexcept {
+        if (stream != stream_ || !stream->is_default() || shared_.load(std::memory_order_acquire)) return false;
+        used_.store(true, std::memory_order_release);
+        return true;
     }
 
     /// An open stream behind which all work declared on this memory is: what others wait for before they touch it.

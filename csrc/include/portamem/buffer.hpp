@@ -50,19 +50,19 @@ class Buffer {
     }
 
     /// The address; null for a buffer of 0 bytes.
-    void* ptr() const { return at(allocation()->ptr()); }
+    void* ptr() const { return at(open().ptr()); }
     std::size_t nbytes() const noexcept { return nbytes_; }
     bool is_sub_view() const noexcept { return static_cast<bool>(export_); }
     bool is_closed() const noexcept { return !allocation_ || allocation_->is_closed(); }
     std::size_t exports() const noexcept { return allocation_ && !is_sub_view() ? allocation_->exports() : 0; }
 
-    const MemoryTraits& traits() const { return allocation()->traits(); }
-    std::shared_ptr<MemoryResource> resource() const { return allocation()->resource(); }
-    std::shared_ptr<Stream> stream() const { return allocation()->stream(); }
+    const MemoryTraits& traits() const { return open().traits(); }
+    std::shared_ptr<MemoryResource> resource() const { return open().resource(); }
+    std::shared_ptr<Stream> stream() const { return open().stream(); }
 
     /// The memory behind it; throws std::invalid_argument once closed.
     std::shared_ptr<Allocation> allocation() const {
-        if (is_closed()) throw std::invalid_argument("the buffer is closed");
+        (void)open();
         return allocation_;
     }
 
@@ -98,6 +98,11 @@ class Buffer {
     }
 
   private:
+    const Allocation& open() const {
+        if (is_closed()) throw std::invalid_argument("the buffer is closed");
+        return *allocation_;
+    }
+
     void* at(void* base) const noexcept { return base == nullptr ? nullptr : static_cast<char*>(base) + offset_; }
 
     // The export is declared last: it ends before the allocation goes.

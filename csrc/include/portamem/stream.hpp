@@ -54,10 +54,13 @@ class Stream : public std::enable_shared_from_this<Stream> {
             std::map<int, std::shared_ptr<Stream>> streams;
         };
         static auto* leaked = new Defaults;
+        static thread_local const std::shared_ptr<Stream>* latest = nullptr;  // most threads use one device
         refuse_forked();
+        if (latest != nullptr && (*latest)->device() == device) return *latest;
         std::lock_guard<std::mutex> lock(leaked->mutex);
         std::shared_ptr<Stream>& stream = leaked->streams[device];
         if (!stream) stream = make(rt::StreamLegacy(), device, Kind::Legacy, nullptr);
+        latest = &stream;
         return stream;
     }
 
