@@ -20,7 +20,8 @@
 #   hip/include/hip                      HIP's headers: portamem.hip is built on the NVIDIA platform, over
 #   cuda12/include, cuda12/lib           the headers and the static runtime of CUDA 12 (HIP's do not take CUDA 13)
 #   wheels/*.whl                         Python packages
-# $COMMIT names the commit where the checkout has no .git. REHEARSE=host runs every stage on the CPU, without a GPU.
+# $COMMIT names the commit where the checkout has no .git. GPU_BACKENDS=cuda (or hip) leaves the other backend out of
+# the stages after build. REHEARSE=host runs every stage on the CPU, without a GPU.
 source "$(dirname "$0")/lib.sh"
 
 export CI_DIR
@@ -41,7 +42,7 @@ elif [[ -d $GPU_DEPS/hip/include/hip && -d $GPU_DEPS/cuda12/include ]]; then
     export PORTAMEM_HIP_INCLUDE=$GPU_DEPS/hip/include PORTAMEM_HIP_CUDA_ROOT=$GPU_DEPS/cuda12
 fi
 gpu_backends=${backends#host;}
-read -ra gpu_backends <<<"${gpu_backends//;/ }"
+read -ra gpu_backends <<<"${GPU_BACKENDS:-${gpu_backends//;/ }}"
 mkdir -p "$REPORTS" "$CI_DIR/elsewhere"
 REPORTS=$(cd "$REPORTS" && pwd)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import warnings
 from functools import cache
 from types import ModuleType
 from typing import NoReturn
@@ -24,7 +25,10 @@ def under_test() -> ModuleType:
     pytest ends at once, and not with success, where that cannot be had or is not what PORTAMEM_REQUIRE asks for.
     """
     try:
-        name = os.environ.get("PORTAMEM_TEST_BACKEND") or portamem.Device().backend
+        with warnings.catch_warnings():
+            # That the CPU takes the place of a hidden GPU is worth telling here, and no error of any test.
+            warnings.simplefilter("always")
+            name = os.environ.get("PORTAMEM_TEST_BACKEND") or portamem.Device().backend
         module = importlib.import_module(f"portamem.{name}")
     except (portamem.BackendUnavailableError, ValueError) as error:
         raise pytest.UsageError(str(error)) from None

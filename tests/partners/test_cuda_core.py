@@ -242,16 +242,23 @@ def test_core_copies_our_memory(
 
 
 def test_core_launches_on_our_stream(
-    pm: ModuleType, core: Any, device: Any, stream: Any, on_device: Kernels, make_memory: Callable[[str], Any]
+    pm: ModuleType,
+    core: Any,
+    core_device: Any,
+    device: Any,
+    stream: Any,
+    on_device: Kernels,
+    make_memory: Callable[[str], Any],
 ) -> None:
-    """The stream goes in as it is, by its protocol; sizes go in as NumPy scalars of the kernel's own widths."""
+    """The stream goes in by its protocol; sizes go in as NumPy scalars of the kernel's own widths."""
+    theirs_on = core_device.create_stream(stream)
     major, minor = device.capabilities.compute_capability
     program = core.ObjectCode.from_cubin(kernels.compile_for(10 * major + minor))
     fill = program.get_kernel("fill")
     config = core.LaunchConfig(grid=8, block=128)
     for kind in ("device", "pinned", "managed", "async"):
         memory = make_memory(kind)
-        core.launch(stream, config, fill, memory.device_handle, np.uint64(NBYTES), np.uint32(5))
+        core.launch(theirs_on, config, fill, memory.device_handle, np.uint64(NBYTES), np.uint32(5))
         done = stream.record()
         done.synchronize()
         assert read_back(pm, memory.object) == kernels.pattern(NBYTES, 5)
