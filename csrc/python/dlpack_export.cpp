@@ -270,7 +270,7 @@ py::object make_capsule(const View& view, Buffer memory, const dlpack::Device& d
     throw ExportError(text);
 }
 
-py::tuple to_python(const dlpack::Device& device) {
+py::tuple to_tuple_of(const dlpack::Device& device) {
     py::tuple pair(2);
     PyTuple_SET_ITEM(pair.ptr(), 0, py::int_(device.type).release().ptr());
     PyTuple_SET_ITEM(pair.ptr(), 1, py::int_(device.id).release().ptr());
@@ -311,12 +311,12 @@ py::object export_dlpack(const View& view, py::handle stream, py::handle max_ver
 py::tuple dlpack_device(const View& view) {
     const dlpack::Devices devices = dlpack::devices_of(view.memory());
     if (devices.empty()) refuse_unnamed(view.memory());
-    return to_python(*devices.begin());
+    return to_tuple_of(*devices.begin());
 }
 
 py::list dlpack_devices(const View& view) {
     py::list all;
-    for (const auto& device : dlpack::devices_of(view.memory())) all.append(to_python(device));
+    for (const auto& device : dlpack::devices_of(view.memory())) all.append(to_tuple_of(device));
     return all;
 }
 
