@@ -67,6 +67,14 @@ def test_a_reason_may_hold_for_one_backend_only() -> None:
     assert not is_allowed("needs memory of a GPU", "cuda")
 
 
+def test_what_a_machine_of_amd_may_lack() -> None:
+    """An old runtime and several cards are no fault of the machine; nor is a mask that its user set."""
+    for reason in ("HIP knows uuids since 6.0", "which of the uuids is device 0's is not known"):
+        assert is_allowed(reason, "hip")
+        assert not is_allowed(reason, "cuda")
+    assert is_allowed("CUDA_VISIBLE_DEVICES is set here: device 0 is counted in what it leaves", "cuda")
+
+
 def test_a_backend_under_test_is_not_another() -> None:
     assert is_allowed("hip: it was not built", "cuda")
     assert not is_allowed("cuda: no_driver", "cuda")
