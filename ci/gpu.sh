@@ -287,7 +287,7 @@ soak() {
 demo() {
     local backend
     for backend in "${gpu_backends[@]}"; do
-        ran "$backend" "portamem info" elsewhere "$GPU_VENV/bin/portamem" info --memory
+        ran "$backend" "portamem info" elsewhere "$GPU_VENV/bin/portamem" info --memory --probe
         ran "$backend" "portamem demo" elsewhere "$GPU_VENV/bin/portamem" demo --backend "$backend"
     done
 }
