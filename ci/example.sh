@@ -27,11 +27,13 @@ cmake -S "$ROOT/examples/stencil" -B "$build" -G Ninja "-Dportamem_DIR=$package"
 grep "stencil:" "$build.log"
 cmake --build "$build" --target stencil_host "${@/#/stencil_}"
 
-# The line with the checksum, on which two backends have to agree.
+# The line with the checksum, on which two backends have to agree. (errexit does not reach into $(...): its callers would
+# go on with the bits of a program that found them wrong.)
 bits_of() {
-    local answer
-    answer=$("$build/stencil_$1" "${@:2}")
+    local answer code=0
+    answer=$("$build/stencil_$1" "${@:2}") || code=$?
     echo "$1: $answer" >&2
+    [[ $code == 0 ]] || return "$code"
     grep '^checksum' <<<"$answer"
 }
 for shape in "1000 1003 20 96" "6 5 9 3"; do

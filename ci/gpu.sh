@@ -13,9 +13,9 @@
 # $REPORTS/STAGE.json (ci/report.py says what is in it) and its JUnit files below $REPORTS (default: $CI_DIR/reports).
 #
 # Made for a machine without a network: it needs a CUDA toolkit, CMake, Ninja and a Python with scikit-build-core,
-# pybind11, numpy, rich, pytest, pytest-timeout, hypothesis, cuda-bindings and cuda-core with NVRTC (tests that lack
-# these fail rather than pass over what a GPU is there to show). What such a machine lacks is taken from the folder
-# $GPU_DEPS (default: gpu-deps in the checkout), each part where it is there:
+# pybind11, numpy, rich, pytest, pytest-timeout, hypothesis, cuda-bindings, cuda-core with NVRTC, CuPy and PyTorch (tests
+# that lack these fail rather than pass over what a GPU is there to show). What such a machine lacks is taken from the
+# folder $GPU_DEPS (default: gpu-deps in the checkout), each part where it is there:
 #   include/doctest, lib/cmake/doctest   doctest, for the C++ tests
 #   hip/include/hip                      HIP's headers: portamem.hip is built on the NVIDIA platform, over
 #   cuda12/include, cuda12/lib           the headers and the static runtime of CUDA 12 (HIP's do not take CUDA 13)
@@ -287,7 +287,7 @@ soak() {
 demo() {
     local backend
     for backend in "${gpu_backends[@]}"; do
-        ran "$backend" "portamem info" elsewhere "$GPU_VENV/bin/portamem" info --memory
+        ran "$backend" "portamem info" elsewhere "$GPU_VENV/bin/portamem" info --memory --probe
         ran "$backend" "portamem demo" elsewhere "$GPU_VENV/bin/portamem" demo --backend "$backend"
     done
 }

@@ -65,14 +65,22 @@ class Hidden:
 
 @dataclass(frozen=True)
 class Cut:
-    """A mask that ends before its last entry, at one that names no device, and why that one does not."""
+    """A mask that ends before its last entry, at one that names no device, and why that one does not.
+
+    ``index`` counts the mask's entries from 0.
+    """
 
     mask: Mask
-    entry: str
+    index: int
     why: str
 
+    @property
+    def entry(self) -> str:
+        return self.mask.entries[self.index]
+
     def __str__(self) -> str:
-        return f"{self.mask} ends before its entry {self.entry}: {self.why}"
+        entry = f"{self.entry}: {self.why}" if self.entry else f"{self.index + 1}, which is empty"
+        return f"{self.mask} ends before its entry {entry}"
 
 
 def hiding(found: Sequence[Mask], devices: int, uuids: Sequence[str] = ()) -> Hidden | None:
@@ -87,8 +95,9 @@ def hiding(found: Sequence[Mask], devices: int, uuids: Sequence[str] = ()) -> Hi
 
 
 def cut_short(found: Sequence[Mask], devices: int, uuids: Sequence[str] = ()) -> list[Cut]:
-    """The masks that certainly leave some devices, and fewer than they name."""
-    return [Cut(mask, mask.entries[left], why) for mask, left, why in _followed(found, devices, uuids) if left and why]
+    """The masks that certainly leave some devices, and fewer than they name: a comma at the end names nothing more."""
+    followed = _followed(found, devices, uuids)
+    return [Cut(mask, left, why) for mask, left, why in followed if left and why and any(mask.entries[left:])]
 
 
 def _followed(found: Sequence[Mask], devices: int, uuids: Sequence[str]) -> Iterator[tuple[Mask, int, str]]:

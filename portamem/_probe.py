@@ -53,8 +53,12 @@ def _device(device: Any, *, memory: bool, probe: bool) -> dict[str, Any]:
         "numa_node": device.numa_node,
         "capabilities": device.capabilities.as_dict(),
         "probed": device.probe().as_dict() if probe else None,
-        "quirks": [quirk.as_dict() for quirk in device.quirks],
+        "quirks": None,
     }
+    try:
+        described["quirks"] = [quirk.as_dict() for quirk in device.quirks]
+    except ValueError as error:  # PORTAMEM_QUIRKS cannot be read
+        described["quirks_error"] = str(error)
     if memory:
         try:
             figures = device.memory_info()

@@ -147,7 +147,7 @@ def _version(built: Built) -> str:
 def _too_old_library(backend: str, built: Built, path: str, lacks: str) -> Reason:
     with_it = f"the {backend} module was built with {_version(built)}" if built.library in path else ""
     text = f"{path} is too old: it lacks {lacks}" + (f", and {with_it}" if with_it and built.library else "")
-    return Reason("library_too_old", text, f"Update that library, or do this: {_FROM_SOURCE}")
+    return Reason("library_too_old", text, f"Update that library. Or {_FROM_SOURCE[0].lower()}{_FROM_SOURCE[1:]}")
 
 
 def _missing(backend: str, library: str, built: Built, found: Sequence[str]) -> Reason:
@@ -177,7 +177,7 @@ def _by_code(code: int, text: str, machine: Machine) -> Reason | None:
                 fix = f"This container was started with {mask}: start it with {mask.name}=all, or install the driver."
         return Reason("no_driver", "there is no NVIDIA driver here: libcuda answers no version", fix)
     if code in (_INSUFFICIENT_DRIVER, _CALL_REQUIRES_NEWER_DRIVER):
-        return _too_old(machine)
+        return _too_old(text, machine)
     if code == _DRIVER_MISMATCH:
         fix = "Restart the machine, or reload the kernel modules: the driver was updated under way."
         return Reason("driver_too_old", f"the driver's library and its kernel module do not fit: {text}", fix)
@@ -196,13 +196,16 @@ def _by_code(code: int, text: str, machine: Machine) -> Reason | None:
     return None
 
 
-def _too_old(machine: Machine) -> Reason:
+def _too_old(text: str, machine: Machine) -> Reason:
     runtime, driver = machine.runtime_version, machine.driver_version
+    if not (runtime and driver):
+        words = f"the driver is too old for this module's runtime: {text}"
+        return Reason("driver_too_old", words, "Update the driver.")
     major, driver_major = (int(version.split(".")[0]) for version in (runtime, driver))
-    text = f"the driver serves CUDA {driver} at most, and this module's runtime is CUDA {runtime}"
+    words = f"the driver serves CUDA {driver} at most, and this module's runtime is CUDA {runtime}"
     newer = f"Install NVIDIA's driver {_DRIVER_FOR[major]} or later" if major in _DRIVER_FOR else "Update the driver"
     older = f", or portamem built with CUDA {driver_major}" if 12 <= driver_major < major else ""
-    return Reason("driver_too_old", text, f"{newer}{older}.")
+    return Reason("driver_too_old", words, f"{newer}{older}.")
 
 
 def _no_permission(node: ShutNode) -> Reason:

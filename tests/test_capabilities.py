@@ -44,6 +44,7 @@ def test_every_field_is_in_the_dict(device: Any) -> None:
         assert set(record.as_dict()) == names
         for name, value in record.as_dict().items():
             assert getattr(record, name) == value
+            assert f"{name}={value!r}" in repr(record)
         json.dumps(record.as_dict())
 
 
@@ -397,3 +398,6 @@ def test_info_is_as_short_as_before_with_it(device: Any) -> None:
         mine = next(line for line in lines if device.uuid in line)
         for word in ("managed", "pools", "pageable", "virtual memory", "IPC", "quirks"):
             assert word in mine
+    words = {True: "yes", False: "no", None: "?"}
+    for name, known in device.probe().as_dict().items():
+        assert f"{name.replace('_', ' ')} {words[known]}" in mine

@@ -177,7 +177,7 @@ class Answers:
 @pytest.mark.parametrize(
     ("obj", "error", "message"),
     [
-        (object(), TypeError, "object is no DLPack producer"),
+        (object(), TypeError, "an object of type object is no DLPack producer"),
         (b"bytes", TypeError, "bytes is no DLPack producer"),
         (Answers((CPU, 0), 7), TypeError, "int, not a capsule"),
         (Answers((CPU, 0), None), TypeError, "NoneType, not a capsule"),

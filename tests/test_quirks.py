@@ -85,6 +85,20 @@ def test_an_environment_that_cannot_be_read(pm: ModuleType, device: Any, text: s
     assert f"ValueError: PORTAMEM_QUIRKS={text}" in done.stderr
 
 
+def test_info_tells_of_an_environment_that_cannot_be_read(pm: ModuleType, device: Any) -> None:
+    """The devices are as usable as before, and the setting is what has to be mended."""
+    settings = {"PORTAMEM_QUIRKS": "no_such=off"}
+    state = json.loads(cli("info", "--json", **settings).stdout)["backends"][pm.backend]
+    assert state["reason"] is None
+    assert len(state["devices"]) == pm.device_count()
+    assert state["devices"][0]["quirks"] is None
+    text = cli("info", **settings).stdout
+    assert "quirks ?" in next(line for line in text.splitlines() if device.uuid in line)
+    warnings = [line for line in text.splitlines() if line.startswith("warning: PORTAMEM_QUIRKS=no_such=off: ")]
+    assert len(warnings) == 1
+    assert "no quirk called 'no_such'" in warnings[0]
+
+
 def test_info_tells_them(pm: ModuleType, device: Any) -> None:
     settings = {"PORTAMEM_QUIRKS": f"{TINY}=on"}
     found = json.loads(cli("info", "--json", **settings).stdout)

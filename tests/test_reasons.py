@@ -99,7 +99,8 @@ def test_a_mask_that_is_cut_short() -> None:
         "CUDA_VISIBLE_DEVICES=0,7,1 ends before its entry 7: there is no device 7, as the driver has 2, from 0 on"
     ]
     assert cut_short([Mask("ROCR_VISIBLE_DEVICES", "1"), Mask("HIP_VISIBLE_DEVICES", "0,1")], 2)[0].entry == "1"
-    for value in ("0,1", "1", "7,0", "-1", "GPU-1,GPU-2"):
+    assert "ends before its entry 2, which is empty" in str(cut_short([Mask("CUDA_VISIBLE_DEVICES", "0,,1")], 2)[0])
+    for value in ("0,1", "1", "7,0", "-1", "GPU-1,GPU-2", "0,", "0, ,"):
         assert cut_short([Mask("CUDA_VISIBLE_DEVICES", value)], 2) == []
 
 
@@ -305,6 +306,16 @@ def test_the_codes_of_cuda(code: int, expected: str, words: list[str]) -> None:
     assert told.code == expected
     for word in words:
         assert word in str(told)
+
+
+@pytest.mark.parametrize("code", [35, 36])
+@pytest.mark.parametrize(("driver", "runtime"), [("12.2", ""), ("", "13.0"), ("", "")])
+def test_a_driver_too_old_whose_version_nobody_knows(code: int, driver: str, runtime: str) -> None:
+    told = reason("cuda", code, driver_version=driver, runtime_version=runtime)
+    assert told.code == ("driver_too_old" if driver or code == 36 else "no_driver")
+    assert "driver" in told.fix
+    assert "the vendor's words" in told.text or told.code == "no_driver"
+    assert "  " not in str(told)
 
 
 def test_a_driver_module_that_is_not_loaded() -> None:

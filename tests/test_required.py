@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from helpers.process import run_python
 from helpers.required import is_allowed
 
@@ -65,6 +66,35 @@ def test_a_reason_may_hold_for_one_backend_only() -> None:
     assert is_allowed(reason, "hip")
     assert not is_allowed(reason, "cuda")
     assert not is_allowed("needs memory of a GPU", "cuda")
+
+
+def test_what_a_machine_of_amd_may_lack() -> None:
+    """An old runtime and several cards are no fault of the machine; nor is a mask that its user set."""
+    for reason in ("HIP knows uuids since 6.0", "which of the uuids is device 0's is not known"):
+        assert is_allowed(reason, "hip")
+        assert not is_allowed(reason, "cuda")
+    assert is_allowed("CUDA_VISIBLE_DEVICES is set here: device 0 is counted in what it leaves", "cuda")
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "the hip backend is not built",
+        "an editable installation has no list of files of its own",
+        "only a release build is stripped",
+        "portamem was not installed by pip into this environment",
+        "a source distribution leaves docs out",
+        "the sources of portamem are not here",
+        "the sources of portamem, or clang++, are not here",
+        "Python's headers are not here",
+        "no C++ compiler here",
+        "no cmake here",
+    ],
+)
+def test_how_portamem_was_installed_is_no_fault_of_a_gpu(reason: str) -> None:
+    """PORTAMEM_REQUIRE=cuda pytest is for everybody's installation, and not for ci/gpu.sh alone."""
+    assert is_allowed(reason, "cuda")
+    assert not is_allowed("no device here", "cuda")
 
 
 def test_a_backend_under_test_is_not_another() -> None:

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from helpers import backend
 from helpers.memory import MIB, allocate, read_back
 from helpers.process import TIMEOUT_S, cli, run_python
 from helpers.standin import reason_of
@@ -38,9 +39,7 @@ def gpu(pm: ModuleType) -> ModuleType:
 @pytest.fixture
 def vendor(gpu: ModuleType) -> str:
     """Whose driver serves the backend: HIP may stand on CUDA's."""
-    from portamem._loader import _vendor
-
-    return _vendor(gpu.backend)
+    return backend.driver()
 
 
 @pytest.fixture(params=["first", "second"])

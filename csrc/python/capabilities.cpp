@@ -52,10 +52,18 @@ py::object get_answer(const Record& record) {
     return answer_to_python(record.*Member);
 }
 
-// Every field as a property, and all of them as a dict.
+// Every field as a property, and all of them as a dict and in the repr.
 template <class Record, std::size_t N>
 void define_record(py::class_<Record>& type, const Field<Record> (&fields)[N]) {
     for (const Field<Record>& field : fields) type.def_property_readonly(field.name, field.get, field.doc);
+    type.def("__repr__", [&fields](const py::object& self) {
+        const auto& record = self.cast<const Record&>();
+        std::string text = "<" + std::string(py::str(py::type::of(self).attr("__name__")));
+        for (const Field<Record>& field : fields) {
+            text += " " + std::string(field.name) + "=" + std::string(py::str(py::repr(field.get(record))));
+        }
+        return text + ">";
+    });
     type.def(
         "as_dict",
         [&fields](const Record& record) {

@@ -220,7 +220,7 @@ py::object from_dlpack(const py::object& obj, const py::object& stream) {
     refuse_forked();
     if (py::isinstance<View>(obj)) return obj;
     if (!py::hasattr(obj, "__dlpack__") || !py::hasattr(obj, "__dlpack_device__")) {
-        throw py::type_error(std::string("a ") + Py_TYPE(obj.ptr())->tp_name +
+        throw py::type_error(std::string("an object of type ") + Py_TYPE(obj.ptr())->tp_name +
                              " is no DLPack producer: it has no __dlpack__ and __dlpack_device__");
     }
     const dlpack::Device said = device_of(obj);

@@ -96,6 +96,8 @@ def _warnings(found: dict[str, Any]) -> list[str]:
     hips = [path for path in backends["hip"]["libraries"] if "libamdhip64" in path]
     if len(hips) > 1:
         warnings.append(_libraries.two_runtimes(hips))
+    every_device = [device for state in backends.values() for device in state["devices"]]
+    warnings += dict.fromkeys(device["quirks_error"] for device in every_device if "quirks_error" in device)
     for name, state in backends.items():
         for device in state["devices"]:
             if "memory_error" in device:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from portamem._sizes import format_size
@@ -54,7 +54,7 @@ def _device(backend: str, device: Mapping[str, Any]) -> str:
         f"PCI {device['pci_bus_id'] or '-'}",
         f"NUMA {'-' if device['numa_node'] is None else device['numa_node']}",
         f"managed {able['managed_mode']}",
-        f"pools {_pools(able, device['probed'])}",
+        f"pools {_answer(able['memory_pools'])}",
         *(f"{name} {_answer(able[field])}" for name, field in _ANSWERS.items()),
         *([] if able["xnack"] is None else [f"XNACK {_answer(able['xnack'])}"]),
         f"pinned {_pinned(able)}",
@@ -62,8 +62,11 @@ def _device(backend: str, device: Mapping[str, Any]) -> str:
         f"IPC {_ipc(able)}",
         f"device heap {able['malloc_heap_kind'] or '?'}",
         f"peers {' '.join(map(str, able['peers'])) or 'none'}",
-        f"quirks {' '.join(_quirk(each) for each in device['quirks']) or 'none'}",
+        f"quirks {_quirks(device['quirks'])}",
     ]
+    if device["probed"] is not None:
+        tried = [f"{name.replace('_', ' ')} {_answer(known)}" for name, known in device["probed"].items()]
+        parts.append(f"tried: {', '.join(tried)}")
     if "memory" in device:
         memory = device["memory"]
         parts.append(f"{format_size(memory['free'])} of {format_size(memory['total'])} free ({memory['source']})")
@@ -80,12 +83,6 @@ _ANSWERS = {
 
 def _answer(known: bool | None) -> str:
     return "?" if known is None else "yes" if known else "no"
-
-
-def _pools(able: Mapping[str, Any], probed: Mapping[str, Any] | None) -> str:
-    if probed is None or probed["pool_threshold_effective"] is None:
-        return _answer(able["memory_pools"])
-    return f"yes (threshold {'obeyed' if probed['pool_threshold_effective'] else 'ignored'})"
 
 
 def _pinned(able: Mapping[str, Any]) -> str:
@@ -111,8 +108,10 @@ def _ipc(able: Mapping[str, Any]) -> str:
     return " + ".join(ways) or ("?" if unknown else "no")
 
 
-def _quirk(quirk: Mapping[str, Any]) -> str:
-    return str(quirk["name"]) if quirk["is_active"] else f"{quirk['name']}(off)"
+def _quirks(quirks: Sequence[Mapping[str, Any]] | None) -> str:
+    if quirks is None:
+        return "?"
+    return " ".join(quirk["name"] if quirk["is_active"] else f"{quirk['name']}(off)" for quirk in quirks) or "none"
 
 
 def _tail(found: Mapping[str, Any]) -> list[str]:

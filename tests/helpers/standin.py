@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 import elf
+import installed
 import pytest
 
 import portamem
@@ -51,18 +52,11 @@ _HIP_ANSWERS = {
 _HIP_OTHERS = "int {name}(void) {{ return 100; }}"
 
 
-def compiler() -> str:
-    found = shutil.which("g++") or shutil.which("c++")
-    if found is None:
-        pytest.skip("no compiler here")
-    return found
-
-
 def build(path: Path, source: str, *options: str) -> Path:
     """A shared library of C source, whose own name is its file's."""
     path.parent.mkdir(parents=True, exist_ok=True)
     command = [
-        compiler(),
+        installed.compiler(),
         "-x",
         "c",
         "-shared",

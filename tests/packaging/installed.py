@@ -20,7 +20,7 @@ def module(name: str) -> Path:
     """The file of a native module, or a skip where it was not built."""
     spec = find_spec(f"portamem._{name}")
     if spec is None or spec.origin is None:
-        pytest.skip(f"portamem._{name} is not part of this installation")
+        pytest.skip(f"the {name} backend is not built")
     return Path(spec.origin)
 
 

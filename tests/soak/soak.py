@@ -126,10 +126,10 @@ class Worker:
             with contextlib.ExitStack() as stack:
                 for stream in self.streams:
                     stack.callback(stream.close)
+                for action in dict.fromkeys(self.actions):  # each once, however short the run
+                    self.take(action)
                 while not self.shared.stop.is_set():
-                    action = self.random.choice(self.actions)
-                    action()
-                    self.counts[action.__name__] += 1
+                    self.take(self.random.choice(self.actions))
                 while self.items:
                     self.verify_and_close(self.items.pop(self.random.randrange(len(self.items))))
                 for stream in self.streams:
@@ -140,6 +140,10 @@ class Worker:
         finally:
             with self.shared.lock:
                 self.shared.counts += self.counts
+
+    def take(self, action: Callable[[], None]) -> None:
+        action()
+        self.counts[action.__name__] += 1
 
     # What it draws from.
 

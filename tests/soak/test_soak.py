@@ -24,6 +24,16 @@ def test_a_short_run(pm: ModuleType, tmp_path: Path) -> None:
         assert counts[what] > 0, what
 
 
+def test_everything_is_done_however_short_the_run(pm: ModuleType, tmp_path: Path) -> None:
+    """What a run has done must not depend on how busy the machine was."""
+    part = tmp_path / "part.json"
+    done = run(sys.executable, str(SOAK), "--backend", pm.backend, "--seconds", "0", "--json", str(part))
+    assert done.returncode == 0, done.stdout + done.stderr
+    counts = json.loads(part.read_text(encoding="utf-8"))["soak"][0]["counts"]
+    for what in ("allocate", "foreign_use", "hand_over", "out of memory", "capture", "bytes verified"):
+        assert counts.get(what, 0) > 0, what
+
+
 def test_it_needs_a_device(tmp_path: Path) -> None:
     """A backend that cannot be used is no pass."""
     done = run(sys.executable, str(SOAK), "--backend", "host", "--seconds", "1", "--devices", "0")
