@@ -186,8 +186,8 @@ void register_buffer(py::module_& m) {
         .def_property_readonly("resource", &Buffer::resource)
         .def_property_readonly("owner",
                                [](const Buffer& b) {
-                                   const auto& owner = b.allocation()->owner();
-                                   return b.traits().kind == ResourceKind::Foreign ? held_object(owner) : py::none();
+                                   if (b.traits().kind != ResourceKind::Foreign) return py::object(py::none());
+                                   return held_object(b.allocation()->owner());
                                })
         .def_property_readonly("backend", [](const Buffer&) { return rt::BackendName; })
         .def_property_readonly("kind", [](const Buffer& b) { return std::string(to_string(b.traits().kind)); })

@@ -45,8 +45,6 @@ int fill_py_buffer(PyObject* exporter, Py_buffer* view, int flags, HostExport ex
         view->internal = owned.release();
         view->obj = Py_NewRef(exporter);
         return 0;
-    } catch (const ExportError& e) {
-        PyErr_SetString(PyExc_BufferError, e.what());
     } catch (const std::exception& e) {
         PyErr_SetString(PyExc_BufferError, e.what());
     }
