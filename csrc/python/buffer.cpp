@@ -173,8 +173,7 @@ void register_buffer(py::module_& m) {
         {"is_closed", get_is_closed, nullptr, nullptr, nullptr},
         {nullptr, nullptr, nullptr, nullptr, nullptr},
     };
-    PyTypeObject* made = make_buffer_type(methods, attributes);
-    install_buffer_protocol(reinterpret_cast<PyHeapTypeObject*>(made), buffer_getbuffer);
+    PyTypeObject* made = make_buffer_type(methods, attributes, buffer_getbuffer);
     m.add_object("Buffer", reinterpret_cast<PyObject*>(made));
     PlainClass<Buffer> type(made);
     type.def_static("from_handle", &from_handle, py::arg("handle"), py::arg("nbytes"), py::kw_only(),

@@ -7,11 +7,7 @@
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
-namespace {
-
 void release_py_buffer(PyObject*, Py_buffer* view) { delete static_cast<HostExport*>(view->internal); }
-
-}  // namespace
 
 void require_host_access(const Buffer& memory, const char* what) {
     if (memory.traits().host_accessible) return;
