@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -27,6 +28,12 @@ def test_memory_is_shared_with_python(pm: ModuleType, host_buf: Any) -> None:
         assert read_back(pm, host_buf) == data
         host_buf.fill(6)
         assert bytes(bytes_of) == b"\x06" * 4096
+
+
+def test_python_sees_the_protocol(pm: ModuleType) -> None:
+    """From 3.12 on it is a method as well: what collections.abc.Buffer looks for."""
+    for kind in (pm.Buffer, pm.PitchedBuffer, pm.View):
+        assert hasattr(kind, "__buffer__") == (sys.version_info >= (3, 12))
 
 
 def test_memory_is_shared_with_numpy(host_buf: Any) -> None:

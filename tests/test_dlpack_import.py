@@ -114,6 +114,7 @@ def test_strides_that_do_not_matter(pm: ModuleType, shape: tuple[int, ...], stri
         ({"shape": (4, 6), "strides": (1, 4)}, ValueError, "not C-contiguous"),
         ({"shape": (3, 4), "strides": (6, 1)}, ValueError, "not C-contiguous"),
         ({"shape": (24,), "strides": (0,)}, ValueError, "not C-contiguous"),
+        ({"shape": (2**32,) * 3, "strides": (0, 2**32, 1)}, ValueError, "larger than any memory"),
         ({"shape": (-1,)}, ValueError, "negative"),
         ({"flags": dlpack.READ_ONLY}, ValueError, "read-only"),
         ({"dtype": (dlpack.FLOAT, 32, 4)}, ValueError, "4 lanes"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 from collections.abc import Callable
 from types import ModuleType
@@ -82,6 +83,31 @@ def test_the_default_streams_by_number(pm: ModuleType, device: Any) -> None:
         wrapped = pm.Stream.wrap(ForeignStream(number))
         assert wrapped.is_default
         wrapped.synchronize()
+
+
+def test_one_object_may_stand_for_the_default_stream_of_any_device(
+    pm: ModuleType, two_devices: tuple[Any, Any]
+) -> None:
+    """CuPy's null stream is one object, and means the device that is current where it is used."""
+    foreign = ForeignStream(0)
+    for device in (*two_devices, two_devices[0]):
+        device.set_current()
+        assert pm.Stream.wrap(foreign).device == device
+
+
+def test_one_object_may_stand_for_the_own_stream_of_any_thread(pm: ModuleType, stream: Any) -> None:
+    foreign = ForeignStream(2)
+    identities = {pm.Stream.wrap(foreign).identity}
+
+    def elsewhere() -> None:
+        wrapped = pm.Stream.wrap(foreign)
+        wrapped.synchronize()
+        identities.add(wrapped.identity)
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert len(identities) == 2
 
 
 def test_an_unknown_version_is_refused(pm: ModuleType, stream: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from helpers.latch import Latch
+from helpers.process import run_python
 
 NBYTES = 4096
 
@@ -53,3 +54,30 @@ def test_the_garbage_collector_blocks_no_other_thread(
     del buf
     stream.synchronize()
     assert not held.timed_out
+
+
+MISUSE_WHILE_COLLECTING = """
+import gc, importlib, sys
+pm = importlib.import_module("portamem." + sys.argv[1])
+buf = pm.DeviceMemoryResource().allocate(16)
+refused = []
+def misuse(*_):
+    try:
+        buf.close(wrong=1)
+    except TypeError as error:
+        refused.append(str(error))
+gc.collect()
+gc.callbacks.append(misuse)
+gc.set_threshold(1)
+misuse()
+gc.set_threshold(0)
+gc.callbacks.clear()
+print(len(set(refused)))
+"""
+
+
+def test_misuse_while_garbage_is_collected(pm: ModuleType) -> None:
+    """The first error of a process may meet a collection, and that code which makes the same error."""
+    done = run_python(MISUSE_WHILE_COLLECTING, pm.backend)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["1"]

@@ -27,9 +27,10 @@ py::dict array_interface(const View& view, int version) {
 
 py::dict host_interface(const View& view) {
     if (!view.memory().traits().host_accessible) missing("__array_interface__", "the host cannot reach this memory");
+    const auto allocation = view.memory().allocation();  // another thread may close the view meanwhile
     {
         const WithoutGil nogil;
-        view.memory().allocation()->synchronize_declared();
+        allocation->synchronize_declared();
     }
     return array_interface(view, 3);
 }

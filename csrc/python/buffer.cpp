@@ -173,8 +173,7 @@ void register_buffer(py::module_& m) {
         {"is_closed", get_is_closed, nullptr, nullptr, nullptr},
         {nullptr, nullptr, nullptr, nullptr, nullptr},
     };
-    PyTypeObject* made = make_buffer_type(methods, attributes);
-    install_buffer_protocol(reinterpret_cast<PyHeapTypeObject*>(made), buffer_getbuffer);
+    PyTypeObject* made = make_buffer_type(methods, attributes, buffer_getbuffer);
     m.add_object("Buffer", reinterpret_cast<PyObject*>(made));
     PlainClass<Buffer> type(made);
     type.def_static("from_handle", &from_handle, py::arg("handle"), py::arg("nbytes"), py::kw_only(),
@@ -186,8 +185,8 @@ void register_buffer(py::module_& m) {
         .def_property_readonly("resource", &Buffer::resource)
         .def_property_readonly("owner",
                                [](const Buffer& b) {
-                                   const auto& owner = b.allocation()->owner();
-                                   return b.traits().kind == ResourceKind::Foreign ? held_object(owner) : py::none();
+                                   if (b.traits().kind != ResourceKind::Foreign) return py::object(py::none());
+                                   return held_object(b.allocation()->owner());
                                })
         .def_property_readonly("backend", [](const Buffer&) { return rt::BackendName; })
         .def_property_readonly("kind", [](const Buffer& b) { return std::string(to_string(b.traits().kind)); })

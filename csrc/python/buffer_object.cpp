@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <string>
 
+#include "host_export.hpp"
+
 #define PORTAMEM_QUOTED_(x) #x
 #define PORTAMEM_QUOTED(x) PORTAMEM_QUOTED_(x)
 
@@ -78,15 +80,21 @@ PitchedBuffer* pitched_buffer_of(const py::handle& object) noexcept {
 py::object to_python(Buffer&& buffer) { return make(buffer_type, std::move(buffer)); }
 py::object to_python(PitchedBuffer&& buffer) { return make(pitched_buffer_type, std::move(buffer)); }
 
-PyTypeObject* make_buffer_type(PyMethodDef* methods, PyGetSetDef* attributes) {
+PyTypeObject* make_buffer_type(PyMethodDef* methods, PyGetSetDef* attributes, getbufferproc get) {
     static PyMemberDef members[] = {
         {"__weaklistoffset__", T_PYSSIZET, offsetof(Head, weak_references), READONLY, nullptr},
         {nullptr, 0, 0, 0, nullptr},
     };
     static char doc[] = "Untyped memory, its resource and stream.";
     PyType_Slot slots[] = {
-        {Py_tp_dealloc, slot(dealloc)}, {Py_tp_methods, methods}, {Py_tp_getset, attributes},
-        {Py_tp_members, members},       {Py_tp_doc, doc},         {0, nullptr},
+        {Py_tp_dealloc, slot(dealloc)},
+        {Py_tp_methods, methods},
+        {Py_tp_getset, attributes},
+        {Py_tp_members, members},
+        {Py_tp_doc, doc},
+        {Py_bf_getbuffer, slot(get)},
+        {Py_bf_releasebuffer, slot(release_py_buffer)},
+        {0, nullptr},
     };
     PyType_Spec spec = {"portamem." PORTAMEM_QUOTED(PORTAMEM_MODULE) ".Buffer", sizeof(BufferObject<Buffer>), 0,
                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};

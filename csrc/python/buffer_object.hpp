@@ -25,8 +25,8 @@ py::object to_python(Buffer&& buffer);
 py::object to_python(PitchedBuffer&& buffer);
 
 /// Makes the types, the first one first. methods and attributes: what Python finds without pybind11; each ends with a
-/// null name.
-PyTypeObject* make_buffer_type(PyMethodDef* methods, PyGetSetDef* attributes);
+/// null name. get: the buffer protocol, of which release_py_buffer is the other half.
+PyTypeObject* make_buffer_type(PyMethodDef* methods, PyGetSetDef* attributes, getbufferproc get);
 PyTypeObject* make_pitched_buffer_type();
 
 /// Defines methods and attributes of a plain type by functions that pybind11 wraps, as py::class_ does for its own.

@@ -81,24 +81,22 @@ Device to_device(const py::handle& value) {
 }
 
 std::shared_ptr<Stream> wrap_stream(const py::handle& value) {
-    // Under the GIL. Entries of streams that are gone are replaced when their address comes back, and few.
-    static auto* known = new std::map<std::pair<const void*, std::uintptr_t>, std::weak_ptr<Stream>>;
     const py::object handle = py::module_::import("portamem._foreign").attr("stream_handle")(value, rt::BackendName);
     const auto address = handle.cast<std::uintptr_t>();
+    const auto native = reinterpret_cast<rt::Stream_t>(address);
+    // A default stream is another one on each device and on each thread, whatever object stands for it.
+    if (address <= 2) return Stream::from_handle(native, current_device());
+    // Under the GIL. Entries of streams that are gone are replaced when their address comes back, and few.
+    static auto* known = new std::map<std::pair<const void*, std::uintptr_t>, std::weak_ptr<Stream>>;
     std::weak_ptr<Stream>& entry = (*known)[{value.ptr(), address}];
     if (auto stream = entry.lock(); stream && !stream->is_closed()) return stream;
     int device = 0;
-    const auto native = reinterpret_cast<rt::Stream_t>(address);
-    if (address <= 2) {
-        device = current_device();
-    } else {
-        rt::Error_t answer{};
-        {
-            const WithoutGil nogil;
-            answer = rt::StreamGetDevice(native, &device);
-        }
-        check(answer, "StreamGetDevice");
+    rt::Error_t answer{};
+    {
+        const WithoutGil nogil;
+        answer = rt::StreamGetDevice(native, &device);
     }
+    check(answer, "StreamGetDevice");
     if (auto stream = entry.lock(); stream && !stream->is_closed()) return stream;  // another thread was first
     auto stream = Stream::from_handle(native, device, hold(py::reinterpret_borrow<py::object>(value)));
     entry = stream;

@@ -174,12 +174,12 @@ View::Shape contiguous_shape(const dlpack::Tensor& tensor) {
         empty = empty || tensor.shape[i] == 0;
     }
     if (tensor.strides == nullptr || empty) return shape;
-    std::int64_t expected = 1;
+    std::size_t expected = 1;  // of a shape beyond all memory, which a View refuses, it may wrap
     for (std::int32_t i = tensor.ndim; i-- > 0;) {
-        if (tensor.shape[i] != 1 && tensor.strides[i] != expected) {
+        if (tensor.shape[i] != 1 && static_cast<std::size_t>(tensor.strides[i]) != expected) {
             throw py::value_error("the DLPack tensor is not C-contiguous: make a contiguous copy of it first");
         }
-        expected *= tensor.shape[i];
+        expected *= static_cast<std::size_t>(tensor.shape[i]);
     }
     return shape;
 }

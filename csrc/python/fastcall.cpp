@@ -5,15 +5,21 @@
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
+namespace {
+
+// pybind11 translates what a function of its own throws, with the translators registered for this module.
+PyObject* error_translator = nullptr;
+thread_local std::exception_ptr thrown_error;
+
+}  // namespace
+
+void prepare_python_errors() {
+    error_translator = py::cpp_function([] { std::rethrow_exception(std::move(thrown_error)); }).release().ptr();
+}
+
 PyObject* set_python_error() noexcept {
-    // pybind11 translates what a function of its own throws, with the translators registered for this module.
-    static thread_local std::exception_ptr thrown;
-    static PyObject* const translate = [] {
-        auto* function = new py::cpp_function([] { std::rethrow_exception(std::move(thrown)); });
-        return function->ptr();
-    }();
-    thrown = std::current_exception();
-    return PyObject_CallNoArgs(translate);
+    thrown_error = std::current_exception();
+    return PyObject_CallNoArgs(error_translator);
 }
 
 }  // namespace PORTAMEM_BACKEND

@@ -13,6 +13,10 @@
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
+/// Makes what set_python_error needs; once, while the module is loaded. Not at its first use: making it may collect
+/// garbage, which runs other Python code, and that may be in need of it as well.
+void prepare_python_errors();
+
 /// Sets the Python error that pybind11 would set for the exception being handled, and answers null.
 PyObject* set_python_error() noexcept;
 

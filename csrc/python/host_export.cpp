@@ -7,11 +7,7 @@
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
-namespace {
-
 void release_py_buffer(PyObject*, Py_buffer* view) { delete static_cast<HostExport*>(view->internal); }
-
-}  // namespace
 
 void require_host_access(const Buffer& memory, const char* what) {
     if (memory.traits().host_accessible) return;
@@ -45,8 +41,6 @@ int fill_py_buffer(PyObject* exporter, Py_buffer* view, int flags, HostExport ex
         view->internal = owned.release();
         view->obj = Py_NewRef(exporter);
         return 0;
-    } catch (const ExportError& e) {
-        PyErr_SetString(PyExc_BufferError, e.what());
     } catch (const std::exception& e) {
         PyErr_SetString(PyExc_BufferError, e.what());
     }

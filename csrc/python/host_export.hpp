@@ -23,7 +23,10 @@ struct HostExport {
 /// BufferError for memory that the host cannot reach. Answers as bf_getbuffer does.
 int fill_py_buffer(PyObject* exporter, Py_buffer* view, int flags, HostExport exported) noexcept;
 
-/// Makes a type export its memory: `describe(self)` answers the HostExport, or throws.
+/// Ends what fill_py_buffer began, as bf_releasebuffer.
+void release_py_buffer(PyObject* exporter, Py_buffer* view);
+
+/// Makes a type that is not ready yet export its memory.
 void install_buffer_protocol(PyHeapTypeObject* type, getbufferproc get);
 
 /// Runs what may throw inside a bf_getbuffer and sets the Python error.

@@ -105,6 +105,21 @@ TEST_CASE("pm capture: what it forbids is refused in words, and it stays valid")
     }
 }
 
+TEST_CASE("pm capture: memory of the stream that is declared elsewhere is not handed out") {
+    if (no_device()) return;
+    for (const auto mode : kModes) {
+        CAPTURE(static_cast<int>(mode));
+        Scene at;
+        at.home.record_stream(at.other);
+        const auto memory = at.home.allocation();
+        at.stream->begin_capture(mode);
+        CHECK(contains(refusal<std::invalid_argument>([&] { (void)memory->exchange_stream(); }), "captured"));
+        CHECK(contains(refusal<std::invalid_argument>([&] { memory->order_behind_users(*at.stream); }), "captured"));
+        at.end();
+        CHECK(memory->exchange_stream() == at.stream);
+    }
+}
+
 TEST_CASE("pm capture: what has nothing to do with it goes on beside it") {
     if (no_device()) return;
     for (const auto mode : kModes) {

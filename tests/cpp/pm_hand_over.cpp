@@ -100,3 +100,16 @@ TEST_CASE("pm hand over: a default stream counts as declared") {
     buffer.allocation()->synchronize_declared();
     CHECK(gate.is_open());
 }
+
+TEST_CASE("pm hand over: the default streams of two devices are two, though they have one handle") {
+    if (no_device() || pm::device_count() < 2) return;
+    const auto home = pm::Stream::default_stream(0);
+    const auto consumer = pm::Stream::default_stream(1);
+    const pm::Buffer buffer(pinned_resource(), kBytes, home);
+    const Gate gate(home);
+    buffer.allocation()->hand_over(consumer);
+    CHECK_FALSE(consumer->query());
+    gate.open();
+    consumer->synchronize();
+    CHECK(home->query());
+}

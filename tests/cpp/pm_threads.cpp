@@ -96,6 +96,18 @@ TEST_CASE("pm threads: many close the same memory, and it goes back once") {
     }
 }
 
+TEST_CASE("pm threads: many close the same registration, and it is undone once") {
+    if (no_device()) return;
+    constexpr std::size_t kPage = 4096;
+    const std::unique_ptr<void, void (*)(void*)> page(std::aligned_alloc(kPage, kPage), &std::free);
+    for (int turn = 0; turn < 200; ++turn) {
+        pm::HostRegistration registration(page.get(), kPage, 0, rt::HostRegisterDefault, nullptr);
+        on_threads(4, [&](int) { registration.close(); });
+        CHECK(registration.is_closed());
+        CHECK(pm::pointer_info(page.get()).type == rt::MemoryType::Unregistered);
+    }
+}
+
 TEST_CASE("pm threads: a resource that closes while others allocate gives memory or a refusal") {
     if (no_device()) return;
     for (int turn = 0; turn < 50; ++turn) {

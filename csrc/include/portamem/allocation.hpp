@@ -72,7 +72,11 @@ class Allocation {
     std::size_t nbytes() const noexcept { return nbytes_; }
     const std::shared_ptr<Stream>& stream() const noexcept { return stream_; }
     const std::shared_ptr<MemoryResource>& resource() const noexcept { return resource_; }
-    const std::shared_ptr<void>& owner() const noexcept { return owner_; }
+    /// Whoever keeps foreign memory alive; null once it has been let go.
+    std::shared_ptr<void> owner() const {
+        std::lock_guard<std::mutex> lock(mutex_);
+        return owner_;
+    }
     const MemoryTraits& traits() const noexcept { return traits_; }
 
     bool is_closed() const noexcept { return exports_.load(std::memory_order_acquire) < 0; }
@@ -109,7 +113,9 @@ class Allocation {
 
     /// Makes `stream` wait for all work declared on this memory.
     void order_behind_users(Stream& stream) {
-        for (const auto& user : all_users()) {
+        const auto users = all_users();
+        if (users.size() > 1) stream.refuse_capture("using memory on another stream");
+        for (const auto& user : users) {
             refuse_captured(*user, "using memory on another stream");
             stream.wait(*user);
         }
@@ -123,7 +129,8 @@ class Allocation {
         used_.store(true, std::memory_order_release);
         const auto before = all_users();
         const auto same = std::find_if(before.begin(), before.end(), [&](const std::shared_ptr<Stream>& user) {
-            return !user->is_closed() && !user->is_elsewhere() && user->handle() == stream->handle();
+            // The device too: default streams have one handle on all of them.
+            return is_open(*user) && user->device() == stream->device() && user->handle() == stream->handle();
         });
         bool refused = false;  // asking is for those who wait
         for (const auto& user : before) {
@@ -153,7 +160,9 @@ class Allocation {
     /// An open stream behind which all work declared on this memory is: what others wait for before they touch it.
     std::shared_ptr<Stream> exchange_stream() {
         auto stream = open_stream(stream_);
-        for (const auto& user : users()) {
+        const auto declared = users();
+        if (!declared.empty()) stream->refuse_capture("handing memory over");
+        for (const auto& user : declared) {
             refuse_captured(*user, "handing memory over");
             stream->wait(*user);
         }
@@ -198,7 +207,7 @@ class Allocation {
             exports_.store(0, std::memory_order_release);
             throw;
         }
-        owner_.reset();
+        drop_owner();
     }
 
     /// Gives up ownership: the caller hands ptr() to the resource's deallocate.
@@ -295,7 +304,14 @@ class Allocation {
     void let_go(Stream& stream) {
         auto tail = stream.tail();
         if (tail && !tail->query()) stream.keep(std::move(tail), {owner_, nullptr});
-        owner_.reset();
+        drop_owner();
+    }
+
+    // With no lock held: that may run anybody's code.
+    void drop_owner() {
+        std::shared_ptr<void> dropped;
+        std::lock_guard<std::mutex> lock(mutex_);
+        dropped.swap(owner_);
     }
 
     // What could not go back now (a capture in the way, a runtime out of resources) is tried again, never lost.
@@ -327,7 +343,7 @@ class Allocation {
     std::shared_ptr<MemoryResource> resource_;  // null: foreign
     MemoryTraits traits_;
     std::shared_ptr<void> owner_;
-    std::mutex mutex_;                            // guards users_ and borrowers_
+    mutable std::mutex mutex_;                    // guards users_ and borrowers_, and owner_ once it may be dropped
     std::vector<std::shared_ptr<Stream>> users_;  // streams declared beside stream_
     std::vector<int> borrowers_;                  // devices of streams that were handed the memory, undeclared
     std::atomic<bool> shared_{false};             // one of both has something in it

@@ -37,8 +37,7 @@ class HostRegistration {
 
     /// Waits for queued work and unregisters. Closing twice is fine. Throws ExportError while views of it live.
     void close() {
-        if (is_closed()) return;
-        buffer_.allocation()->close_and_wait();
+        if (const auto memory = buffer_.shared()) memory->close_and_wait();
     }
 
   private:
