@@ -212,8 +212,11 @@ void* address_on(const Buffer& memory, const dlpack::Device& device) {
     void* ptr = memory.ptr();
     if (!memory.traits().is_host_memory || device.type == rt::DlpackCpu) return ptr;
     if (device.type != rt::DlpackTypes.device) return ptr;
-    const DeviceGuard guard(device.id);
-    const PointerInfo info = pointer_info(ptr);
+    const PointerInfo info = [&] {
+        const WithoutGil nogil;
+        const DeviceGuard guard(device.id);
+        return pointer_info(ptr);
+    }();
     if (info.type != rt::MemoryType::Host) return ptr;
     if (info.device_pointer == nullptr) throw ExportError("the device has no address for this page-locked memory");
     return info.device_pointer;

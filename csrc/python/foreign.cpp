@@ -10,7 +10,10 @@ inline namespace PORTAMEM_BACKEND {
 MemoryTraits foreign_traits(const void* ptr, const py::object& device) {
     MemoryTraits traits;
     traits.kind = ResourceKind::Foreign;
-    const rt::PointerAttributes attributes = pointer_info(ptr);
+    const rt::PointerAttributes attributes = [ptr] {
+        const WithoutGil nogil;
+        return pointer_info(ptr);
+    }();
     if (attributes.type == rt::MemoryType::Unregistered) {
         // Plain host memory, or memory of another copy of the runtime, which looks the same.
         py::module_::import("portamem._libraries").attr("warn_of_two")(rt::BackendName);

@@ -32,7 +32,11 @@ void register_registration(py::module_& m) {
         .def(py::init(&make_registration), py::arg("obj"), py::kw_only(), py::arg("device") = py::none(),
              py::arg("portable") = true, py::arg("mapped") = true, py::arg("read_only") = false)
         .def_property_readonly("handle", [](const HostRegistration& r) { return to_address(r.buffer().ptr()); })
-        .def_property_readonly("device_handle", [](const HostRegistration& r) { return to_address(r.device_ptr()); })
+        .def_property_readonly("device_handle",
+                               [](const HostRegistration& r) {
+                                   const WithoutGil nogil;
+                                   return to_address(r.device_ptr());
+                               })
         .def_property_readonly("nbytes", [](const HostRegistration& r) { return r.buffer().nbytes(); })
         .def_property_readonly("backend", [](const HostRegistration&) { return rt::BackendName; })
         .def_property_readonly("is_closed", &HostRegistration::is_closed)

@@ -74,10 +74,10 @@ void call_python(void* function) {
 void launch_host_func(const Stream& self, const py::object& fn) {
     if (PyCallable_Check(fn.ptr()) == 0) throw py::type_error("launch_host_func takes a callable without arguments");
     // A captured callable would be run by each replay of the graph, and its reference is for one.
-    self.refuse_capture("launch_host_func");
     PyObject* callable = fn.inc_ref().ptr();
     try {
         const WithoutGil nogil;
+        self.refuse_capture("launch_host_func");
         self.launch_host_func(call_python, callable);
     } catch (...) {
         Py_DECREF(callable);
@@ -85,10 +85,11 @@ void launch_host_func(const Stream& self, const py::object& fn) {
     }
 }
 
-template <void (Stream::*Method)()>
-void unlocked(Stream& self) {
+// Also what only asks: the runtime may be in a lock whose holder waits for a function of launch_host_func.
+template <auto Method>
+auto unlocked(Stream& self) {
     const WithoutGil nogil;
-    (self.*Method)();
+    return (self.*Method)();
 }
 
 }  // namespace
@@ -118,12 +119,12 @@ void register_stream(py::module_& m) {
         .def_property_readonly("identity", &Stream::identity, "A number never reused in this process.")
         .def_property_readonly("device", [](const Stream& s) { return Device(s.device()); })
         .def_property_readonly("backend", [](const Stream&) { return rt::BackendName; })
-        .def_property_readonly("priority", &Stream::priority)
-        .def_property_readonly("is_nonblocking", &Stream::is_nonblocking)
+        .def_property_readonly("priority", &unlocked<&Stream::priority>)
+        .def_property_readonly("is_nonblocking", &unlocked<&Stream::is_nonblocking>)
         .def_property_readonly("is_default", &Stream::is_default)
         .def_property_readonly("is_closed", &Stream::is_closed)
         .def_property_readonly("capture_status",
-                               [](const Stream& s) { return to_text(s.capture_status(), kCaptureStatus); })
+                               [](Stream& s) { return to_text(unlocked<&Stream::capture_status>(s), kCaptureStatus); })
         .def(
             "begin_capture",
             [](const Stream& s, const py::object& mode) {
@@ -134,13 +135,7 @@ void register_stream(py::module_& m) {
             py::arg("mode") = "global", "Starts a capture. Ends on the same thread, with end_capture.")
         .def("end_capture", &Stream::end_capture, py::call_guard<WithoutGil>(),
              "Ends a capture and drops its graph: portamem launches nothing.")
-        .def(
-            "query",
-            [](Stream& s) {
-                const WithoutGil nogil;
-                return s.query();
-            },
-            "True when all work has run.")
+        .def("query", &unlocked<&Stream::query>, "True when all work has run.")
         .def("synchronize", &unlocked<&Stream::synchronize>, "Blocks until all work submitted so far has run.")
         .def("wait", &wait, py::arg("other"),
              "Work submitted later waits for an event's mark, or for what another stream holds now.")
