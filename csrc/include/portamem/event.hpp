@@ -34,7 +34,7 @@ class Event {
             try {
                 const DeviceGuard guard(device_);
                 (void)rt::EventDestroy(handle_);
-            } catch (const Error&) {
+            } catch (...) {
                 // The device is gone, and its events with it.
             }
         });

@@ -58,7 +58,7 @@ class HostRegistration {
                 try {
                     const RelaxedCapture beside(device);
                     (void)rt::HostUnregister(ptr);
-                } catch (const Error&) {
+                } catch (...) {
                     // The device is gone, and its registrations with it.
                 }
             });

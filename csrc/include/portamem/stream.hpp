@@ -79,7 +79,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
             try {
                 const DeviceGuard guard(device_);
                 (void)rt::StreamDestroy(handle_);
-            } catch (const Error&) {
+            } catch (...) {
                 // The device is gone, and its streams with it.
             }
         });

@@ -52,7 +52,7 @@ class AsyncMemoryResource : public MemoryResource {
             try {
                 const RelaxedCapture beside(device());
                 (void)rt::MemPoolDestroy(pool_);
-            } catch (const Error&) {
+            } catch (...) {
                 // The device is gone, and its pools with it.
             }
         });
