@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // tests/cpp/pm_stream.cpp: in-order queues of work, their identity and their end.
 #include <set>
+#include <thread>
 
 #include "pm_support.hpp"
 
@@ -175,4 +176,60 @@ TEST_CASE("pm stream: the mark of a per-thread stream is right whoever asks, als
         if (const auto tail = theirs->tail()) tail->synchronize();
         CHECK(done == 1);
     }).join();
+}
+
+TEST_CASE("pm stream: others may wait for it while it is closed") {
+    if (no_device()) return;
+    for (int round = 0; round < 200; ++round) {
+        const auto closing = pm::Stream::create(0);
+        const auto waiting = pm::Stream::create(0);
+        const auto resource = std::make_shared<pm::DeviceMemoryResource>(0);
+        pm::Buffer memory(resource, 256, closing);
+        std::atomic<bool> started{false};
+        std::string refused;
+        std::thread other([&] {
+            try {
+                for (int i = 0; i < 20; ++i) {
+                    waiting->wait(*closing);
+                    memory.allocation()->order_behind_users(*waiting);
+                    started = true;
+                }
+            } catch (const std::exception& e) {
+                refused = e.what();
+            }
+            started = true;
+        });
+        while (!started) std::this_thread::yield();
+        closing->close();
+        other.join();
+        CHECK(refused == "");
+    }
+}
+
+TEST_CASE("pm stream: memory goes back on it from another thread while it is closed") {
+    if (no_device() || !pm::Device(0).capabilities().memory_pools) return;
+    const auto resource = pm::AsyncMemoryResource::create(0);
+    for (int round = 0; round < 200; ++round) {
+        const auto closing = pm::Stream::create(0);
+        std::vector<pm::Buffer> buffers;
+        for (int i = 0; i < 20; ++i) buffers.emplace_back(resource, 256, closing);
+        std::atomic<bool> started{false};
+        std::string refused;
+        std::thread other([&] {
+            try {
+                for (pm::Buffer& buffer : buffers) {
+                    buffer.close();
+                    started = true;
+                }
+            } catch (const std::exception& e) {
+                refused = e.what();
+            }
+            started = true;
+        });
+        while (!started) std::this_thread::yield();
+        closing->close();
+        other.join();
+        CHECK(refused == "");
+    }
+    CHECK(resource->live_buffers() == 0);
 }

@@ -461,6 +461,7 @@ def main() -> int:
         row = {"what": "soak", "backend": options.backend, "result": "failed" if faults else "passed"}
         soak = {key: getattr(options, key) for key in ("seconds", "threads", "streams", "seed")}
         soak |= {"backend": options.backend, "counts": dict(sorted(counts.items())), "before": before, "after": after}
+        soak["faults"] = faults
         options.json.write_text(json.dumps({"rows": [row], "soak": [soak]}), encoding="utf-8")
     return 1 if faults else 0
 

@@ -251,9 +251,7 @@ class Allocation {
     }
 
     // Marking a captured stream would draw whoever waits for the mark into the capture. A closed one has its mark.
-    static void refuse_captured(const Stream& stream, const char* what) {
-        if (!stream.is_closed()) stream.refuse_capture(what);
-    }
+    static void refuse_captured(const Stream& stream, const char* what) { stream.refuse_capture_if_open(what); }
 
     // Whether this thread may submit to it.
     static bool is_open(const Stream& stream) noexcept { return !stream.is_closed() && !stream.is_elsewhere(); }
@@ -261,19 +259,24 @@ class Allocation {
     // An open stream of this device that stands for `stream`, which may have been closed with work still in it.
     std::shared_ptr<Stream> open_stream(const std::shared_ptr<Stream>& stream) const {
         if (is_open(*stream)) return stream;
-        auto stand_in = Stream::default_stream(stream->device());
-        stand_in->wait(*stream);
-        return stand_in;
+        return stand_in(*stream);
+    }
+    static std::shared_ptr<Stream> stand_in(Stream& stream) {
+        auto stands_in = Stream::default_stream(stream.device());
+        stands_in->wait(stream);
+        return stands_in;
     }
 
     void give_back(const std::shared_ptr<Stream>& named) {
-        if (!shared_.load(std::memory_order_acquire) && named == stream_ && resource_ && is_open(*stream_)) {
+        // Another thread may close the stream meanwhile, and not know of this memory.
+        const Stream::Use use(*named);
+        if (use && !shared_.load(std::memory_order_acquire) && named == stream_ && resource_) {
             resource_->deallocate(ptr_, nbytes_, stream_);  // as nearly always
             return;
         }
         auto behind = users();
         const RelaxedCapture beside(stream_->device());
-        const auto stream = open_stream(named);
+        const auto stream = use ? named : stand_in(*named);
         if (named != stream_) behind.push_back(stream_);
         if (!resource_ && !owner_) return;
         wait_for_borrowers();

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include "portamem/device.hpp"
 #include "portamem/kept.hpp"
@@ -144,16 +145,15 @@ class Stream : public std::enable_shared_from_this<Stream> {
     /// submitted through a stream that could not be marked any more.
     std::shared_ptr<Event> tail() {
         refuse_forked();
-        {
-            std::lock_guard<std::mutex> lock(mutex_);
-            if (closed_) return last_;
-        }
         // Only its own thread can mark a per-thread stream. Others wait for the whole device: rare, and never wrong.
         if (is_elsewhere()) {
             Device(device_).synchronize();
             return nullptr;
         }
-        auto event = Event::create(device_);
+        auto event = is_closed() ? nullptr : Event::create(device_);
+        // Waiting for a stream is no use of it, so it may be closed meanwhile: not between the question and the mark.
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (is_closed()) return last_;
         record(*event);
         return event;
     }
@@ -215,6 +215,12 @@ class Stream : public std::enable_shared_from_this<Stream> {
                                                   : "its stream is captured: do it before or after the capture"));
     }
 
+    /// The same for those who only wait for it: a closed stream has its mark already, and is not asked.
+    void refuse_capture_if_open(const char* what) const {
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (!is_closed()) refuse_capture(what);
+    }
+
     void begin_capture(rt::StreamCaptureMode mode) const {
         if (is_default()) throw std::invalid_argument("a default stream cannot be captured: create a stream");
         refuse_capture("begin_capture");
@@ -235,6 +241,24 @@ class Stream : public std::enable_shared_from_this<Stream> {
         check(answer, "StreamEndCapture");
     }
 
+    /// Keeps the handle valid for its scope, where the stream is not closed yet: for those who do not choose when it is,
+    /// such as memory that goes back on the stream it came from. close() waits for the scope's end.
+    class Use {
+      public:
+        explicit Use(Stream& stream) noexcept : stream_(stream), holds_(stream.begin_use()) {}
+        ~Use() {
+            if (holds_) stream_.uses_.fetch_sub(1, std::memory_order_release);
+        }
+        Use(const Use&) = delete;
+        Use& operator=(const Use&) = delete;
+
+        explicit operator bool() const noexcept { return holds_; }
+
+      private:
+        Stream& stream_;
+        const bool holds_;
+    };
+
     /// Hands over what is pending and destroys the handle if it is owned. Closing twice is fine; default streams of a
     /// device cannot be closed.
     void close() {
@@ -245,11 +269,19 @@ class Stream : public std::enable_shared_from_this<Stream> {
         if (is_closed()) return;
         refuse_capture("close");
         const RelaxedCapture beside(device_);
-        auto last = tail();
-        mark_closed(true, last);
+        refuse_uses();
+        try {
+            mark_closed(true, tail());
+        } catch (...) {
+            closing_now_.store(false);
+            throw;
+        }
         // Without the lock: destroying may wait for the stream's work (HIP's does).
         const rt::Error_t answer = kind_ == Kind::Owned ? rt::StreamDestroy(handle_) : rt::Error_t::Success;
-        if (answer != rt::Error_t::Success) mark_closed(false, nullptr);
+        if (answer != rt::Error_t::Success) {
+            mark_closed(false, nullptr);
+            closing_now_.store(false);
+        }
         check(answer, "StreamDestroy");
         owner = std::move(owner_);
     }
@@ -268,6 +300,19 @@ class Stream : public std::enable_shared_from_this<Stream> {
         if (!is_default()) return rt::StreamIsCapturing(handle(), status);
         const DeviceGuard guard(device_);
         return rt::StreamIsCapturing(handle(), status);
+    }
+
+    // Both sides write before they read: either the use is seen here, or the closing there.
+    bool begin_use() noexcept {
+        if (is_elsewhere()) return false;
+        uses_.fetch_add(1);
+        if (!closing_now_.load()) return true;
+        uses_.fetch_sub(1);
+        return false;
+    }
+    void refuse_uses() {
+        closing_now_.store(true);
+        while (uses_.load() != 0) std::this_thread::yield();
     }
 
     void mark_closed(bool closed, std::shared_ptr<Event> last) {
@@ -291,8 +336,10 @@ class Stream : public std::enable_shared_from_this<Stream> {
     std::atomic<bool> reaped_{false};
     mutable std::atomic<bool> captured_here_{false};
     std::mutex closing_;  // one closes at a time
+    std::atomic<int> uses_{0};
+    std::atomic<bool> closing_now_{false};  // since close() began; refuses further uses
     std::atomic<bool> closed_{false};
-    std::mutex mutex_;  // guards last_, and closed_ against it
+    mutable std::mutex mutex_;  // guards last_, and closed_ against those who only wait
     std::shared_ptr<Event> last_;
 };
 
