@@ -16,7 +16,7 @@ find_python() {
 
 own=$("$PYTHON" -c "import sys; print('%d.%d' % sys.version_info[:2])") # ci/test.sh has run that one
 (($#)) || set -- 3.10 3.11 3.12 3.13
-ran=()
+versions=()
 for version in "$@"; do
     python=$(find_python "$version")
     if [[ -z $python ]]; then
@@ -28,7 +28,18 @@ for version in "$@"; do
     rm -rf "$venv"
     "$python" -m venv "$venv"
     PORTAMEM_BACKENDS=host "$venv/bin/python" -m pip install -q --config-settings=cmake.build-type=Debug "${ROOT}[test]"
-    pytest_installed "$venv/bin/python" -q
-    ran+=("$version")
+    versions+=("$version")
 done
-echo "ci: Python ${ran[*]:-(none besides $own)}"
+# Side by side: the tests mostly wait for streams and timers.
+pids=() failed=0
+for version in "${versions[@]}"; do
+    pytest_installed "$CI_DIR/venv-$version/bin/python" -q >"$CI_DIR/pytest-$version.log" 2>&1 &
+    pids+=($!)
+done
+for i in "${!versions[@]}"; do
+    wait "${pids[i]}" || failed=1
+    echo "== Python ${versions[i]}"
+    cat "$CI_DIR/pytest-${versions[i]}.log"
+done
+((failed == 0)) || die "the tests failed on a Python above"
+echo "ci: Python ${versions[*]:-(none besides $own)}"
