@@ -9,6 +9,28 @@ namespace {
 
 void add_one(void* counter) { ++*static_cast<std::atomic<int>*>(counter); }
 
+// Closes the stream once another thread has begun to do something `times` times; answers what that was refused.
+template <class Step>
+std::string refused_while_closing(pm::Stream& closing, std::size_t times, Step step) {
+    std::atomic<bool> begun{false};
+    std::string refused;
+    std::thread other([&] {
+        try {
+            for (std::size_t i = 0; i < times; ++i) {
+                step(i);
+                begun = true;
+            }
+        } catch (const std::exception& e) {
+            refused = e.what();
+        }
+        begun = true;
+    });
+    while (!begun) std::this_thread::yield();
+    closing.close();
+    other.join();
+    return refused;
+}
+
 }  // namespace
 
 TEST_CASE("pm stream: work waits its turn, and the host does not") {
@@ -183,26 +205,11 @@ TEST_CASE("pm stream: others may wait for it while it is closed") {
     for (int round = 0; round < 200; ++round) {
         const auto closing = pm::Stream::create(0);
         const auto waiting = pm::Stream::create(0);
-        const auto resource = std::make_shared<pm::DeviceMemoryResource>(0);
-        pm::Buffer memory(resource, 256, closing);
-        std::atomic<bool> started{false};
-        std::string refused;
-        std::thread other([&] {
-            try {
-                for (int i = 0; i < 20; ++i) {
-                    waiting->wait(*closing);
-                    memory.allocation()->order_behind_users(*waiting);
-                    started = true;
-                }
-            } catch (const std::exception& e) {
-                refused = e.what();
-            }
-            started = true;
-        });
-        while (!started) std::this_thread::yield();
-        closing->close();
-        other.join();
-        CHECK(refused == "");
+        const pm::Buffer memory(std::make_shared<pm::DeviceMemoryResource>(0), 256, closing);
+        CHECK(refused_while_closing(*closing, 20, [&](std::size_t) {
+                  waiting->wait(*closing);
+                  memory.allocation()->order_behind_users(*waiting);
+              }) == "");
     }
 }
 
@@ -213,23 +220,7 @@ TEST_CASE("pm stream: memory goes back on it from another thread while it is clo
         const auto closing = pm::Stream::create(0);
         std::vector<pm::Buffer> buffers;
         for (int i = 0; i < 20; ++i) buffers.emplace_back(resource, 256, closing);
-        std::atomic<bool> started{false};
-        std::string refused;
-        std::thread other([&] {
-            try {
-                for (pm::Buffer& buffer : buffers) {
-                    buffer.close();
-                    started = true;
-                }
-            } catch (const std::exception& e) {
-                refused = e.what();
-            }
-            started = true;
-        });
-        while (!started) std::this_thread::yield();
-        closing->close();
-        other.join();
-        CHECK(refused == "");
+        CHECK(refused_while_closing(*closing, buffers.size(), [&](std::size_t i) { buffers[i].close(); }) == "");
     }
     CHECK(resource->live_buffers() == 0);
 }
