@@ -35,6 +35,9 @@ for backend in host cuda hip; do
     fi
 done
 report compiled --kind compiled "${built[@]}"
+if [[ -e $CI_DIR/header-matrix/compiled.json ]]; then # of ci/headers.sh
+    report headers --kind compiled --part "$CI_DIR/header-matrix/compiled.json"
+fi
 
 start=$SECONDS here=()
 program=$CI_DIR/build-cpp-gxx/tests/cpp/portamem_tests_host # of ci/cpp.sh
