@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -48,8 +49,8 @@ def test_reports_name_no_machine(evidence: ModuleType) -> None:
     for path in evidence.FOLDER.glob("*.json"):
         text = path.read_text(encoding="utf-8")
         assert path.stat().st_size < 64 << 10, path
-        for trace in ("hostname", "/tmp/", "/home/", "/root/"):
-            assert trace not in text, (path, trace)
+        assert "hostname" not in text, path
+        assert re.findall(r"(?<![\w.])/\w+/", text) == [], f"{path} holds an absolute path"
 
 
 def test_amd_is_not_claimed_until_it_ran(evidence: ModuleType) -> None:

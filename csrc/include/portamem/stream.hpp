@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -312,7 +313,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
     }
     void refuse_uses() {
         closing_now_.store(true);
-        while (uses_.load() != 0) std::this_thread::yield();
+        // Seldom, and mostly for a call's time; giving plain memory back may wait for the stream's work.
+        while (uses_.load() != 0) std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
 
     void mark_closed(bool closed, std::shared_ptr<Event> last) {
