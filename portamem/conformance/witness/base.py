@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: MIT
+class Witness:
+    name: str
+    has_kernels: bool
