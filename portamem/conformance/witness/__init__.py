@@ -6,7 +6,7 @@ from __future__ import annotations
 from portamem.conformance.witness.base import Witness
 
 
-class WitnessMissing(Exception):
+class WitnessMissing(Exception):  # noqa: N818
     """Why there is none."""
 
 
