@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import IO, Any
 
@@ -132,7 +133,7 @@ def _run_all(
                 if stopped():
                     break
         finally:
-            worker.end()
+            worker.close()
 
 
 class _Worker:
@@ -141,7 +142,8 @@ class _Worker:
     def __init__(self, backend: str, keys: list[str], modules: Sequence[str], environment: dict[str, str]) -> None:
         read_end, write_end = os.pipe()
         order = json.dumps({"backend": backend, "cases": keys, "with": list(modules)})
-        self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  (read after the process has ended)
+        self._files = ExitStack()
+        self._said: IO[bytes] = self._files.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
         try:
             self._process = subprocess.Popen(
                 program.python(_WORKER, "", [str(write_end), order]),
@@ -153,7 +155,7 @@ class _Worker:
             )
         finally:
             os.close(write_end)
-        self._answers = os.fdopen(read_end, "rb")
+        self._answers = self._files.enter_context(os.fdopen(read_end, "rb"))
         self._pending = b""
         self.platform: dict[str, Any] | None = None
 
@@ -193,6 +195,11 @@ class _Worker:
                 return f"hung (no answer within {CASE_TIMEOUT_S:g} s)"
         return "" if self._process.returncode == 0 else program.Ended(self._process.returncode, "", "").how
 
+    def close(self) -> None:
+        """Ends the process if it has not ended, and closes the pipe and the file that it wrote to."""
+        self.end()
+        self._files.close()
+
     def _line(self, timeout: float) -> bytes | None:
         """The next line of the worker; None where it ended, or said nothing for so long."""
         deadline = time.monotonic() + timeout
@@ -215,12 +222,15 @@ class _Worker:
 
 def _platform(backend: str, modules: Sequence[str]) -> dict[str, Any]:
     worker = _Worker(backend, [], modules, {})
-    for _ in worker.results({}):
-        pass
-    if worker.platform is None:
-        how = worker.end() or "ended"
-        raise ValueError(f"portamem.{backend} cannot be tried: its process {how}: {worker.last_words()}")
-    return worker.platform
+    try:
+        for _ in worker.results({}):
+            pass
+        if worker.platform is None:
+            how = worker.end() or "ended"
+            raise ValueError(f"portamem.{backend} cannot be tried: its process {how}: {worker.last_words()}")
+        return worker.platform
+    finally:
+        worker.close()
 
 
 def _name(case: Case) -> tuple[str, str]:

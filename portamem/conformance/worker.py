@@ -7,7 +7,6 @@ import faulthandler
 import importlib
 import json
 import os
-import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -127,6 +126,7 @@ def _described(pm: ModuleType, platform: Platform) -> Answer:
         "vendor": platform.vendor,
         "compiled_version": pm.version_text(pm.compiled_version()),
         "runtime_version": ".".join(map(str, platform.version)),
+        "driver_version": _driver_version(pm),
         "devices": [],
     }
     for device in pm.devices() if platform.device_count else []:
@@ -134,5 +134,9 @@ def _described(pm: ModuleType, platform: Platform) -> Answer:
     return found
 
 
-if __name__ == "__main__":
-    main(sys.argv[1:])
+def _driver_version(pm: ModuleType) -> str:
+    try:
+        version = pm.driver_version()
+    except RuntimeError:
+        return ""
+    return str(pm.version_text(version)) if version else ""
