@@ -190,6 +190,13 @@ def test_a_required_gpu_must_be_there() -> None:
     assert "hip" in done.stderr
 
 
+def test_all_of_it_can_run_in_one_process(tmp_path: Path) -> None:
+    status, found, said = conformance(tmp_path, "--in-process", plugin="quiet end")
+    assert status == 0, said
+    assert {case["outcome"] for case in cases(found, "ends")} == {"not-shown"}
+    assert [outcome(found, id) for id in ("ALLOC-01", "ALLOC-02", "ALLOC-03")] == ["pass", "pass", "pass"]
+
+
 def test_the_clauses_can_be_listed() -> None:
     done = cli("conformance", "--list")
     assert done.returncode == 0

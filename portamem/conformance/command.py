@@ -46,6 +46,7 @@ def main(options: argparse.Namespace) -> int:
                     options.select,
                     modules=options.modules,
                     first_failure=options.first_failure,
+                    in_process=options.in_process,
                     progress=progress,
                 )
             )

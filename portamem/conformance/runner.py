@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Runs the cases of a backend in worker processes, and sums up what came of each clause.
 
-This process loads no runtime. A worker that dies or hangs costs the case that it was in, which fails, and the next
-worker goes on with the rest.
+This process loads no runtime, unless it is asked to do all by itself. A worker that dies or hangs costs the case that
+it was in, which fails, and the next worker goes on with the rest.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import IO, Any
 
-from portamem.conformance import program
+from portamem.conformance import program, worker
 from portamem.conformance.clause import Clause
 from portamem.conformance.contract import clauses
 from portamem.conformance.outcome import Outcome, summed
 from portamem.conformance.plan import Case, cases
+from portamem.conformance.platform import platform_of
 
 CASE_TIMEOUT_S = 90.0
 START_TIMEOUT_S = 90.0
@@ -87,12 +89,15 @@ def run(
     *,
     modules: Sequence[str] = (),
     first_failure: bool = False,
-    jobs: int = 0,
+    in_process: bool = False,
     progress: Progress = lambda name, done, total: None,
 ) -> Run:
-    """Runs what is selected on a backend that loads. ``modules`` register kinds of their own."""
+    """Runs what is selected on a backend that loads. ``modules`` register kinds of their own.
+
+    ``in_process`` is for debuggers and memory checkers: all runs here, and what needs its own process is not shown.
+    """
     begun = time.monotonic()
-    platform = _platform(backend, modules)
+    platform = _platform_here(backend) if in_process else _platform(backend, modules)
     with_device = platform["evidence"] != "library"
     planned = list(cases(backend, select, with_device=with_device))
     found: dict[str, CaseResult] = {}
@@ -106,11 +111,14 @@ def run(
 
     together = [case for case in planned if not case.check.own_process]
     alone = [case for case in planned if case.check.own_process]
-    with ThreadPoolExecutor(max_workers=jobs or max(2, min(4, len(os.sched_getaffinity(0))))) as pool:
-        chores = [pool.submit(_run_all, backend, together, modules, take, lambda: stopped)]
-        chores += [pool.submit(_run_all, backend, [case], modules, take, lambda: stopped) for case in alone]
-        for chore in chores:
-            chore.result()
+    if in_process:
+        _run_here(backend, planned, take, lambda: stopped)
+    else:
+        with ThreadPoolExecutor(max_workers=max(2, min(4, len(os.sched_getaffinity(0))))) as pool:
+            chores = [pool.submit(_run_all, backend, together, modules, take, lambda: stopped)]
+            chores += [pool.submit(_run_all, backend, [case], modules, take, lambda: stopped) for case in alone]
+            for chore in chores:
+                chore.result()
     results = list(_by_clause(backend, select, planned, found, with_device))
     return Run(backend, platform, results, time.monotonic() - begun, finished=not stopped)
 
@@ -125,15 +133,35 @@ def _run_all(
     """Runs cases in one worker after the other, until none is left."""
     left = {case.key: case for case in planned}
     while left and not stopped():
-        worker = _Worker(backend, list(left), modules, next(iter(left.values())).check.environment)
+        process = _Worker(backend, list(left), modules, next(iter(left.values())).check.environment)
         try:
-            for key, result in worker.results(left):
+            for key, result in process.results(left):
                 del left[key]
                 take(key, result)
                 if stopped():
                     break
         finally:
-            worker.close()
+            process.close()
+
+
+def _run_here(
+    backend: str, planned: Sequence[Case], take: Callable[[str, CaseResult], None], stopped: Callable[[], bool]
+) -> None:
+    pm = import_module(f"portamem.{backend}")
+    platform = platform_of(pm)
+    for case in planned:
+        if stopped():
+            return
+        if case.check.own_process:
+            why = "it needs a process of its own"
+            take(case.key, CaseResult(*_name(case), Outcome.NOT_SHOWN, why, 0.0))
+        else:
+            take(case.key, _result(case, worker.run_case(case, pm, platform)))
+
+
+def _platform_here(backend: str) -> dict[str, Any]:
+    pm = import_module(f"portamem.{backend}")
+    return worker.described(pm, platform_of(pm))
 
 
 class _Worker:
@@ -221,16 +249,16 @@ class _Worker:
 
 
 def _platform(backend: str, modules: Sequence[str]) -> dict[str, Any]:
-    worker = _Worker(backend, [], modules, {})
+    process = _Worker(backend, [], modules, {})
     try:
-        for _ in worker.results({}):
+        for _ in process.results({}):
             pass
-        if worker.platform is None:
-            how = worker.end() or "ended"
-            raise ValueError(f"portamem.{backend} cannot be tried: its process {how}: {worker.last_words()}")
-        return worker.platform
+        if process.platform is None:
+            how = process.end() or "ended"
+            raise ValueError(f"portamem.{backend} cannot be tried: its process {how}: {process.last_words()}")
+        return process.platform
     finally:
-        worker.close()
+        process.close()
 
 
 def _name(case: Case) -> tuple[str, str]:
