@@ -90,8 +90,9 @@ def about_amd(rows: list[Row]) -> str:
     ways = [word for word in WORDS if word != "here" and any(r["kind"] == word and r["backend"] == "hip" for r in rows)]
     known = f"What is known of its HIP backend is {' and '.join(f'`{way}`' for way in ways)}. " if ways else ""
     return wrapped(
-        f"**Nothing here has run on an AMD GPU: none has been available.** {known}If you have one, "
-        '`pip install ".[test]" && portamem info && portamem demo --backend hip` finds out.'
+        f"**Nothing here has run on an AMD GPU: none has been available.** {known}If you have one, two minutes help: "
+        '`pip install ".[hip]" && portamem conformance --backend hip --report amd.json`, and an issue with that file, '
+        "which names no host, no user and no folder."
     )
 
 
