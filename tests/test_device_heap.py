@@ -263,19 +263,26 @@ def test_a_refused_heap_costs_nothing_and_may_come_later(child: Child) -> None:
     assert found == {"refused": "OutOfMemory", "free": True, "loaded": None, "left": 12 * MIB}
 
 
-@pytest.mark.host_only
-def test_each_device_has_its_own(child: Child) -> None:
+def test_each_device_has_its_own(child: Child, kind: str, two_devices: tuple[Any, Any]) -> None:
+    """What one device's kernels have settled leaves the other's limit open."""
     found = child("""
         other, theirs = pm.Device(1), witness_for(sys.argv[1], 1)
-        device.malloc_heap_size = MIB
-        witness.load_heap()
-        other.malloc_heap_size = 2 * MIB
+        told("first", setattr, device, "malloc_heap_size", MIB)
+        found["loaded"] = witness.load_heap()
+        told("second", setattr, other, "malloc_heap_size", 40 * MIB)
+        found["limit"] = theirs.limit("malloc_heap_size")
         with pm.Stream(other) as there:
-            report("there", theirs.heap_per_block(there.handle, 1, 2, MIB))
-            report("here", witness.heap_per_block(stream.handle, 1, 2, MIB))
+            report("there", theirs.heap_per_block(there.handle, 1, 2, 8 * MIB))
+            report("here", witness.heap_per_block(stream.handle, 1, 2, 8 * MIB))
     """)
-    assert found["there"] == {"asked": 1, "null": 0, "bad": 0}
-    assert found["here"] == {"asked": 1, "null": 1, "bad": 0}
+    assert found["loaded"] is None
+    if kind == "limit":
+        assert found["first"] == found["second"] == ["done", "None"]
+        assert found["limit"] >= 40 * MIB
+        assert found["there"] == {"asked": 1, "null": 0, "bad": 0}
+        assert found["here"] == {"asked": 1, "null": 1, "bad": 0}
+    else:
+        assert found["there"]["bad"] == found["here"]["bad"] == 0
 
 
 def test_the_witness_would_see_a_fault(child: Child) -> None:
