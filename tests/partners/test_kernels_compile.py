@@ -39,16 +39,6 @@ def test_a_mistake_comes_with_nvrtcs_log(architectures: list[int]) -> None:
         nvrtc.machine_code('extern "C" __global__ void broken() { undefined_name(); }', 90)
 
 
-HIPRTC = """
-    import sys
-    from portamem.conformance.witness import hiprtc
-    from portamem.conformance.witness.kernels import KERNELS
-    from portamem.conformance.witness.sources import source
-    code = hiprtc.machine_code(source(sys.argv[1]), sys.argv[2])
-    print(code[:4] == b"\\x7fELF" or code[:24], *(name for name in KERNELS[sys.argv[1]] if name.encode() not in code))
-"""
-
-
 @pytest.fixture(scope="module")
 def hip_libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | None]:
     """An environment in which hip-python finds hiprtc: in libamdhip64 itself, where it is not a library of its own."""
@@ -69,11 +59,26 @@ def hip_libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | N
     return {"LD_LIBRARY_PATH": f"{folder}:{beside}" if beside else str(folder)}
 
 
+def hip_code(module: str, arch: str, libraries: dict[str, str | None]) -> bytes:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in libraries.items():
+            patch.setenv(name, value or "")
+        return hiprtc.compiled(module, arch)
+
+
 @pytest.mark.parametrize("module", KERNELS)
 @pytest.mark.parametrize("arch", ["gfx906", "gfx90a", "gfx1030"])
 def test_every_kernel_is_in_amds_machine_code(hip_libraries: dict[str, str | None], module: str, arch: str) -> None:
-    """A process for each: an older compiler aborts for what it does not know."""
-    assert process.python_output(HIPRTC, module, arch, **hip_libraries).split() == ["True"]
+    """As the witness compiles them: a process for each, as an older compiler aborts for what it does not know."""
+    code = hip_code(module, arch, hip_libraries)
+    assert code.startswith((b"\x7fELF", b"__CLANG_OFFLOAD_BUNDLE__"))
+    assert [name for name in KERNELS[module] if name.encode() not in code] == []
+
+
+def test_an_architecture_that_there_is_not(hip_libraries: dict[str, str | None]) -> None:
+    """The compiler fails or dies, and this process lives to tell."""
+    with pytest.raises(CompileError, match="gfx1"):
+        hip_code("memory", "gfx1", hip_libraries)
 
 
 def test_a_mistake_comes_with_hiprtcs_log(hip_libraries: dict[str, str | None]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import ctypes
 import sys
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
@@ -18,6 +19,7 @@ from portamem.conformance import witness as package
 from portamem.conformance.witness import (
     Counter,
     HeapReport,
+    PointerFacts,
     Witness,
     WitnessError,
     WitnessMissing,
@@ -465,6 +467,44 @@ def test_hip_python_without_a_device() -> None:
     assert "no AMD GPU" in told[2]
     assert set(told[3:7]) <= {"100", "101"}
     assert told[7] in ("NotSupported", "NoDevice", "InvalidDevice")
+
+
+def test_two_hip_runtimes_are_no_witness(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one of them knows is unknown to the other."""
+    calls = SimpleNamespace(hipGetDeviceCount=lambda: (0, 1))
+    monkeypatch.setattr(amd, "load_hip_python", lambda: calls)
+    monkeypatch.setattr(amd._libraries, "amd_runtimes", lambda: ["/a/libamdhip64.so.6", "/b/libamdhip64.so.7"])
+    with pytest.raises(WitnessMissing, match=r"/a/libamdhip64\.so\.6 and /b/libamdhip64\.so\.7"):
+        AmdWitness("hip", 0)
+
+
+def test_memory_types_by_the_runtimes_own_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Device memory is 1 in HIP 5 and 2 in HIP 6, whatever hip-python's enum says."""
+    record = (ctypes.c_int * 8)(1)
+    told = SimpleNamespace(isManaged=0, device=0, hostPointer=None, devicePointer=4096)
+
+    class Record:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(told, name)
+
+        def __int__(self) -> int:
+            return ctypes.addressof(record)
+
+    version = 50_221_153
+    calls = SimpleNamespace(
+        hipGetDeviceCount=lambda: (0, 1),
+        hipRuntimeGetVersion=lambda: (0, version),
+        hipPointerGetAttributes=lambda address: (0, Record()),
+    )
+    monkeypatch.setattr(amd, "load_hip_python", lambda: calls)
+    monkeypatch.setattr(amd._libraries, "amd_runtimes", list)
+    assert AmdWitness("hip", 0).pointer(4096) == PointerFacts("device", 0, None, 4096)
+    version = 60_443_484
+    assert AmdWitness("hip", 0).pointer(4096).kind == "host"
+    record[0] = 2
+    assert AmdWitness("hip", 0).pointer(4096).kind == "device"
+    told.isManaged = 1
+    assert AmdWitness("hip", 0).pointer(4096).kind == "managed"
 
 
 def test_importing_the_package_imports_no_partner() -> None:

@@ -16,7 +16,7 @@ from importlib import metadata
 from typing import Any
 
 from portamem import _libraries
-from portamem.conformance.witness import hiprtc, sources
+from portamem.conformance.witness import hiprtc
 from portamem.conformance.witness.base import Witness
 from portamem.conformance.witness.facts import MemoryKind, PointerFacts, WitnessError, WitnessMissing, error_name
 from portamem.conformance.witness.kernels import KERNELS, module_of, warm_up
@@ -341,7 +341,7 @@ class AmdWitness(Witness):
     def _load(self, module: str) -> None:
         if module in self._modules:
             return
-        code = hiprtc.machine_code(sources.source(module), self.arch)
+        code = hiprtc.compiled(module, self.arch)
         with self.context():
             loaded = self.call("hipModuleLoadData", code)
             try:
