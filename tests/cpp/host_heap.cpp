@@ -147,7 +147,7 @@ TEST_CASE("host child: begins to use the heap beside a capture" * doctest::skip(
 
 TEST_CASE("host child: allocates from the heap" * doctest::skip()) {
     set_limit();
-    for (const std::size_t align : {0, 1, 16, 64, 4096}) {
+    for (const std::size_t align : {0u, 1u, 16u, 64u, 4096u}) {
         const Table table{50};
         table.allocate(100, align);
         CHECK(table.nulls() == 0);
