@@ -17,11 +17,10 @@ def of(name: str, ordinal: int) -> Witness:
 
 
 def with_kernels(name: str, ordinal: int) -> Witness:
-    """The same, with kernels that are loaded: a driver could not do that beside one that is held."""
+    """The same, with kernels, which are loaded then: a driver could not do that beside one that is held."""
     witness = of(name, ordinal)
     if not witness.has_kernels:
         if witness.why_no_kernels.startswith("this NVRTC does not compile"):
             pytest.skip(witness.why_no_kernels)
         backend.without_gpu(witness.why_no_kernels)
-    witness.load("memory")
     return witness

@@ -57,7 +57,7 @@ class Witness(ABC):
 
     @property
     def has_kernels(self) -> bool:
-        """Whether kernels can be compiled and run here; ``why_no_kernels`` says why not."""
+        """Whether kernels can be compiled and run here; ``why_no_kernels`` says why not. Loads those of "memory"."""
         return not self.why_no_kernels
 
     @property
@@ -174,7 +174,7 @@ class Witness(ABC):
     def load(self, module: str) -> None:
         """Loads the kernels of one module, "memory" or "heap", and runs each once; at first use at the latest.
 
-        Drivers load lazily, and may wait for the device then: load "memory" before anything is held up.
+        Drivers load lazily, and may wait for the device then: ask ``has_kernels`` before anything is held up.
         """
 
     @abstractmethod

@@ -287,13 +287,17 @@ class NvidiaWitness(Witness):
 
     @cached_property
     def why_no_kernels(self) -> str:
+        """Loads the first module to find out. One that does not compile or run is no reason, but an error."""
         if self.device_count() == 0:
             return "there is no NVIDIA GPU that cuda-python could use"
         try:
             supported = nvrtc.architectures()
         except WitnessMissing as error:
             return error.reason
-        return "" if self.arch in supported else f"this NVRTC does not compile for sm_{self.arch}"
+        if self.arch not in supported:
+            return f"this NVRTC does not compile for sm_{self.arch}"
+        self._load("memory")
+        return ""
 
     @property
     def has_aligned_heap(self) -> bool:
@@ -308,10 +312,13 @@ class NvidiaWitness(Witness):
         return 10 * major + minor
 
     def load(self, module: str) -> None:
-        if module in self._modules:
-            return
         if self.why_no_kernels:
             raise WitnessMissing(self.why_no_kernels)
+        self._load(module)
+
+    def _load(self, module: str) -> None:
+        if module in self._modules:
+            return
         code = nvrtc.machine_code(sources.source(module), self.arch)
         with self.context():
             loaded = _call("cuModuleLoadData", code)
