@@ -64,6 +64,9 @@ CASES = {
     "pitched memory of half a row": Case(lambda at: at.resource.allocate_pitched(4, 1.5), TypeError, r"int.*float"),
     "foreign memory of negative size": Case(lambda at: at.pm.Buffer.from_handle(4096, -1), ValueError, r"negative"),
     "foreign memory at a negative address": Case(lambda at: at.pm.Buffer.from_handle(-1, 1), ValueError, r"negative"),
+    "foreign memory that nobody can read": Case(
+        lambda at: at.pm.Buffer.from_handle(4096, 16), ValueError, r"0x1000.*cannot read.*freed.*heap of kernels"
+    ),
     "foreign memory at null": Case(lambda at: at.pm.Buffer.from_handle(0, 16), ValueError, r"null|address|0"),
     # closed things
     "fill a closed buffer": Case(lambda at: at.closed_buf.fill(0), ValueError, r"buffer is closed"),
