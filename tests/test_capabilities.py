@@ -360,7 +360,7 @@ ALIKE = {
     "pool_handle_types": [],
     "ipc_memory_handles": False,
     "ipc_event_handles": False,
-    "malloc_heap_kind": "none",
+    "malloc_heap_kind": "limit",
     "peers": [1],
 }
 PLAIN = {"PORTAMEM_HOST_OPEN": None, "PORTAMEM_HOST_GUARD": None, "PORTAMEM_HOST_DEVICES": "2"}

@@ -9,20 +9,10 @@
 #include <utility>
 
 #include "entry.hpp"
+#include "kernel.hpp"
 
 namespace portamem::host {
 namespace {
-
-// Bytes of pools that no allocation covers, and what rounding left behind a plain one: neither is the caller's.
-bool is_unused_memory(State& state, const void* ptr) {
-    const auto before = state.allocations.before(ptr);
-    if (before != nullptr && before->kind != Kind::Pool && before->mapping != nullptr &&
-        static_cast<const char*>(ptr) < before->mapping->user() + before->mapping->size())
-        return true;
-    return std::any_of(state.devices.begin(), state.devices.end(), [&](const auto& device) {
-        return std::any_of(device->pools.begin(), device->pools.end(), [&](auto& pool) { return pool->holds(ptr); });
-    });
-}
 
 // Pinned memory counts for either side, as on CUDA: devices reach it at the same address.
 void check_direction(const char* call, int kind, const Place& dst, const Place& src) {
@@ -50,6 +40,16 @@ std::shared_ptr<Stream> stream_for(State& state, Form form, pmhStream_t handle) 
 
 }  // namespace
 
+bool is_unused_memory(State& state, const void* ptr) {
+    const auto before = state.allocations.before(ptr);
+    if (before != nullptr && before->kind != Kind::Pool && before->mapping != nullptr &&
+        static_cast<const char*>(ptr) < before->mapping->user() + before->mapping->size())
+        return true;
+    return std::any_of(state.devices.begin(), state.devices.end(), [&](const auto& device) {
+        return std::any_of(device->pools.begin(), device->pools.end(), [&](auto& pool) { return pool->holds(ptr); });
+    });
+}
+
 Place locate(State& state, const char* call, const Side& side, const Box& box) {
     require(side.ptr != nullptr, "an address is null");
     const std::size_t rows = plus(times(box.depth - 1, side.slice), times(box.height - 1, side.pitch));
@@ -63,6 +63,7 @@ Place locate(State& state, const char* call, const Side& side, const Box& box) {
         char* data = record->alias + offset;
         return {data, side.pitch, side.slice, std::move(record)};
     }
+    refuse_heap(state, call, ptr, span);
     if (is_unused_memory(state, ptr))
         refuse(pmhErrorInvalidValue, "%s at %p, which is in no allocation", call, static_cast<void*>(ptr));
     if (state.allocations.overlapping(ptr, span) != nullptr)

@@ -49,6 +49,9 @@ enum class Form { Blocking, Async };
 /// What a box of memory is. InvalidValue for null, and for a box that leaves its allocation.
 Place locate(State& state, const char* call, const Side& side, const Box& box);
 
+/// Bytes of pools that no allocation covers, and what rounding left behind a plain one: neither is the caller's.
+bool is_unused_memory(State& state, const void* ptr);
+
 /// Moves the bytes. A pause comes first, if a knob says so.
 std::function<void()> copy_work(const State& state, Place dst, Place src, const Box& box);
 

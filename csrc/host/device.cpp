@@ -54,11 +54,12 @@ int attribute_of(const Config& config, int attribute) {
         case pmhDevAttrHandleTypeFabricSupported:
         case pmhDevAttrIpcMemHandleSupported:
         case pmhDevAttrIpcEventSupport:
-        // Host and devices are the same cores: all memory is coherent, and no kernel takes from a heap.
+        // Host and devices are the same cores: all memory is coherent.
         case pmhDevAttrHostMallocNonCoherent:
-        case pmhDevAttrMallocHeapKind:
             return 0;
         case pmhDevAttrHostMallocCoherent:
+        // The heap of kernels never grows: its limit is one.
+        case pmhDevAttrMallocHeapKind:
             return 1;
         // An APU has one memory only.
         case pmhDevAttrManagedMemoryMigrates:
@@ -174,6 +175,8 @@ pmhError_t pmhDeviceSetLimit(int limit, size_t value) {
         forbid_unsafe_call(state, "DeviceSetLimit");
         if (value > device.capacity)
             refuse(pmhErrorInvalidValue, "%zu bytes are more than the device's %zu", value, device.capacity);
+        if (limit == pmhLimitMallocHeapSize && device.heap != nullptr)
+            refuse(pmhErrorInvalidValue, "the heap of kernels is in use: its %zu bytes stay what they are", present);
         present = value;
     });
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "entry.hpp"
+#include "kernel.hpp"
 
 namespace portamem::host {
 namespace {
@@ -63,6 +64,7 @@ void* add_device_memory(State& state, Hold& hold, std::size_t size) {
 
 void refuse_free(State& state, const void* ptr, const char* wanted) {
     const auto holding = state.allocations.holding(ptr);
+    if (holding == nullptr) refuse_heap(state, "a free", ptr, 1);
     if (holding == nullptr)
         refuse(pmhErrorInvalidValue, "%p is not in use: it was freed already, or the runtime never gave it", ptr);
     if (holding->base == ptr) refuse(pmhErrorInvalidValue, "%p is %s, not %s", ptr, describe(*holding), wanted);

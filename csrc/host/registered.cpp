@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "entry.hpp"
+#include "kernel.hpp"
 
 using namespace portamem::host;
 
@@ -20,6 +21,7 @@ pmhError_t pmhHostRegister(void* ptr, size_t size, unsigned flags) {
                        static_cast<void*>(other->base), other->size);
             refuse(pmhErrorInvalidValue, "the runtime itself gave this memory");
         }
+        refuse_heap(state, "HostRegister", ptr, size);
         auto record = std::make_shared<Allocation>();
         record->kind = Kind::Registered;
         record->base = static_cast<char*>(ptr);

@@ -17,10 +17,10 @@ from portamem import _choice, _loader
 from portamem.conformance import contract, plan, runner
 from portamem.conformance.outcome import Outcome
 from portamem.conformance.report import table
-from portamem.conformance.report.anonymous import anonymous
 from portamem.conformance.report.document import document
 from portamem.conformance.report.junit import junit
 from portamem.conformance.report.markdown import markdown
+from portamem.conformance.report.sharable import sharable
 
 
 def main(options: argparse.Namespace) -> int:
@@ -46,6 +46,7 @@ def main(options: argparse.Namespace) -> int:
                     options.select,
                     modules=options.modules,
                     first_failure=options.first_failure,
+                    in_process=options.in_process,
                     progress=progress,
                 )
             )
@@ -70,7 +71,7 @@ def _write(options: argparse.Namespace, found: dict[str, Any]) -> None:
         (options.json, lambda: json.dumps(found, indent=1) + "\n"),
         (options.junit, lambda: junit(found)),
         (options.markdown, lambda: markdown(found)),
-        (options.report, lambda: json.dumps(anonymous(found), indent=1) + "\n"),
+        (options.report, lambda: sharable(found)),
     )
     for path, text in forms:
         if path is not None:

@@ -20,4 +20,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--markdown", type=Path, metavar="FILE", help="a page")
     add("--report", type=Path, metavar="FILE", help="a file to send: no name of this host, its users or folders")
     add("--first-failure", action="store_true", help="end at the first failure")
+    add("--in-process", action="store_true", help="start no process: for debuggers and memory checkers")
     add("--list", action="store_true", help="print the clauses instead")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Runs the cases of a backend in worker processes, and sums up what came of each clause.
 
-This process loads no runtime. A worker that dies or hangs costs the case that it was in, which fails, and the next
-worker goes on with the rest.
+This process loads no runtime, unless it is asked to do all by itself. A worker that dies or hangs costs the case that
+it was in, which fails, and the next worker goes on with the rest.
 """
 
 from __future__ import annotations
@@ -16,14 +16,17 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import IO, Any
 
-from portamem.conformance import program
+from portamem.conformance import program, worker
 from portamem.conformance.clause import Clause
 from portamem.conformance.contract import clauses
 from portamem.conformance.outcome import Outcome, summed
 from portamem.conformance.plan import Case, cases
+from portamem.conformance.platform import platform_of
 
 CASE_TIMEOUT_S = 90.0
 START_TIMEOUT_S = 90.0
@@ -86,12 +89,15 @@ def run(
     *,
     modules: Sequence[str] = (),
     first_failure: bool = False,
-    jobs: int = 0,
+    in_process: bool = False,
     progress: Progress = lambda name, done, total: None,
 ) -> Run:
-    """Runs what is selected on a backend that loads. ``modules`` register kinds of their own."""
+    """Runs what is selected on a backend that loads. ``modules`` register kinds of their own.
+
+    ``in_process`` is for debuggers and memory checkers: all runs here, and what needs its own process is not shown.
+    """
     begun = time.monotonic()
-    platform = _platform(backend, modules)
+    platform = _platform_here(backend) if in_process else _platform(backend, modules)
     with_device = platform["evidence"] != "library"
     planned = list(cases(backend, select, with_device=with_device))
     found: dict[str, CaseResult] = {}
@@ -105,11 +111,14 @@ def run(
 
     together = [case for case in planned if not case.check.own_process]
     alone = [case for case in planned if case.check.own_process]
-    with ThreadPoolExecutor(max_workers=jobs or max(2, min(4, len(os.sched_getaffinity(0))))) as pool:
-        chores = [pool.submit(_run_all, backend, together, modules, take, lambda: stopped)]
-        chores += [pool.submit(_run_all, backend, [case], modules, take, lambda: stopped) for case in alone]
-        for chore in chores:
-            chore.result()
+    if in_process:
+        _run_here(backend, planned, take, lambda: stopped)
+    else:
+        with ThreadPoolExecutor(max_workers=max(2, min(4, len(os.sched_getaffinity(0))))) as pool:
+            chores = [pool.submit(_run_all, backend, together, modules, take, lambda: stopped)]
+            chores += [pool.submit(_run_all, backend, [case], modules, take, lambda: stopped) for case in alone]
+            for chore in chores:
+                chore.result()
     results = list(_by_clause(backend, select, planned, found, with_device))
     return Run(backend, platform, results, time.monotonic() - begun, finished=not stopped)
 
@@ -124,15 +133,35 @@ def _run_all(
     """Runs cases in one worker after the other, until none is left."""
     left = {case.key: case for case in planned}
     while left and not stopped():
-        worker = _Worker(backend, list(left), modules, next(iter(left.values())).check.environment)
+        process = _Worker(backend, list(left), modules, next(iter(left.values())).check.environment)
         try:
-            for key, result in worker.results(left):
+            for key, result in process.results(left):
                 del left[key]
                 take(key, result)
                 if stopped():
                     break
         finally:
-            worker.end()
+            process.close()
+
+
+def _run_here(
+    backend: str, planned: Sequence[Case], take: Callable[[str, CaseResult], None], stopped: Callable[[], bool]
+) -> None:
+    pm = import_module(f"portamem.{backend}")
+    platform = platform_of(pm)
+    for case in planned:
+        if stopped():
+            return
+        if case.check.own_process:
+            why = "it needs a process of its own"
+            take(case.key, CaseResult(*_name(case), Outcome.NOT_SHOWN, why, 0.0))
+        else:
+            take(case.key, _result(case, worker.run_case(case, pm, platform)))
+
+
+def _platform_here(backend: str) -> dict[str, Any]:
+    pm = import_module(f"portamem.{backend}")
+    return worker.described(pm, platform_of(pm))
 
 
 class _Worker:
@@ -141,7 +170,8 @@ class _Worker:
     def __init__(self, backend: str, keys: list[str], modules: Sequence[str], environment: dict[str, str]) -> None:
         read_end, write_end = os.pipe()
         order = json.dumps({"backend": backend, "cases": keys, "with": list(modules)})
-        self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  (read after the process has ended)
+        self._files = ExitStack()
+        self._said: IO[bytes] = self._files.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
         try:
             self._process = subprocess.Popen(
                 program.python(_WORKER, "", [str(write_end), order]),
@@ -153,7 +183,7 @@ class _Worker:
             )
         finally:
             os.close(write_end)
-        self._answers = os.fdopen(read_end, "rb")
+        self._answers = self._files.enter_context(os.fdopen(read_end, "rb"))
         self._pending = b""
         self.platform: dict[str, Any] | None = None
 
@@ -193,6 +223,11 @@ class _Worker:
                 return f"hung (no answer within {CASE_TIMEOUT_S:g} s)"
         return "" if self._process.returncode == 0 else program.Ended(self._process.returncode, "", "").how
 
+    def close(self) -> None:
+        """Ends the process if it has not ended, and closes the pipe and the file that it wrote to."""
+        self.end()
+        self._files.close()
+
     def _line(self, timeout: float) -> bytes | None:
         """The next line of the worker; None where it ended, or said nothing for so long."""
         deadline = time.monotonic() + timeout
@@ -214,13 +249,16 @@ class _Worker:
 
 
 def _platform(backend: str, modules: Sequence[str]) -> dict[str, Any]:
-    worker = _Worker(backend, [], modules, {})
-    for _ in worker.results({}):
-        pass
-    if worker.platform is None:
-        how = worker.end() or "ended"
-        raise ValueError(f"portamem.{backend} cannot be tried: its process {how}: {worker.last_words()}")
-    return worker.platform
+    process = _Worker(backend, [], modules, {})
+    try:
+        for _ in process.results({}):
+            pass
+        if process.platform is None:
+            how = process.end() or "ended"
+            raise ValueError(f"portamem.{backend} cannot be tried: its process {how}: {process.last_words()}")
+        return process.platform
+    finally:
+        process.close()
 
 
 def _name(case: Case) -> tuple[str, str]:

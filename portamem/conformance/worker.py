@@ -7,7 +7,6 @@ import faulthandler
 import importlib
 import json
 import os
-import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -41,14 +40,14 @@ def main(arguments: list[str]) -> None:
 
     pm = importlib.import_module(f"portamem.{order['backend']}")
     platform = platform_of(pm)
-    answer(platform=_described(pm, platform))
+    answer(platform=described(pm, platform))
     known = {case.key: case for case in cases(pm.backend, with_device=platform.device_count > 0)}
     for key in order["cases"]:
         answer(started=key)
-        answer(ended=key, **_run(known[key], pm, platform))
+        answer(ended=key, **run_case(known[key], pm, platform))
 
 
-def _run(case: Case, pm: ModuleType, platform: Platform) -> Answer:
+def run_case(case: Case, pm: ModuleType, platform: Platform) -> Answer:
     """Runs one case and says what came of it."""
     begun = time.perf_counter()
     try:
@@ -120,13 +119,14 @@ def _places(error: BaseException) -> str:
     return ", ".join(f"{PurePath(f.filename).parent.name}/{PurePath(f.filename).name}:{f.lineno}" for f in told)
 
 
-def _described(pm: ModuleType, platform: Platform) -> Answer:
+def described(pm: ModuleType, platform: Platform) -> Answer:
     """What the report says of the machine: no name of a host or of a user is in it."""
     found: Answer = {
         "evidence": platform.evidence,
         "vendor": platform.vendor,
         "compiled_version": pm.version_text(pm.compiled_version()),
         "runtime_version": ".".join(map(str, platform.version)),
+        "driver_version": _driver_version(pm),
         "devices": [],
     }
     for device in pm.devices() if platform.device_count else []:
@@ -134,5 +134,9 @@ def _described(pm: ModuleType, platform: Platform) -> Answer:
     return found
 
 
-if __name__ == "__main__":
-    main(sys.argv[1:])
+def _driver_version(pm: ModuleType) -> str:
+    try:
+        version = pm.driver_version()
+    except RuntimeError:
+        return ""
+    return str(pm.version_text(version)) if version else ""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import platform
 from collections import Counter
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ def document(runs: Sequence[Run]) -> dict[str, Any]:
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "when": datetime.date.today().isoformat(),
+        "settings": {name: value for name, value in sorted(os.environ.items()) if name.startswith("PORTAMEM_")},
         "backends": {run.backend: _backend(run) for run in runs},
         "clauses": [_clause(result) for run in runs for result in run.clauses],
     }
