@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import dlpack
-from helpers.dlpack import CPU, Taken
 from helpers.latch import Latch
 from helpers.memory import allocate, pattern, read_back, write
 from helpers.process import python_output
 from helpers.resources import HOST_REACHABLE
 from helpers.waiting import eventually
+
+from portamem.conformance import dlpack
+from portamem.conformance.dlpack import CPU, Taken
 
 VERSIONS = pytest.mark.parametrize("version", [None, (1, 0)], ids=["legacy", "versioned"])
 

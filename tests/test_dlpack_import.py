@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import dlpack
-from helpers.dlpack import CPU, OldProducer, Producer
 from helpers.latch import Latch
 from helpers.memory import allocate, read_back
 from helpers.waiting import eventually
 
 import portamem
+from portamem.conformance import dlpack
+from portamem.conformance.dlpack import CPU, OldProducer, Producer
 
 KINDS = pytest.mark.parametrize("kind", [dlpack.Legacy, dlpack.Versioned], ids=["legacy", "versioned"])
 

@@ -50,12 +50,15 @@ def rows_that_are_none(env: Env, resource: Any) -> None:
             expect_equal((rows.handle, rows.nbytes, rows.width, rows.height), (0, 0, width, height), "empty rows")
             env.pm.fill_2d(rows, 1)
             expect_equal(resource.live_bytes, 0, "live bytes")
-    for width, height in ((-1, 4), (4, -1), ("4 miles", 4), (1 << 40, 1 << 40), (1 << 63, 1), (1, 1 << 63)):
+    uncountable: tuple[tuple[Any, Any], ...]
+    uncountable = ((-1, 4), (4, -1), ("4 miles", 4), (1 << 40, 1 << 40), (1 << 63, 1), (1, 1 << 63))
+    for wide, high in uncountable:
         with refused(ValueError):
-            resource.allocate_pitched(width, height)
-    for width, height in ((4, 1.5), (4, "4"), (1.5, 4), (True, 4)):
+            resource.allocate_pitched(wide, high)
+    strange: tuple[tuple[Any, Any], ...] = ((4, 1.5), (4, "4"), (1.5, 4), (True, 4))
+    for wide, high in strange:
         with refused(TypeError):
-            resource.allocate_pitched(width, height)
+            resource.allocate_pitched(wide, high)
     with refused(OutOfMemoryError, name="OutOfMemory") as refusal:
         resource.allocate_pitched(1 << 30, 1 << 30)
     expect_equal(getattr(refusal.error, "asked", None), 1 << 60, "asked")

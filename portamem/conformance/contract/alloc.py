@@ -47,14 +47,14 @@ CLAUSES = (
     ),
     Clause(
         "ALLOC-07",
-        "A resource counts the buffers that are out and their bytes, as asked for, and portamem.held counts those bytes "
-        "for the device, or for the host where the memory is the host's.",
+        "A resource counts the buffers that are out and their bytes, as asked for, and portamem.held counts those "
+        "bytes for the device, or for the host where the memory is the host's.",
         "every resource",
     ),
     Clause(
         "ALLOC-08",
-        "A buffer says what it is: its backend, kind, device, device_id (-1 for host memory), resource, stream, and who "
-        "can reach it, all as its resource does.",
+        "A buffer says what it is: its backend, kind, device, device_id (-1 for host memory), resource, stream, and "
+        "who can reach it, all as its resource does.",
         "every resource",
     ),
     Clause(
