@@ -94,7 +94,7 @@ class Taken:
     def delete(self, *, with_gil: bool = False) -> None:
         """Calls the deleter, by default without the GIL, as a library in C may."""
         prototype = ctypes.PYFUNCTYPE if with_gil else ctypes.CFUNCTYPE
-        address = ctypes.cast(self.managed.deleter, ctypes.c_void_p).value
+        address: Any = ctypes.cast(self.managed.deleter, ctypes.c_void_p).value
         prototype(None, ctypes.c_void_p)(address)(self.address)
 
 

@@ -222,9 +222,9 @@ def addresses_that_are_none(env: Env, resource: Any) -> None:
                 make(handle, nbytes)
         strange: tuple[tuple[Any, Any], ...]
         strange = (("0x10", 1), (1.5, 1), (True, 1), (buf.handle, 1.5), (buf.handle, None))
-        for handle, nbytes in strange:
+        for address, size in strange:
             with refused(TypeError):
-                make(handle, nbytes)
+                make(address, size)
         with make(0, 0) as nothing:
             expect_equal((nothing.handle, nothing.nbytes), (0, 0), "nothing as foreign memory")
             nothing.fill(1)
