@@ -305,6 +305,12 @@ def registered_memory(env: Env) -> None:
         buf.fill(0)
         env.pm.copy(buf, registered)
         expect_bytes(env.read(buf), pattern(NBYTES), "memory that was copied to from registered memory")
+    for other in _others(env):
+        target = bytearray(NBYTES)
+        with env.allocate(other, NBYTES) as buf, env.pm.HostRegistration(target) as registered:
+            env.write(buf, pattern(NBYTES, 1))
+            env.pm.copy(registered, buf, stream=stream).synchronize()
+            expect_bytes(bytes(target), pattern(NBYTES, 1), f"registered memory copied to from {other.kind} memory")
 
 
 @check("COPY-19")

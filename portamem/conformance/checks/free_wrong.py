@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 from portamem.conformance.check import check
 from portamem.conformance.env import Env
-from portamem.conformance.expect import expect_bytes, expect_equal, refused
+from portamem.conformance.expect import eventually, expect, expect_bytes, expect_equal, refused
 from portamem.conformance.memory import pattern
+from portamem.conformance.outcome import Unsupported
 from portamem.errors import Error
 
 NBYTES = 4096
@@ -117,3 +119,69 @@ def null_is_nothing(env: Env, resource: Any) -> None:
         expect_equal((empty.release(), resource.live_buffers), (0, 2), "the address of nothing, and live buffers")
         resource.deallocate(0, 0, stream=stream)
         _as_before(env, resource, keeper)
+
+
+def _need_capture(env: Env) -> None:
+    env.need(env.device.probe().stream_capture, "stream_capture")
+
+
+@check("FREE-13")
+def a_close_that_a_capture_refuses(env: Env, resource: Any) -> None:
+    _need_capture(env)
+    stream = env.stream()
+    buf = resource.allocate(NBYTES, stream=stream)
+    env.write(buf, pattern(NBYTES))
+    stream.begin_capture()
+    try:
+        for named in (None, stream):
+            with refused(ValueError, saying="captur"):
+                buf.close(stream=named)
+            expect_equal((buf.is_closed, resource.live_buffers), (False, 1), "is_closed, and live buffers")
+        expect_equal(stream.capture_status, "active", "the capture")
+    finally:
+        stream.end_capture()
+    expect_bytes(env.read(buf), pattern(NBYTES), "memory whose close was refused")
+    buf.close()
+    expect_equal((buf.is_closed, resource.live_buffers), (True, 0), "is_closed, and live buffers")
+
+
+@check("FREE-13", backends=("host",))
+def a_close_that_the_runtime_refuses(env: Env, resource: Any) -> None:
+    call = {"async": "FreeAsync", "pinned": "HostFree", "system": ""}.get(resource.kind, "Free")
+    if not call:
+        raise Unsupported("system memory is freed by the C library, which never refuses")
+    with env.allocate(resource, NBYTES) as keeper:
+        env.write(keeper, pattern(NBYTES))
+        buf = env.allocate(resource, NBYTES)
+        env.write(buf, pattern(NBYTES, 1))
+        env.pm.knobs.fail_call(call, 1, 1)
+        try:
+            with refused(Error, name="InvalidValue", saying=call):
+                buf.close()
+        finally:
+            env.pm.knobs.reset()
+        expect_equal((buf.is_closed, resource.live_buffers), (False, 2), "is_closed, and live buffers")
+        expect_equal(resource.live_bytes, 2 * NBYTES, "live bytes")
+        expect_bytes(env.read(buf), pattern(NBYTES, 1), "memory whose close the runtime refused")
+        buf.close()
+        _as_before(env, resource, keeper)
+
+
+@check("FREE-14")
+def what_cannot_go_back_now_goes_later(env: Env, resource: Any) -> None:
+    _need_capture(env)
+    stream = env.stream()
+    buf = resource.allocate(NBYTES, stream=stream)
+    buf.fill(1)
+    stream.begin_capture()
+    try:
+        del buf
+        gc.collect()
+        expect_equal(resource.live_buffers, 1, "live buffers while a capture is in the way")
+        expect_equal(stream.capture_status, "active", "the capture")
+    finally:
+        stream.end_capture()
+    expect(eventually(lambda: resource.live_buffers == 0), "the memory never went back")
+    with env.allocate(resource, NBYTES) as again:
+        env.write(again, pattern(NBYTES))
+        expect_bytes(env.read(again), pattern(NBYTES), "memory allocated afterwards")

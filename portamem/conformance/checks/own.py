@@ -28,6 +28,9 @@ def slices_are_the_same_memory(env: Env, resource: Any) -> None:
         for key in (*keys, slice(NBYTES, None), slice(0, 0)):
             start, stop, _ = key.indices(NBYTES)
             with buf[key] as part:
+                expect_equal(
+                    (buf.exports, part.exports, part.is_closed), (1, 0, False), "exports, of a part, is_closed"
+                )
                 expect_equal(part.nbytes, max(stop - start, 0), f"nbytes of {key}")
                 expect(not part.nbytes or part.handle == buf.handle + start, f"{key} starts elsewhere")
                 for name in ("kind", "device_id", "resource", "stream", "is_host_accessible", "is_device_accessible"):
@@ -233,6 +236,20 @@ def addresses_that_are_none(env: Env, resource: Any) -> None:
             expect_equal((foreign.nbytes, foreign.stream), (64, stream), "size and stream")
             foreign.fill(2)
         expect_bytes(env.read(buf), b"\x02" * 64, "memory filled through a foreign buffer")
+
+
+@check("OWN-07")
+def the_device_is_found(env: Env, resource: Any) -> None:
+    other, kind = env.other_device, next(each for each in kinds.KINDS.values() if each.kind == resource.kind)
+    there = env.resource(kind.name, other)
+    with env.allocate(there, NBYTES) as buf:
+        with env.pm.Buffer.from_handle(buf.handle, NBYTES) as foreign:
+            info = env.pm.pointer_info(buf)
+            if info.kind == "device":
+                expect_equal(foreign.device, other, "the device of memory for which none was named")
+            expect_equal(foreign.device_id == -1, buf.device_id == -1, "whether it is host memory")
+            foreign.fill(6)
+        expect_bytes(env.read(buf), b"\x06" * NBYTES, "memory filled through a foreign buffer")
 
 
 @check("OWN-08")

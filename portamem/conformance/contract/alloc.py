@@ -132,4 +132,10 @@ CLAUSES = (
         "stream and in a stream's order with one; zeros are zero, and asarray holds what it was given.",
         "every resource",
     ),
+    Clause(
+        "ALLOC-21",
+        "Arguments are taken as Python's own functions take them: `stream` by its name alone, and TypeError for those "
+        "that are missing, too many, unknown or of a wrong type, with nothing allocated or freed.",
+        "every resource",
+    ),
 )

@@ -97,4 +97,15 @@ CLAUSES = (
         "A buffer may be closed or dropped by any thread; closed by two at once it goes back once.",
         "every resource",
     ),
+    Clause(
+        "FREE-13",
+        "A close that is refused, by the runtime or because a capture is in the way, leaves the buffer as open and "
+        "usable as before, and a later one succeeds.",
+        "every resource",
+    ),
+    Clause(
+        "FREE-14",
+        "Memory that is dropped while it cannot go back is not lost: it goes back when it can.",
+        "every resource",
+    ),
 )
