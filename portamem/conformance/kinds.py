@@ -103,6 +103,7 @@ SELECTORS: dict[str, Callable[[Kind], bool]] = {
     "managed memory": lambda kind: kind.kind == "managed",
     "system memory": lambda kind: kind.kind == "system",
     "memory of the runtime": lambda kind: kind.kind != "system",
+    "plain memory of the runtime": lambda kind: kind.kind in ("device", "pinned", "managed"),
     "pools": lambda kind: kind.kind == "async",
 }
 """The words by which clauses name the resources that they bind."""

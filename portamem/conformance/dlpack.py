@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """DLPack's capsules, read and made by hand: the structs through ctypes, a consumer and a producer."""
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ class Taken:
     def delete(self, *, with_gil: bool = False) -> None:
         """Calls the deleter, by default without the GIL, as a library in C may."""
         prototype = ctypes.PYFUNCTYPE if with_gil else ctypes.CFUNCTYPE
-        address = ctypes.cast(self.managed.deleter, ctypes.c_void_p).value
+        address: Any = ctypes.cast(self.managed.deleter, ctypes.c_void_p).value
         prototype(None, ctypes.c_void_p)(address)(self.address)
 
 
@@ -152,6 +153,6 @@ class Producer:
 class OldProducer(Producer):
     """One that knows the arguments of before version 1 only."""
 
-    def __dlpack__(self, *, stream: int | None = None) -> object:
+    def __dlpack__(self, *, stream: int | None = None) -> object:  # type: ignore[override]  # as it was then
         self.calls.append({"stream": stream})
         return self.capsule
