@@ -146,17 +146,6 @@ def test_a_stream_is_required(pool: Any) -> None:
         pool.allocate(4096)
 
 
-def test_memory_is_freed_on_its_own_stream(stream: Any, other_stream: Any, latch: Any, pool: Any) -> None:
-    """Closing does not wait, and what another stream does is no part of it."""
-    buf = pool.allocate(MIB, stream=stream)
-    stream.synchronize()
-    held = latch(other_stream)
-    buf.close()
-    stream.synchronize()
-    assert pool.used == 0
-    held.release()
-
-
 def test_access(pool: Any, device: Any) -> None:
     assert pool.access(device) == "read_write"
 
