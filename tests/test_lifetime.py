@@ -12,22 +12,6 @@ from helpers.latch import Latch
 NBYTES = 64 << 10
 
 
-def test_without_reuse_policies_streams_share_nothing_unfinished(
-    stream: Any, other_stream: Any, latch: Callable[[Any], Latch], pool: Any
-) -> None:
-    pool.reuse_follow_event_dependencies = False
-    pool.reuse_allow_opportunistic = False
-    pool.reuse_allow_internal_dependencies = False
-    first = pool.allocate(NBYTES, stream=stream)
-    address = first.handle
-    held = latch(stream)
-    first.close(stream=stream)
-    with pool.allocate(NBYTES, stream=other_stream) as second:
-        assert second.handle != address
-        held.release()
-        stream.synchronize()
-
-
 @pytest.mark.parametrize("kind", ["pinned", "managed"])
 def test_host_access_is_not_stream_ordered(
     pm: ModuleType, stream: Any, latch: Callable[[Any], Latch], make_resource: Callable[[str], Any], kind: str

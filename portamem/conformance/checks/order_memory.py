@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import array
 import gc
-import random
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -14,12 +13,10 @@ from portamem.conformance.check import check
 from portamem.conformance.ends import NBYTES, NEW, OLD, other_end
 from portamem.conformance.env import Env
 from portamem.conformance.expect import eventually, expect, expect_bytes, expect_equal, refused
-from portamem.conformance.kinds import KINDS
-from portamem.conformance.memory import overlapping
-from portamem.conformance.threads import on_a_thread
 
 
-def _stays_free_of(env: Env, buffers: list[Any], value: int, what: str) -> None:
+def hold_and_close(env: Env, buffers: list[Any], value: int, what: str) -> None:
+    """Every buffer holds the value it was filled with; closes them."""
     for buf in buffers:
         expect_bytes(env.read(buf), bytes([value]) * buf.nbytes, what)
         buf.close()
@@ -40,7 +37,7 @@ def a_copy_keeps_its_source(env: Env, resource: Any) -> None:
             for other in others:
                 other.fill(0xFF, stream=third)
         expect_bytes(env.read(target), NEW, "the target of a copy whose source was let go of")
-        _stays_free_of(env, others, 0xFF, "memory allocated beside the copy")
+        hold_and_close(env, others, 0xFF, "memory allocated beside the copy")
 
 
 @check("ORDER-11")
@@ -58,7 +55,7 @@ def a_copy_keeps_its_target(env: Env, resource: Any) -> None:
             for other in others:
                 other.fill(0xFF, stream=third)
         stream.synchronize()
-        _stays_free_of(env, others, 0xFF, "memory allocated while a copy writes to what was let go of")
+        hold_and_close(env, others, 0xFF, "memory allocated while a copy writes to what was let go of")
 
 
 @check("ORDER-12")
@@ -107,7 +104,7 @@ def memory_goes_back_behind_declared_streams(env: Env, resource: Any) -> None:
         for other, stream in zip(others, (home, third), strict=True):
             other.fill(2, stream=stream)
     user.synchronize()
-    _stays_free_of(env, others, 2, "memory allocated while another's declared use was unfinished")
+    hold_and_close(env, others, 2, "memory allocated while another's declared use was unfinished")
 
 
 @check("ORDER-14")
@@ -131,7 +128,7 @@ def portamems_own_calls_declare_themselves(env: Env, resource: Any) -> None:
                 other.fill(2, stream=home)
                 expect(not home.query(), "the free does not wait for a stream on which the memory is written")
             user.synchronize()
-            _stays_free_of(env, [other], 2, "memory allocated while another's use was unfinished")
+            hold_and_close(env, [other], 2, "memory allocated while another's use was unfinished")
 
 
 def _undeclared(env: Env, buf: Any) -> Any:
@@ -160,7 +157,7 @@ def memory_goes_back_on_the_stream_that_is_named(env: Env, resource: Any) -> Non
             other = resource.allocate(NBYTES)
             other.fill(2)
     named.synchronize()
-    _stays_free_of(env, [other], 2, "memory allocated after a close on a stream with unfinished work")
+    hold_and_close(env, [other], 2, "memory allocated after a close on a stream with unfinished work")
 
 
 @check("ORDER-16")
@@ -217,7 +214,7 @@ def memory_goes_from_stream_to_stream(env: Env, resource: Any) -> None:
                 expect(not done.query(), "work behind an event happened before it")
         done.synchronize()
         first_stream.synchronize()
-        _stays_free_of(env, [second], 2, "memory that another stream had freed")
+        hold_and_close(env, [second], 2, "memory that another stream had freed")
 
 
 @check("ORDER-19")
@@ -294,178 +291,3 @@ def closing_a_stream_hands_its_frees_over(env: Env, resource: Any) -> None:
         stream.close()
     env.device.synchronize()
     expect_equal((resource.live_buffers, resource.used), (0, before), "live buffers and used bytes")
-
-
-@check("ORDER-24")
-def a_threads_own_stream_is_its_own(env: Env) -> None:
-    device = env.device
-    expect_equal(device.per_thread_stream, device.per_thread_stream, "this thread's stream")
-    theirs = on_a_thread(lambda: device.per_thread_stream)
-    expect(theirs.identity != device.per_thread_stream.identity, "two threads have one per-thread stream")
-    with env.allocate(env.resource("device"), 256) as buf:
-        uses: tuple[Callable[[], object], ...] = (
-            lambda: theirs.handle,
-            lambda: theirs.synchronize(),
-            lambda: theirs.query(),
-            lambda: theirs.record(),
-            lambda: theirs.wait(env.device.default_stream),
-            lambda: theirs.launch_host_func(lambda: None),
-            lambda: theirs.begin_capture(),
-            lambda: buf.fill(1, stream=theirs),
-            lambda: buf.record_stream(theirs),
-        )
-        for use in uses:
-            with refused(ValueError):
-                use()
-
-
-@check("ORDER-24")
-def another_thread_may_wait_for_it(env: Env) -> None:
-    stream = env.stream()
-    with env.allocate(env.resource("device"), NBYTES) as buf:
-
-        def queue() -> tuple[Any, Any]:
-            own = env.device.per_thread_stream
-            held = env.latch(own)
-            buf.fill(7, stream=own)
-            return own, held
-
-        theirs, held = on_a_thread(queue)
-        held.release_soon()
-        stream.wait(theirs)
-        stream.synchronize()
-        expect_bytes(env.read(buf), b"\x07" * NBYTES, "memory that another thread filled on its own stream")
-
-
-@check("ORDER-25")
-def memory_of_another_threads_stream_goes_back_behind_it(env: Env, resource: Any) -> None:
-    stream = env.stream()
-
-    def queue() -> tuple[Any, Any]:
-        own = env.device.per_thread_stream
-        buf = resource.allocate(NBYTES, stream=own)
-        held = env.latch(own)
-        buf.fill(0xAA, stream=own)
-        return buf, held
-
-    buf, held = on_a_thread(queue)
-    held.release_soon()
-    buf.close()
-    other = resource.allocate(NBYTES, stream=stream)
-    other.fill(0x11, stream=stream)
-    env.device.synchronize()
-    _stays_free_of(env, [other], 0x11, "memory that came from another thread's stream")
-
-
-@check("ORDER-28")
-def kernels_are_in_stream_order(env: Env, resource: Any, kernels: Any) -> None:
-    stream, seed = env.stream(), 7
-    with resource.allocate(NBYTES, stream=stream) as buf, kernels.counter() as wrong:
-        buf.fill(0x5A, stream=stream)
-        kernels.verify_value(stream.handle, buf.handle, NBYTES, 0x5A, into=wrong)
-        kernels.fill(stream.handle, buf.handle, NBYTES, seed)
-        kernels.verify(stream.handle, buf.handle, NBYTES, seed, into=wrong)
-        buf.fill(0x11, stream=stream)
-        kernels.verify_value(stream.handle, buf.handle, NBYTES, 0x11, into=wrong)
-        stream.synchronize()
-        expect_equal(wrong.read(), 0, "the number of bytes that kernels saw wrong")
-
-
-@check("ORDER-28")
-def a_kernel_of_a_declared_stream_keeps_its_memory(env: Env, resource: Any, kernels: Any) -> None:
-    home, user, third = env.stream(), env.stream(), env.stream()
-    buf = resource.allocate(NBYTES, stream=home)
-    home.synchronize()
-    buf.record_stream(user)
-    with kernels.counter() as wrong:
-        with kernels.latch(user.handle) as latch:
-            kernels.fill(user.handle, buf.handle, NBYTES, 3)
-            buf.close()
-            others = [resource.allocate(NBYTES, stream=stream) for stream in (home, third)]
-            for other, stream in zip(others, (home, third), strict=True):
-                other.fill(2, stream=stream)
-            latch.release()
-        for stream in (user, home, third):
-            stream.synchronize()
-        for other, stream in zip(others, (home, third), strict=True):
-            kernels.verify_value(stream.handle, other.handle, NBYTES, 2, into=wrong)
-        expect_equal(wrong.read(), 0, "the number of bytes that a kernel wrote into others' memory")
-    for other in others:
-        other.close()
-
-
-class _Model:
-    """Buffers beside bytearrays of the same contents. Every use on another stream is ordered by events."""
-
-    def __init__(self, env: Env, seed: int) -> None:
-        self.env, self.chance = env, random.Random(seed)
-        self.streams = [env.stream() for _ in range(3)]
-        capabilities = env.device.capabilities
-        self.resources = [env.resource(name) for name, kind in KINDS.items() if kind.needs(capabilities)]
-        self.live: list[tuple[Any, bytearray]] = []
-
-    def stream(self) -> Any:
-        """One of the streams, behind all others."""
-        chosen = self.chance.choice(self.streams)
-        for other in self.streams:
-            chosen.wait(other)
-        return chosen
-
-    def part(self, nbytes: int) -> tuple[int, int]:
-        start, stop = sorted(self.chance.randint(0, nbytes) for _ in range(2))
-        return start, stop
-
-    def allocate(self) -> None:
-        stream, value = self.stream(), self.chance.randrange(256)
-        buf = self.chance.choice(self.resources).allocate(self.chance.randint(0, 5000), stream=stream)
-        buf.fill(value, stream=stream)
-        self.live.append((buf, bytearray([value]) * buf.nbytes))
-
-    def take(self) -> tuple[Any, bytearray]:
-        return self.live.pop(self.chance.randrange(len(self.live)))
-
-    def close(self) -> None:
-        buf, expected = self.take()
-        if self.chance.random() < 0.5:
-            expect_bytes(self.env.read(buf), bytes(expected), repr(buf))
-        buf.close(stream=self.stream())
-
-    def forget(self) -> None:
-        self.take()
-
-    def fill_a_part(self) -> None:
-        buf, expected = self.chance.choice(self.live)
-        start, stop = self.part(buf.nbytes)
-        value = self.chance.randrange(256)
-        with buf[start:stop] as part:
-            part.fill(value, stream=self.stream())
-        expected[start:stop] = bytes([value]) * (stop - start)
-
-    def copy_a_part(self) -> None:
-        (source, source_bytes), (target, target_bytes) = self.chance.choice(self.live), self.chance.choice(self.live)
-        if source is target:
-            return
-        nbytes = self.chance.randint(0, min(source.nbytes, target.nbytes))
-        here, there = (self.chance.randint(0, buf.nbytes - nbytes) for buf in (source, target))
-        with source[here : here + nbytes] as a, target[there : there + nbytes] as b:
-            self.env.pm.copy(b, a, stream=self.stream())
-        target_bytes[there : there + nbytes] = source_bytes[here : here + nbytes]
-
-    def step(self) -> None:
-        steps = (self.allocate, self.allocate, self.fill_a_part, self.copy_a_part, self.copy_a_part, self.close)
-        (self.chance.choice((*steps, self.forget)) if self.live else self.allocate)()
-        expect_equal(overlapping(buf for buf, _ in self.live), [], "the list of overlapping buffers")
-
-    def end(self) -> None:
-        for buf, expected in self.live:
-            expect_bytes(self.env.read(buf), bytes(expected), repr(buf))
-            buf.close()
-
-
-@check("ORDER-27")
-def random_sequences(env: Env) -> None:
-    for seed in range(12):
-        model = _Model(env, seed)
-        for _ in range(80):
-            model.step()
-        model.end()
