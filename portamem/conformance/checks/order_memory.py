@@ -15,7 +15,7 @@ from portamem.conformance.env import Env
 from portamem.conformance.expect import eventually, expect, expect_bytes, expect_equal, refused
 
 
-def hold_and_close(env: Env, buffers: list[Any], value: int, what: str) -> None:
+def expect_filled(env: Env, buffers: list[Any], value: int, what: str) -> None:
     """Every buffer holds the value it was filled with; closes them."""
     for buf in buffers:
         expect_bytes(env.read(buf), bytes([value]) * buf.nbytes, what)
@@ -37,7 +37,7 @@ def a_copy_keeps_its_source(env: Env, resource: Any) -> None:
             for other in others:
                 other.fill(0xFF, stream=third)
         expect_bytes(env.read(target), NEW, "the target of a copy whose source was let go of")
-        hold_and_close(env, others, 0xFF, "memory allocated beside the copy")
+        expect_filled(env, others, 0xFF, "memory allocated beside the copy")
 
 
 @check("ORDER-11")
@@ -55,7 +55,7 @@ def a_copy_keeps_its_target(env: Env, resource: Any) -> None:
             for other in others:
                 other.fill(0xFF, stream=third)
         stream.synchronize()
-        hold_and_close(env, others, 0xFF, "memory allocated while a copy writes to what was let go of")
+        expect_filled(env, others, 0xFF, "memory allocated while a copy writes to what was let go of")
 
 
 @check("ORDER-12")
@@ -104,7 +104,7 @@ def memory_goes_back_behind_declared_streams(env: Env, resource: Any) -> None:
         for other, stream in zip(others, (home, third), strict=True):
             other.fill(2, stream=stream)
     user.synchronize()
-    hold_and_close(env, others, 2, "memory allocated while another's declared use was unfinished")
+    expect_filled(env, others, 2, "memory allocated while another's declared use was unfinished")
 
 
 @check("ORDER-14")
@@ -128,7 +128,7 @@ def portamems_own_calls_declare_themselves(env: Env, resource: Any) -> None:
                 other.fill(2, stream=home)
                 expect(not home.query(), "the free does not wait for a stream on which the memory is written")
             user.synchronize()
-            hold_and_close(env, [other], 2, "memory allocated while another's use was unfinished")
+            expect_filled(env, [other], 2, "memory allocated while another's use was unfinished")
 
 
 def _undeclared(env: Env, buf: Any) -> Any:
@@ -157,7 +157,7 @@ def memory_goes_back_on_the_stream_that_is_named(env: Env, resource: Any) -> Non
             other = resource.allocate(NBYTES)
             other.fill(2)
     named.synchronize()
-    hold_and_close(env, [other], 2, "memory allocated after a close on a stream with unfinished work")
+    expect_filled(env, [other], 2, "memory allocated after a close on a stream with unfinished work")
 
 
 @check("ORDER-16")
@@ -214,7 +214,7 @@ def memory_goes_from_stream_to_stream(env: Env, resource: Any) -> None:
                 expect(not done.query(), "work behind an event happened before it")
         done.synchronize()
         first_stream.synchronize()
-        hold_and_close(env, [second], 2, "memory that another stream had freed")
+        expect_filled(env, [second], 2, "memory that another stream had freed")
 
 
 @check("ORDER-19")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from portamem.conformance.check import check
-from portamem.conformance.checks.order_memory import hold_and_close
+from portamem.conformance.checks.order_memory import expect_filled
 from portamem.conformance.ends import NBYTES
 from portamem.conformance.env import Env
 from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
@@ -72,7 +72,7 @@ def memory_of_another_threads_stream_goes_back_behind_it(env: Env, resource: Any
     other = resource.allocate(NBYTES, stream=stream)
     other.fill(0x11, stream=stream)
     env.device.synchronize()
-    hold_and_close(env, [other], 0x11, "memory that came from another thread's stream")
+    expect_filled(env, [other], 0x11, "memory that came from another thread's stream")
 
 
 @check("ORDER-28")
