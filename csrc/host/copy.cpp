@@ -105,7 +105,8 @@ void fill(State& state, Hold& hold, const char* call, Form form, const Side& sid
     if (dst.is_pageable() && !state.config.pageable_is_device_accessible())
         refuse(pmhErrorInvalidValue, "%s of pageable host memory, which no device can reach", call);
     if (take(state, *stream, call)) return;
-    const bool waits = dst.is_pageable() || (form == Form::Blocking && !dst.is_device_memory());
+    // In pageable memory too: whoever queues it keeps the memory, as with the vendors, whose fills are never waited for.
+    const bool waits = form == Form::Blocking && !dst.is_device_memory();
     const Point done = submit(state, *stream, [dst = std::move(dst), box, value, delay = state.copy_delay] {
         pause(delay);
         for (std::size_t z = 0; z < box.depth; ++z)
