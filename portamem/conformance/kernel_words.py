@@ -12,7 +12,7 @@ from portamem.conformance.expect import eventually
 from portamem.conformance.witness.base import Witness
 
 _ENTERED, _RELEASED, _TIMED_OUT, _LEFT = range(4)
-_TIMEOUT_NS = 5_000_000_000
+_TIMEOUT_S = 5.0
 
 
 class Words:
@@ -23,7 +23,7 @@ class Words:
         self._words = (ctypes.c_uint32 * 4).from_address(buf.handle)
         self._words[:] = [0, 0, 0, 0]
         address = kernels.pointer(buf.handle).device_pointer
-        kernels.launch("latch", stream.handle, 1, 1, address or buf.handle, _TIMEOUT_NS)
+        kernels.launch("latch", stream.handle, 1, 1, address or buf.handle, kernels.latch_ticks(_TIMEOUT_S))
 
     def kernel_is_seen(self) -> bool:
         """Whether the host sees what the kernel wrote, while that runs."""
