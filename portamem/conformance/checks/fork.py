@@ -106,7 +106,6 @@ HELD = """
     gate = threading.Event()
     stream.launch_host_func(lambda: gate.wait(10))
     buf.fill(3, stream=stream)
-    spare.close(stream=stream)
     child = os.fork()
     if child == 0:
         sys.exit(0)
