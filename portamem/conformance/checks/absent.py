@@ -93,7 +93,8 @@ def in_words(env: Env) -> None:
 REASON = """
     def told():
         found = portamem.backends()[pm.backend]
-        return [found.is_ready, found.loadable, found.device_count, found.reason.code, found.reason.text, found.reason.fix]
+        reason = found.reason
+        return [found.is_ready, found.loadable, found.device_count, reason.code, reason.text, reason.fix]
     before = told()
     for call in (pm.Device, pm.Stream, lambda: pm.zeros(4), pm.current_resource):
         try:

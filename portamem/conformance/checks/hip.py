@@ -108,16 +108,19 @@ def non_coherent_memory(env: Env) -> None:
     expect_equal(env.device.capabilities.pinned_non_coherent, True, "pinned_non_coherent")
     stream = env.stream()
     for flags in FLAGS:
-        with env.pm.PinnedMemoryResource(env.device, coherence="non_coherent", **flags) as resource:
-            with resource.allocate(NBYTES) as buf, env.allocate(env.resource("device"), NBYTES) as far:
-                with memoryview(buf) as seen:
-                    seen[:] = pattern(NBYTES)
-                far.copy_from(buf, stream=stream)
-                buf.fill(0, stream=stream)
-                far.copy_to(buf, stream=stream)
-                stream.synchronize()
-                with memoryview(buf) as seen:
-                    expect_bytes(bytes(seen), pattern(NBYTES), f"non-coherent memory with {flags}")
+        with (
+            env.pm.PinnedMemoryResource(env.device, coherence="non_coherent", **flags) as resource,
+            resource.allocate(NBYTES) as buf,
+            env.allocate(env.resource("device"), NBYTES) as far,
+        ):
+            with memoryview(buf) as seen:
+                seen[:] = pattern(NBYTES)
+            far.copy_from(buf, stream=stream)
+            buf.fill(0, stream=stream)
+            far.copy_to(buf, stream=stream)
+            stream.synchronize()
+            with memoryview(buf) as seen:
+                expect_bytes(bytes(seen), pattern(NBYTES), f"non-coherent memory with {flags}")
 
 
 @check("HIP-05")
@@ -178,7 +181,7 @@ TWO = """
         ptr = 64
         def __cuda_stream__(self):
             return 0, 2
-    calls = [lambda: hip.Stream.wrap(Foreign()), lambda: hip.Event.wrap(Foreign()), portamem.backends, portamem.backends]
+    calls = [lambda: hip.Stream.wrap(Foreign()), lambda: hip.Event.wrap(Foreign()), portamem.backends]
     with warnings.catch_warnings(record=True) as later:
         warnings.simplefilter("always")
         for call in calls:

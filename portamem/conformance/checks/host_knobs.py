@@ -114,7 +114,7 @@ def what_is_where(env: Env) -> None:
         error: Any = refusal.error
         expect(isinstance(error, MemoryError), "it is no MemoryError")
         expect_equal((error.asked, error.code, error.backend), (total + MIB, 2, "host"), "asked, code, backend")
-        for figure in (total + MIB, total, 8 * MIB):
+        for figure in (total + MIB, total, "hold 8 MiB"):
             expect(str(figure) in str(error), f"{figure} is not in {error}")
         for word in (error.call, "asked", "hold", "others", "cache", "close"):
             expect(word in str(error), f"{word!r} is not in {error}")
