@@ -88,6 +88,8 @@ def in_words(env: Env) -> None:
     expect_equal((name, backend), ("NoDevice", env.platform.backend), "name and backend")
     expect(call and call in text and code in text, f"call and code are not in {text!r}")
     expect("portamem info" in text, f"it does not say where to look: {text!r}")
+    if env.platform.backend == "host":
+        expect("PORTAMEM_HOST_DEVICES" in text, f"it does not name the setting: {text!r}")
 
 
 REASON = """
