@@ -115,7 +115,17 @@ class Workshop:
         """Runs the suite. ``first_failure=True`` ends it there."""
         with tempfile.TemporaryDirectory(dir=self.folder) as folder:
             report = Path(folder) / "report.json"
-            command = [sys.executable, "-P", "-m", "portamem", "conformance", "--backend", "host", "--json", str(report)]
+            command = [
+                sys.executable,
+                "-P",
+                "-m",
+                "portamem",
+                "conformance",
+                "--backend",
+                "host",
+                "--json",
+                str(report),
+            ]
             command += [word for each in select for word in ("--select", each)]
             command += [f"--{name.replace('_', '-')}" for name, on in flags.items() if on]
             begun = time.monotonic()
@@ -179,11 +189,19 @@ def _trial(report: Mapping[str, Any], status: int, seconds: float, said: str) ->
     )
 
 
-def _run_all_of(command: Sequence[str], environment: dict[str, str], cwd: str, timeout: float) -> tuple[int | None, str]:
+def _run_all_of(
+    command: Sequence[str], environment: dict[str, str], cwd: str, timeout: float
+) -> tuple[int | None, str]:
     """Exit status (None: timeout) and the end of the output. Nothing that it started is left behind."""
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
-            command, env=environment, cwd=cwd, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            command,
+            env=environment,
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
         )
         try:
             status: int | None = process.wait(timeout)
