@@ -18,7 +18,6 @@ import argparse
 import os
 import time
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from itertools import islice
 from pathlib import Path
 
 from mutation import page, trial

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
 
-from mutation.workshop import ROOT, Trial, Workshop
+from mutation.workshop import ROOT, Workshop
 
 MODELS: dict[str, dict[str, str]] = {
     "discrete": {},
@@ -39,16 +39,16 @@ class Farm:
             list(pool.map(Workshop.prepare, self._all))
             for model, environment in models.items():
                 report(f"trying the suite as it is: {model}")
-                trials: list[Trial] = list(
-                    pool.map(lambda shop: shop.conformance(timeout=900, environment=environment), self._all)
-                )
-                for trial in trials:
+                trials = [pool.submit(shop.conformance, timeout=900, environment=environment) for shop in self._all]
+                seconds = 0.0
+                for trial in (each.result() for each in trials):
                     if not trial.passed:
                         raise SystemExit(
                             f"the suite fails without a fault ({model}): {trial.how} {trial.clauses} {trial.said}"
                         )
                     self.clauses = self.clauses or trial.held
-                self.timeouts[model] = 30 + 3 * max(trial.seconds for trial in trials)
+                    seconds = max(seconds, trial.seconds)
+                self.timeouts[model] = 30 + 3 * seconds
         for shop in self._all:
             self._idle.put(shop)
 

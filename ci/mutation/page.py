@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from mutation.reasons import REASONS
@@ -30,8 +29,8 @@ def page() -> str:
         "# Tests of the conformance suite",
         "",
         "A suite that passes shows something only if it fails when something is wrong. Two commands plant faults in",
-        "copies of portamem's sources, build these for the host backend, and run `portamem conformance` on them. Both",
-        "tables are what they found (`ci/defects.py --write`, `ci/mutants.py --write`); nothing but the suite was asked.",
+        "copies of portamem's sources, build these for the host backend, and run `portamem conformance` on them:",
+        "`ci/defects.py --write` and `ci/mutants.py --write`. The tables are what they found; nothing else was asked.",
         "",
         *_defects(),
         "",
@@ -67,13 +66,13 @@ def _mutants() -> Iterator[str]:
     killed = [result for result in compiled if result.state == "killed"]
     how = Counter(result.how for result in killed)
     spent = sum(result.build_seconds + result.suite_seconds for result in record.results.values())
-    yield f"{record.words()}. Drawn with seed {record.seed}, uniformly over the tokens of `csrc` that a build for host"
-    yield "compiles and that another can stand for: operators, integers, `true` and `false`, some functions of the"
-    yield "standard library. Comments, directives, enumerators and the texts of messages are no targets. A killed mutant"
-    yield "is one with which the suite fails, dies or hangs, in one of the host runtime's machine models (or with its"
-    yield f"page guard): {how['failed']} failed a clause, with {how['crash']} the suite could not run, {how['timeout']}"
-    yield f"hung. Of {record.clauses} clauses that hold on host, each mutant shows the first that failed. All in all they"
-    yield f"took {spent / 60:.0f} minutes of one workshop; workshops stand side by side."
+    yield f"{record.words()}. Drawn with seed {record.seed}, uniformly over the tokens of `csrc`"
+    yield "that a build for host compiles and that another can stand for: operators, integers, `true` and `false`,"
+    yield "some functions of the standard library. Comments, directives, enumerators and the texts of messages are no"
+    yield "targets. A killed mutant is one with which the suite fails, dies or hangs, in one of the host runtime's machine"
+    yield f"models or with its page guard: {how['failed']} failed a clause, with {how['crash']} the suite could not run,"
+    yield f"{how['timeout']} hung. Of {record.clauses} clauses that hold on host, each mutant shows the first that"
+    yield f"failed. All in all they took {spent / 60:.0f} minutes of one workshop; workshops stand side by side."
     yield ""
     yield from _survivors([result for result in compiled if result.state == "survived"])
     yield ""

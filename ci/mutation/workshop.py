@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,7 @@ class Workshop:
         self._source = source
 
     def prepare(self) -> None:
-        """Takes the checkout as it is now, and builds it. What did not change since the last time is not built again."""
+        """Takes the checkout as it is now, and builds what changed since the last time."""
         files = checkout_files(self._source)
         for file in files:
             _copy_if_changed(self._source / file, self.tree / file)
@@ -214,10 +214,8 @@ def _run_all_of(
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()
 
 
