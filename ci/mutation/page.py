@@ -68,11 +68,12 @@ def _mutants() -> Iterator[str]:
     spent = sum(result.build_seconds + result.suite_seconds for result in record.results.values())
     yield f"{record.words()}. Drawn with seed {record.seed}, uniformly over the tokens of `csrc`"
     yield "that a build for host compiles and that another can stand for: operators, integers, `true` and `false`,"
-    yield "some functions of the standard library. Comments, directives, enumerators and the texts of messages are no"
-    yield "targets. A killed mutant is one with which the suite fails, dies or hangs, in one of the host runtime's machine"
-    yield f"models or with its page guard: {how['failed']} failed a clause, with {how['crash']} the suite could not run,"
-    yield f"{how['timeout']} hung. Of {record.clauses} clauses that hold on host, each mutant shows the first that"
-    yield f"failed. All in all they took {spent / 60:.0f} minutes of one workshop; workshops stand side by side."
+    yield "some functions of the standard library. Comments, directives, enumerators and the texts of messages are"
+    yield "no targets. A killed mutant is one with which the suite fails, dies or hangs, in one of the host runtime's"
+    yield "machine models or with its page guard:"
+    yield f"{how['failed']} failed a clause, with {how['crash']} the suite could not run, {how['timeout']} hung."
+    yield f"Of {record.clauses} clauses that hold on host, each mutant shows the first that failed. All in all they"
+    yield f"took {spent / 60:.0f} minutes of one workshop; workshops stand side by side."
     yield ""
     yield from _survivors([result for result in compiled if result.state == "survived"])
     yield ""

@@ -141,8 +141,9 @@ DEFECTS = (
     _one(
         "a copy of rows ignores the source's pitch",
         "csrc/host/copy_api.cpp",
-        "copy(state, hold, call, form, dst, src, box, kind, stream);\n    });\n}\n\npmhError_t copy_3d",
-        "copy(state, hold, call, form, dst, {src.ptr, dst.pitch}, box, kind, stream);\n    });\n}\n\npmhError_t copy_3d",
+        "        copy(state, hold, call, form, dst, src, box, kind, stream);\n    });\n}\n\npmhError_t copy_3d",
+        "        copy(state, hold, call, form, dst, {src.ptr, dst.pitch, 0}, box, kind, stream);\n"
+        "    });\n}\n\npmhError_t copy_3d",
     ),
     _one(
         "a fill writes the wrong value",
