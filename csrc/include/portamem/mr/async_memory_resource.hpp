@@ -95,7 +95,7 @@ class AsyncMemoryResource : public MemoryResource {
         check(rt::MemPoolGetAccess(&flags, pool_handle(), {rt::LocationType::Device, device}), "MemPoolGetAccess");
         return flags;
     }
-    void set_access(int device, rt::MemAccessFlags flags) {
+    void set_access(int device, rt::MemAccessFlags flags) const {
         const RelaxedCapture beside(this->device());
         check(rt::MemPoolSetAccess(pool_handle(), {rt::LocationType::Device, device}, flags), "MemPoolSetAccess");
         if (device == this->device()) return;
@@ -173,8 +173,8 @@ class AsyncMemoryResource : public MemoryResource {
     rt::MemPool_t pool_;
     const bool owned_;
     std::size_t max_size_ = 0;
-    std::mutex mutex_;
-    std::vector<int> granted_;  // other devices that were ever let in
+    mutable std::mutex mutex_;
+    mutable std::vector<int> granted_;  // other devices that were ever let in
     std::shared_ptr<void> owner_;
     std::unique_ptr<AllocatingStreams> allocating_streams_;  // null: FreeAsync takes any stream
     std::size_t least_nbytes_ = 0;
