@@ -116,8 +116,10 @@ run)
 test)
     need "${ALL[@]}"
     need_oracles
+    # The tests themselves run on the CPU; each starts processes over a stand-in.
     cd "$CI_DIR"
-    PORTAMEM_STANDINS=$STANDINS pytest_here "$ROOT/tests/standin" -m standins "${@:2}"
+    PORTAMEM_STANDINS=$STANDINS PYTHONPATH=$STANDINS/5.2/site-packages \
+        pytest_here "$ROOT/tests/standin" -m standins "${@:2}"
     ;;
 suite)
     shift

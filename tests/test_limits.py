@@ -63,6 +63,9 @@ def test_limits_belong_to_a_device(two_devices: tuple[Any, Any]) -> None:
     first, second = two_devices
     before = second.limit("stack_size")
     first.set_current()
-    second.set_limit("stack_size", before)
+    try:
+        second.set_limit("stack_size", before)
+    except portamem.Error as refused:
+        assert refused.name == "NotSupported"  # noqa: PT017 - HIP before 5.3 sets no limit
     assert second.limit("stack_size") == before
     assert type(first).current() == first

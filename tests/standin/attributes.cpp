@@ -59,11 +59,12 @@ bool attribute_of(hipDeviceAttribute_t attribute, int* value) {
             return is(0);
         case hipDeviceAttributePciDomainID:
             return is(0xffff);
+        case hipDeviceAttributeMemoryPoolsSupported:
+            return is(has(Quirk::PoolsNotSupported) ? 0 : 1);
         case hipDeviceAttributeCanMapHostMemory:
         case hipDeviceAttributeManagedMemory:
         case hipDeviceAttributeConcurrentManagedAccess:
         case hipDeviceAttributeConcurrentKernels:
-        case hipDeviceAttributeMemoryPoolsSupported:
         case hipDeviceAttributeFineGrainSupport:
             return is(1);
 #if HIP_VERSION_MAJOR >= 6

@@ -9,6 +9,15 @@
 #include "masks.hpp"
 #include "standin.hpp"
 
+#if HIP_VERSION_MAJOR >= 6
+#pragma GCC visibility push(default)  // which this header of the vendor's leaves out
+#include <hip/hip_deprecated.h>
+#undef hipGetDeviceProperties
+extern "C" hipError_t hipGetDeviceProperties(hipDeviceProp_tR0000* properties, int device);
+#pragma GCC visibility pop
+#define hipGetDeviceProperties hipGetDevicePropertiesR0600
+#endif
+
 using namespace standin;
 
 namespace {
@@ -40,7 +49,7 @@ hipError_t fill(Properties* properties, int device) {
     properties->warpSize = machine.warp_size;
     properties->multiProcessorCount = machine.multi_processors;
     properties->l2CacheSize = machine.l2_cache;
-    properties->textureAlignment = machine.texture_alignment;
+    properties->textureAlignment = static_cast<std::size_t>(machine.texture_alignment);
     properties->integrated = machine.integrated;
     properties->canMapHostMemory = 1;
     properties->managedMemory = 1;
@@ -118,8 +127,20 @@ hipError_t hipDeviceGetAttribute(int* value, hipDeviceAttribute_t attribute, int
     return answer(attribute_of(attribute, value) ? hipSuccess : hipErrorInvalidValue);
 }
 
-// The header's name is a macro for hipGetDevicePropertiesR0600 from 6.0 on.
+// From 6.0 on the header's name is a macro for hipGetDevicePropertiesR0600.
 hipError_t hipGetDeviceProperties(hipDeviceProp_t* properties, int device) { return answer(fill(properties, device)); }
+
+#if HIP_VERSION_MAJOR >= 6
+// What programs that were built before call by that name, with the structure of before.
+hipError_t hipGetDevicePropertiesR0000(hipDeviceProp_tR0000* properties, int device) {
+    return answer(fill(properties, device));
+}
+
+#undef hipGetDeviceProperties
+hipError_t hipGetDeviceProperties(hipDeviceProp_tR0000* properties, int device) {
+    return hipGetDevicePropertiesR0000(properties, device);
+}
+#endif
 
 hipError_t hipDeviceGetPCIBusId(char* id, int length, int device) {
     return answer(pmhDeviceGetPCIBusId(id, length, device));

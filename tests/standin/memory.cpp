@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // memory.cpp: device memory.
 #include "coherence.hpp"
+#include "ipc.hpp"
 #include "records.hpp"
 #include "standin.hpp"
 
@@ -28,11 +29,13 @@ hipError_t malloc_pitch(void** ptr, std::size_t* pitch, std::size_t width, std::
 // Free and HostFree are one function.
 hipError_t free_any(void* ptr, bool asked_as_host) {
     const auto memory = known(ptr);
+    if (memory && !memory->is_freeable) return hipErrorInvalidValue;
     const bool is_pinned = memory && memory->kind == Kind::Pinned;
     const bool as_host = has(Quirk::FreeTakesPinned) && memory ? is_pinned : asked_as_host;
     if (memory && memory->base == ptr && (has(Quirk::FreeWaits) || memory->kind != Kind::Pool))
         wait_for_device(memory->device);
     if (is_pinned) forget_shadow(ptr);
+    if (memory && memory->kind == Kind::Device) stop_sharing(ptr);
     return translate(as_host ? pmhHostFree(ptr) : pmhFree(ptr));
 }
 

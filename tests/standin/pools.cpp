@@ -6,6 +6,7 @@
 
 #include "../../csrc/host/entry.hpp"
 #include "../../csrc/host/memory.hpp"
+#include "ipc.hpp"
 #include "records.hpp"
 #include "standin.hpp"
 
@@ -81,10 +82,12 @@ pmhError_t free_at_once(void* ptr, hipStream_t handle) {
 }  // namespace
 
 hipError_t hipMallocAsync(void** ptr, std::size_t size, hipStream_t stream) {
+    if (has(Quirk::PoolsNotSupported)) return answer(hipErrorNotSupported);
     return answer(allocate(ptr, size, stream, [&] { return pmhMallocAsync(ptr, size, native(stream)); }));
 }
 
 hipError_t hipMallocFromPoolAsync(void** ptr, std::size_t size, hipMemPool_t pool, hipStream_t stream) {
+    if (has(Quirk::PoolsNotSupported)) return answer(hipErrorNotSupported);
     const auto call = [&] { return pmhMallocFromPoolAsync(ptr, size, native(pool), native(stream)); };
     const hipError_t error = allocate(ptr, size, stream, call);
     if (error != hipErrorOutOfMemory || !has(Quirk::PoolExhaustionUnseen)) return answer(error);
@@ -93,8 +96,11 @@ hipError_t hipMallocFromPoolAsync(void** ptr, std::size_t size, hipMemPool_t poo
 }
 
 hipError_t hipFreeAsync(void* ptr, hipStream_t stream) {
+    if (has(Quirk::PoolsNotSupported)) return answer(hipErrorNotSupported);
     if (ptr == nullptr && has(Quirk::FreeAsyncNullRefused)) return answer(hipErrorInvalidValue);
     const auto memory = known(ptr);
+    if (memory && !memory->is_freeable) return answer(hipErrorInvalidValue);
+    if (memory && memory->kind == Kind::Device) stop_sharing(ptr);
     const bool from_pool = memory && memory->kind == Kind::Pool && memory->base == ptr;
     if (from_pool && forget_origin(ptr, stream) != native(stream) && has(Quirk::FreeOnOtherStream))
         return answer(free_at_once(ptr, stream));
@@ -102,6 +108,7 @@ hipError_t hipFreeAsync(void* ptr, hipStream_t stream) {
 }
 
 hipError_t hipMemPoolCreate(hipMemPool_t* pool, const hipMemPoolProps* props) {
+    if (has(Quirk::PoolsNotSupported)) return answer(hipErrorNotSupported);
     if (pool == nullptr || props == nullptr || props->allocType != hipMemAllocationTypePinned ||
         props->location.type != hipMemLocationTypeDevice)
         return answer(hipErrorInvalidValue);
@@ -113,6 +120,7 @@ hipError_t hipMemPoolCreate(hipMemPool_t* pool, const hipMemPoolProps* props) {
 }
 
 hipError_t hipMemPoolDestroy(hipMemPool_t pool) {
+    if (has(Quirk::PoolsNotSupported)) return answer(hipErrorNotSupported);
     const pmhError_t error = pmhMemPoolDestroy(native(pool));
     if (error == pmhSuccess) {
         const std::lock_guard<std::mutex> lock(notes().mutex);
@@ -122,10 +130,12 @@ hipError_t hipMemPoolDestroy(hipMemPool_t pool) {
 }
 
 hipError_t hipMemPoolTrimTo(hipMemPool_t pool, std::size_t keep) {
+    if (has(Quirk::PoolsNotSupported)) return answer(hipErrorNotSupported);
     return answer(pmhMemPoolTrimTo(native(pool), keep));
 }
 
 hipError_t hipMemPoolSetAttribute(hipMemPool_t pool, hipMemPoolAttr attribute, void* value) {
+    if (has(Quirk::PoolsNotSupported)) return answer(hipErrorNotSupported);
     if (pool == nullptr || value == nullptr) return answer(hipErrorInvalidValue);
     const std::uint64_t asked = is_boolean(attribute) ? static_cast<std::uint64_t>(*static_cast<int*>(value) != 0)
                                                       : *static_cast<std::uint64_t*>(value);
@@ -138,6 +148,7 @@ hipError_t hipMemPoolSetAttribute(hipMemPool_t pool, hipMemPoolAttr attribute, v
 }
 
 hipError_t hipMemPoolGetAttribute(hipMemPool_t pool, hipMemPoolAttr attribute, void* value) {
+    if (has(Quirk::PoolsNotSupported)) return answer(hipErrorNotSupported);
     if (pool == nullptr || value == nullptr) return answer(hipErrorInvalidValue);
     std::uint64_t found = 0;
     const pmhError_t error = pmhMemPoolGetAttribute(native(pool), static_cast<int>(attribute), &found);
@@ -156,6 +167,7 @@ hipError_t hipMemPoolGetAttribute(hipMemPool_t pool, hipMemPoolAttr attribute, v
 }
 
 hipError_t hipMemPoolSetAccess(hipMemPool_t pool, const hipMemAccessDesc* descriptions, std::size_t count) {
+    if (has(Quirk::PoolsNotSupported)) return answer(hipErrorNotSupported);
     if (pool == nullptr || descriptions == nullptr) return answer(hipErrorInvalidValue);
     for (std::size_t i = 0; i < count; ++i) {
         const hipMemAccessDesc& each = descriptions[i];
@@ -168,6 +180,7 @@ hipError_t hipMemPoolSetAccess(hipMemPool_t pool, const hipMemAccessDesc* descri
 }
 
 hipError_t hipMemPoolGetAccess(hipMemAccessFlags* flags, hipMemPool_t pool, hipMemLocation* location) {
+    if (has(Quirk::PoolsNotSupported)) return answer(hipErrorNotSupported);
     if (flags == nullptr || pool == nullptr || location == nullptr || location->type != hipMemLocationTypeDevice)
         return answer(hipErrorInvalidValue);
     int found = 0;
@@ -177,30 +190,38 @@ hipError_t hipMemPoolGetAccess(hipMemAccessFlags* flags, hipMemPool_t pool, hipM
 }
 
 hipError_t hipDeviceGetDefaultMemPool(hipMemPool_t* pool, int device) {
+    if (has(Quirk::PoolsNotSupported)) return answer(hipErrorNotSupported);
     return answer(pmhDeviceGetDefaultMemPool(native(pool), device));
 }
 
 hipError_t hipDeviceGetMemPool(hipMemPool_t* pool, int device) {
+    if (has(Quirk::PoolsNotSupported)) return answer(hipErrorNotSupported);
     return answer(pmhDeviceGetMemPool(native(pool), device));
 }
 
 hipError_t hipDeviceSetMemPool(int device, hipMemPool_t pool) {
+    if (has(Quirk::PoolsNotSupported)) return answer(hipErrorNotSupported);
     return answer(pmhDeviceSetMemPool(device, native(pool)));
 }
 
-// The stand-in shares no pools under any version; up to 6.0 nor does HIP.
+// The stand-in shares no pools under any version; early on HIP did not either (ROCm/clr commit 04b696abee92,
+// hipamd/src/hip_mempool.cpp, hipMemPoolExportToShareableHandle).
 hipError_t hipMemPoolExportToShareableHandle(void* handle, hipMemPool_t pool, hipMemAllocationHandleType, unsigned) {
+    if (has(Quirk::PoolsNotSupported)) return answer(hipErrorNotSupported);
     return answer(handle == nullptr || pool == nullptr ? hipErrorInvalidValue : hipErrorNotSupported);
 }
 
 hipError_t hipMemPoolImportFromShareableHandle(hipMemPool_t* pool, void* handle, hipMemAllocationHandleType, unsigned) {
+    if (has(Quirk::PoolsNotSupported)) return answer(hipErrorNotSupported);
     return answer(handle == nullptr || pool == nullptr ? hipErrorInvalidValue : hipErrorNotSupported);
 }
 
 hipError_t hipMemPoolExportPointer(hipMemPoolPtrExportData* data, void* ptr) {
+    if (has(Quirk::PoolsNotSupported)) return answer(hipErrorNotSupported);
     return answer(data == nullptr || ptr == nullptr ? hipErrorInvalidValue : hipErrorNotSupported);
 }
 
 hipError_t hipMemPoolImportPointer(void** ptr, hipMemPool_t pool, hipMemPoolPtrExportData* data) {
+    if (has(Quirk::PoolsNotSupported)) return answer(hipErrorNotSupported);
     return answer(ptr == nullptr || pool == nullptr || data == nullptr ? hipErrorInvalidValue : hipErrorNotSupported);
 }

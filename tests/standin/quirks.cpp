@@ -39,8 +39,8 @@ constexpr std::array<QuirkRow, count> rows = {{
      "MemPrefetchAsync succeeds for device memory and, to the host, for any; to a device, unknown memory is "
      "NotSupported",
      "ROCm/clr hipamd/src/hip_hmm.cpp, ihipMemPrefetchAsync", true},
-    {"pool_sharing_not_supported", "sharing a pool or its pointers with a process is NotSupported",
-     "ROCm/clr commit 04b696abee92, hipamd/src/hip_mempool.cpp, hipMemPoolExportToShareableHandle", before(6)},
+    {"pools_not_supported", "the device has no memory pools: the attribute is 0 and every call about them NotSupported",
+     "ROCm documentation, HIP environment variables, HIP_MEM_POOL_SUPPORT (off by default for long)", false},
     {"pool_exhaustion_unseen", "MallocFromPoolAsync answers Success with a null pointer where there is no memory",
      "ROCm/clr commit 04b696abee92, hipamd/src/hip_mempool.cpp, hipMallocFromPoolAsync; JuliaGPU/AMDGPU.jl#901", false},
     {"tiny_pool_allocation", "stream-ordered allocations of less than 8 bytes fail", "ROCm/HIP#3370 (5.7)",
@@ -53,7 +53,7 @@ constexpr std::array<QuirkRow, count> rows = {{
     {"failed_allocation_keeps_memory", "a MallocAsync that fails keeps what memory there was",
      "ROCm/rocm-systems#11642, #11643 (7.2)", false},
     {"ipc_loses_offset", "a memory handle opens at the start of the allocation, whatever pointer it was made of",
-     "kvcache-ai/Mooncake#3546 (6.4 and 7.2), ROCm/mori#416", true},
+     "kvcache-ai/Mooncake#3546 (6.4 and 7.2), ROCm/mori#416", HIP_VERSION >= 60400000},
     {"set_access_fails_on_tail", "MemSetAccess on a mapped part that does not start the reservation is InvalidValue",
      "ROCm/rocm-systems#2516, #6977 (7.2)", false},
 }};

@@ -20,7 +20,7 @@ enum class Quirk {
     FreeWaits,
     RegisterOverlapAllowed,
     PrefetchIgnoresForeign,
-    PoolSharingNotSupported,
+    PoolsNotSupported,
     PoolExhaustionUnseen,
     TinyPoolAllocation,
     ReleaseThresholdIgnored,

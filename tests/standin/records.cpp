@@ -16,7 +16,8 @@ std::optional<Known> known(const void* ptr) {
     const Hold hold(state.mutex);
     const auto record = state.allocations.holding(ptr);
     if (record == nullptr) return std::nullopt;
-    return Known{record->kind, record->base, record->size, record->device, record->flags};
+    const bool is_freeable = record->kind != portamem::host::Kind::Device || record->mapping != nullptr;
+    return Known{record->kind, record->base, record->size, record->device, record->flags, is_freeable};
 }
 
 void set_flags(const void* base, unsigned flags) {

@@ -15,6 +15,7 @@ struct Known {
     std::size_t size;
     int device;
     unsigned flags;
+    bool is_freeable;  ///< not the stand-in's own mapping, of virtual memory or of another process
 
     bool is_device_memory() const { return kind == portamem::host::Kind::Device || kind == portamem::host::Kind::Pool; }
     bool is_host_memory() const {
