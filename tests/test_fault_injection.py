@@ -112,7 +112,7 @@ def test_whatever_call_fails(
         ("HostMalloc", lambda pm, stream: pm.PinnedMemoryResource(0).allocate(16)),
         ("MallocManaged", lambda pm, stream: pm.ManagedMemoryResource(0).allocate(16)),
         ("MallocFromPoolAsync", lambda pm, stream: pm.AsyncMemoryResource(0).allocate(16, stream=stream)),
-        ("MemPoolCreate", lambda pm, stream: pm.AsyncMemoryResource(0)),
+        ("MemPoolCreate", lambda pm, stream: pm.AsyncMemoryResource(0, max_size="77 MiB")),  # none like it to reuse
         ("StreamSynchronize", lambda pm, stream: stream.synchronize()),
         ("EventRecord", lambda pm, stream: stream.record()),
         ("LaunchHostFunc", lambda pm, stream: stream.launch_host_func(print)),
