@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import ctypes
 import sys
+import threading
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -213,11 +214,11 @@ def test_progress_of_streams_and_events(
 
 def test_memory_of_its_own(pm: ModuleType, device: Any, witness: Witness) -> None:
     held = pm.held(device), pm.held("host")
-    plain, pinned = witness.malloc(NBYTES), witness.host_malloc(NBYTES)
+    plain, pinned = witness.malloc(8 * MIB), witness.host_malloc(8 * MIB)
     try:
         assert (pm.held(device), pm.held("host")) == held
         assert (pm.pointer_info(plain).kind, pm.pointer_info(pinned).kind) == ("device", "host")
-        assert witness.read(pinned, NBYTES) == bytes(NBYTES)
+        assert witness.read(pinned, 8 * MIB) == bytes(8 * MIB)
         for address in (plain, pinned):
             witness.write(address, pattern(NBYTES, 1))
             assert witness.read(address + 17, 1000) == pattern(NBYTES, 1)[17:1017]
@@ -235,10 +236,22 @@ def test_its_own_failures_have_names(witness: Witness) -> None:
 
 
 def test_nothing_is_current_that_was_not(witness: Witness) -> None:
-    """Calls of the witness leave the thread's current device alone."""
-    before = witness.current_device()
-    witness.memory_info(), witness.limit("stack_size"), witness.pointer(id(before)), witness.default_pool()
-    assert witness.current_device() == before
+    """Calls of the witness leave the current device of a thread alone, also of one that has none yet."""
+    seen: list[int | None] = []
+
+    def work() -> None:
+        seen.append(witness.current_device())
+        witness.memory_info(), witness.limit("stack_size"), witness.pointer(id(seen)), witness.device_count()
+        witness.pool_attribute(witness.default_pool(), "used_current"), witness.device_attribute("memory_pools")
+        witness.free(witness.malloc(64))
+        seen.append(witness.current_device())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    work()
+    assert len(seen) == 4
+    assert (seen[0], seen[2]) == (seen[1], seen[3])
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2**32 - 1])
