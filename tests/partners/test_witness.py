@@ -464,6 +464,31 @@ def test_two_hip_runtimes_are_no_witness(monkeypatch: pytest.MonkeyPatch) -> Non
         AmdWitness("hip", 0)
 
 
+@pytest.mark.parametrize("named", ["gfx90a:sramecc+:xnack-", b"gfx90a:sramecc+:xnack-\0\0"])
+@pytest.mark.parametrize("arity", [1, 2])
+def test_the_architecture_by_every_release_of_hip_python(
+    monkeypatch: pytest.MonkeyPatch, named: str | bytes, arity: int
+) -> None:
+    """Bytes in a record that the caller brings up to release 7, text in one that is answered from release 10 on."""
+    record = SimpleNamespace(gcnArchName=named)
+
+    def answered(device: int) -> tuple[int, Any]:
+        return 0, record
+
+    def filled(properties: Any, device: int) -> tuple[int]:
+        assert properties is record
+        return (0,)
+
+    calls = SimpleNamespace(
+        hipGetDeviceCount=lambda: (0, 1),
+        hipDeviceProp_t=lambda: record,
+        hipGetDeviceProperties=answered if arity == 1 else filled,
+    )
+    monkeypatch.setattr(amd, "load_hip_python", lambda: calls)
+    monkeypatch.setattr(amd._libraries, "amd_runtimes", list)
+    assert AmdWitness("hip", 0).arch == "gfx90a:sramecc+:xnack-"
+
+
 def test_memory_types_by_the_runtimes_own_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Device memory is 1 in HIP 5 and 2 in HIP 6, whatever hip-python's enum says."""
     record = (ctypes.c_int * 8)(1)
