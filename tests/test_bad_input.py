@@ -56,6 +56,9 @@ CASES = {
     "device as float": Case(lambda at: at.pm.Device(0.0), TypeError, r"device.*int.*float"),
     "stream on no device": Case(lambda at: at.pm.Stream(4096), ValueError, r"4096"),
     "resource on no device": Case(lambda at: at.pm.DeviceMemoryResource(4096), ValueError, r"4096"),
+    "foreign memory that nobody can read": Case(
+        lambda at: at.pm.Buffer.from_handle(4096, 16), ValueError, r"0x1000.*cannot read.*freed.*heap of kernels"
+    ),
     # closed things
     "prefetch of a closed buffer": Case(lambda at: at.closed_buf.prefetch(0), ValueError, r"buffer is closed"),
     "synchronize a closed stream": Case(lambda at: at.closed_stream.synchronize(), ValueError, r"stream is closed"),

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "entry.hpp"
+#include "order_hooks.hpp"
 
 namespace portamem::host {
 namespace {
@@ -156,7 +157,7 @@ pmhError_t pmhDeviceSynchronize(void) {
         for (const auto& stream : device.streams)
             if (stream->capture != nullptr) forbid_progress_query(state, *stream, "DeviceSynchronize");
         forbid_unsafe_call(state, "DeviceSynchronize");
-        wait_for(hold, pending_work(device));
+        wait_for(hold, pending_work(device), end_of_device(device.ordinal));
         state.synchronized(hold, device.ordinal);
     });
 }

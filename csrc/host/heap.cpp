@@ -7,7 +7,7 @@
 
 namespace portamem::host {
 
-Heap::Heap(std::size_t size, bool guarded) : mapping_(heap_bytes(size), guarded) { free_[0] = mapping_.size(); }
+Heap::Heap(std::size_t size) : mapping_(heap_bytes(size), true) { free_[0] = mapping_.size(); }
 
 void* Heap::allocate(std::size_t size, std::size_t align) {
     if (align == 0 || (align & (align - 1)) != 0 || size > mapping_.size()) return nullptr;

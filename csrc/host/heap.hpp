@@ -16,8 +16,8 @@ class Heap {
   public:
     static constexpr std::size_t alignment = 16;
 
-    /// At least `size` bytes. Refusal where the operating system has no room.
-    Heap(std::size_t size, bool guarded);
+    /// At least `size` bytes, always guarded: no host has business there. Refusal where the operating system has no room.
+    explicit Heap(std::size_t size);
 
     /// The device's address of `size` bytes at a multiple of `align`, a power of two; null where they do not fit.
     void* allocate(std::size_t size, std::size_t align);

@@ -64,7 +64,7 @@ void reserve_heap(State& state, Hold& hold, Device& device) {
         refuse(pmhErrorOutOfMemory, "the heap of kernels is to have %zu bytes; device %d has %zu of %zu reserved",
                limit, device.ordinal, device.reserved, device.capacity);
     try {
-        device.heap = std::make_shared<Heap>(limit, state.config.guarded());
+        device.heap = std::make_shared<Heap>(limit);
     } catch (...) {
         device.reserved -= bytes;
         throw;

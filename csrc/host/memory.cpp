@@ -6,6 +6,7 @@
 
 #include "entry.hpp"
 #include "kernel.hpp"
+#include "order_hooks.hpp"
 
 namespace portamem::host {
 namespace {
@@ -43,6 +44,7 @@ void* add(State& state, Kind kind, std::size_t size, unsigned flags, bool guarde
     if (kind == Kind::Managed) record->ranges = std::make_unique<ManagedRanges>(size);
     void* base = record->base;
     state.allocations.insert(std::move(record));
+    note_new(base, size);
     return base;
 }
 
@@ -140,6 +142,7 @@ pmhError_t pmhFree(void* ptr) {
         forbid_unsafe_call(state, "Free");
         const auto record = state.allocations.starting_at(ptr);
         if (record == nullptr || record->is_host_memory()) refuse_free(state, ptr, "memory of Malloc");
+        note_free(ptr, record->size);
         if (record->kind == Kind::Pool) {
             state.allocations.erase(*record);
             record->pool->free(state, hold, record->block, {});
@@ -155,6 +158,7 @@ pmhError_t pmhHostFree(void* ptr) {
         forbid_unsafe_call(state, "HostFree");
         const auto record = state.allocations.starting_at(ptr);
         if (record == nullptr || record->kind != Kind::Pinned) refuse_free(state, ptr, "memory of HostMalloc");
+        note_free(ptr, record->size);
         release_plain(state, hold, record);
     });
 }

@@ -4,6 +4,7 @@
 
 #include "entry.hpp"
 #include "kernel.hpp"
+#include "order_hooks.hpp"
 
 using namespace portamem::host;
 
@@ -30,6 +31,7 @@ pmhError_t pmhHostRegister(void* ptr, size_t size, unsigned flags) {
         record->device = this_thread().device;
         record->flags = flags;
         state.allocations.insert(std::move(record));
+        note_new(ptr, size);
     });
 }
 
@@ -48,7 +50,8 @@ pmhError_t pmhHostUnregister(void* ptr) {
         std::vector<Point> work;
         for (const auto& device : state.devices)
             for (Point& point : pending_work(*device)) work.push_back(std::move(point));
-        wait_for(hold, work);
+        wait_for(hold, work, end_of_device(-1));
+        note_gone(record->base, record->size);
     });
 }
 

@@ -32,6 +32,7 @@ void register_scope(py::module_& m);
 void register_registration(py::module_& m);
 void register_pointer_info(py::module_& m);
 void register_copy(py::module_& m);
+void register_order_check(py::module_& m);
 
 }  // namespace PORTAMEM_BACKEND
 }  // namespace portamem::python

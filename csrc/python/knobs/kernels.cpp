@@ -1,28 +1,16 @@
 // SPDX-License-Identifier: MIT
-// python/knobs/kernels.cpp: kernels of the CPU reference runtime: each does what the device source of its name does.
+// python/knobs/kernels.cpp: kernels that fill, check and copy memory, and one that holds its stream. Each does what the
+// device source of its name does.
 #include "kernels.hpp"
 
 #include <chrono>
-#include <cstdint>
 #include <cstring>
 #include <thread>
 
-#include "portamem/host/runtime_api.h"
+#include "kernel_support.hpp"
 
 namespace portamem::knobs {
 namespace {
-
-using Byte = unsigned char;
-using Words = const std::uint64_t*;
-
-Byte pattern(std::uint64_t i, std::uint64_t seed) {
-    return static_cast<Byte>((static_cast<std::uint32_t>(i) + static_cast<std::uint32_t>(seed)) * 2654435761u >> 24);
-}
-
-template <class T = Byte>
-T* at(std::uint64_t address, std::size_t count = 1) {
-    return static_cast<T*>(pmhKernelAddress(reinterpret_cast<const void*>(address), count * sizeof(T)));
-}
 
 /// The part of `size` bytes that is one block's.
 struct Part {
@@ -32,12 +20,6 @@ struct Part {
         : begin(size / block.count * block.index),
           end(block.index + 1 == block.count ? size : begin + size / block.count) {}
 };
-
-// Other blocks run before or after, never beside this one, but other kernels do.
-void add(std::uint64_t counter, std::uint64_t count) {
-    if (count == 0) return;
-    if (auto* word = at<std::uint64_t>(counter)) __atomic_fetch_add(word, count, __ATOMIC_RELAXED);
-}
 
 // address, size, seed
 void fill(const pmhKernelBlock* block) {

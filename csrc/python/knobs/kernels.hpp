@@ -16,4 +16,7 @@ struct Kernel {
 /// What fills, checks and copies memory, and holds a stream.
 const std::vector<Kernel>& memory_kernels();
 
+/// What allocates from the heap of the device.
+const std::vector<Kernel>& heap_kernels();
+
 }  // namespace portamem::knobs

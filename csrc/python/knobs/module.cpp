@@ -21,9 +21,10 @@ void check(pmhError_t answer) {
     throw std::invalid_argument(pmhGetErrorString(answer));
 }
 
-std::map<std::string, std::uintptr_t> addresses_of(const std::vector<portamem::knobs::Kernel>& kernels) {
+std::map<std::string, std::uintptr_t> kernel_addresses() {
     std::map<std::string, std::uintptr_t> addresses;
-    for (const auto& kernel : kernels) addresses[kernel.name] = reinterpret_cast<std::uintptr_t>(kernel.function);
+    for (const auto* kernels : {&portamem::knobs::memory_kernels(), &portamem::knobs::heap_kernels()})
+        for (const auto& kernel : *kernels) addresses[kernel.name] = reinterpret_cast<std::uintptr_t>(kernel.function);
     return addresses;
 }
 
@@ -45,7 +46,7 @@ PYBIND11_MODULE(_knobs, m) {
         py::arg("call"), py::arg("nth"), py::arg("code"),
         "The nth next call of that name (of any name for None) answers `code` and does nothing.");
     m.def(
-        "kernels", [] { return addresses_of(portamem::knobs::memory_kernels()); },
+        "kernels", [] { return kernel_addresses(); },
         "Addresses of the runtime's own kernels, by name, for pmhLaunchKernel.");
     m.def(
         "reset", [] { check(pmhKnobReset()); }, "Puts capacity, delay and failures back to what the environment says.");

@@ -16,7 +16,7 @@ from importlib import metadata
 from typing import Any
 
 from portamem import _libraries
-from portamem.conformance.witness import hiprtc, sources
+from portamem.conformance.witness import hiprtc
 from portamem.conformance.witness.base import Witness
 from portamem.conformance.witness.facts import MemoryKind, PointerFacts, WitnessError, WitnessMissing, error_name
 from portamem.conformance.witness.kernels import KERNELS, module_of, warm_up
@@ -25,7 +25,7 @@ from portamem.conformance.witness.nvrtc import CompileError
 _INVALID_DEVICE_ID = -2
 _NOT_READY = 600
 _NO_DEVICE = (100, 101)
-_PORTABLE, _MAPPED = 1, 2
+_PORTABLE_MAPPED_COHERENT = 0x40000003
 
 _KINDS_BEFORE_6: dict[int, MemoryKind] = {0: "host", 1: "device", 2: "device", 3: "managed", 4: "managed"}
 _KINDS: dict[int, MemoryKind] = {
@@ -181,8 +181,11 @@ class AmdWitness(Witness):
             return int(self.call("hipDeviceGetLimit", getattr(self.hip.hipLimit_t, _LIMITS[name])))
 
     def set_limit(self, name: str, nbytes: int) -> str | None:
-        with self.context():
-            return self._error("hipDeviceSetLimit", getattr(self.hip.hipLimit_t, _LIMITS[name]), nbytes)
+        try:
+            with self.context():
+                return self._error("hipDeviceSetLimit", getattr(self.hip.hipLimit_t, _LIMITS[name]), nbytes)
+        except WitnessError as error:
+            return error.name  # there is no device
 
     def synchronize(self) -> None:
         with self.context():
@@ -280,7 +283,7 @@ class AmdWitness(Witness):
 
     def host_malloc(self, nbytes: int) -> int:
         with self.context():
-            address = int(self.call("hipHostMalloc", nbytes, _PORTABLE | _MAPPED))
+            address = int(self.call("hipHostMalloc", nbytes, _PORTABLE_MAPPED_COHERENT))
         ctypes.memset(address, 0, nbytes)
         return address
 
@@ -338,7 +341,7 @@ class AmdWitness(Witness):
     def _load(self, module: str) -> None:
         if module in self._modules:
             return
-        code = hiprtc.machine_code(sources.source(module), self.arch)
+        code = hiprtc.compiled(module, self.arch)
         with self.context():
             loaded = self.call("hipModuleLoadData", code)
             try:

@@ -57,7 +57,7 @@ class Witness(ABC):
 
     @property
     def has_kernels(self) -> bool:
-        """Whether kernels can be compiled and run here; ``why_no_kernels`` says why not."""
+        """Whether kernels can be compiled and run here; ``why_no_kernels`` says why not. Loads those of "memory"."""
         return not self.why_no_kernels
 
     @property
@@ -172,7 +172,10 @@ class Witness(ABC):
 
     @abstractmethod
     def load(self, module: str) -> None:
-        """Loads the kernels of one module, "memory" or "heap", and runs each once. Others are loaded at first use."""
+        """Loads the kernels of one module, "memory" or "heap", and runs each once; at first use at the latest.
+
+        Drivers load lazily, and may wait for the device then: ask ``has_kernels`` before anything is held up.
+        """
 
     @abstractmethod
     def launch(self, kernel: str, stream: int, blocks: int, threads: int, *arguments: int) -> None:

@@ -161,6 +161,7 @@ class HostWitness(Witness):
     def __init__(self, backend: str, ordinal: int) -> None:
         super().__init__(backend, ordinal)
         self._rt = _runtime()
+        self._loaded: set[str] = set()
 
     @property
     def name(self) -> str:
@@ -292,7 +293,9 @@ class HostWitness(Witness):
         return True
 
     def load(self, module: str) -> None:
-        warm_up(self, module)
+        if module not in self._loaded:
+            warm_up(self, module)
+            self._loaded.add(module)
 
     def launch(self, kernel: str, stream: int, blocks: int, threads: int, *arguments: int) -> None:
         words = (c_uint64 * len(arguments))(*arguments)

@@ -24,6 +24,7 @@ from portamem.conformance.witness.kernels import KERNELS, module_of, warm_up
 _KINDS: tuple[MemoryKind, ...] = ("unregistered", "host", "device", "managed")
 _INVALID_DEVICE_ID = -2
 _NOT_READY = 600
+_INSUFFICIENT_DRIVER = 35
 
 _LIMITS = {
     "stack_size": ("cudaLimitStackSize", "CU_LIMIT_STACK_SIZE"),
@@ -86,21 +87,35 @@ def _bindings(name: str) -> ModuleType:
     return module
 
 
-def check(call: str, answer: tuple[Any, ...]) -> Any:
-    """What a call of cuda-python gives beside its error code, which must be success."""
-    error, *rest = answer
+def _answer(name: str, *arguments: Any) -> tuple[Any, ...]:
+    """Error and values of a call of the runtime's (cuda...) or the driver's (cu...)."""
+    module = _bindings("runtime" if name.startswith("cuda") else "driver")
+    try:
+        answer: tuple[Any, ...] = getattr(module, name)(*arguments)
+    except RuntimeError:  # libcuda is not here, or too old to have the call
+        raise WitnessError(name, _INSUFFICIENT_DRIVER, error_name(_INSUFFICIENT_DRIVER)) from None
+    return answer
+
+
+def _error(name: str, *arguments: Any) -> str | None:
+    """The name of a call's error, None where it succeeds."""
+    error = _answer(name, *arguments)[0]
+    return error_name(int(error), error.name) if int(error) else None
+
+
+def _call(name: str, *arguments: Any) -> Any:
+    """The values of a call, which must succeed."""
+    error, *rest = _answer(name, *arguments)
     if int(error) != 0:
-        raise WitnessError(call, int(error), error_name(int(error), error.name))
+        raise WitnessError(name, int(error), error_name(int(error), error.name))
     return rest[0] if len(rest) == 1 else tuple(rest)
 
 
 @cache
 def _primary_context(ordinal: int) -> Any:
     """Retained for the life of the process: kernels and memory of others are in it."""
-    driver = _bindings("driver")
-    check("cuInit", driver.cuInit(0))
-    device = check("cuDeviceGet", driver.cuDeviceGet(ordinal))
-    return check("cuDevicePrimaryCtxRetain", driver.cuDevicePrimaryCtxRetain(device))
+    _call("cuInit", 0)
+    return _call("cuDevicePrimaryCtxRetain", _call("cuDeviceGet", ordinal))
 
 
 class NvidiaWitness(Witness):
@@ -110,84 +125,75 @@ class NvidiaWitness(Witness):
         self._functions: dict[str, Any] = {}
         self._modules: dict[str, Any] = {}
 
-    def call(self, name: str, *arguments: Any) -> Any:
-        """A call of the runtime's (cuda...) or the driver's (cu...), which must succeed."""
-        return check(name, self._answer(name, *arguments))
-
-    def _answer(self, name: str, *arguments: Any) -> tuple[Any, ...]:
-        module = self.runtime if name.startswith("cuda") else self.driver
-        answer: tuple[Any, ...] = getattr(module, name)(*arguments)
-        return answer
-
-    def _error(self, name: str, *arguments: Any) -> str | None:
-        error = self._answer(name, *arguments)[0]
-        return error_name(int(error), error.name) if int(error) else None
-
     @property
     def name(self) -> str:
         version = importlib.import_module("cuda.bindings").__version__
-        runtime = self.call("cudaRuntimeGetVersion")
+        runtime = _call("cudaRuntimeGetVersion")
         return f"cuda-python {version}, CUDA runtime {runtime // 1000}.{runtime % 1000 // 10}"
 
     # devices
 
     def device_count(self) -> int:
-        error, count = self._answer("cudaGetDeviceCount")
+        error, count = _answer("cudaGetDeviceCount")
         return int(count) if int(error) == 0 else 0
 
     def current_device(self) -> int | None:
         """By the driver, which all runtimes of the process share."""
-        if not int(self.call("cuCtxGetCurrent")):
-            return None
-        return int(self.call("cuCtxGetDevice"))
+        error, context = _answer("cuCtxGetCurrent")
+        if int(error) != 0 or not int(context):
+            return None  # nobody has used the driver yet, or this thread has not
+        return int(_call("cuCtxGetDevice"))
 
     @contextmanager
     def context(self) -> Iterator[None]:
         """By the driver's calls: cudaSetDevice would leave its mark on the thread."""
-        check("cuCtxPushCurrent", self.driver.cuCtxPushCurrent(_primary_context(self.ordinal)))
+        _call("cuCtxPushCurrent", _primary_context(self.ordinal))
         try:
             yield
         finally:
-            check("cuCtxPopCurrent", self.driver.cuCtxPopCurrent())
+            _call("cuCtxPopCurrent")
 
     def device_attribute(self, name: str) -> int | None:
         if name == "virtual_memory":
             which = getattr(self.driver.CUdevice_attribute, _VIRTUAL_MEMORY)
-            return int(self.call("cuDeviceGetAttribute", which, self.call("cuDeviceGet", self.ordinal)))
+            return int(_call("cuDeviceGetAttribute", which, _call("cuDeviceGet", self.ordinal)))
         if name not in _DEVICE_ATTRIBUTES:
             return None
         which = getattr(self.runtime.cudaDeviceAttr, _DEVICE_ATTRIBUTES[name], None)
-        return None if which is None else int(self.call("cudaDeviceGetAttribute", which, self.ordinal))
+        return None if which is None else int(_call("cudaDeviceGetAttribute", which, self.ordinal))
 
     def can_access_peer(self, peer: int) -> bool:
-        return bool(self.call("cudaDeviceCanAccessPeer", self.ordinal, peer))
+        return bool(_call("cudaDeviceCanAccessPeer", self.ordinal, peer))
 
     def memory_info(self) -> tuple[int, int]:
         with self.context():
-            free, total = self.call("cudaMemGetInfo")
+            free, total = _call("cudaMemGetInfo")
         return int(free), int(total)
 
     def limit(self, name: str) -> int:
         with self.context():
-            return int(self.call("cudaDeviceGetLimit", getattr(self.runtime.cudaLimit, _LIMITS[name][0])))
+            return int(_call("cudaDeviceGetLimit", getattr(self.runtime.cudaLimit, _LIMITS[name][0])))
 
     def set_limit(self, name: str, nbytes: int) -> str | None:
-        with self.context():
-            return self._error("cudaDeviceSetLimit", getattr(self.runtime.cudaLimit, _LIMITS[name][0]), nbytes)
+        try:
+            with self.context():
+                return _error("cudaDeviceSetLimit", getattr(self.runtime.cudaLimit, _LIMITS[name][0]), nbytes)
+        except WitnessError as error:
+            return error.name  # there is no device
 
     def driver_limit(self, name: str) -> int | None:
         with self.context():
-            return int(self.call("cuCtxGetLimit", getattr(self.driver.CUlimit, _LIMITS[name][1])))
+            return int(_call("cuCtxGetLimit", getattr(self.driver.CUlimit, _LIMITS[name][1])))
 
     def synchronize(self) -> None:
         with self.context():
-            self.call("cudaDeviceSynchronize")
+            _call("cudaDeviceSynchronize")
 
     # memory
 
     def pointer(self, address: int) -> PointerFacts:
         with self.context():
-            error, found = self._answer("cudaPointerGetAttributes", address)
+            error, found = _answer("cudaPointerGetAttributes", address)
         if int(error) != 0:
             return PointerFacts("unregistered", None, None, None)
         return PointerFacts(
@@ -199,44 +205,43 @@ class NvidiaWitness(Witness):
 
     def address_range(self, address: int) -> tuple[int, int] | None:
         with self.context():
-            error, base, nbytes = self._answer("cuMemGetAddressRange", address)
+            error, base, nbytes = _answer("cuMemGetAddressRange", address)
         return None if int(error) != 0 else (int(base), int(nbytes))
 
     def host_flags(self, address: int) -> int | None:
         with self.context():
-            error, flags = self._answer("cudaHostGetFlags", address)
+            error, flags = _answer("cudaHostGetFlags", address)
         return None if int(error) != 0 else int(flags)
 
     def range_attribute(self, address: int, nbytes: int, name: str) -> int | None:
         which = getattr(self.runtime.cudaMemRangeAttribute, _RANGE_ATTRIBUTES[name])
         with self.context():
-            value = int(self.call("cudaMemRangeGetAttribute", 4, which, address, nbytes))
+            value = int(_call("cudaMemRangeGetAttribute", 4, which, address, nbytes))
         return None if value == _INVALID_DEVICE_ID else value
 
     def default_pool(self) -> int:
-        return int(self.call("cudaDeviceGetDefaultMemPool", self.ordinal))
+        return int(_call("cudaDeviceGetDefaultMemPool", self.ordinal))
 
     def current_pool(self) -> int:
-        return int(self.call("cudaDeviceGetMemPool", self.ordinal))
+        return int(_call("cudaDeviceGetMemPool", self.ordinal))
 
     def pool_attribute(self, pool: int, name: str) -> int:
         which = getattr(self.runtime.cudaMemPoolAttr, _POOL_ATTRIBUTES[name])
-        return int(self.call("cudaMemPoolGetAttribute", pool, which))
+        return int(_call("cudaMemPoolGetAttribute", pool, which))
 
     def set_pool_attribute(self, pool: int, name: str, value: int) -> str | None:
         which = getattr(self.runtime.cudaMemPoolAttr, _POOL_ATTRIBUTES[name])
         typed = value if name.startswith("reuse_") else self.driver.cuuint64_t(value)
-        return self._error("cudaMemPoolSetAttribute", pool, which, typed)
+        return _error("cudaMemPoolSetAttribute", pool, which, typed)
 
     # streams and events
 
     def _is_done(self, call: str, handle: int) -> bool:
         with self.context():
-            answer = self._answer(call, handle)
-        if int(answer[0]) == _NOT_READY:
-            return False
-        check(call, answer)
-        return True
+            error = _answer(call, handle)[0]
+        if int(error) not in (0, _NOT_READY):
+            raise WitnessError(call, int(error), error_name(int(error), error.name))
+        return int(error) == 0
 
     def stream_is_done(self, stream: int) -> bool:
         return self._is_done("cudaStreamQuery", stream)
@@ -248,26 +253,26 @@ class NvidiaWitness(Witness):
 
     def malloc(self, nbytes: int) -> int:
         with self.context():
-            return int(self.call("cudaMalloc", nbytes))
+            return int(_call("cudaMalloc", nbytes))
 
     def free(self, address: int) -> None:
         with self.context():
-            self.call("cudaFree", address)
+            _call("cudaFree", address)
 
     def host_malloc(self, nbytes: int) -> int:
         flags = self.runtime.cudaHostAllocPortable | self.runtime.cudaHostAllocMapped
         with self.context():
-            address = int(self.call("cudaHostAlloc", nbytes, flags))
+            address = int(_call("cudaHostAlloc", nbytes, flags))
         ctypes.memset(address, 0, nbytes)
         return address
 
     def host_free(self, address: int) -> None:
         with self.context():
-            self.call("cudaFreeHost", address)
+            _call("cudaFreeHost", address)
 
     def _copy(self, dst: int, src: int, nbytes: int) -> None:
         with self.context():
-            self.call("cudaMemcpy", dst, src, nbytes, self.runtime.cudaMemcpyKind.cudaMemcpyDefault)
+            _call("cudaMemcpy", dst, src, nbytes, self.runtime.cudaMemcpyKind.cudaMemcpyDefault)
 
     def read(self, address: int, nbytes: int) -> bytes:
         out = (ctypes.c_ubyte * nbytes)()
@@ -282,13 +287,17 @@ class NvidiaWitness(Witness):
 
     @cached_property
     def why_no_kernels(self) -> str:
+        """Loads the first module to find out. One that does not compile or run is no reason, but an error."""
         if self.device_count() == 0:
             return "there is no NVIDIA GPU that cuda-python could use"
         try:
             supported = nvrtc.architectures()
         except WitnessMissing as error:
             return error.reason
-        return "" if self.arch in supported else f"this NVRTC does not compile for sm_{self.arch}"
+        if self.arch not in supported:
+            return f"this NVRTC does not compile for sm_{self.arch}"
+        self._load("memory")
+        return ""
 
     @property
     def has_aligned_heap(self) -> bool:
@@ -303,20 +312,23 @@ class NvidiaWitness(Witness):
         return 10 * major + minor
 
     def load(self, module: str) -> None:
-        if module in self._modules:
-            return
         if self.why_no_kernels:
             raise WitnessMissing(self.why_no_kernels)
+        self._load(module)
+
+    def _load(self, module: str) -> None:
+        if module in self._modules:
+            return
         code = nvrtc.machine_code(sources.source(module), self.arch)
         with self.context():
-            loaded = self.call("cuModuleLoadData", code)
+            loaded = _call("cuModuleLoadData", code)
             try:
                 for name in KERNELS[module]:
-                    self._functions[name] = self.call("cuModuleGetFunction", loaded, name.encode())
+                    self._functions[name] = _call("cuModuleGetFunction", loaded, name.encode())
                 warm_up(self, module)
             except WitnessError:
                 self._functions = {n: f for n, f in self._functions.items() if n not in KERNELS[module]}
-                self.call("cuModuleUnload", loaded)
+                _call("cuModuleUnload", loaded)
                 raise
         self._modules[module] = loaded
 
@@ -326,4 +338,4 @@ class NvidiaWitness(Witness):
         parameters = (arguments, KERNELS[module_of(kernel)][kernel])
         grid, block = (blocks, 1, 1), (threads, 1, 1)
         with self.context():
-            self.call("cuLaunchKernel", self._functions[kernel], *grid, *block, 0, stream, parameters, 0)
+            _call("cuLaunchKernel", self._functions[kernel], *grid, *block, 0, stream, parameters, 0)
