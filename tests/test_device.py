@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from types import ModuleType
 from typing import Any
 
@@ -62,41 +61,6 @@ def test_memory_info_counts_every_byte(device: Any, device_resource: Any) -> Non
     with device_resource.allocate(8 * MIB):
         assert device.memory_info().free <= before - 8 * MIB
     assert device.memory_info().free == before
-
-
-def test_the_current_device_belongs_to_the_thread(pm: ModuleType, two_devices: tuple[Any, Any]) -> None:
-    first, second = two_devices
-    seen: list[Any] = []
-
-    def other_thread() -> None:
-        second.set_current()
-        seen.append(pm.Device.current())
-
-    first.set_current()
-    thread = threading.Thread(target=other_thread)
-    thread.start()
-    thread.join()
-    assert seen == [second]
-    assert pm.Device.current() == first
-
-
-def test_calls_leave_the_current_device_alone(pm: ModuleType, two_devices: tuple[Any, Any], kind: Any) -> None:
-    first, second = two_devices
-    first.set_current()
-    with kind(pm, second) as resource, pm.Stream(second) as stream, pm.Event(second) as event:
-        buf = resource.allocate(4096, stream=stream)
-        other = resource.allocate(4096, stream=stream)
-        buf.fill(7, stream=stream)
-        other.copy_from(buf, stream=stream)
-        stream.record(event)
-        stream.synchronize()
-        buf.close()
-        other.close()
-        second.memory_info()
-        second.synchronize()
-        assert resource.device == second
-        assert stream.device == event.device == second
-    assert pm.Device.current() == first
 
 
 def test_memory_is_on_the_device_that_was_named(pm: ModuleType, two_devices: tuple[Any, Any]) -> None:

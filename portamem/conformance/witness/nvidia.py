@@ -141,6 +141,11 @@ class NvidiaWitness(Witness):
             return None
         return int(self.call("cuCtxGetDevice"))
 
+    def has_context(self) -> bool | None:
+        self.call("cuInit", 0)
+        _, is_active = self.call("cuDevicePrimaryCtxGetState", self.call("cuDeviceGet", self.ordinal))
+        return bool(is_active)
+
     @contextmanager
     def context(self) -> Iterator[None]:
         """By the driver's calls: cudaSetDevice would leave its mark on the thread."""
