@@ -144,6 +144,11 @@ class NvidiaWitness(Witness):
             return None  # nobody has used the driver yet, or this thread has not
         return int(_call("cuCtxGetDevice"))
 
+    def has_context(self) -> bool | None:
+        self.call("cuInit", 0)
+        _, is_active = self.call("cuDevicePrimaryCtxGetState", self.call("cuDeviceGet", self.ordinal))
+        return bool(is_active)
+
     @contextmanager
     def context(self) -> Iterator[None]:
         """By the driver's calls: cudaSetDevice, and a call of the runtime that finds no context, would leave their mark
