@@ -86,7 +86,7 @@ class Round:
         by = ", ".join(result.clauses) or result.how
         spent = f"{result.build_seconds:.0f}+{result.suite_seconds:.0f} s"
         self._out.print(
-            f"{result.state:12} {spent:>9} {result.place} {result.operator} {by}", markup=False, highlight=False
+            f"{result.state:12} {spent:>9} {result.place} {result.operator} {by}", markup=False, soft_wrap=True
         )
         self._say("")
 

@@ -206,8 +206,9 @@ def every_device_that_the_memory_is(env: Env, resource: Any) -> None:
                 with env.pm.Buffer.from_handle(taken.tensor.data, NBYTES, device=env.device) as same:
                     expect_bytes(env.read(same), pattern(NBYTES), f"the memory as device {each}")
                 taken.delete()
-        with env.pm.Buffer.from_handle(buf.handle, NBYTES, device=env.device) as same, same.view() as foreign:
-            expect_equal(foreign._dlpack_devices(), devices, "the devices of the same memory as somebody else's")
+        if not resource.is_stream_ordered:  # an address does not tell that a pool reuses it in stream order
+            with env.pm.Buffer.from_handle(buf.handle, NBYTES, device=env.device) as same, same.view() as foreign:
+                expect_equal(foreign._dlpack_devices(), devices, "the devices of the same memory as somebody else's")
         for wanted in ((4, 0), (14, 0), (999, 0), (1, 7)):
             for copy in (None, False, True):
                 with refused(BufferError, saying=f"DLPack device {wanted[0]}, {wanted[1]})") as refusal:

@@ -107,4 +107,28 @@ CLAUSES = (
         "Fine-grained device memory is there, uncached is refused with NotSupported.",
         backends=_HOST,
     ),
+    Clause(
+        "HOST-19",
+        "Every function of its C interface refuses a null for a result, unknown flags, attributes, locations, handles "
+        "and devices with the code that its header names, which is the thread's last error until it is asked for, and "
+        "does nothing. Freeing null, and work on 0 bytes, is fine.",
+        backends=_HOST,
+    ),
+    Clause(
+        "HOST-20",
+        "Memcpy3D moves the box that it names between volumes of any pitch and height, and no byte beside it; a box "
+        "that leaves its volume is refused with InvalidValue.",
+        backends=_HOST,
+    ),
+    Clause(
+        "HOST-21",
+        "MemcpyPeer copies from device to device, and refuses memory that is not of the device that is named for it.",
+        backends=_HOST,
+    ),
+    Clause(
+        "HOST-22",
+        "Streams, events and pools of the C interface tell flags, device and access as they were made, and what "
+        "belongs to another device is refused.",
+        backends=_HOST,
+    ),
 )
