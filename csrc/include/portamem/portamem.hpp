@@ -33,4 +33,5 @@
 #include "portamem/mr/memory_resource.hpp"
 #include "portamem/mr/pinned_memory_resource.hpp"
 #include "portamem/mr/system_memory_resource.hpp"
+#include "portamem/order_check.hpp"
 #include "portamem/span.hpp"
