@@ -5,7 +5,8 @@
     python ci/evidence.py --write                     docs/evidence.md and README.md
     python ci/evidence.py --add NAME FOLDER           takes the reports of a run in as docs/evidence/NAME-*.json first
 
-A report is what ci/report.py writes. A run that was taken in before under that name is replaced.
+A report is what ci/report.py writes, or ``portamem conformance --report``. A run that was taken in before under that
+name is replaced.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "ci"))
+import conformance_evidence as conformance  # noqa: E402
+
 FOLDER = ROOT / "docs" / "evidence"
 PAGE = ROOT / "docs" / "evidence.md"
 README = ROOT / "README.md"
@@ -58,6 +62,8 @@ def read(paths: Iterable[Path]) -> list[Report]:
         report = json.loads(path.read_text(encoding="utf-8"))
         if report.get("format") != 1:
             raise ValueError(f"{path}: not a report of format 1")
+        if "clauses" in report:
+            report["rows"] = conformance.rows(report)
         for row in report["rows"]:
             missing = {"kind", "what", "backend", "on", "when", "commit", "result"} - row.keys()
             if missing or row["kind"] not in WORDS:
@@ -84,8 +90,9 @@ def about_amd(rows: list[Row]) -> str:
     ways = [word for word in WORDS if word != "here" and any(r["kind"] == word and r["backend"] == "hip" for r in rows)]
     known = f"What is known of its HIP backend is {' and '.join(f'`{way}`' for way in ways)}. " if ways else ""
     return wrapped(
-        f"**Nothing here has run on an AMD GPU: none has been available.** {known}If you have one, "
-        '`pip install ".[test]" && portamem info && portamem demo --backend hip` finds out.'
+        f"**Nothing here has run on an AMD GPU: none has been available.** {known}If you have one, two minutes help: "
+        '`pip install ".[hip]" && portamem conformance --backend hip --report amd.json`, and an issue with that file, '
+        "which names no host, no user and no folder."
     )
 
 
@@ -182,6 +189,7 @@ def page(reports: list[Report]) -> str:
     lines += ["", about_amd(rows)]
     for kind in WORDS:
         lines += section(kind, rows)
+    lines += conformance.section(reports, table)
     lines += benchmarks(reports)
     lines += soaks(reports)
     return "\n".join(lines) + "\n"
@@ -219,6 +227,8 @@ def readme_table(reports: list[Report]) -> str:
         on = sorted({row["on"] for row in rows if row["kind"] == kind and not row["result"].startswith("not run")})
         where = f": {'; '.join(on)}" if kind != "here" else ""
         text.append(wrapped(f"- `{kind}`: {WORDS[kind]}{where}", "  "))
+    if suites := conformance.columns(reports):
+        text += ["", wrapped(conformance.ABOUT), "", *conformance.matrix(suites, table)]
     return "\n".join(text) + "\n"
 
 

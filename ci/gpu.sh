@@ -2,14 +2,15 @@
 # ci/gpu.sh [STAGE]...: builds from the checkout and runs what needs an NVIDIA GPU. Without words: all of it, in order.
 #
 #   build      the Python package, the C++ tests and the benchmarks
-#   test       cpp and pytest: the C++ tests, and pytest unchanged, on cuda and on hip (with two GPUs where there are)
+#   test       cpp, conformance and pytest: the C++ tests, the conformance suite with its witnesses, and pytest unchanged,
+#              on cuda and on hip (with two GPUs where there are)
 #   check      memcheck, processes and example: the vendor's memory checker over both kinds of tests, four processes of
 #              each at once on one GPU, the example program
 #   bench      portamem beside its peers, in one run
 #   soak       every kind of memory from many threads, for $SOAK_SECONDS (120) on each backend
 #   demo       `portamem info` and `portamem demo`
 #
-# cpp, pytest, memcheck, processes and example can be named alone. Each takes less than eight minutes and writes
+# cpp, conformance, pytest, memcheck, processes and example can be named alone. Each takes less than eight minutes and writes
 # $REPORTS/STAGE.json (ci/report.py says what is in it) and its JUnit files below $REPORTS (default: $CI_DIR/reports).
 #
 # Made for a machine without a network: it needs a CUDA toolkit, CMake, Ninja and a Python with scikit-build-core,
@@ -92,8 +93,8 @@ cpp_tests() {
     on "$backend" "${runner[@]}" "$CPP_TESTS/portamem_tests_$backend" --reporters=junit "--out=$junit" "$@"
 }
 
-# Some files of the Python tests, with a JUnit file. Before it, what runs the interpreter.
-some_pytest() {
+# Some groups of the conformance suite in one process, with a JUnit file. Before them, what runs the interpreter.
+some_clauses() {
     local backend=$1 junit=$2 separator=$3
     shift 3
     local runner=()
@@ -102,10 +103,9 @@ some_pytest() {
         shift
     done
     shift
-    local files=("${@/#/$ROOT/tests/}")
     rm -f "$junit"
-    on "$backend" elsewhere "${runner[@]}" "$GPU_PYTHON" -m pytest -q -p no:cacheprovider \
-        "--config-file=$ROOT/pyproject.toml" "--rootdir=$ROOT" "--junitxml=$junit" "${files[@]/%/.py}"
+    on "$backend" elsewhere "${runner[@]}" "$GPU_PYTHON" "$GPU_VENV/bin/portamem" conformance --backend "$backend" \
+        --in-process "--junit=$junit" "${@/#/--select=}"
 }
 
 have_cpp_tests() { [[ -x $CPP_TESTS/portamem_tests_$1 ]]; }
@@ -176,6 +176,23 @@ cpp() {
     done
 }
 
+# The suite as its users run it: its own report goes into FOLDER/NAME.json, its JUnit file into $REPORTS.
+suite() {
+    local backend=$1 folder=$2 name=$3
+    shift 3
+    on "$backend" elsewhere "$@" "$GPU_VENV/bin/portamem" conformance --backend "$backend" \
+        --report "$folder/$name.json" --junit "$REPORTS/$name.xml" >"$CI_DIR/$name.out" 2>&1 ||
+        { tail -n 60 "$CI_DIR/$name.out"; return 1; }
+    tail -n 12 "$CI_DIR/$name.out"
+}
+
+conformance() {
+    local backend
+    for backend in "${gpu_backends[@]}"; do
+        ran "$backend" "the conformance suite" suite "$backend" "$REPORTS" "conformance-$backend" timeout 300
+    done
+}
+
 pytest() {
     local backend junit
     for backend in "${gpu_backends[@]}"; do
@@ -183,7 +200,7 @@ pytest() {
         rm -f "$junit"
         echo "== pytest on $backend"
         on "$backend" pytest_installed "$GPU_PYTHON" "--junitxml=$junit" --ignore="$ROOT/tests/packaging" \
-            --ignore="$ROOT/tests/source_rules" || true
+            --ignore="$ROOT/tests/source_rules" --ignore="$ROOT/tests/test_conformance.py" || true
         rows+=(--tests "$backend" "Python tests" "$junit")
     done
 }
@@ -197,11 +214,11 @@ not_under_checker+=",pm hand over: memory goes back behind a borrower's work*"
 not_under_checker+=",pm order: stream-ordered memory goes back behind declared work*"
 not_under_checker+=",pm order: memory used on another thread's own stream is waited for"
 # What touches memory most, and closes no stream under a latch.
-checked_files=(test_buffer test_copy test_copy_2d test_fill test_managed test_pinned test_registration test_view)
+checked_groups=(ALLOC COPY HOSTACCESS MANAGED PINNED POINTER)
 
 memcheck() {
     local backend junit checker what="C++ tests under the memory checker"
-    local and_python="Python tests of memory under the memory checker"
+    local and_python="clauses about memory under the memory checker"
     checker=$(command -v compute-sanitizer || compgen -G "$CUDA_ROOT/bin/compute-sanitizer") || checker=
     for backend in "${gpu_backends[@]}"; do
         if [[ -z $checker ]]; then
@@ -215,17 +232,16 @@ memcheck() {
                 "--test-case-exclude=$not_under_checker"
             rows+=(--tests "$backend" "$what" "$junit")
         fi
-        junit=$REPORTS/memcheck-pytest-$backend.xml
-        ran "$backend" "$and_python: no memory errors" some_pytest "$backend" "$junit" -- "${check[@]}" -- \
-            "${checked_files[@]}"
+        junit=$REPORTS/memcheck-clauses-$backend.xml
+        ran "$backend" "$and_python: no memory errors" some_clauses "$backend" "$junit" -- "${check[@]}" -- \
+            "${checked_groups[@]}"
         rows+=(--tests "$backend" "$and_python" "$junit")
     done
 }
 
 processes() {
     local number backend log pids=() logs=()
-    local files=(test_buffer test_copy test_lifetime test_managed test_order test_pinned test_pool test_threads)
-    echo "== four processes of C++ tests and four of pytest at once, on the same device"
+    echo "== four processes of C++ tests and four of the conformance suite at once, on the same device"
     for number in 0 1 2 3; do
         backend=${gpu_backends[number % ${#gpu_backends[@]}]}
         if have_cpp_tests "$backend"; then
@@ -234,10 +250,10 @@ processes() {
             pids+=($!) logs+=("$log")
             rows+=(--tests "$backend" "C++ tests, process $((number + 1)) of four at once" "$log.xml")
         fi
-        log=$REPORTS/process-pytest-$number
-        some_pytest "$backend" "$log.xml" -- timeout 300 -- "${files[@]}" >"$CI_DIR/${log##*/}.log" 2>&1 &
+        log=$REPORTS/process-clauses-$number
+        suite "$backend" "$CI_DIR" "${log##*/}" timeout 300 >"$CI_DIR/${log##*/}.log" 2>&1 &
         pids+=($!) logs+=("$log")
-        rows+=(--tests "$backend" "Python tests of memory, process $((number + 1)) of four at once" "$log.xml")
+        rows+=(--tests "$backend" "conformance, process $((number + 1)) of four at once" "$log.xml")
     done
     for number in "${!pids[@]}"; do wait "${pids[number]}" || tail -n 60 "$CI_DIR/${logs[number]##*/}.log"; done
 }
@@ -307,8 +323,8 @@ run_stage() {
 [[ $# -gt 0 ]] || set -- build test check bench soak demo
 for word in "$@"; do
     case $word in
-    build | cpp | pytest | memcheck | processes | example | bench | soak | demo) run_stage "$word" ;;
-    test) for stage in cpp pytest; do run_stage "$stage"; done ;;
+    build | cpp | conformance | pytest | memcheck | processes | example | bench | soak | demo) run_stage "$word" ;;
+    test) for stage in cpp conformance pytest; do run_stage "$stage"; done ;;
     check) for stage in memcheck processes example; do run_stage "$stage"; done ;;
     *) die "unknown stage '$word': build, test, check, bench, soak or demo" ;;
     esac

@@ -10,7 +10,7 @@ Importing this opens no vendor library and touches no driver.
 
 from __future__ import annotations
 
-from portamem.errors import BackendUnavailableError, Error, OutOfMemoryError
+from portamem.errors import BackendUnavailableError, Error, OrderError, OutOfMemoryError
 
 TYPE_CHECKING = False  # what `typing` has, without the milliseconds that importing it costs
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         View,
         asarray,
         backend,
+        check,
         compiled_version,
         copy,
         copy_2d,
@@ -100,6 +101,7 @@ __all__ = [
     "ManagedMemoryResource",
     "MemoryInfo",
     "MemoryResource",
+    "OrderError",
     "OutOfMemoryError",
     "PinnedMemoryResource",
     "PitchedBuffer",
@@ -114,6 +116,7 @@ __all__ = [
     "asarray",
     "backend",
     "backends",
+    "check",
     "compiled_version",
     "copy",
     "copy_2d",

@@ -10,10 +10,11 @@ from typing import Any
 
 from portamem import _loader, _types
 from portamem._arrays import Arrays
+from portamem._check import OrderCheck
 
 
 class Scopes:
-    """The functions over one native module that are about devices and resources."""
+    """The functions over one native module that are about devices, resources and order."""
 
     def __init__(self, native: ModuleType) -> None:
         self._native = native
@@ -36,6 +37,16 @@ class Scopes:
         finally:
             self._native._pop_resource(resource)
 
+    def check(self, *, raises: bool = True) -> OrderCheck:
+        """Finds uses of memory that no order covers, while a ``with`` block runs. All threads' calls count.
+
+        Followed are the allocations, frees, copies, fills, prefetches, events and waits of the CPU backend: what the
+        program orders, never what happened to run in time. At the block's end OrderError is raised if there are
+        findings, unless ``raises=False``; what ``with`` binds has them as ``findings``. On a GPU backend entering the
+        block raises Error.
+        """
+        return OrderCheck(self._native, raises)
+
 
 def populate(namespace: dict[str, Any], backend: str) -> None:
     """Loads a backend into a module's namespace. Raises BackendUnavailableError where it cannot be loaded."""
@@ -44,6 +55,6 @@ def populate(namespace: dict[str, Any], backend: str) -> None:
     scopes, arrays = Scopes(native), Arrays(native)
     api = {name: value for name, value in vars(native).items() if not name.startswith("_")}
     api["_c_api"] = native._c_api  # where c_api.h tells other extension modules to look
-    api.update(devices=scopes.devices, using=scopes.using)
+    api.update(devices=scopes.devices, using=scopes.using, check=scopes.check)
     api.update(empty=arrays.empty, zeros=arrays.zeros, asarray=arrays.asarray)
     namespace.update(api)

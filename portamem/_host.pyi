@@ -83,7 +83,12 @@ class Device:
     def limit(self, name: str) -> int: ...
     def set_limit(self, name: str, nbytes: _Size) -> None: ...
     @property
-    def malloc_heap_size(self) -> int: ...
+    def malloc_heap_size(self) -> int:
+        """Bytes of the heap from which kernels allocate; ``capabilities.malloc_heap_kind`` says what they bound.
+
+        Set it before a kernel that uses the heap is loaded. Where the kind is "limit" that settles it for the life of
+        the process, and takes the bytes out of the device's memory: loading fails where they are not there, and
+        setting it later raises Error InvalidValue."""
     @malloc_heap_size.setter
     def malloc_heap_size(self, nbytes: _Size) -> None: ...
     @property
@@ -331,7 +336,10 @@ class Buffer:
         device: _DeviceLike | None = None,
         stream: _StreamLike | None = None,
     ) -> Buffer:
-        """Foreign memory as a Buffer: never freed by portamem, ``owner`` kept alive instead."""
+        """Foreign memory as a Buffer: never freed by portamem, ``owner`` kept alive instead.
+
+        ValueError for an address that neither the runtime knows nor this process can read: memory that was freed, or
+        memory of the heap from which kernels allocate, which kernels alone copy, fill and free."""
     @property
     def handle(self) -> int: ...
     @property
@@ -512,7 +520,8 @@ class MemoryResource:
 
     def allocate(self, nbytes: _Size, *, stream: _StreamLike | None = None) -> Buffer: ...
     def deallocate(self, ptr: int, nbytes: _Size, *, stream: _StreamLike | None = None) -> None:
-        """Takes back memory that ``Buffer.release`` gave out."""
+        """Takes back memory that ``Buffer.release`` gave out, with its size. ValueError for what cannot be the
+        resource's own: memory while nothing is out, more bytes than are out."""
     @property
     def device(self) -> Device: ...
     @property
@@ -703,6 +712,11 @@ def from_dlpack(obj: Any, *, stream: _StreamLike | None = None) -> View:
     """View.from_dlpack."""
 
 def current_resource(device: _DeviceLike | None = None) -> MemoryResource: ...
+def _order_begin() -> int: ...
+def _order_findings(
+    session: int,
+) -> list[tuple[str, int, int, tuple[str, str, str, int, int], tuple[str, str, str, int, int], str, int, str]]: ...
+def _order_end(session: int) -> None: ...
 def _push_resource(resource: MemoryResource) -> None: ...
 def _pop_resource(resource: MemoryResource) -> None: ...
 def held(device: _DeviceLike | None = None) -> int: ...

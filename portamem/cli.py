@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The command line: ``portamem demo`` and ``portamem info``, and where C++ programs find portamem."""
+"""The command line: ``portamem demo``, ``info`` and ``conformance``, and where C++ programs find portamem."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 import portamem
 from portamem import _choice
 from portamem._sizes import parse_size
+from portamem.conformance.options import add_arguments
 
 OK, WRONG, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
 
@@ -20,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit status: 0 right, 1 wrong, 2 it could not start, 130 interrupted."""
     options = _parser().parse_args(arguments)
     try:
-        status = _demo(options) if options.command == "demo" else _info(options)
+        status = {"demo": _demo, "info": _info, "conformance": _conformance}[options.command](options)
         sys.stdout.flush()
     except KeyboardInterrupt:
         print("portamem: interrupted", file=sys.stderr)
@@ -51,6 +52,9 @@ def _parser() -> argparse.ArgumentParser:
     info.add_argument("--json", action="store_true", help="everything, as JSON")
     info.add_argument("--memory", action="store_true", help="figures of memory too: creates contexts on the devices")
     info.add_argument("--probe", action="store_true", help="try what no runtime tells: takes some MiB for a moment")
+
+    conformance = commands.add_parser("conformance", help="show here, clause by clause, that the contract is kept")
+    add_arguments(conformance)
     return parser
 
 
@@ -111,6 +115,18 @@ def _info(options: argparse.Namespace) -> int:
     if unmet:
         print(f"portamem: {unmet}", file=sys.stderr)
     return WRONG if unmet else OK
+
+
+def _conformance(options: argparse.Namespace) -> int:
+    from portamem.conformance import command
+
+    try:
+        return command.main(options)
+    except (OSError, ValueError) as error:
+        return _unusable(str(error))
+    except portamem.BackendUnavailableError as error:
+        print(f"portamem: {error}", file=sys.stderr)
+        return WRONG
 
 
 def _unusable(why: str) -> int:

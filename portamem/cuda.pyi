@@ -18,6 +18,7 @@ from portamem.host import SystemMemoryResource as SystemMemoryResource
 from portamem.host import View as View
 from portamem.host import asarray as asarray
 from portamem.host import backend as backend
+from portamem.host import check as check
 from portamem.host import compiled_version as compiled_version
 from portamem.host import copy as copy
 from portamem.host import copy_2d as copy_2d

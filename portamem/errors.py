@@ -5,6 +5,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # what `typing` has, without the milliseconds that importing it costs
 if TYPE_CHECKING:
+    from portamem._check import OrderFinding
     from portamem.reasons import Reason
 
 
@@ -48,6 +49,18 @@ class OutOfMemoryError(Error, MemoryError):
         self.free = free
         self.largest_free_block = largest_free_block
         self.used_by_others = used_by_others
+
+
+class OrderError(Error):
+    """Uses of memory that nothing orders, found by ``portamem.check()``. ``findings`` says which, one by one."""
+
+    def __init__(self, findings: tuple[OrderFinding, ...], *, backend: str = "") -> None:
+        count = f"{len(findings)} unordered use{'s' if len(findings) != 1 else ''} of memory"
+        super().__init__("\n".join((count, *map(str, findings))), name="Order", call="check", backend=backend)
+        self.findings = findings
+
+    def __reduce__(self) -> tuple[type[OrderError], tuple[tuple[OrderFinding, ...]]]:
+        return type(self), (self.findings,)
 
 
 class BackendUnavailableError(Error, ImportError):

@@ -3,6 +3,7 @@ from contextlib import contextmanager
 from typing import Any, SupportsIndex, TypeAlias, TypeVar
 
 from portamem import knobs as knobs
+from portamem._check import OrderCheck
 from portamem._host import AsyncMemoryResource as AsyncMemoryResource
 from portamem._host import Buffer as Buffer
 from portamem._host import Capabilities as Capabilities
@@ -41,6 +42,7 @@ _Shape: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
 _Resource = TypeVar("_Resource", bound=MemoryResource)
 
 def devices() -> list[Device]: ...
+def check(*, raises: bool = True) -> OrderCheck: ...
 @contextmanager
 def using(resource: _Resource) -> Iterator[_Resource]: ...
 def empty(

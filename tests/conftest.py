@@ -9,13 +9,14 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from helpers import backend
+from helpers import backend, witnesses
 from helpers.latch import Latch
 from helpers.required import RequiredGpu
 from helpers.resources import KINDS
 from helpers.waiting import close_when_empty, eventually
 
 import portamem
+from portamem.conformance.witness import Witness
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -134,6 +135,18 @@ def latch(pm: ModuleType, device: Any) -> Iterator[Callable[[Any], Latch]]:
         each.release()
     device.synchronize()
     assert not any(each.timed_out for each in held), "a call waited for a latch that only this thread could release"
+
+
+@pytest.fixture
+def witness(pm: ModuleType, device: Any) -> Witness:
+    """An independent caller of the runtime, for the device under test."""
+    return witnesses.of(pm.backend, device.ordinal)
+
+
+@pytest.fixture
+def kernels(witness: Witness, pm: ModuleType, device: Any) -> Witness:
+    """The same, where it has kernels."""
+    return witnesses.with_kernels(pm.backend, device.ordinal)
 
 
 @pytest.fixture

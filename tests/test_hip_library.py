@@ -132,35 +132,6 @@ def test_a_damaged_library(tmp_path: Path, library: str) -> None:
 
 # Two of them in one process.
 
-TWO = """
-    import ctypes, sys, warnings
-    warnings.simplefilter("always")
-    when, path = sys.argv[1:]
-    if when == "before":
-        ctypes.CDLL(path)
-    with warnings.catch_warnings(record=True) as at_load:
-        import portamem.hip as hip, portamem
-    if when == "after":
-        ctypes.CDLL(path)
-    class Foreign:
-        ptr = 64
-        def __cuda_stream__(self):
-            return 0, 2
-    calls = [
-        lambda: hip.Stream.wrap(Foreign()), lambda: hip.Event.wrap(Foreign()),
-        lambda: portamem.backends(), lambda: portamem.backends(),
-    ]
-    with warnings.catch_warnings(record=True) as later:
-        for call in calls[int(when == "backends"):]:
-            try:
-                call()
-            except portamem.Error:
-                pass
-    print(len(at_load), len(later))
-    for each in at_load + later:
-        print(each.category.__name__, each.message)
-"""
-
 
 @pytest.fixture
 def real(library: str) -> Path:
@@ -178,17 +149,6 @@ def another(tmp_path: Path, real: Path, library: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("when", "counts"), [("before", "1 0"), ("after", "0 1")])
-def test_two_runtimes_are_told_once(real: Path, another: Path, when: str, counts: str) -> None:
-    """At load where the other is there already, else at the first call that takes a handle from elsewhere."""
-    lines = python_output(TWO, when, str(another)).splitlines()
-    assert lines[0] == counts
-    category, _, text = lines[1].partition(" ")
-    assert category == "RuntimeWarning"
-    assert str(real) in text
-    assert str(another) in text
-
-
 def test_memory_that_the_runtime_does_not_know(tmp_path: Path, another: Path, library: str) -> None:
     """To one runtime, memory of the other looks like plain host memory: a wrong guess would be read by the CPU."""
     build_hip(tmp_path / "one" / library, major_of(library) * MAJOR)
@@ -204,20 +164,6 @@ def test_memory_that_the_runtime_does_not_know(tmp_path: Path, another: Path, li
     """
     output = python_output(code, str(another))
     assert output.startswith(("RuntimeWarning", "Error"))
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_two_names_of_one_file_are_one_runtime(tmp_path: Path, real: Path, when: str) -> None:
-    link = tmp_path / "libamdhip64.so"
-    link.symlink_to(real)
-    assert python_output(TWO, when, str(link)).splitlines() == ["0 0"]
-
-
-def test_a_copy_of_the_same_name_that_came_first_serves(tmp_path: Path, real: Path, library: str) -> None:
-    """The loader goes by names: what another package brought under ours is the one that we get, and the only one."""
-    path = tmp_path / library
-    path.write_bytes(real.read_bytes())
-    assert python_output(TWO, "before", str(path)).splitlines() == ["0 0"]
 
 
 def test_info_names_both(real: Path, another: Path) -> None:

@@ -9,20 +9,11 @@
 #include <utility>
 
 #include "entry.hpp"
+#include "kernel.hpp"
+#include "order_hooks.hpp"
 
 namespace portamem::host {
 namespace {
-
-// Bytes of pools that no allocation covers, and what rounding left behind a plain one: neither is the caller's.
-bool is_unused_memory(State& state, const void* ptr) {
-    const auto before = state.allocations.before(ptr);
-    if (before != nullptr && before->kind != Kind::Pool && before->mapping != nullptr &&
-        static_cast<const char*>(ptr) < before->mapping->user() + before->mapping->size())
-        return true;
-    return std::any_of(state.devices.begin(), state.devices.end(), [&](const auto& device) {
-        return std::any_of(device->pools.begin(), device->pools.end(), [&](auto& pool) { return pool->holds(ptr); });
-    });
-}
 
 // Pinned memory counts for either side, as on CUDA: devices reach it at the same address.
 void check_direction(const char* call, int kind, const Place& dst, const Place& src) {
@@ -50,7 +41,17 @@ std::shared_ptr<Stream> stream_for(State& state, Form form, pmhStream_t handle) 
 
 }  // namespace
 
-Place locate(State& state, const char* call, const Side& side, const Box& box) {
+bool is_unused_memory(State& state, const void* ptr) {
+    const auto before = state.allocations.before(ptr);
+    if (before != nullptr && before->kind != Kind::Pool && before->mapping != nullptr &&
+        static_cast<const char*>(ptr) < before->mapping->user() + before->mapping->size())
+        return true;
+    return std::any_of(state.devices.begin(), state.devices.end(), [&](const auto& device) {
+        return std::any_of(device->pools.begin(), device->pools.end(), [&](auto& pool) { return pool->holds(ptr); });
+    });
+}
+
+Place locate(State& state, const char* call, const Side& side, const Box& box, Stream& stream) {
     require(side.ptr != nullptr, "an address is null");
     const std::size_t rows = plus(times(box.depth - 1, side.slice), times(box.height - 1, side.pitch));
     const std::size_t span = plus(rows, box.width);
@@ -63,6 +64,8 @@ Place locate(State& state, const char* call, const Side& side, const Box& box) {
         char* data = record->alias + offset;
         return {data, side.pitch, side.slice, std::move(record)};
     }
+    refuse_heap(state, call, ptr, span);
+    note_stray(ptr, span, is_unused_memory(state, ptr), stream);
     if (is_unused_memory(state, ptr))
         refuse(pmhErrorInvalidValue, "%s at %p, which is in no allocation", call, static_cast<void*>(ptr));
     if (state.allocations.overlapping(ptr, span) != nullptr)
@@ -85,32 +88,39 @@ void copy(State& state, Hold& hold, const char* call, Form form, const Side& dst
         refuse(pmhErrorInvalidMemcpyDirection, "%s: %d is no direction", call, kind);
     const std::shared_ptr<Stream> stream = stream_for(state, form, handle);
     if (box.is_empty()) return;
-    Place dst = locate(state, call, dst_side, box);
-    Place src = locate(state, call, src_side, box);
+    Place dst = locate(state, call, dst_side, box, *stream);
+    Place src = locate(state, call, src_side, box, *stream);
     check_direction(call, kind, dst, src);
     if (take(state, *stream, call)) return;
     const bool on_device = dst.is_device_memory() && src.is_device_memory();
     const bool waits = dst.is_pageable() || src.is_pageable() || (dst.is_host_memory() && src.is_host_memory()) ||
                        (form == Form::Blocking && !on_device);
+    const bool knows_dst = !dst.is_pageable();
+    const bool knows_src = !src.is_pageable();
     const Point done = submit(state, *stream, copy_work(state, std::move(dst), std::move(src), box));
-    if (waits) wait_for(hold, done);
+    note_read(src_side, box, knows_src, *stream);
+    note_write(dst_side, box, knows_dst, *stream);
+    if (waits) wait_for(hold, done, end_of(*stream));
 }
 
 void fill(State& state, Hold& hold, const char* call, Form form, const Side& side, const Box& box, int value,
           pmhStream_t handle) {
     const std::shared_ptr<Stream> stream = stream_for(state, form, handle);
     if (box.is_empty()) return;
-    Place dst = locate(state, call, side, box);
+    Place dst = locate(state, call, side, box, *stream);
     if (dst.is_pageable() && !state.config.pageable_is_device_accessible())
         refuse(pmhErrorInvalidValue, "%s of pageable host memory, which no device can reach", call);
     if (take(state, *stream, call)) return;
-    const bool waits = dst.is_pageable() || (form == Form::Blocking && !dst.is_device_memory());
+    // In pageable memory too: whoever queues it keeps the memory, as with the vendors, whose fills are never waited for.
+    const bool waits = form == Form::Blocking && !dst.is_device_memory();
+    const bool knows_dst = !dst.is_pageable();
     const Point done = submit(state, *stream, [dst = std::move(dst), box, value, delay = state.copy_delay] {
         pause(delay);
         for (std::size_t z = 0; z < box.depth; ++z)
             for (std::size_t y = 0; y < box.height; ++y) std::memset(dst.row(y, z), value, box.width);
     });
-    if (waits) wait_for(hold, done);
+    note_write(side, box, knows_dst, *stream);
+    if (waits) wait_for(hold, done, end_of(*stream));
 }
 
 }  // namespace portamem::host

@@ -46,8 +46,11 @@ struct Place {
 /// Whether the call returns when the host may go on with its memory, or at once where it can.
 enum class Form { Blocking, Async };
 
-/// What a box of memory is. InvalidValue for null, and for a box that leaves its allocation.
-Place locate(State& state, const char* call, const Side& side, const Box& box);
+/// What a box of memory is that a stream is to work on. InvalidValue for null, and for a box that leaves its allocation.
+Place locate(State& state, const char* call, const Side& side, const Box& box, Stream& stream);
+
+/// Bytes of pools that no allocation covers, and what rounding left behind a plain one: neither is the caller's.
+bool is_unused_memory(State& state, const void* ptr);
 
 /// Moves the bytes. A pause comes first, if a knob says so.
 std::function<void()> copy_work(const State& state, Place dst, Place src, const Box& box);

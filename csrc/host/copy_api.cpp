@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "entry.hpp"
+#include "order_hooks.hpp"
 
 namespace portamem::host {
 namespace {
@@ -54,9 +55,9 @@ pmhError_t fill_2d(const char* call, Form form, void* ptr, std::size_t pitch, in
     });
 }
 
-Place locate_on(State& state, const char* call, const void* ptr, int device, std::size_t size) {
+Place locate_on(State& state, const char* call, const void* ptr, int device, std::size_t size, Stream& stream) {
     const int ordinal = device_of(state, device).ordinal;
-    Place place = locate(state, call, {ptr, 0, 0}, {size});
+    Place place = locate(state, call, {ptr, 0, 0}, {size}, stream);
     if (place.is_pageable()) refuse(pmhErrorInvalidValue, "%s: %p is pageable host memory", call, ptr);
     if (place.is_device_memory() && place.record->device != ordinal)
         refuse(pmhErrorInvalidValue, "%s: %p is memory of device %d, not %d", call, ptr, place.record->device, ordinal);
@@ -105,16 +106,24 @@ pmhError_t pmhMemcpyPeer(void* dst, int dst_device, const void* src, int src_dev
         Stream& dst_stream = *device_of(state, dst_device).legacy;
         Stream& src_stream = *device_of(state, src_device).legacy;
         if (size == 0) return;
-        Place to = locate_on(state, "MemcpyPeer", dst, dst_device, size);
-        Place from = locate_on(state, "MemcpyPeer", src, src_device, size);
+        Place to = locate_on(state, "MemcpyPeer", dst, dst_device, size, stream);
+        Place from = locate_on(state, "MemcpyPeer", src, src_device, size, stream);
         for (Stream* each : {&stream, &dst_stream, &src_stream}) (void)take(state, *each, "MemcpyPeer");
         std::vector<Point> before;
-        for (Stream* other : {&dst_stream, &src_stream})
-            if (other != &stream) before.push_back(mark(state, *other));
+        for (Stream* other : {&dst_stream, &src_stream}) {
+            if (other == &stream) continue;
+            before.push_back(mark(state, *other));
+            note_wait(stream, end_of(*other));
+        }
         const Point done =
             submit(state, stream, copy_work(state, std::move(to), std::move(from), {size}), std::move(before));
-        for (Stream* other : {&dst_stream, &src_stream})
-            if (other != &stream) (void)submit(state, *other, nullptr, {done});
+        note_read({src, 0, 0}, {size}, true, stream);
+        note_write({dst, 0, 0}, {size}, true, stream);
+        for (Stream* other : {&dst_stream, &src_stream}) {
+            if (other == &stream) continue;
+            (void)submit(state, *other, nullptr, {done});
+            note_wait(*other, end_of(stream));
+        }
     });
 }
 
@@ -125,10 +134,12 @@ pmhError_t pmhMemcpyPeerAsync(void* dst, int dst_device, const void* src, int sr
         (void)device_of(state, dst_device);
         (void)device_of(state, src_device);
         if (size == 0) return;
-        Place to = locate_on(state, "MemcpyPeerAsync", dst, dst_device, size);
-        Place from = locate_on(state, "MemcpyPeerAsync", src, src_device, size);
+        Place to = locate_on(state, "MemcpyPeerAsync", dst, dst_device, size, stream);
+        Place from = locate_on(state, "MemcpyPeerAsync", src, src_device, size, stream);
         if (take(state, stream, "MemcpyPeerAsync")) return;
         (void)submit(state, stream, copy_work(state, std::move(to), std::move(from), {size}));
+        note_read({src, 0, 0}, {size}, true, stream);
+        note_write({dst, 0, 0}, {size}, true, stream);
     });
 }
 

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "entry.hpp"
+#include "order_hooks.hpp"
 
 namespace portamem::host {
 namespace {
@@ -54,11 +55,12 @@ int attribute_of(const Config& config, int attribute) {
         case pmhDevAttrHandleTypeFabricSupported:
         case pmhDevAttrIpcMemHandleSupported:
         case pmhDevAttrIpcEventSupport:
-        // Host and devices are the same cores: all memory is coherent, and no kernel takes from a heap.
+        // Host and devices are the same cores: all memory is coherent.
         case pmhDevAttrHostMallocNonCoherent:
-        case pmhDevAttrMallocHeapKind:
             return 0;
         case pmhDevAttrHostMallocCoherent:
+        // The heap of kernels never grows: its limit is one.
+        case pmhDevAttrMallocHeapKind:
             return 1;
         // An APU has one memory only.
         case pmhDevAttrManagedMemoryMigrates:
@@ -155,7 +157,7 @@ pmhError_t pmhDeviceSynchronize(void) {
         for (const auto& stream : device.streams)
             if (stream->capture != nullptr) forbid_progress_query(state, *stream, "DeviceSynchronize");
         forbid_unsafe_call(state, "DeviceSynchronize");
-        wait_for(hold, pending_work(device));
+        wait_for(hold, pending_work(device), end_of_device(device.ordinal));
         state.synchronized(hold, device.ordinal);
     });
 }
@@ -174,6 +176,8 @@ pmhError_t pmhDeviceSetLimit(int limit, size_t value) {
         forbid_unsafe_call(state, "DeviceSetLimit");
         if (value > device.capacity)
             refuse(pmhErrorInvalidValue, "%zu bytes are more than the device's %zu", value, device.capacity);
+        if (limit == pmhLimitMallocHeapSize && device.heap != nullptr)
+            refuse(pmhErrorInvalidValue, "the heap of kernels is in use: its %zu bytes stay what they are", present);
         present = value;
     });
 }

@@ -30,7 +30,7 @@ State& admit(const char* call) {
     // First of all: after a fork another thread of the parent may hold the lock, or be about to make the state, for ever.
     if (portamem_forked() != 0) refuse(pmhErrorInitializationError, "the host runtime does not survive a fork");
     if (this_thread().in_host_function)
-        refuse(pmhErrorNotPermitted, "%s was called in a host function that a stream runs", call);
+        refuse(pmhErrorNotPermitted, "%s was called in a host function or a kernel that a stream runs", call);
     State& state = host::state();
     if (!state.config.error.empty()) refuse(pmhErrorInitializationError, "%s", state.config.error.c_str());
     if (state.devices.empty()) refuse(pmhErrorNoDevice, "PORTAMEM_HOST_DEVICES is 0");

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "../core/order/call.hpp"
 #include "refusal.hpp"
 #include "state.hpp"
 
@@ -50,6 +51,7 @@ template <class Body>
 pmhError_t enter(const char* call, Body&& body) noexcept {
     try {
         State& state = admit(call);
+        const order::Call noted(call);  // before the lock: naming a call's place may run others' code
         Hold hold(state.mutex);
         if constexpr (std::is_void_v<std::invoke_result_t<Body, State&, Hold&>>) {
             body(state, hold);

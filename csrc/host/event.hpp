@@ -21,6 +21,7 @@ struct Event {
     Point point;                       ///< no stream: never recorded
     std::shared_ptr<Stamp> stamp;      ///< of events with timing
     Clock seen;                        ///< what the stream waited for when the event was recorded
+    order::Mark mark;                  ///< what the order checker knows of the point
     std::shared_ptr<Capture> capture;  ///< set if the latest record was captured
     Branch branch;                     ///< where in the capture
 

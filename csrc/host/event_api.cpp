@@ -6,6 +6,7 @@
 #include <ratio>
 
 #include "entry.hpp"
+#include "order_hooks.hpp"
 
 namespace portamem::host {
 namespace {
@@ -28,6 +29,7 @@ void record(State& state, Stream& stream, Event& event) {
     }
     event.stamp = stamp;
     event.seen = stream.seen;
+    event.mark = end_of(stream);
 }
 
 }  // namespace
@@ -72,7 +74,9 @@ pmhError_t pmhEventQuery(pmhEvent_t handle) {
     return enter("EventQuery", [&](State& state, Hold&) {
         const Event& event = event_of(state, handle);
         forbid_captured_event(state, event, "EventQuery");
-        return event.point.stream == nullptr || event.point.reached() ? pmhSuccess : pmhErrorNotReady;
+        if (event.point.stream != nullptr && !event.point.reached()) return pmhErrorNotReady;
+        note_host_asked(event.mark);
+        return pmhSuccess;
     });
 }
 
@@ -81,8 +85,9 @@ pmhError_t pmhEventSynchronize(pmhEvent_t handle) {
         const Event& event = event_of(state, handle);
         forbid_captured_event(state, event, "EventSynchronize");
         const Point point = event.point;  // the event may be recorded again, or destroyed, while this waits
+        const auto seen = event.mark;
         if (point.stream == nullptr) return;
-        wait_for(hold, point);
+        wait_for(hold, point, seen);
         state.synchronized(hold, point.stream->device);
     });
 }
@@ -114,5 +119,6 @@ pmhError_t pmhStreamWaitEvent(pmhStream_t handle, pmhEvent_t event_handle, unsig
             (void)submit(state, stream, nullptr, {event.point});
         stream.seen.merge(event.seen);
         stream.seen.raise(event.point.stream->identity, event.point.ticket);
+        note_wait(stream, event.mark);
     });
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "entry.hpp"
+#include "order_hooks.hpp"
 
 namespace portamem::host {
 namespace {
@@ -71,6 +72,7 @@ pmhError_t pmhMemPrefetchAsync(const void* ptr, size_t size, pmhMemLocation loca
         forbid_progress_query(state, *stream_of(state, handle), "MemPrefetchAsync");
         // The attribute tells what was asked for, not what has happened: there is nothing to queue.
         range.record->ranges->change(range.offset, size, [&](PageState& page) { page.prefetched = device; });
+        note_prefetch(ptr, size, *stream_of(state, handle));
     });
 }
 

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "entry.hpp"
+#include "kernel.hpp"
+#include "order_hooks.hpp"
 
 namespace portamem::host {
 namespace {
@@ -42,6 +44,7 @@ void* add(State& state, Kind kind, std::size_t size, unsigned flags, bool guarde
     if (kind == Kind::Managed) record->ranges = std::make_unique<ManagedRanges>(size);
     void* base = record->base;
     state.allocations.insert(std::move(record));
+    note_new(base, size);
     return base;
 }
 
@@ -63,6 +66,7 @@ void* add_device_memory(State& state, Hold& hold, std::size_t size) {
 
 void refuse_free(State& state, const void* ptr, const char* wanted) {
     const auto holding = state.allocations.holding(ptr);
+    if (holding == nullptr) refuse_heap(state, "a free", ptr, 1);
     if (holding == nullptr)
         refuse(pmhErrorInvalidValue, "%p is not in use: it was freed already, or the runtime never gave it", ptr);
     if (holding->base == ptr) refuse(pmhErrorInvalidValue, "%p is %s, not %s", ptr, describe(*holding), wanted);
@@ -138,6 +142,7 @@ pmhError_t pmhFree(void* ptr) {
         forbid_unsafe_call(state, "Free");
         const auto record = state.allocations.starting_at(ptr);
         if (record == nullptr || record->is_host_memory()) refuse_free(state, ptr, "memory of Malloc");
+        note_free(ptr, record->size);
         if (record->kind == Kind::Pool) {
             state.allocations.erase(*record);
             record->pool->free(state, hold, record->block, {});
@@ -153,6 +158,7 @@ pmhError_t pmhHostFree(void* ptr) {
         forbid_unsafe_call(state, "HostFree");
         const auto record = state.allocations.starting_at(ptr);
         if (record == nullptr || record->kind != Kind::Pinned) refuse_free(state, ptr, "memory of HostMalloc");
+        note_free(ptr, record->size);
         release_plain(state, hold, record);
     });
 }

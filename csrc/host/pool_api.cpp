@@ -5,6 +5,7 @@
 
 #include "entry.hpp"
 #include "memory.hpp"
+#include "order_hooks.hpp"
 
 namespace portamem::host {
 namespace {
@@ -34,6 +35,7 @@ void* allocate(State& state, Hold& hold, std::size_t size, const std::shared_ptr
         pool->free(state, hold, block, stream.end());
         throw;
     }
+    note_new(block->address(), size, &stream);
     return block->address();
 }
 
@@ -100,6 +102,7 @@ pmhError_t pmhFreeAsync(void* ptr, pmhStream_t handle) {
         const auto record = state.allocations.starting_at(ptr);
         if (record == nullptr || record->is_host_memory()) refuse_free(state, ptr, "memory of MallocAsync");
         if (record->kind == Kind::Managed) refuse(pmhErrorNotSupported, "managed memory is freed by Free");
+        note_free(ptr, record->size, &stream);
         if (record->kind == Kind::Pool) {
             const Point freed = mark(state, stream);
             state.allocations.erase(*record);

@@ -3,6 +3,8 @@
 #include <vector>
 
 #include "entry.hpp"
+#include "kernel.hpp"
+#include "order_hooks.hpp"
 
 using namespace portamem::host;
 
@@ -20,6 +22,7 @@ pmhError_t pmhHostRegister(void* ptr, size_t size, unsigned flags) {
                        static_cast<void*>(other->base), other->size);
             refuse(pmhErrorInvalidValue, "the runtime itself gave this memory");
         }
+        refuse_heap(state, "HostRegister", ptr, size);
         auto record = std::make_shared<Allocation>();
         record->kind = Kind::Registered;
         record->base = static_cast<char*>(ptr);
@@ -28,6 +31,7 @@ pmhError_t pmhHostRegister(void* ptr, size_t size, unsigned flags) {
         record->device = this_thread().device;
         record->flags = flags;
         state.allocations.insert(std::move(record));
+        note_new(ptr, size);
     });
 }
 
@@ -46,7 +50,8 @@ pmhError_t pmhHostUnregister(void* ptr) {
         std::vector<Point> work;
         for (const auto& device : state.devices)
             for (Point& point : pending_work(*device)) work.push_back(std::move(point));
-        wait_for(hold, work);
+        wait_for(hold, work, end_of_device(-1));
+        note_gone(record->base, record->size);
     });
 }
 

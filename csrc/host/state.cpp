@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "entry.hpp"
+#include "order_hooks.hpp"
 
 namespace portamem::host {
 namespace {
@@ -32,6 +33,7 @@ State::State() : config(read_config()) {
         pools.emplace(reinterpret_cast<pmhMemPool_t>(pool.get()), pool);
     }
     reset_knobs();
+    (void)order::start_if_asked();
 }
 
 void State::reset_knobs() {

@@ -15,6 +15,7 @@
 #include "capture.hpp"
 #include "config.hpp"
 #include "event.hpp"
+#include "heap.hpp"
 #include "pool.hpp"
 #include "stream.hpp"
 
@@ -31,6 +32,7 @@ struct Device {
     std::vector<std::shared_ptr<Pool>> pools;      ///< destroyed ones too, until they are empty
     std::shared_ptr<Pool> default_pool;
     std::shared_ptr<Pool> current_pool;
+    std::shared_ptr<Heap> heap;  ///< of kernels; none before the first that uses it
 
     /// Takes bytes from the capacity; idle memory of pools goes back to the device if it must. False if that is not
     /// enough.

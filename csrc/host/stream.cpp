@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "entry.hpp"
+#include "order_hooks.hpp"
 
 namespace portamem::host {
 
@@ -106,12 +107,14 @@ std::vector<Point> implied_waits(State& state, const Stream& stream) {
 Point submit(State& state, Stream& stream, std::function<void()> work, std::vector<Point> waits) {
     for (Point& point : implied_waits(state, stream)) waits.push_back(std::move(point));
     stream.push(std::move(waits), std::move(work));
+    note_operation(stream);
     return stream.end();
 }
 
 Point mark(State& state, Stream& stream) {
     std::vector<Point> waits = implied_waits(state, stream);
     if (!waits.empty()) stream.push(std::move(waits), nullptr);
+    note_catch_up(stream);
     return stream.end();
 }
 
@@ -123,12 +126,14 @@ bool comes_after(State& state, const Stream& stream, const Point& point) {
            ((stream.is_legacy() && other.is_blocking()) || (stream.is_blocking() && &other == device.legacy.get()));
 }
 
-void wait_for(Hold& hold, const Point& point) {
+void wait_for(Hold& hold, const Point& point, const order::Mark& seen) {
     point.stream->progress.wait(hold.lock, [&] { return point.reached(); });
+    note_host_waited(seen);
 }
 
-void wait_for(Hold& hold, const std::vector<Point>& points) {
+void wait_for(Hold& hold, const std::vector<Point>& points, const order::Mark& seen) {
     for (const Point& point : points) wait_for(hold, point);
+    note_host_waited(seen);
 }
 
 std::vector<Point> pending_work(const Device& device) {

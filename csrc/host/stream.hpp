@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "../core/order/clock.hpp"
 #include "portamem/host/runtime_api.h"
 
 namespace portamem::host {
@@ -65,6 +66,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     Ticket submitted = 0;
     Ticket completed = 0;
     Clock seen;
+    order::Actor order;
     std::shared_ptr<Capture> capture;  ///< the capture that takes this stream's operations, if any
     std::condition_variable progress;  ///< signalled as `completed` grows
 
@@ -109,9 +111,9 @@ Point mark(State& state, Stream& stream);
 /// True if work submitted to `stream` from now on comes after `point`, without a new wait.
 bool comes_after(State& state, const Stream& stream, const Point& point);
 
-/// Blocks the calling thread, not the runtime.
-void wait_for(Hold& hold, const Point& point);
-void wait_for(Hold& hold, const std::vector<Point>& points);
+/// Blocks the calling thread, not the runtime. `seen`: what the order checker then knows that the host has waited for.
+void wait_for(Hold& hold, const Point& point, const order::Mark& seen = {});
+void wait_for(Hold& hold, const std::vector<Point>& points, const order::Mark& seen = {});
 
 /// The present ends of all streams of a device that have work.
 std::vector<Point> pending_work(const Device& device);

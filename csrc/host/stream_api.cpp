@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "entry.hpp"
+#include "order_hooks.hpp"
 
 namespace portamem::host {
 namespace {
@@ -88,7 +89,9 @@ pmhError_t pmhStreamQuery(pmhStream_t handle) {
         Stream& stream = *stream_of(state, handle);
         forbid_progress_query(state, stream, "StreamQuery");
         const bool done = stream.is_idle() && (!stream.is_legacy() || implied_waits(state, stream).empty());
-        return done ? pmhSuccess : pmhErrorNotReady;
+        if (!done) return pmhErrorNotReady;
+        note_host_asked(end_for_host(stream));
+        return pmhSuccess;
     });
 }
 
@@ -99,7 +102,7 @@ pmhError_t pmhStreamSynchronize(pmhStream_t handle) {
         std::vector<Point> points{stream->end()};
         if (stream->is_legacy())
             for (Point& point : implied_waits(state, *stream)) points.push_back(std::move(point));
-        wait_for(hold, points);
+        wait_for(hold, points, end_for_host(*stream));
         state.synchronized(hold, stream->device);
     });
 }

@@ -17,6 +17,20 @@ namespace py = pybind11;
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
+/// Sets portamem.Error, or OutOfMemoryError, for what the runtime refused: for functions that Python calls itself.
+void set_python_error(const Error& error);
+
+/// Ends a with block by closing. Never hides an exception that is on its way: what cannot be closed then is left to go
+/// with its last reference.
+template <class Close>
+void leave_block(const py::object& exception, Close&& close) {
+    try {
+        close();
+    } catch (const std::exception&) {
+        if (exception.is_none()) throw;
+    }
+}
+
 void register_errors(py::module_& m);
 void register_versions(py::module_& m);
 void register_capabilities(py::module_& m);
@@ -32,6 +46,7 @@ void register_scope(py::module_& m);
 void register_registration(py::module_& m);
 void register_pointer_info(py::module_& m);
 void register_copy(py::module_& m);
+void register_order_check(py::module_& m);
 
 }  // namespace PORTAMEM_BACKEND
 }  // namespace portamem::python

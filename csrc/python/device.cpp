@@ -89,7 +89,7 @@ void register_device(py::module_& m) {
                 const auto value = to_size(nbytes);
                 unlocked([=] { d.set_limit(rt::Limit::MallocHeapSize, value); });
             },
-            "The heap that kernels' malloc takes from, bytes.")
+            "Bytes of the heap from which kernels allocate. It is settled once a kernel that uses the heap is loaded.")
         .def_property_readonly("default_stream", [](Device d) { return Stream::default_stream(d.ordinal()); })
         .def_property_readonly(
             "per_thread_stream", [](Device d) { return Stream::per_thread(d.ordinal()); },

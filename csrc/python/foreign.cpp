@@ -2,10 +2,39 @@
 // python/foreign.cpp: memory that others own.
 #include "foreign.hpp"
 
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <string>
+
 #include "convert.hpp"
 
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
+
+namespace {
+
+// Whether this process can read a byte there; yes where the system will not tell. Costs one system call.
+bool is_readable(const void* ptr) {
+    char byte = 0;
+    const iovec here{&byte, 1};
+    const iovec there{const_cast<void*>(ptr), 1};
+    return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == 1 || errno != EFAULT;
+}
+
+// What the runtime does not know is taken for the host's: a device address among it would be touched by the CPU.
+void refuse_unreadable(const void* ptr) {
+    if (ptr == nullptr || is_readable(ptr)) return;
+    char address[32];
+    std::snprintf(address, sizeof address, "%p", ptr);
+    throw py::value_error("the runtime does not know the address " + std::string(address) +
+                          ", and this process cannot read it: the memory was freed, or it is from the heap of kernels, "
+                          "which kernels alone copy, fill and free");
+}
+
+}  // namespace
 
 MemoryTraits foreign_traits(const void* ptr, const py::object& device) {
     MemoryTraits traits;
@@ -17,6 +46,7 @@ MemoryTraits foreign_traits(const void* ptr, const py::object& device) {
     if (attributes.type == rt::MemoryType::Unregistered) {
         // Plain host memory, or memory of another copy of the runtime, which looks the same.
         py::module_::import("portamem._libraries").attr("warn_of_two")(rt::BackendName);
+        refuse_unreadable(ptr);
     }
     traits.is_host_memory = attributes.type == rt::MemoryType::Unregistered || attributes.type == rt::MemoryType::Host;
     traits.host_accessible = attributes.type != rt::MemoryType::Device;

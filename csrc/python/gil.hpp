@@ -10,6 +10,8 @@
 #include <cxxabi.h>
 #include <unistd.h>
 
+#include <atomic>
+
 namespace portamem::python {
 
 /// Whether the interpreter is going down, or gone.
@@ -40,12 +42,29 @@ __attribute__((no_sanitize("null"))) auto take_gil(Function&& function) noexcept
 
 }  // namespace detail
 
+namespace detail {
+
+// While the order checker follows this module's calls: where the program is has to be read before the GIL is dropped.
+// Who took it back just for that could wait for ever: calls are made under locks that others want with the GIL held.
+inline std::atomic<bool> sites_wanted{false};
+
+void remember_site() noexcept;  // order_check.cpp
+void forget_site() noexcept;
+
+inline PyThreadState* leave_python() noexcept {
+    if (sites_wanted.load(std::memory_order_relaxed)) remember_site();
+    return PyEval_SaveThread();
+}
+
+}  // namespace detail
+
 /// Without the GIL for its scope: around everything that may block.
 class WithoutGil {
   public:
-    WithoutGil() noexcept : state_(PyEval_SaveThread()) {}
+    WithoutGil() noexcept : state_(detail::leave_python()) {}
     ~WithoutGil() {
         detail::take_gil([this] { PyEval_RestoreThread(state_); });
+        if (detail::sites_wanted.load(std::memory_order_relaxed)) detail::forget_site();
     }
     WithoutGil(const WithoutGil&) = delete;
     WithoutGil& operator=(const WithoutGil&) = delete;

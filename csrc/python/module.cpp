@@ -28,5 +28,6 @@ PYBIND11_MODULE(PORTAMEM_MODULE, m) {
     register_registration(m);
     register_pointer_info(m);
     register_copy(m);
+    register_order_check(m);
     stop_reaper_at_exit();
 }

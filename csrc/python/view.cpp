@@ -98,7 +98,9 @@ View View::at(std::size_t index) const {
 View View::rows(std::size_t begin, std::size_t end) const {
     Shape shape = shape_;
     shape.front() = end > begin ? end - begin : 0;
-    return part(std::move(shape), shape.front() == 0 ? 0 : begin * strides().front());
+    // Before the call: compilers differ in which argument they evaluate first, and one gives the shape away.
+    const std::size_t offset = shape.front() == 0 ? 0 : begin * strides().front();
+    return part(std::move(shape), offset);
 }
 
 HostExport View::host_export() const {

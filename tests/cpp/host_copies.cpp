@@ -241,5 +241,13 @@ TEST_CASE("host fills: the low byte, on every kind that a device reaches") {
     Bytes pageable(size);
     const pmhError_t expected = has(pmhDevAttrPageableMemoryAccess) ? pmhSuccess : pmhErrorInvalidValue;
     CHECK(pmhMemset(pageable.data(), 1, size) == expected);
-    CHECK(pmhMemsetAsync(pageable.data(), 1, size, nullptr) == expected);
+    Stream stream;
+    {
+        Latch latch;
+        latch.hold(stream);
+        CHECK(pmhMemsetAsync(pageable.data(), 2, size, stream) == expected);
+        CHECK(pageable[0] == (expected == pmhSuccess ? 1 : 0));
+    }
+    HOST_OK(pmhStreamSynchronize(stream));
+    CHECK(pageable == Bytes(size, expected == pmhSuccess ? 2 : 0));
 }

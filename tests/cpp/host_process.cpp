@@ -1,36 +1,13 @@
 // SPDX-License-Identifier: MIT
 // tests/cpp/host_process.cpp: the CPU runtime at the edges of a process: its environment, fork, threads that come and
 // go, and exit in the middle of work. Each runs this program again, with one of the skipped cases below.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <csignal>
-#include <cstdlib>
-#include <map>
 
-#include "host_support.hpp"
+#include "host_child.hpp"
 
 using namespace host_tests;
 
 namespace {
-
-using Environment = std::map<std::string, std::string>;
-
-/// The status of a fresh process that runs the one case "host child: <name>".
-int run_child(const std::string& name, const Environment& environment = {}) {
-    const std::string filter = "--test-case=host child: " + name;
-    const pid_t child = fork();
-    if (child == 0) {
-        for (const auto& [key, value] : environment) (void)setenv(key.c_str(), value.c_str(), 1);
-        (void)execl("/proc/self/exe", "child", filter.c_str(), "--no-skip", "--minimal", static_cast<char*>(nullptr));
-        _exit(127);
-    }
-    int status = -1;
-    REQUIRE(waitpid(child, &status, 0) == child);
-    return status;
-}
-
-bool succeeded(int status) { return WIFEXITED(status) && WEXITSTATUS(status) == 0; }
 
 void wait_for_ever(void*) {
     for (;;) std::this_thread::sleep_for(std::chrono::hours(1));

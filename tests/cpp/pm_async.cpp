@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT
 // tests/cpp/pm_async.cpp: stream-ordered memory of the driver's pools.
+#include <atomic>
+#include <thread>
+#include <vector>
+
 #include "pm_support.hpp"
 
 using rt::MemPoolAttr;
@@ -162,4 +166,59 @@ TEST_CASE("pm async: out of memory tells what the pool has cached") {
         // A driver may have given the cache back while it looked for memory.
         CHECK(contains(e.what(), "trim()") == (*e.figures().cached > 0));
     }
+}
+
+TEST_CASE("pm async: a pool is given up with frees that have not run, and comes back as new") {
+    if (no_device() || !has_pools()) return;
+    // A size of its own, so that no other test's pool is taken.
+    constexpr std::size_t kMaxSize = std::size_t{48} << 20;
+    const auto stream = pm::Stream::create(0);
+    auto pool = pm::AsyncMemoryResource::create(0, pm::AsyncMemoryResource::kKeepAll, kMaxSize);
+    const rt::MemPool_t handle = pool->pool_handle();
+    pool->set(rt::MemPoolAttr::ReuseAllowOpportunistic, 0);
+    const Gate gate(stream);
+    { const pm::Buffer buffer(pool, kBytes, stream); }
+    pool->close();
+    CHECK(pool->is_closed());
+    const auto other = pm::AsyncMemoryResource::create(0, 0, kMaxSize);
+    CHECK(other->pool_handle() != handle);  // its memory is still out
+    gate.open();
+    stream->synchronize();
+    std::shared_ptr<pm::AsyncMemoryResource> again;
+    CHECK(eventually([&] {
+        again = pm::AsyncMemoryResource::create(0, 12345, kMaxSize);
+        return again->pool_handle() == handle;
+    }));
+    CHECK(again->get(rt::MemPoolAttr::ReleaseThreshold) == 12345);
+    CHECK(again->get(rt::MemPoolAttr::ReuseAllowOpportunistic) == 1);
+    CHECK(again->get(rt::MemPoolAttr::ReservedMemCurrent) == 0);
+    CHECK(again->get(rt::MemPoolAttr::UsedMemHigh) == 0);
+    CHECK(again->get(rt::MemPoolAttr::ReservedMemHigh) == 0);
+    const pm::Buffer buffer(again, kBytes, stream);
+    put(buffer, 3);
+    CHECK(get(buffer) == pattern(kBytes, 3));
+}
+
+TEST_CASE("pm async: pools come and go while others wait for streams") {
+    if (no_device() || !has_pools()) return;
+    std::atomic<bool> ended{false};
+    std::vector<std::thread> waiting;
+    for (int i = 0; i < 2; ++i) {
+        waiting.emplace_back([&] {
+            const auto stream = pm::Stream::default_stream(0);
+            while (!ended) {
+                if (const auto tail = stream->tail()) tail->synchronize();
+            }
+        });
+    }
+    const auto stream = pm::Stream::default_stream(0);
+    Bytes bytes = pattern(kBytes, 9);
+    for (int i = 0; i < 300; ++i) {
+        const auto pool = pm::AsyncMemoryResource::create(0);
+        const pm::Buffer buffer(pool, kBytes, stream);
+        pm::copy(pm::Span::of(buffer), pm::Span::host(bytes.data(), bytes.size()), stream);
+    }
+    ended = true;
+    for (std::thread& thread : waiting) thread.join();
+    settle();
 }

@@ -15,6 +15,7 @@ TEST_CASE("pm hand over: the stream waits for all declared work, and the host do
     if (no_device()) return;
     for (const bool declared_elsewhere : {false, true}) {
         CAPTURE(declared_elsewhere);
+        settle();
         const auto home = pm::Stream::create(0);
         const auto other = pm::Stream::create(0);
         const auto consumer = pm::Stream::create(0);

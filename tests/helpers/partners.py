@@ -6,14 +6,8 @@ that into a failure where the package belongs to the driver under test.
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 import importlib.util
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache
-from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -57,66 +51,11 @@ def cuda_driver() -> ModuleType:
     return package("cuda.bindings.driver", "cuda")
 
 
-@cache
-def _primary_context(ordinal: int) -> Any:
-    """Retained for the life of the process: kernels and memory of others are in it."""
-    driver = cuda_driver()
-    check(driver.cuInit(0))
-    return check(driver.cuDevicePrimaryCtxRetain(check(driver.cuDeviceGet(ordinal))))
-
-
-@contextmanager
-def cuda_context(ordinal: int) -> Iterator[None]:
-    """Makes a device's primary context the calling thread's current one, for calls of cuda-python.
-
-    By the driver's calls: cudaSetDevice would leave its mark on the thread.
-    """
-    driver = cuda_driver()
-    check(driver.cuCtxPushCurrent(_primary_context(ordinal)))
-    try:
-        yield
-    finally:
-        check(driver.cuCtxPopCurrent())
-
-
 def cuda_core() -> ModuleType:
     """cuda.core, whose names were in ``experimental`` before release 0.5."""
     cuda_runtime()
     core = package("cuda.core", "cuda")
     return core if hasattr(core, "Device") else package("cuda.core.experimental", "cuda")
-
-
-def _nvrtc_libraries() -> list[Path]:
-    """Where cuda-pathfinder does not look: packages that come by a .pth file, and a toolkit that no variable names."""
-    spec = importlib.util.find_spec("nvidia")
-    packages = [Path(folder) for folder in (spec and spec.submodule_search_locations) or []]
-    compiler = shutil.which("nvcc")
-    toolkits = [*([Path(compiler).resolve().parents[1]] if compiler else []), Path("/usr/local/cuda")]
-    places = [(folder, "*/lib") for folder in packages] + [(folder, "lib64") for folder in toolkits]
-    return [path for folder, inside in places for path in sorted(folder.glob(f"{inside}/libnvrtc.so.*"))]
-
-
-@cache
-def _nvrtc_loads() -> bool:
-    nvrtc = importlib.import_module("cuda.bindings.nvrtc")
-    missing = importlib.import_module("cuda.pathfinder").DynamicLibNotFoundError
-    for library in (None, *_nvrtc_libraries()):
-        if library:
-            ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)  # what is loaded already is taken
-        try:
-            nvrtc.nvrtcVersion()
-        except missing:
-            continue
-        return True
-    return False
-
-
-def nvrtc() -> ModuleType:
-    """The run-time compiler of CUDA C++. It needs no driver where the architecture is named."""
-    module = package("cuda.bindings.nvrtc", "cuda")
-    if not _nvrtc_loads():
-        absent("libnvrtc", "cuda")
-    return module
 
 
 def hip_python() -> Any:

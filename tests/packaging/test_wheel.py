@@ -13,7 +13,7 @@ import pytest
 EXPECTED = re.compile(
     r"""portamem/(
         [\w/]+\.pyi? | py\.typed | _build_info\.json | libportamem\.so | _(host|cuda|hip|knobs)\.[\w-]+\.so
-      | include/portamem/[\w/]+\.(h|hpp) | cmake/[\w-]+\.cmake
+      | conformance/kernels/\w+\.cuh? | include/portamem/[\w/]+\.(h|hpp) | cmake/[\w-]+\.cmake
     )""",
     re.VERBOSE,
 )
@@ -24,6 +24,7 @@ REQUIRED = (
     "_host.pyi",
     "_build_info.json",
     "libportamem.so",
+    *("conformance/kernels/platform.cuh", "conformance/kernels/memory.cu", "conformance/kernels/heap.cu"),
     "include/portamem/portamem.hpp",
     "include/portamem/c_api.h",
     "include/portamem/rt/rt.hpp",

@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import backend, kernels, partners
-from helpers.kernels import Counter, DeviceLatch, Kernels
+from helpers import backend, partners, witnesses
 from helpers.memory import allocate
+
+from portamem.conformance.witness import Counter, DeviceLatch, Witness
 
 NBYTES = 100_000  # neither whole pages nor whole words
 
@@ -27,7 +28,7 @@ def cuda(pm: ModuleType, device: Any) -> Iterator[None]:
     """The context of the device under test is the thread's current one, as calls of cuda-python expect."""
     if backend.driver() != "cuda":
         pytest.skip(f"cuda-python speaks to NVIDIA's driver, and the backend under test, {pm.backend}, does not")
-    with partners.cuda_context(device.ordinal):
+    with witnesses.of(pm.backend, device.ordinal).context():
         yield
 
 
@@ -49,21 +50,14 @@ def core(cuda: None, device: Any) -> Any:
 
 
 @pytest.fixture
-def on_device(cuda: None, device: Any) -> Kernels:
-    """Kernels of the device under test."""
-    return kernels.on(device.ordinal)
-
-
-@pytest.fixture
-def counter(on_device: Kernels) -> Iterator[Counter]:
+def counter(kernels: Witness) -> Iterator[Counter]:
     """Counts what kernels find wrong."""
-    made = Counter(on_device)
-    yield made
-    made.close()
+    with kernels.counter() as made:
+        yield made
 
 
 @pytest.fixture
-def device_latch(pm: ModuleType, device: Any, on_device: Kernels) -> Iterator[Callable[[Any], DeviceLatch]]:
+def device_latch(device: Any, kernels: Witness) -> Iterator[Callable[[Any], DeviceLatch]]:
     """``device_latch(stream)`` holds a stream by a kernel, until released, at the latest when the test ends.
 
     Memory is allocated before: some of those calls wait for the device.
@@ -71,8 +65,8 @@ def device_latch(pm: ModuleType, device: Any, on_device: Kernels) -> Iterator[Ca
     held: list[DeviceLatch] = []
 
     def hold(stream: Any) -> DeviceLatch:
-        held.append(DeviceLatch(on_device))
-        return held[-1].hold(stream)
+        held.append(kernels.latch(stream.handle))
+        return held[-1].hold()
 
     yield hold
     for each in held:
@@ -138,9 +132,7 @@ class _Maker:
 
 
 @pytest.fixture
-def make_memory(
-    pm: ModuleType, cuda: None, stream: Any, make_resource: Callable[[str], Any]
-) -> Iterator[Callable[[str], Memory]]:
+def make_memory(pm: ModuleType, stream: Any, make_resource: Callable[[str], Any]) -> Iterator[Callable[[str], Memory]]:
     with ExitStack() as stack:
         yield _Maker(pm, stream, make_resource, stack).make
 
@@ -149,3 +141,16 @@ def make_memory(
 def memory(request: pytest.FixtureRequest, make_memory: Callable[[str], Memory]) -> Memory:
     """Memory of every kind in turn."""
     return make_memory(request.param)
+
+
+@pytest.fixture
+def warm(pm: ModuleType, stream: Any, other_stream: Any, make_memory: Callable[[str], Any]) -> None:
+    """Every kind of work has run once: what the driver loads at first use it could not load beside a held kernel."""
+    first, second = make_memory("device").object, make_memory("device").object
+    near = make_memory("pinned").object
+    for each in (stream, other_stream):
+        first.fill(0, stream=each)
+        pm.copy(second, first, stream=each)
+        pm.copy(near, second, stream=each)
+        pm.copy(first, near, stream=each)
+        each.synchronize()

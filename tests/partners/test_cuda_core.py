@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import kernels
-from helpers.kernels import Counter, DeviceLatch, Kernels
 from helpers.memory import read_back, write
 from helpers.partners import check
+
+from portamem.conformance.witness import Counter, DeviceLatch, Witness, nvrtc, pattern
+from portamem.conformance.witness.sources import source
 
 NBYTES = 100_000
 
@@ -104,7 +105,7 @@ def test_core_makes_a_stream_of_ours(
     assert int(theirs.handle) == stream.handle
     assert theirs.is_nonblocking == stream.is_nonblocking
     with make_resource("pinned").allocate(NBYTES) as near, make_resource("device").allocate(NBYTES) as far:
-        write(pm, near, kernels.pattern(NBYTES, 1))
+        write(pm, near, pattern(NBYTES, 1))
         far.fill(0)
         held = device_latch(stream)
         far.copy_from(near, stream=stream)
@@ -114,7 +115,7 @@ def test_core_makes_a_stream_of_ours(
         theirs.sync()
         assert event.is_done
         assert stream.query()
-        assert read_back(pm, far) == kernels.pattern(NBYTES, 1)
+        assert read_back(pm, far) == pattern(NBYTES, 1)
 
 
 def test_core_keeps_our_stream_alive(pm: ModuleType, device: Any, core_device: Any) -> None:
@@ -184,7 +185,7 @@ def test_core_waits_for_our_stream(
 
 
 def test_memory_of_core_as_a_buffer(
-    pm: ModuleType, core_device: Any, device: Any, on_device: Kernels, counter: Counter
+    pm: ModuleType, core_device: Any, device: Any, kernels: Witness, counter: Counter
 ) -> None:
     theirs_on = core_device.create_stream()
     theirs = core_device.allocate(NBYTES, stream=theirs_on)
@@ -194,30 +195,31 @@ def test_memory_of_core_as_a_buffer(
         assert not ours.is_host_accessible
         assert ours.stream.handle == int(theirs_on.handle)
         ours.fill(0x26, stream=theirs_on)
-        counter.verify_bytes(pm.Stream.wrap(theirs_on), ours.handle, NBYTES, 0x26)
+        kernels.verify_value(int(theirs_on.handle), ours.handle, NBYTES, 0x26, counter)
         assert counter.read() == 0
-        on_device.fill(pm.Stream.wrap(theirs_on), ours.handle, NBYTES, 2)
+        kernels.fill(int(theirs_on.handle), ours.handle, NBYTES, 2)
         theirs_on.sync()
-        assert read_back(pm, ours) == kernels.pattern(NBYTES, 2)
-    counter.verify(pm.Stream.wrap(theirs_on), int(theirs.handle), NBYTES, 2)
+        assert read_back(pm, ours) == pattern(NBYTES, 2)
+    kernels.verify(int(theirs_on.handle), int(theirs.handle), NBYTES, 2, counter)
     assert counter.read() == 0, "closing ours left theirs alone"
     theirs.close(theirs_on)
     theirs_on.sync()
 
 
-def test_a_buffer_keeps_memory_of_core_alive(pm: ModuleType, core_device: Any, counter: Counter) -> None:
+def test_a_buffer_keeps_memory_of_core_alive(
+    pm: ModuleType, core_device: Any, kernels: Witness, counter: Counter
+) -> None:
     stream = core_device.create_stream()
     theirs = core_device.allocate(NBYTES, stream=stream)
     ours = pm.Buffer.from_handle(int(theirs.handle), NBYTES, owner=theirs)
     part = ours[1000:2000]
-    ours_stream = pm.Stream.wrap(stream)
     stream.sync()
     del theirs
     gc.collect()
     ours.fill(0x27)
     next_user = core_device.allocate(NBYTES, stream=stream)
     assert int(next_user.handle) != ours.handle, "the memory was given back while a buffer held it"
-    counter.verify_bytes(ours_stream, part.handle, 1000, 0x27)
+    kernels.verify_value(int(stream.handle), part.handle, 1000, 0x27, counter)
     assert counter.read() == 0
     part.close()
     ours.close()
@@ -230,15 +232,15 @@ def test_core_copies_our_memory(
 ) -> None:
     theirs_on = core_device.create_stream(stream)
     with make_resource("pinned").allocate(NBYTES) as near, make_resource("device").allocate(NBYTES) as far:
-        write(pm, far, kernels.pattern(NBYTES, 3))
+        write(pm, far, pattern(NBYTES, 3))
         source, target = (core.Buffer.from_handle(each.handle, each.nbytes) for each in (far, near))
         source.copy_to(target, stream=theirs_on)
         stream.synchronize()
-        assert bytes(memoryview(near)) == kernels.pattern(NBYTES, 3)
-        write(pm, near, kernels.pattern(NBYTES, 4))
+        assert bytes(memoryview(near)) == pattern(NBYTES, 3)
+        write(pm, near, pattern(NBYTES, 4))
         source.copy_from(target, stream=theirs_on)
         theirs_on.sync()
-        assert read_back(pm, far) == kernels.pattern(NBYTES, 4)
+        assert read_back(pm, far) == pattern(NBYTES, 4)
 
 
 def test_core_launches_on_our_stream(
@@ -247,13 +249,13 @@ def test_core_launches_on_our_stream(
     core_device: Any,
     device: Any,
     stream: Any,
-    on_device: Kernels,
+    kernels: Witness,
     make_memory: Callable[[str], Any],
 ) -> None:
     """The stream goes in by its protocol; sizes go in as NumPy scalars of the kernel's own widths."""
     theirs_on = core_device.create_stream(stream)
     major, minor = device.capabilities.compute_capability
-    program = core.ObjectCode.from_cubin(kernels.compile_for(10 * major + minor))
+    program = core.ObjectCode.from_cubin(nvrtc.machine_code(source("memory"), 10 * major + minor))
     fill = program.get_kernel("fill")
     config = core.LaunchConfig(grid=8, block=128)
     for kind in ("device", "pinned", "managed", "async"):
@@ -261,7 +263,7 @@ def test_core_launches_on_our_stream(
         core.launch(theirs_on, config, fill, memory.device_handle, np.uint64(NBYTES), np.uint32(5))
         done = stream.record()
         done.synchronize()
-        assert read_back(pm, memory.object) == kernels.pattern(NBYTES, 5)
+        assert read_back(pm, memory.object) == pattern(NBYTES, 5)
 
 
 def test_the_handles_are_the_runtimes(

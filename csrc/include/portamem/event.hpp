@@ -2,7 +2,10 @@
 // portamem/event.hpp: marks in streams.
 #pragma once
 
+#include <atomic>
 #include <memory>
+#include <stdexcept>
+#include <string>
 
 #include "portamem/capture.hpp"
 #include "portamem/device_guard.hpp"
@@ -45,9 +48,16 @@ class Event {
     rt::Event_t handle() const noexcept { return handle_; }
     int device() const noexcept { return device_; }
 
-    /// True when the work before the mark has run, or there is no mark yet.
+    /// What the latest record() of a Stream here has made of it. Others may have recorded it since.
+    enum class Mark { None, Work, Captured };
+    Mark mark() const noexcept { return mark_.load(std::memory_order_relaxed); }
+    void set_mark(Mark mark) const noexcept { mark_.store(mark, std::memory_order_relaxed); }
+
+    /// True when the work before the mark has run, or there is no mark yet. Of a mark in a capture, which never runs
+    /// itself, nobody asks, here and below: std::invalid_argument, and the capture stays valid.
     bool query() const {
         refuse_forked();
+        refuse_captured("query");
         const RelaxedCapture beside(device_);
         return check_ready(rt::EventQuery(handle_), "EventQuery");
     }
@@ -55,6 +65,7 @@ class Event {
     /// Blocks until then.
     void synchronize() const {
         refuse_forked();
+        refuse_captured("synchronize");
         const RelaxedCapture beside(device_);
         check(rt::EventSynchronize(handle_), "EventSynchronize");
     }
@@ -65,6 +76,8 @@ class Event {
         if (!timed_ || !end.timed_) {
             throw std::invalid_argument("the time between events needs both to measure it: make them with timing=True");
         }
+        refuse_captured("elapsed_time");
+        end.refuse_captured("elapsed_time");
         const DeviceGuard guard(device_);
         float milliseconds = 0;
         const rt::Error_t answer = rt::EventElapsedTime(&milliseconds, handle_, end.handle_);
@@ -74,6 +87,13 @@ class Event {
     }
 
   private:
+    void refuse_captured(const char* what) const {
+        if (mark() != Mark::Captured) return;
+        throw std::invalid_argument(std::string(what) +
+                                    " of an event that was recorded while its stream was captured: "
+                                    "record it again outside of the capture");
+    }
+
     Event(rt::Event_t handle, int device, bool owned, bool timed, std::shared_ptr<void> owner)
         : handle_(handle), device_(device), owned_(owned), timed_(timed), owner_(std::move(owner)) {}
 
@@ -82,6 +102,7 @@ class Event {
     bool owned_;
     bool timed_;  // of a foreign event: for all we know
     std::shared_ptr<void> owner_;
+    mutable std::atomic<Mark> mark_{Mark::None};
 };
 
 PORTAMEM_CLOSE

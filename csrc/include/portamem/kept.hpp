@@ -19,8 +19,23 @@
 
 #include "portamem/capture.hpp"
 #include "portamem/event.hpp"
+#include "portamem/order_api.h"
 
 PORTAMEM_OPEN
+
+namespace detail {
+
+/// For its scope, what this thread is told of events and streams is not the program's knowledge: portamem asks for
+/// itself, and what it is told depends on how fast the work runs. The order checker takes no notice.
+class OwnQueries {
+  public:
+    OwnQueries() noexcept { portamem_order_own_queries_begin(); }
+    ~OwnQueries() { portamem_order_own_queries_end(); }
+    OwnQueries(const OwnQueries&) = delete;
+    OwnQueries& operator=(const OwnQueries&) = delete;
+};
+
+}  // namespace detail
 
 class Kept {
   public:
@@ -39,6 +54,7 @@ class Kept {
         try {
             std::lock_guard<std::mutex> lock(mutex_);
             if (entries_.empty()) return;
+            const detail::OwnQueries own;
             const RelaxedCapture beside(entries_.front().until->device());  // a stream's events are of one device
             std::size_t done = 0;                                           // and happen in order
             while (done < entries_.size() && rt::EventQuery(entries_[done].until->handle()) == rt::Error_t::Success) {

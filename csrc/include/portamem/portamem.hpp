@@ -32,5 +32,6 @@
 #include "portamem/mr/managed_memory_resource.hpp"
 #include "portamem/mr/memory_resource.hpp"
 #include "portamem/mr/pinned_memory_resource.hpp"
+#include "portamem/mr/recycled_pools.hpp"
 #include "portamem/mr/system_memory_resource.hpp"
 #include "portamem/span.hpp"

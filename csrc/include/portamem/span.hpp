@@ -104,7 +104,8 @@ std::shared_ptr<Event> run_on(const std::shared_ptr<Stream>& stream, const Span&
     auto done = Event::create(on->device());
     submit(std::as_const(*on));
     try {
-        on->record(*done);
+        on->record_unasked(*done);
+        done->set_mark(Event::Mark::Work);
         Kept::References references{a.keep_alive(), b.keep_alive()};
         if (references[0] || references[1]) on->keep(done, std::move(references));
     } catch (...) {

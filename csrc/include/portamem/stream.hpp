@@ -135,9 +135,15 @@ class Stream : public std::enable_shared_from_this<Stream> {
         kept_.drain();
     }
 
-    /// Marks the stream's present end.
+    /// Marks the stream's present end. Under capture the mark belongs to the graph: streams may wait for it, nobody asks.
     void record(const Event& event) const {
-        if (is_default()) refuse_capture("record");
+        const bool captured = capture_status() != rt::StreamCaptureStatus::None;
+        if (captured && is_default()) refuse_capture("record");
+        record_unasked(event);
+        event.set_mark(captured ? Event::Mark::Captured : Event::Mark::Work);
+    }
+    /// The same for those who know of no capture, or ask the event nothing.
+    void record_unasked(const Event& event) const {
         const DeviceGuard guard(device_);
         check(rt::EventRecord(event.handle(), handle()), "EventRecord");
     }
@@ -155,18 +161,23 @@ class Stream : public std::enable_shared_from_this<Stream> {
         // Waiting for a stream is no use of it, so it may be closed meanwhile: not between the question and the mark.
         std::lock_guard<std::mutex> lock(mutex_);
         if (is_closed()) return last_;
-        record(*event);
+        if (is_default()) refuse_capture("record");
+        record_unasked(*event);
         return event;
     }
 
-    /// Work submitted later waits for the event's mark, or for what `other` holds now.
+    /// Work submitted later waits for the event's mark, or for what `other` holds now. Under capture that must belong to
+    /// the capture: std::invalid_argument, and the capture stays valid.
     void wait(const Event& event) const {
-        if (is_default()) refuse_capture("wait");
+        if (is_default() || event.mark() == Event::Mark::Work) refuse_capture("waiting for work outside of a capture");
         const DeviceGuard guard(device_);
         check(rt::StreamWaitEvent(handle(), event.handle()), "StreamWaitEvent");
     }
     void wait(Stream& other) {
         if (&other == this) return;
+        if (!is_default() && is_in_capture() && !other.is_in_capture()) {
+            refuse_capture("waiting for work outside of a capture");
+        }
         if (const auto event = other.tail()) wait(*event);
     }
 
@@ -296,6 +307,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
     static std::shared_ptr<Stream> make(rt::Stream_t handle, int device, Kind kind, std::shared_ptr<void> owner) {
         return std::shared_ptr<Stream>(new Stream(handle, device, kind, std::move(owner)));
     }
+
+    bool is_in_capture() const { return !is_closed() && capture_status() != rt::StreamCaptureStatus::None; }
 
     rt::Error_t ask_capture(rt::StreamCaptureStatus* status) const {
         if (!is_default()) return rt::StreamIsCapturing(handle(), status);

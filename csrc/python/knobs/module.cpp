@@ -3,10 +3,13 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <stdexcept>
 #include <string>
 
+#include "kernels.hpp"
 #include "portamem/host/runtime_api.h"
 
 namespace py = pybind11;
@@ -16,6 +19,13 @@ namespace {
 void check(pmhError_t answer) {
     if (answer == pmhSuccess) return;
     throw std::invalid_argument(pmhGetErrorString(answer));
+}
+
+std::map<std::string, std::uintptr_t> kernel_addresses() {
+    std::map<std::string, std::uintptr_t> addresses;
+    for (const auto* kernels : {&portamem::knobs::memory_kernels(), &portamem::knobs::heap_kernels()})
+        for (const auto& kernel : *kernels) addresses[kernel.name] = reinterpret_cast<std::uintptr_t>(kernel.function);
+    return addresses;
 }
 
 }  // namespace
@@ -35,6 +45,9 @@ PYBIND11_MODULE(_knobs, m) {
         },
         py::arg("call"), py::arg("nth"), py::arg("code"),
         "The nth next call of that name (of any name for None) answers `code` and does nothing.");
+    m.def(
+        "kernels", [] { return kernel_addresses(); },
+        "Addresses of the runtime's own kernels, by name, for pmhLaunchKernel.");
     m.def(
         "reset", [] { check(pmhKnobReset()); }, "Puts capacity, delay and failures back to what the environment says.");
 }

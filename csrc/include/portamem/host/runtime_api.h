@@ -3,8 +3,8 @@
  *
  * Each name is the vendors' name with the prefix pmh, each code the vendors' code. What the calls promise is written
  * once, in portamem/rt/api/; here stands only what is particular to this runtime. Every function is thread-safe. In a
- * child of fork() every call answers pmhErrorInitializationError, and inside a host function that a stream runs
- * pmhErrorNotPermitted. */
+ * child of fork() every call answers pmhErrorInitializationError, and inside a host function or a kernel that a stream
+ * runs pmhErrorNotPermitted. */
 #ifndef PORTAMEM_HOST_RUNTIME_API_H
 #define PORTAMEM_HOST_RUNTIME_API_H
 
@@ -54,6 +54,17 @@ typedef struct pmhMemPool_st* pmhMemPool_t;
 typedef struct pmhGraph_st* pmhGraph_t;
 typedef void (*pmhHostFn_t)(void* user_data);
 
+/* One block of a launch. */
+typedef struct pmhKernelBlock {
+    unsigned index; /* of `count` blocks */
+    unsigned count;
+    unsigned threads; /* in each block */
+    int device;
+    const uint64_t* arguments;
+} pmhKernelBlock;
+
+typedef void (*pmhKernelFn_t)(const pmhKernelBlock* block);
+
 /* Null is the legacy default stream of the current device as well. */
 #define pmhStreamLegacy ((pmhStream_t)0x1)
 #define pmhStreamPerThread ((pmhStream_t)0x2)
@@ -92,6 +103,7 @@ enum {
     pmhMemRangeAttributeAccessedBy = 3,
     pmhMemRangeAttributeLastPrefetchLocation = 4
 };
+enum { pmhLaunchDefault = 0, pmhLaunchUsesHeap = 1 };
 enum { pmhLimitStackSize = 0, pmhLimitPrintfFifoSize = 1, pmhLimitMallocHeapSize = 2 };
 enum { pmhStreamDefault = 0, pmhStreamNonBlocking = 1 };
 enum { pmhEventDefault = 0, pmhEventBlockingSync = 1, pmhEventDisableTiming = 2, pmhEventInterprocess = 4 };
@@ -315,6 +327,31 @@ PORTAMEM_EXPORT pmhError_t pmhEventRecord(pmhEvent_t event, pmhStream_t stream);
 PORTAMEM_EXPORT pmhError_t pmhEventQuery(pmhEvent_t event);
 PORTAMEM_EXPORT pmhError_t pmhEventSynchronize(pmhEvent_t event);
 PORTAMEM_EXPORT pmhError_t pmhEventElapsedTime(float* milliseconds, pmhEvent_t start, pmhEvent_t end);
+
+/* ---- kernels: functions that run as work of a stream ----
+ * A kernel is called once for each block, one after the other. The threads of a block are the function's own loops, and
+ * a barrier is the end of one. It may call the pmhKernel functions and nothing else of this header. */
+
+/* `count` words of arguments are copied. Memory that one of them points to stays mapped until the kernel has run. The
+ * stream is of the current device: pmhErrorInvalidHandle otherwise.
+ *
+ * pmhLaunchUsesHeap: the kernel uses the heap of its device. The first such launch takes pmhLimitMallocHeapSize bytes
+ * at least out of the device's memory, pmhErrorOutOfMemory where they are not to be had. From then on the heap neither
+ * grows nor goes, and setting that limit is pmhErrorInvalidValue. */
+PORTAMEM_EXPORT pmhError_t pmhLaunchKernel(pmhKernelFn_t function, unsigned blocks, unsigned threads,
+                                           const uint64_t* arguments, size_t count, unsigned flags, pmhStream_t stream);
+
+/* Where a kernel finds `size` bytes at a device address: such an address is not to be dereferenced, in a kernel neither.
+ * Null where they are not within one allocation that the device reaches, and outside kernels. */
+PORTAMEM_EXPORT void* pmhKernelAddress(const void* ptr, size_t size);
+
+/* The heap of the device, for kernels alone: every other call answers pmhErrorInvalidValue for its addresses, and
+ * PointerGetAttributes does not know them. Device addresses of memory aligned to 16 bytes, or to `align`, a power of
+ * two; null where there is no room, and in a kernel that was not launched to use the heap. What is allocated stays until
+ * any kernel frees it. Freeing null is fine; what is not allocated is left alone, where a GPU may do anything. */
+PORTAMEM_EXPORT void* pmhKernelMalloc(size_t size);
+PORTAMEM_EXPORT void* pmhKernelMallocAligned(size_t align, size_t size);
+PORTAMEM_EXPORT void pmhKernelFree(void* ptr);
 
 /* ---- capture; a graph records how many operations it holds and cannot be run ---- */
 PORTAMEM_EXPORT pmhError_t pmhStreamBeginCapture(pmhStream_t stream, int mode);

@@ -6,9 +6,13 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
 
 #include "portamem/mr/allocating_streams.hpp"
 #include "portamem/mr/memory_resource.hpp"
+#include "portamem/mr/recycled_pools.hpp"
 #include "portamem/quirks.hpp"
 
 PORTAMEM_OPEN
@@ -19,14 +23,14 @@ class AsyncMemoryResource : public MemoryResource {
   public:
     static constexpr std::uint64_t kKeepAll = std::numeric_limits<std::uint64_t>::max();
 
-    /// Over a new pool. max_size 0: as large as the device. Throws Error (NotSupported) on a device without pools.
+    /// Over a pool of its own. max_size 0: as large as the device. Throws Error (NotSupported) on a device without pools.
     static std::shared_ptr<AsyncMemoryResource> create(int device, std::uint64_t release_threshold = kKeepAll,
                                                        std::size_t max_size = 0) {
         require_pools(device);
         const RelaxedCapture beside(device);
-        rt::MemPool_t pool{};
-        check(rt::MemPoolCreate(&pool, {{rt::LocationType::Device, device}, max_size}), "MemPoolCreate");
+        const rt::MemPool_t pool = RecycledPools::instance().take(device, max_size);
         auto resource = std::shared_ptr<AsyncMemoryResource>(new AsyncMemoryResource(device, pool, true, nullptr));
+        resource->max_size_ = max_size;
         resource->set(rt::MemPoolAttr::ReleaseThreshold, release_threshold);
         return resource;
     }
@@ -47,15 +51,8 @@ class AsyncMemoryResource : public MemoryResource {
     }
 
     ~AsyncMemoryResource() override {
-        if (!owned_ || pool_ == rt::MemPool_t{} || !runtime_usable()) return;
-        detail::unlocked([this] {
-            try {
-                const RelaxedCapture beside(device());
-                (void)rt::MemPoolDestroy(pool_);
-            } catch (...) {
-                // The device is gone, and its pools with it.
-            }
-        });
+        if (pool_ == rt::MemPool_t{} || !runtime_usable()) return;
+        detail::unlocked([this] { give_up_pool(); });
     }
 
     rt::MemPool_t pool_handle() const {
@@ -101,6 +98,9 @@ class AsyncMemoryResource : public MemoryResource {
     void set_access(int device, rt::MemAccessFlags flags) const {
         const RelaxedCapture beside(this->device());
         check(rt::MemPoolSetAccess(pool_handle(), {rt::LocationType::Device, device}, flags), "MemPoolSetAccess");
+        if (device == this->device()) return;
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (std::find(granted_.begin(), granted_.end(), device) == granted_.end()) granted_.push_back(device);
     }
 
   protected:
@@ -115,11 +115,7 @@ class AsyncMemoryResource : public MemoryResource {
         if (allocating_streams_) return allocating_streams_->free(ptr, stream);
         check(rt::FreeAsync(ptr, stream.handle()), "FreeAsync");
     }
-    void do_close() override {
-        const RelaxedCapture beside(device());
-        if (owned_) check(rt::MemPoolDestroy(pool_), "MemPoolDestroy");
-        pool_ = rt::MemPool_t{};
-    }
+    void do_close() override { give_up_pool(); }
     std::optional<std::size_t> cached() const override {
         std::uint64_t used = 0;
         std::uint64_t reserved = 0;
@@ -138,6 +134,12 @@ class AsyncMemoryResource : public MemoryResource {
             allocating_streams_ = std::make_unique<AllocatingStreams>();
         }
         if (quirk_policy_applies(QuirkPolicy::AtLeastEightBytes, of)) least_nbytes_ = 8;
+    }
+
+    // A pool of its own is kept for the next resource, and never destroyed: recycled_pools.hpp says why.
+    void give_up_pool() noexcept {
+        const rt::MemPool_t pool = std::exchange(pool_, rt::MemPool_t{});
+        if (owned_) RecycledPools::instance().put(device(), max_size_, pool, std::move(granted_));
     }
 
     void note(void* ptr, Stream& stream) {
@@ -170,6 +172,9 @@ class AsyncMemoryResource : public MemoryResource {
 
     rt::MemPool_t pool_;
     const bool owned_;
+    std::size_t max_size_ = 0;
+    mutable std::mutex mutex_;
+    mutable std::vector<int> granted_;  // other devices that were ever let in
     std::shared_ptr<void> owner_;
     std::unique_ptr<AllocatingStreams> allocating_streams_;  // null: FreeAsync takes any stream
     std::size_t least_nbytes_ = 0;

@@ -79,15 +79,18 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     }
 
     /// Takes memory of allocate back. Stream-ordered: behind the work on `stream`, at once for the host. Otherwise
-    /// blocks until that work has run: no vendor promises that its Free waits.
-    /// Throws Error, and the memory is still allocated.
+    /// blocks until that work has run: no vendor promises that its Free waits. Null with nothing of 0 bytes out is fine.
+    /// Throws Error, and std::invalid_argument for what cannot be the resource's: the memory is still allocated.
     void deallocate(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
         refuse_forked();
-        if (!claim()) {
+        if (ptr == nullptr) nbytes = 0;
+        std::atomic<std::int64_t>& out = ptr == nullptr ? empty_ : out_;
+        if (!claim(out)) {
             if (ptr == nullptr) return;
             throw std::invalid_argument("the memory resource has nothing out: this memory is not its own");
         }
         try {
+            if (nbytes > live_bytes()) refuse_size(nbytes);
             stream->refuse_capture("deallocate");
             const Beside beside(traits_, *stream);
             if (ptr != nullptr) {
@@ -96,7 +99,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
             }
             count(-static_cast<std::int64_t>(nbytes));
         } catch (...) {
-            out_.fetch_add(1, std::memory_order_relaxed);
+            out.fetch_add(1, std::memory_order_relaxed);
             throw;
         }
         live_.fetch_sub(1, std::memory_order_release);  // last: close() may go on from here
@@ -139,7 +142,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
             const Beside beside(traits_, stream);
             const Block block = function();
             count(static_cast<std::int64_t>(block.nbytes));
-            out_.fetch_add(1, std::memory_order_relaxed);
+            (block.ptr == nullptr ? empty_ : out_).fetch_add(1, std::memory_order_relaxed);
             return block;
         } catch (const OutOfMemory& e) {
             live_.fetch_sub(1, std::memory_order_release);
@@ -184,12 +187,17 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     }
 
     // Takes one off the buffers that are out; false where none is.
-    bool claim() noexcept {
-        auto out = out_.load(std::memory_order_relaxed);
+    static bool claim(std::atomic<std::int64_t>& out) noexcept {
+        auto count = out.load(std::memory_order_relaxed);
         do {
-            if (out <= 0) return false;
-        } while (!out_.compare_exchange_weak(out, out - 1, std::memory_order_relaxed));
+            if (count <= 0) return false;
+        } while (!out.compare_exchange_weak(count, count - 1, std::memory_order_relaxed));
         return true;
+    }
+
+    [[noreturn]] void refuse_size(std::size_t nbytes) const {
+        throw std::invalid_argument("the memory resource has " + std::to_string(live_bytes()) + " bytes out, not " +
+                                    std::to_string(nbytes) + ": give the size that was allocated");
     }
 
     void refuse_stream(const Stream& stream) const {
@@ -254,8 +262,9 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
 
     const MemoryTraits traits_;
     std::atomic<bool> permanent_{false};
-    std::atomic<std::int64_t> live_{0};  // buffers out, coming or going; negative once closed
-    std::atomic<std::int64_t> out_{0};   // of those, the ones that deallocate may take
+    std::atomic<std::int64_t> live_{0};   // buffers out, coming or going; negative once closed
+    std::atomic<std::int64_t> out_{0};    // of those, the ones that deallocate may take
+    std::atomic<std::int64_t> empty_{0};  // the same of 0 bytes, which all have one address
     std::atomic<std::size_t> live_bytes_{0};
 };
 

@@ -32,7 +32,7 @@ inline Error_t PopDevice(DeviceState_t saved);
 ///  - Xnack: from the architecture's name (xnack+ or xnack-), AMD only.
 ///  - HostMallocCoherent, HostMallocNonCoherent: CUDA has coherent pinned memory only; AMD has both kinds, the coherent
 ///    one where the device has fine-grained memory.
-///  - MallocHeapKind: CUDA's limit is one, AMD's is the first slab of a heap that grows; host has no kernels.
+///  - MallocHeapKind: CUDA's limit is one, AMD's is the first slab of a heap that grows; host's is one.
 inline Error_t DeviceGetAttribute(int* value, DeviceAttr attr, int device);
 
 /// Name, architecture and sizes. HIP 6 and later answer through the R0600 layout, older ones through the first.

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# ci/conformance.sh: `portamem conformance --backend host`, as a user runs it: the wheel in a fresh environment with no
+# extra and no checkout, in each machine model of the CPU runtime, and with pages of device memory shut to the CPU.
+# Reports are in $REPORTS (default: $CI_DIR/reports).
+source "$(dirname "$0")/lib.sh"
+need_build
+
+REPORTS=${REPORTS:-$CI_DIR/reports}
+venv=$CI_DIR/venv-conformance
+mkdir -p "$REPORTS" "$CI_DIR/elsewhere"
+rm -rf "$venv"
+"$PYTHON" -m venv "$venv"
+"$venv/bin/python" -m pip install -q "$CI_DIR"/dist/portamem-*.whl
+cd "$CI_DIR/elsewhere"
+
+# NAME [VARIABLE=VALUE]...
+suite() {
+    local name=$1
+    shift
+    env "$@" timeout 120 "$venv/bin/portamem" conformance --backend host --report "$REPORTS/conformance-$name.json" \
+        --junit "$REPORTS/conformance-$name.xml" >"$CI_DIR/conformance-$name.log" 2>&1
+}
+
+names=(discrete apu coherent guard) pids=() failed=0
+for model in discrete apu coherent; do
+    suite "$model" "PORTAMEM_HOST_MODEL=$model" &
+    pids+=($!)
+done
+suite guard PORTAMEM_HOST_GUARD=1 &
+pids+=($!)
+for i in "${!names[@]}"; do
+    wait "${pids[i]}" || failed=1
+    echo "== ${names[i]}"
+    # The matrix is long: what matters is what did not hold, and the sums.
+    if ((failed)); then cat "$CI_DIR/conformance-${names[i]}.log"; else tail -n 25 "$CI_DIR/conformance-${names[i]}.log"; fi
+done
+((failed == 0)) || die "the suite failed, or took more than two minutes"

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: MIT
+"""The reports of ``portamem conformance --report`` as evidence: the matrix of groups and platforms, and what did not
+pass. A report is taken as it was sent."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+Report = dict[str, Any]
+Table = Callable[[list[str], Iterable[list[str]]], Iterator[str]]
+
+KINDS = ("gpu", "spelling", "library", "simulated", "here")
+HELD = ("pass", "emulated")
+ORDER = ("pass", "emulated", "unsupported", "defect", "not-shown", "fail")
+
+ABOUT = (
+    "`portamem conformance` shows the [contract](docs/contract.md) clause by clause, on your machine too. Clauses that "
+    "held, of those in each group; what does not apply to a device, or could not be seen there, is not counted as held:"
+)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One backend of one report."""
+
+    kind: str
+    backend: str
+    on: str
+    about: dict[str, Any]
+    clauses: list[dict[str, Any]]
+    when: str
+    portamem: str
+    model: str = ""
+    """Of the CPU backend: the machine that it stands for, where that is not the usual one."""
+
+    @property
+    def title(self) -> str:
+        version = f" {self.about['runtime_version']}" if self.kind == "simulated" else ""
+        return f"`{self.kind}` {self.backend}{version}{self.model}"
+
+
+def columns(reports: Iterable[Report]) -> list[Column]:
+    """Every backend of every report, by how it is known. A later report of the same platform takes the place of an
+    earlier one."""
+    found: dict[tuple[str, str, str], Column] = {}
+    for report in reports:
+        for backend, about in report["backends"].items() if "clauses" in report else ():
+            own = [clause for clause in report["clauses"] if clause["backend"] == backend]
+            on = _on(backend, about)
+            model = f" {report['settings'].get('PORTAMEM_HOST_MODEL', '')}".rstrip() if backend == "host" else ""
+            column = Column(about["evidence"], backend, on, about, own, report["when"], report["portamem"], model)
+            found[column.kind, column.backend, column.title] = column
+    return sorted(found.values(), key=lambda column: (KINDS.index(column.kind), column.title))
+
+
+def rows(report: Report) -> list[dict[str, Any]]:
+    """The report's backends as rows of evidence, in the form of ci/report.py."""
+    return [
+        {
+            "kind": column.kind,
+            "what": "conformance" + (f", {column.title.split()[-1]}" if column.kind == "simulated" else ""),
+            "backend": column.backend,
+            "on": column.on,
+            "when": column.when,
+            "commit": f"portamem {column.portamem}",
+            "result": "failed" if column.about["counts"].get("fail") else "passed",
+            "counts": {word: column.about["counts"].get(word, 0) for word in ORDER},
+        }
+        for column in columns([report])
+    ]
+
+
+def matrix(suites: list[Column], table: Table) -> Iterator[str]:
+    """Groups x platforms: how many clauses held, of how many."""
+    groups = list(dict.fromkeys(_group(clause) for column in suites for clause in column.clauses))
+    lines = [
+        [group, *(_cell([c for c in column.clauses if _group(c) == group]) for column in suites)] for group in groups
+    ]
+    lines.append(["all", *(_cell(column.clauses) for column in suites)])
+    decided = [str(column.about["clauses_decided_by_witnesses"]) for column in suites]
+    lines.append(["decided by a witness", *decided])
+    yield from table(["", *(column.title for column in suites)], lines)
+
+
+def section(reports: list[Report], table: Table) -> Iterator[str]:
+    """The part of docs/evidence.md."""
+    suites = columns(reports)
+    if not suites:
+        return
+    yield from ["", "## Conformance", ""]
+    yield "Clauses of [the contract](contract.md) that held, of those in each group. Not counted as held: what a"
+    yield "capability says is not there, what could not be seen, a known defect of the vendor's, and what failed."
+    yield ""
+    yield from matrix(suites, table)
+    for column in suites:
+        counts = ", ".join(
+            f"{column.about['counts'][word]} {word}" for word in ORDER if column.about["counts"].get(word)
+        )
+        witnesses = ", ".join(column.about["witnesses"]) or "none"
+        yield from ["", f"{column.title}: {column.on}, {column.when}, portamem {column.portamem}: {counts}."]
+        yield f"Witnesses: {witnesses}. It took {column.about['seconds']:g} s."
+        said = list(_said(column))
+        if said:
+            yield ""
+            yield from table(["clause", "outcome", "why"], said)
+
+
+def _said(column: Column) -> Iterator[list[str]]:
+    """What is not plainly held, with its reason; clauses of the same reason share a line."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for clause in column.clauses:
+        if clause["outcome"] != "pass":
+            why = next(
+                (c["detail"] for c in clause["cases"] if c["outcome"] == clause["outcome"] and c.get("detail")), ""
+            )
+            reasons.setdefault((clause["outcome"], " ".join(why.split())[:300]), []).append(clause["id"])
+    for (outcome, why), ids in sorted(reasons.items(), key=lambda item: (-ORDER.index(item[0][0]), item[1])):
+        yield [", ".join(ids), outcome, why]
+
+
+def _group(clause: dict[str, Any]) -> str:
+    return str(clause["id"]).rpartition("-")[0]
+
+
+def _cell(own: list[dict[str, Any]]) -> str:
+    counts = Counter(clause["outcome"] for clause in own)
+    held = sum(counts[word] for word in HELD)
+    if not own:
+        return "-"
+    bad = [f"**{counts[word]} {word}**" for word in ("fail", "defect") if counts[word]]
+    return ", ".join([str(held) if held == len(own) else f"{held} of {len(own)}", *bad])
+
+
+def _on(backend: str, about: dict[str, Any]) -> str:
+    names = Counter(device["name"] for device in about["devices"])
+    cards = " and ".join(f"{n} {name}" if n > 1 else name for name, n in names.items())
+    if backend == "host":
+        return "CPU"
+    compiled = f"{backend.upper()} {about['compiled_version']}"
+    over = " on the NVIDIA platform" if backend == "hip" and about["vendor"] == "nvidia" else ""
+    driver = f", driver for {about['driver_version']}" if about["driver_version"] and cards else ""
+    return f"{cards or 'no device'}{driver}, {compiled}{over}"

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: MIT
+"""Exchange one token of the sources at a time, a hundred times, and see whether the conformance suite notices.
+
+    python ci/mutants.py                    draws, builds and tries; what is known from docs/suite/mutants.json stays
+    python ci/mutants.py --write            the same, and writes docs/suite.md
+    python ci/mutants.py --only-page        only writes docs/suite.md
+    python ci/mutants.py --fresh            forgets what is known
+    python ci/mutants.py --show ID          what a mutant changes, and what the suite says of it
+
+The draw is uniform over the tokens that can be exchanged, and depends on the seed alone. One that does not compile is
+drawn again. Killed: the suite fails, dies or hangs, in any of the host runtime's machine models. It needs libclang,
+CMake, ninja and pybind11: ci/setup.sh makes build/ci/venv with all of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+
+from mutation import page, trial
+from mutation.farm import MODELS, Farm
+from mutation.record import Record, Result, digest_of
+from mutation.sites import Mutant, draw
+from mutation.workshop import ROOT
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+
+class Round:
+    """One run over the draw."""
+
+    def __init__(self, options: argparse.Namespace, record: Record, out: Console, bar: Progress) -> None:
+        self._record, self._path = record, options.record
+        self._order = draw(ROOT, options.seed)
+        self._farm = Farm(options.folder, options.jobs)
+        self._suite = digest_of(ROOT / "portamem")
+        self._pool = ThreadPoolExecutor(options.jobs)
+        self._running: dict[Future[Result], Mutant] = {}
+        self._done: list[Result] = []
+        self._out, self._bar = out, bar
+        self._task = bar.add_task("", total=options.count)
+
+    def go(self, count: int) -> None:
+        """Tries mutants in the order of the draw until ``count`` of them compiled."""
+        left = self._take_known(count)
+        if left:
+            self._farm.prepare(MODELS, self._say)
+            self._record.clauses = len(self._farm.clauses)
+        for mutant in left:
+            self._submit(mutant)
+        while self._running:
+            for future in wait(self._running, return_when=FIRST_COMPLETED).done:
+                del self._running[future]
+                result = future.result()
+                self._record.add(result, self._path)
+                self._show(result)
+                self._done.append(result)
+                if result.state == "not compiled":
+                    for mutant in self._take_known(1):
+                        self._submit(mutant)
+        self._pool.shutdown()
+        self._record.keep([result.id for result in self._done])
+        self._record.write(self._path)
+
+    def _take_known(self, count: int) -> list[Mutant]:
+        """The next of the draw, so many that compiled or may; those of which nothing is known are given back."""
+        left = []
+        while count:
+            mutant = next(self._order)
+            known = self._record.known(mutant, digest_of(ROOT / mutant.site.file), self._suite)
+            if known is None:
+                left.append(mutant)
+            else:
+                self._done.append(known)
+            count -= known is None or known.state != "not compiled"
+        return left
+
+    def _submit(self, mutant: Mutant) -> None:
+        digest = digest_of(ROOT / mutant.site.file)
+        self._running[self._pool.submit(trial.judge, mutant, self._farm, digest, self._suite)] = mutant
+
+    def _show(self, result: Result) -> None:
+        by = ", ".join(result.clauses) or result.how
+        spent = f"{result.build_seconds:.0f}+{result.suite_seconds:.0f} s"
+        self._out.print(
+            f"{result.state:12} {spent:>9} {result.place} {result.operator} {by}", markup=False, soft_wrap=True
+        )
+        self._say("")
+
+    def _say(self, text: str) -> None:
+        compiled = [result for result in self._done if result.state != "not compiled"]
+        killed = sum(result.state == "killed" for result in compiled)
+        self._bar.update(self._task, completed=len(compiled), description=text or f"{killed} killed")
+
+
+def show(options: argparse.Namespace, out: Console) -> None:
+    """Prints what one mutant changes and what the whole suite says of it, in every model."""
+    mutant = next((mutant for mutant in draw(ROOT, options.seed) if mutant.id == options.show), None)
+    if mutant is None:
+        raise SystemExit(f"no mutant of seed {options.seed} is called {options.show}")
+    farm = Farm(options.folder, 1)
+    site = mutant.site
+    out.print(f"{site.file}:{site.line}:{site.column} {mutant.operator}\n{site.source}", markup=False, highlight=False)
+    farm.prepare(MODELS)
+    with farm.workshop() as shop, shop.changed({site.file: mutant.apply((shop.tree / site.file).read_bytes())}):
+        for model, environment in MODELS.items():
+            found = shop.conformance(timeout=farm.timeouts[model], environment=environment)
+            out.print(f"{model}: {'survived' if found.passed else found.how} {', '.join(found.clauses)} {found.said}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "mutants", help="where the copies are")
+    parser.add_argument("--record", type=Path, default=page.RECORD, help="what is known so far, and what comes of this")
+    parser.add_argument("--fresh", action="store_true", help="forget what is known")
+    parser.add_argument("--write", action="store_true", help="write docs/suite.md as well")
+    parser.add_argument("--only-page", action="store_true", help="only write docs/suite.md")
+    parser.add_argument("--show", metavar="ID", help="one mutant, and what the suite says of it")
+    options = parser.parse_args()
+    out = Console(highlight=False)
+    if options.show:
+        show(options, out)
+        return 0
+    record = Record(options.seed, options.count)
+    if not options.fresh:
+        record = Record.read(options.record, options.seed, options.count)
+    if not options.only_page:
+        begun = time.monotonic()
+        columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+        with Progress(*columns, console=out, disable=not out.is_terminal) as bar:
+            Round(options, record, out, bar).go(options.count)
+        out.print(f"{record.words()}; {time.monotonic() - begun:.0f} s")
+    if options.write or options.only_page:
+        page.write()
+    return int(record.rate() < page.WANTED)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+"""Workshops side by side, each with the same sources, and how long the suite takes in them when nothing is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from queue import SimpleQueue
+
+from mutation.workshop import ROOT, Workshop
+
+MODELS: dict[str, dict[str, str]] = {
+    "discrete": {},
+    "guard": {"PORTAMEM_HOST_GUARD": "1"},
+    "apu": {"PORTAMEM_HOST_MODEL": "apu"},
+    "coherent": {"PORTAMEM_HOST_MODEL": "coherent"},
+}
+"""The settings in which portamem's own checks run the suite, the usual one first."""
+
+
+class Farm:
+    """``jobs`` workshops below a folder."""
+
+    def __init__(self, folder: Path, jobs: int, source: Path = ROOT) -> None:
+        self.jobs = jobs
+        self.timeouts: dict[str, float] = {}
+        self.clauses: tuple[str, ...] = ()
+        """Those that held without a fault."""
+        self._all = [Workshop(folder / f"{number}", source) for number in range(jobs)]
+        self._idle: SimpleQueue[Workshop] = SimpleQueue()
+
+    def prepare(self, models: dict[str, dict[str, str]], report: Callable[[str], None] = lambda text: None) -> None:
+        """Builds everywhere, and runs the suite everywhere at once, which has to pass: what fails here fails for the
+        load and not for a fault. From that come the times after which a run is given up."""
+        report("building")
+        with ThreadPoolExecutor(self.jobs) as pool:
+            list(pool.map(Workshop.prepare, self._all))
+            for model, environment in models.items():
+                report(f"trying the suite as it is: {model}")
+                trials = [pool.submit(shop.conformance, timeout=900, environment=environment) for shop in self._all]
+                seconds = 0.0
+                for trial in (each.result() for each in trials):
+                    if not trial.passed:
+                        raise SystemExit(
+                            f"the suite fails without a fault ({model}): {trial.how} {trial.clauses} {trial.said}"
+                        )
+                    self.clauses = self.clauses or trial.held
+                    seconds = max(seconds, trial.seconds)
+                self.timeouts[model] = 30 + 3 * seconds
+        for shop in self._all:
+            self._idle.put(shop)
+
+    @property
+    def groups(self) -> set[str]:
+        return {clause.rpartition("-")[0] for clause in self.clauses}
+
+    @contextmanager
+    def workshop(self) -> Iterator[Workshop]:
+        """One that nobody else works in."""
+        shop = self._idle.get()
+        try:
+            yield shop
+        finally:
+            self._idle.put(shop)

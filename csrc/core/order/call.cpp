@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: MIT
+// core/order/call.cpp: call sites: found at the call, named only when a finding needs them.
+#include "call.hpp"
+
+#include <cxxabi.h>
+#include <dlfcn.h>
+#include <link.h>
+#include <unwind.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "checker.hpp"
+
+namespace portamem::order {
+
+namespace detail {
+
+std::atomic<bool> active{false};
+
+}  // namespace detail
+
+namespace {
+
+constexpr std::size_t native_frames = 8;
+constexpr std::size_t most_sites = std::size_t{1} << 16;
+
+using Frames = std::array<std::uintptr_t, native_frames>;
+
+struct Site {
+    std::string text;  ///< of the provider; empty for a native one
+    Frames frames{};
+
+    bool operator<(const Site& other) const { return text != other.text ? text < other.text : frames < other.frames; }
+};
+
+// Never forgotten: a program has so many call sites and no more, and a call under way may still name one.
+struct Sites {
+    std::mutex mutex;  ///< a leaf: nothing is called while it is held
+    std::map<Site, SiteId> ids;
+    std::vector<const Site*> all;  ///< by number less 1
+};
+
+Sites& sites() {
+    static auto* leaked = new Sites;
+    return *leaked;
+}
+
+std::atomic<SiteProvider> provider{nullptr};
+
+struct CallState {
+    const char* name = "";
+    SiteId site = 0;
+    int own_queries = 0;
+};
+
+CallState& call_state() {
+    static thread_local CallState state;
+    return state;
+}
+
+struct TextRange {
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+};
+
+// Where this library's own code lies: its frames are nobody's call site.
+const TextRange& own_text() {
+    static const TextRange found = [] {
+        TextRange range;
+        (void)dl_iterate_phdr(
+            [](dl_phdr_info* info, std::size_t, void* out) {
+                const auto self = reinterpret_cast<std::uintptr_t>(&own_text);
+                for (int i = 0; i < info->dlpi_phnum; ++i) {
+                    const auto& header = info->dlpi_phdr[i];
+                    const std::uintptr_t begin = info->dlpi_addr + header.p_vaddr;
+                    if (header.p_type != PT_LOAD || self < begin || self - begin >= header.p_memsz) continue;
+                    *static_cast<TextRange*>(out) = {begin, begin + header.p_memsz};
+                    return 1;
+                }
+                return 0;
+            },
+            &range);
+        return range;
+    }();
+    return found;
+}
+
+struct Walk {
+    Frames frames{};
+    std::size_t count = 0;
+};
+
+_Unwind_Reason_Code note_frame(_Unwind_Context* context, void* argument) {
+    auto& walk = *static_cast<Walk*>(argument);
+    // The address that a call returns to may belong to the next line, or function: the byte before it does not.
+    const auto address = static_cast<std::uintptr_t>(_Unwind_GetIP(context)) - 1;
+    const TextRange& own = own_text();
+    if (address >= own.begin && address < own.end) return _URC_NO_REASON;
+    walk.frames[walk.count++] = address;
+    return walk.count < native_frames ? _URC_NO_REASON : _URC_END_OF_STACK;
+}
+
+Site present_site() {
+    Site site;
+    char text[1024];
+    const SiteProvider ask = provider.load(std::memory_order_acquire);
+    if (ask != nullptr && ask(text, sizeof text) != 0) {
+        site.text = text;
+    } else {
+        Walk walk;
+        (void)_Unwind_Backtrace(note_frame, &walk);
+        site.frames = walk.frames;
+    }
+    return site;
+}
+
+SiteId number_of(Site site) {
+    Sites& known = sites();
+    const std::lock_guard<std::mutex> lock(known.mutex);
+    const auto found = known.ids.find(site);
+    if (found != known.ids.end()) return found->second;
+    if (known.all.size() == most_sites) return 0;
+    const auto id = static_cast<SiteId>(known.all.size() + 1);
+    known.all.push_back(&known.ids.emplace(std::move(site), id).first->first);
+    return id;
+}
+
+std::string offset_text(std::uintptr_t offset) {
+    char text[32];
+    (void)std::snprintf(text, sizeof text, "+0x%llx", static_cast<unsigned long long>(offset));
+    return text;
+}
+
+struct Frame {
+    std::string text;
+    std::string symbol;
+};
+
+Frame frame_at(std::uintptr_t address) {
+    Dl_info info{};
+    if (dladdr(reinterpret_cast<void*>(address), &info) == 0 || info.dli_fname == nullptr) return {};
+    const std::string path = info.dli_fname;
+    const std::string module = path.substr(path.rfind('/') + 1);
+    if (info.dli_sname == nullptr)
+        return {module + offset_text(address - reinterpret_cast<std::uintptr_t>(info.dli_fbase)), {}};
+    int status = 0;
+    const std::unique_ptr<char, void (*)(void*)> plain(abi::__cxa_demangle(info.dli_sname, nullptr, nullptr, &status),
+                                                       std::free);
+    const std::string symbol = plain ? plain.get() : info.dli_sname;
+    const auto offset = address - reinterpret_cast<std::uintptr_t>(info.dli_saddr);
+    return {symbol + offset_text(offset) + " (" + module + ")", symbol};
+}
+
+// The first function that is not portamem's own; where nothing has a name, the innermost addresses, for addr2line.
+std::string native_text(const Frames& addresses) {
+    std::string unnamed;
+    int count = 0;
+    for (const std::uintptr_t address : addresses) {
+        if (address == 0) break;
+        const Frame frame = frame_at(address);
+        if (!frame.symbol.empty() && frame.symbol.find("portamem::") == std::string::npos) {
+            return unnamed.empty() ? frame.text : unnamed + " < " + frame.text;
+        }
+        if (!frame.symbol.empty() || frame.text.empty() || count == 3) continue;
+        unnamed += (unnamed.empty() ? "" : " < ") + frame.text;
+        ++count;
+    }
+    return unnamed.empty() ? "an unknown place" : unnamed;
+}
+
+}  // namespace
+
+void Call::begin(const char* name) noexcept {
+    noted_ = true;
+    CallState& state = call_state();
+    state.name = name;
+    try {
+        state.site = number_of(present_site());
+    } catch (...) {
+        state.site = 0;  // out of memory: the call itself goes on
+    }
+}
+
+void Call::end() noexcept {
+    CallState& state = call_state();
+    state.name = "";
+    state.site = 0;
+    Checker::instance().print_found();
+}
+
+SiteId Call::site() noexcept { return call_state().site; }
+const char* Call::name() noexcept { return call_state().name; }
+bool Call::is_own_query() noexcept { return call_state().own_queries != 0; }
+void Call::own_queries(int change) noexcept { call_state().own_queries += change; }
+
+void set_site_provider(SiteProvider asked) noexcept { provider.store(asked, std::memory_order_release); }
+
+std::string describe(SiteId id) {
+    Site site;
+    {
+        Sites& known = sites();
+        const std::lock_guard<std::mutex> lock(known.mutex);
+        if (id == 0 || id > known.all.size()) return "an unknown place";
+        site = *known.all[id - 1];
+    }
+    return site.text.empty() ? native_text(site.frames) : site.text;
+}
+
+}  // namespace portamem::order

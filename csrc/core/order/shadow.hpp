@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+// core/order/shadow.hpp: what is known of each range of addresses: who wrote it last, who has read it since, and on
+// which stream it came into use.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "call.hpp"
+#include "clock.hpp"
+
+namespace portamem::order {
+
+/// Addresses from `begin` up to and without `end`.
+struct Range {
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+};
+
+/// One use of memory. `stream` 0 is the host; an `epoch` of 0 means that there was none.
+struct Access {
+    std::uint64_t stream = 0;
+    Epoch epoch = 0;
+    SiteId site = 0;
+    const char* call = "";
+
+    bool operator==(const Access& other) const {
+        return stream == other.stream && epoch == other.epoch && site == other.site && call == other.call;
+    }
+};
+
+struct Reading {
+    Access access;
+    bool only_moves = false;  ///< a prefetch: it may stand beside a write, and needs the memory to be there
+
+    bool operator==(const Reading& other) const { return access == other.access && only_moves == other.only_moves; }
+};
+
+/// What holds for every byte of a range.
+struct Uses {
+    Access allocated;
+    Access written;
+    std::vector<Reading> readings;  ///< since the write; the latest of each stream
+
+    bool is_empty() const { return allocated.epoch == 0 && written.epoch == 0 && readings.empty(); }
+    bool operator==(const Uses& other) const {
+        return allocated == other.allocated && written == other.written && readings == other.readings;
+    }
+};
+
+/// Uses by address, in pieces as large as can be. A gap means that nothing is known.
+class Shadow {
+  public:
+    /// Pieces, and freed ranges, that are kept. Beyond that the oldest knowledge goes: a fault may be missed, and none
+    /// is made up.
+    static constexpr std::size_t most_pieces = std::size_t{1} << 20;
+    static constexpr std::size_t most_freed = 4096;
+
+    /// Calls `use(part, uses)` for each piece of a range, gaps included, and keeps what it makes of the uses.
+    template <class Use>
+    void change(Range range, Use&& use) {
+        if (range.begin >= range.end) return;
+        if (pieces_.size() > most_pieces) clear_pieces();
+        auto piece = cut(range);
+        while (piece != pieces_.end() && piece->first < range.end) {
+            use(Range{piece->first, piece->second.end}, piece->second.uses);
+            ++piece;
+        }
+        unite(range);
+    }
+
+    /// Calls `use(part, uses)` for what is known of a range, and forgets it.
+    template <class Use>
+    void take(Range range, Use&& use) {
+        split(range.begin);
+        split(range.end);
+        auto piece = pieces_.lower_bound(range.begin);
+        while (piece != pieces_.end() && piece->first < range.end) {
+            use(Range{piece->first, piece->second.end}, piece->second.uses);
+            piece = pieces_.erase(piece);
+        }
+    }
+
+    /// Memory whose life begins at a stream's operation, or (epoch 0) at once for all.
+    void begin(Range range, const Access& allocated);
+
+    /// Remembers who freed a range, until it is allocated again.
+    void note_freed(Range range, const Access& freed);
+    /// Who freed the range that holds an address.
+    std::optional<Access> freed_at(std::uintptr_t address) const;
+    void forget_freed(Range range);
+
+    std::size_t pieces() const { return pieces_.size(); }
+    std::size_t times_cleared() const { return times_cleared_; }
+
+  private:
+    struct Piece {
+        std::uintptr_t end = 0;
+        Uses uses;
+    };
+    struct Freed {
+        std::uintptr_t end = 0;
+        Access access;
+        std::uint64_t number = 0;
+    };
+    using Pieces = std::map<std::uintptr_t, Piece>;
+
+    Pieces::iterator cut(Range range);
+    void split(std::uintptr_t address);
+    void unite(Range range);
+    void clear_pieces();
+
+    Pieces pieces_;
+    std::map<std::uintptr_t, Freed> freed_;
+    std::map<std::uint64_t, std::uintptr_t> freed_in_turn_;
+    std::uint64_t freed_count_ = 0;
+    std::size_t times_cleared_ = 0;
+};
+
+}  // namespace portamem::order

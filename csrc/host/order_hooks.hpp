@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+// host/order_hooks.hpp: what the runtime's calls tell the order checker. Each costs a load and a branch while it is off.
+//
+// Called under the runtime's lock, where a call has passed its checks. What a capture takes is not told: it runs, if it
+// ever does, as a graph. Host functions and kernels are operations that touch nothing that is known.
+#pragma once
+
+#include "../core/order/checker.hpp"
+#include "copy.hpp"
+#include "stream.hpp"
+
+namespace portamem::host {
+
+namespace order_hooks {
+
+order::StreamName name_of(Stream& stream);
+order::Shape shape_of(const Side& side, const Box& box);
+inline order::Checker& checker() { return order::Checker::instance(); }
+order::Range range_of(const void* ptr, std::size_t size);
+order::Mark mark_for_host(Stream& stream);
+void begin_life(const void* ptr, std::size_t size, Stream* stream);
+void end_life(const void* ptr, std::size_t size, Stream* stream);
+void access(order::Kind kind, const Side& side, const Box& box, Stream& stream);
+void stray(const void* ptr, std::size_t size, bool is_unused, Stream& stream);
+
+}  // namespace order_hooks
+
+// ---- order ----
+
+inline void note_operation(Stream& stream) {
+    if (order::is_on()) order_hooks::checker().operation(order_hooks::name_of(stream), stream.order);
+}
+
+/// What a mark of the stream made now would come after.
+inline void note_catch_up(Stream& stream) {
+    if (order::is_on()) order_hooks::checker().catch_up(order_hooks::name_of(stream), stream.order);
+}
+
+inline order::Mark end_of(Stream& stream) {
+    return order::is_on() ? order_hooks::checker().mark(order_hooks::name_of(stream), stream.order) : order::Mark{};
+}
+
+/// What the host has seen once it has waited for the stream.
+inline order::Mark end_for_host(Stream& stream) {
+    return order::is_on() ? order_hooks::mark_for_host(stream) : order::Mark{};
+}
+
+/// All work of a device, or for -1 of every device.
+inline order::Mark end_of_device(int device) {
+    return order::is_on() ? order_hooks::checker().mark_of_device(device) : order::Mark{};
+}
+
+inline void note_wait(Stream& stream, const order::Mark& mark) {
+    if (order::is_on()) order_hooks::checker().wait(order_hooks::name_of(stream), stream.order, mark);
+}
+
+inline void note_host_waited(const order::Mark& mark) {
+    if (order::is_on()) order_hooks::checker().host_waited(mark);
+}
+
+/// The same for an answer that the program asked for. portamem's own questions are not the program's.
+inline void note_host_asked(const order::Mark& mark) {
+    if (order::is_on() && !order::Call::is_own_query()) order_hooks::checker().host_waited(mark);
+}
+
+// ---- memory ----
+
+/// New memory: of a stream's operation, or (null) at once for all.
+inline void note_new(const void* ptr, std::size_t size, Stream* stream = nullptr) {
+    if (order::is_on()) order_hooks::begin_life(ptr, size, stream);
+}
+
+inline void note_free(const void* ptr, std::size_t size, Stream* stream = nullptr) {
+    if (order::is_on()) order_hooks::end_life(ptr, size, stream);
+}
+
+/// Memory that goes after a wait for everything.
+inline void note_gone(const void* ptr, std::size_t size) {
+    if (order::is_on()) order_hooks::checker().end_life_waited(order_hooks::range_of(ptr, size));
+}
+
+/// The stream's latest operation reads or writes memory that the runtime knows.
+inline void note_read(const Side& side, const Box& box, bool is_known, Stream& stream) {
+    if (order::is_on() && is_known) order_hooks::access(order::Kind::Read, side, box, stream);
+}
+
+inline void note_write(const Side& side, const Box& box, bool is_known, Stream& stream) {
+    if (order::is_on() && is_known) order_hooks::access(order::Kind::Write, side, box, stream);
+}
+
+/// The stream is asked to work on memory that is in no allocation. `is_unused`: it is the runtime's all the same. Refuses
+/// what was freed and is the process's no more, which nobody could work on.
+inline void note_stray(const void* ptr, std::size_t size, bool is_unused, Stream& stream) {
+    if (order::is_on()) order_hooks::stray(ptr, size, is_unused, stream);
+}
+
+inline void note_prefetch(const void* ptr, std::size_t size, Stream& stream) {
+    if (!order::is_on()) return;
+    note_operation(stream);
+    order_hooks::access(order::Kind::Prefetch, {ptr, 0, 0}, {size}, stream);
+}
+
+}  // namespace portamem::host

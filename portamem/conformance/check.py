@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT
+"""Checks: the functions that show clauses. Their parameters are what they need, by name.
+
+``env``       the backend under test, its device, streams, latches (``Env``); every check takes it
+``resource``  a resource of each kind that the clause binds, one after the other; closed afterwards
+``witness``   the vendor's own Python package; without it the clause is not shown
+``kernels``   the same, and it can launch kernels
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+_PARAMETERS = ("env", "resource", "witness", "kernels")
+
+
+@dataclass(frozen=True)
+class Check:
+    """A function that shows clauses, and how it has to be run."""
+
+    ids: tuple[str, ...]
+    run: Callable[..., None]
+    own_process: bool = False
+    """It changes what a process cannot put back: each case gets a process of its own."""
+    without_device: bool = False
+    """It is also run, and only then if ``only_without``, where the backend has no device."""
+    only_without: bool = False
+    backends: tuple[str, ...] = ()
+    """Where it is run; empty: wherever its clauses bind."""
+    environment: dict[str, str] = field(default_factory=dict)
+    """Variables that its own process is started with."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.run.__module__.rpartition('.')[2]}.{self.run.__name__}"
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return tuple(inspect.signature(self.run).parameters)
+
+
+CHECKS: list[Check] = []
+
+
+def check(
+    *ids: str,
+    own_process: bool = False,
+    without_device: bool = False,
+    only_without: bool = False,
+    backends: tuple[str, ...] = (),
+    environment: dict[str, str] | None = None,
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Registers a function as showing these clauses. A process of its own is implied by an environment."""
+
+    def registered(function: Callable[..., None]) -> Callable[..., None]:
+        made = Check(
+            ids,
+            function,
+            own_process=own_process or bool(environment),
+            without_device=without_device or only_without,
+            only_without=only_without,
+            backends=backends,
+            environment=dict(environment or {}),
+        )
+        strange = set(made.parameters) - set(_PARAMETERS)
+        if strange or not ids:
+            raise TypeError(f"{made.name}: a check names its clauses and takes {', '.join(_PARAMETERS)}; not {strange}")
+        CHECKS.append(made)
+        return function
+
+    return registered

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: MIT
+"""Shows the clauses of the current resource, and of what allocates from it."""
+
+from __future__ import annotations
+
+import threading
+from array import array
+from typing import Any
+
+from portamem.conformance.check import check
+from portamem.conformance.checks.free import interrupt
+from portamem.conformance.env import Env
+from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
+from portamem.conformance.memory import pattern
+
+
+@check("ALLOC-19")
+def scopes_nest_and_end(env: Env) -> None:
+    outer, inner = env.resource("device"), env.resource("pinned")
+    before = env.pm.current_resource(env.device)
+    expect(before is env.pm.current_resource(env.device), "without a scope there are two resources")
+    with env.pm.using(outer):
+        with env.pm.using(inner):
+            expect(env.pm.current_resource(env.device) is inner, "the inner scope does not count")
+            view = env.pm.empty(16, "uint8", device=env.device)
+        expect(env.pm.current_resource(env.device) is outer, "the inner scope did not end")
+    with refused(KeyError, saying="mine"), env.pm.using(outer):
+        interrupt()
+    expect(env.pm.current_resource(env.device) is before, "a scope that an exception left did not end")
+    expect(view.buffer.resource is inner, "memory did not come from the scope's resource")
+    with env.pm.using(outer):
+        view.fill(5)
+        expect_bytes(env.read(view), b"\x05" * 16, "memory in another scope than its own")
+        view.close()
+    expect_equal((outer.live_buffers, inner.live_buffers), (0, 0), "live buffers of both")
+
+
+@check("ALLOC-19")
+def a_scope_belongs_to_its_thread(env: Env) -> None:
+    mine = env.resource("device")
+    barrier, wrong = threading.Barrier(3), []
+
+    def work() -> None:
+        try:
+            expect(env.pm.current_resource(env.device) is not mine, "another thread's scope counts here")
+            with env.pm.DeviceMemoryResource(env.device) as own, env.pm.using(own):
+                barrier.wait(10)
+                for value in range(20):
+                    with env.pm.empty(64, "uint8", device=env.device) as view:
+                        expect(view.buffer.resource is own, "memory came from another thread's resource")
+                        view.fill(value)
+                        expect_bytes(env.read(view), bytes([value]) * 64, "memory of a thread's own resource")
+                barrier.wait(10)
+        except BaseException as error:  # told by the check's own thread
+            wrong.append(error)
+            barrier.abort()
+
+    with env.pm.using(mine):
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        expect(env.pm.current_resource(env.device) is mine, "the scope was lost")
+    for error in wrong:
+        raise error
+
+
+@check("ALLOC-19")
+def a_scope_is_of_one_device(env: Env) -> None:
+    resource = env.resource("device", env.other_device)
+    before = env.pm.current_resource(env.device)
+    with env.pm.using(resource):
+        expect(env.pm.current_resource(env.other_device) is resource, "the scope does not count on its device")
+        expect(env.pm.current_resource(env.device) is before, "the scope counts on another device")
+
+
+@check("ALLOC-19")
+def the_shared_resource_stays_open(env: Env) -> None:
+    default = env.pm.current_resource(env.device)
+    with refused(BufferError, saying="default resource"):
+        default.close()
+    with default:
+        pass
+    with env.pm.empty(16, "uint8", device=env.device) as view:
+        expect(view.buffer.resource is default, "memory without a scope does not come from the shared resource")
+        view.fill(1)
+        expect_bytes(env.read(view), b"\x01" * 16, "memory of the shared resource")
+    for wrong in (None, 42, "device"):
+        with refused(TypeError, saying="resource"), env.pm.using(wrong):
+            pass
+
+
+@check("ALLOC-20")
+def empty_zeros_asarray(env: Env, resource: Any) -> None:
+    stream = env.stream()
+    numbers = array("i", range(-6, 6))
+    with env.allocate(resource, 480) as dirt:
+        dirt.fill(0xFF)
+    for on in (None, stream):
+        with (
+            env.pm.empty((3, 4), "int16", resource=resource, stream=on) as empty,
+            env.pm.zeros(60, "float64", resource=resource, stream=on) as zeros,
+            env.pm.asarray(numbers, resource=resource, stream=on) as copied,
+            env.pm.asarray(b"abc", resource=resource, stream=on) as text,
+        ):
+            stream.synchronize()
+            for view in (empty, zeros, copied, text):
+                expect(view.buffer.resource is resource, "the memory is another resource's")
+            expect_equal((empty.shape, empty.dtype, empty.nbytes), ((3, 4), "int16", 24), "an empty array")
+            expect_equal((zeros.shape, zeros.dtype), ((60,), "float64"), "zeros")
+            expect_bytes(env.read(zeros), bytes(480), "zeros")
+            expect_equal((copied.shape, copied.dtype), ((12,), "int32"), "a copied array")
+            expect_bytes(env.read(copied), numbers.tobytes(), "a copied array")
+            expect_equal((text.shape, text.dtype, env.read(text)), ((3,), "uint8", b"abc"), "copied bytes")
+            empty.copy_from(pattern(24))
+            expect_bytes(env.read(empty), pattern(24), "an array that was written")
+            expect(env.pm.asarray(copied) is copied, "asarray of a View is another View")
+    expect_equal(resource.live_buffers, 0, "live buffers")
+
+
+@check("ALLOC-20")
+def the_memory_goes_with_the_last_part(env: Env, resource: Any) -> None:
+    with env.pm.using(resource):
+        view = env.pm.zeros(4096, "uint8", device=env.device)
+    part = view[16:32]
+    part.fill(7)
+    view.close()
+    expect_equal(resource.live_bytes, 4096, "live bytes while a part lives")
+    expect_bytes(env.read(part), b"\x07" * 16, "the part")
+    part.close()
+    expect_equal(resource.live_bytes, 0, "live bytes after the last part")

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: MIT
+"""Shows the clauses of fork. Each program is a parent that forks once, and its child."""
+
+from __future__ import annotations
+
+from portamem.conformance.check import check
+from portamem.conformance.env import Env
+from portamem.conformance.expect import expect_equal
+
+BEFORE = """
+    import gc, os, threading, warnings
+    import portamem
+    warnings.simplefilter("ignore", DeprecationWarning)
+    device = pm.Device(0)
+    stream, event = pm.Stream(device), pm.Event(device)
+    resource, pinned = pm.DeviceMemoryResource(device), pm.PinnedMemoryResource(device)
+    buf, host = resource.allocate(4096), pinned.allocate(4096)
+    part, view, spare = buf[:16], host.view("float32"), resource.allocate(16)
+    registered = pm.HostRegistration(bytearray(4096))
+    buf.fill(1, stream=stream)
+    stream.synchronize()
+    stream.record(event)
+    sys.stdout.flush()
+"""
+FORKED = """
+    child = os.fork()
+    if child:
+        _, status = os.waitpid(child, 0)
+        out = bytearray(4096)
+        buf.copy_to(out)
+        assert set(out) == {1}, set(out)
+        buf.fill(2, stream=stream)
+        buf.copy_to(out, stream=stream)
+        stream.synchronize()
+        assert set(out) == {2}, set(out)
+        print("parent", os.waitstatus_to_exitcode(status), pm.pointer_info(buf).kind)
+        sys.exit(0)
+"""
+PARENT = "parent 0 device"
+
+CALLS = (
+    *("pm.device_count()", "pm.Device(0)", "pm.Device.current()", "device.synchronize()", "device.memory_info()"),
+    *("device.set_current()", "device.probe()", "device.quirks", "device.limit('stack_size')", "device.name"),
+    *("device.capabilities", "device.malloc_heap_size", "pm.Stream(device)", "stream.synchronize()", "stream.query()"),
+    *("stream.wait(event)", "stream.record()", "stream.launch_host_func(print)", "stream.begin_capture()"),
+    *("stream.close()", "pm.Event(device)", "event.synchronize()", "event.record(stream)", "event.query()"),
+    *("pm.DeviceMemoryResource(device)", "pm.PinnedMemoryResource(device)", "pm.AsyncMemoryResource(device)"),
+    *("pm.ManagedMemoryResource(device)", "pm.SystemMemoryResource(device)", "resource.allocate(16)"),
+    *("pinned.allocate(16)", "buf.fill(0)", "buf.fill(0, stream=stream)", "buf.copy_to(bytearray(4096))"),
+    *("spare.close()", "pm.copy(host, buf)", "pm.copy(host, buf, stream=stream)", "view.to_numpy()"),
+    *("pm.pointer_info(buf)", "pm.HostRegistration(bytearray(4096))", "registered.close()", "pm.zeros(4)"),
+    *("pm.empty(4)", "pm.current_resource()", "pm.devices()"),
+)
+
+EVERY_CALL = f"""
+    for call in {CALLS!r}:
+        try:
+            eval(call)
+            print("went through:", call)
+        except portamem.Error as error:
+            text = str(error)
+            if "fork" not in text or "spawn" not in text or (error.name, error.backend) != ("Forked", pm.backend):
+                print("other words of", call, "are", error.name, error.backend, text)
+        except BaseException as error:
+            print("another exception of", call, "is", repr(error))
+    print(pm.probe()[0], "devices")
+    sys.exit(0)
+"""
+
+
+@check("PROCESS-04")
+def every_call_says_so(env: Env) -> None:
+    said = env.output(BEFORE + FORKED + EVERY_CALL).splitlines()
+    expect_equal(said, ["0 devices", PARENT], "what the child and then the parent said")
+
+
+@check("PROCESS-05")
+def the_child_ends_in_silence(env: Env) -> None:
+    for ending in (
+        "sys.exit(0)",
+        "os._exit(0)",
+        "del buf, host, part, view, registered, stream, event, resource, pinned; gc.collect(); sys.exit(0)",
+    ):
+        said = env.output(f"{BEFORE}{FORKED}\n    {ending}\n").splitlines()
+        expect_equal(said, [PARENT], f"what was said where the child ends by {ending}")
+    said = env.output(f"{BEFORE}{FORKED}\n    sys.exit(5)\n").splitlines()
+    expect_equal(said, ["parent 5 device"], "what was said where the child's status is 5")
+
+
+WITH_BLOCKS = """
+    with part, view, registered, spare, event:
+        child = os.fork()
+        if child == 0:
+            sys.exit(0)
+        _, status = os.waitpid(child, 0)
+        print("parent", os.waitstatus_to_exitcode(status), "device")
+"""
+
+
+@check("PROCESS-05")
+def it_leaves_blocks_in_silence(env: Env) -> None:
+    expect_equal(env.output(BEFORE + WITH_BLOCKS).splitlines(), [PARENT], "what was said")
+
+
+HELD = """
+    gate = threading.Event()
+    stream.launch_host_func(lambda: gate.wait(10))
+    buf.fill(3, stream=stream)
+    child = os.fork()
+    if child == 0:
+        sys.exit(0)
+    assert not stream.query()
+    _, status = os.waitpid(child, 0)
+    gate.set()
+    stream.synchronize()
+    out = bytearray(4096)
+    buf.copy_to(out)
+    assert set(out) == {3}, set(out)
+    print("parent", os.waitstatus_to_exitcode(status), pm.pointer_info(buf).kind)
+"""
+
+
+@check("PROCESS-06")
+def the_parent_goes_on(env: Env) -> None:
+    expect_equal(env.output(BEFORE + HELD).splitlines(), [PARENT], "what was said")
+
+
+EXEC = """
+    code = ("import sys; sys.path[:] = {path!r}; import portamem.{backend} as pm; r = pm.DeviceMemoryResource(0); "
+            "b = r.allocate(16); b.fill(4); o = bytearray(16); b.copy_to(o); print(set(o))")
+    os.execv(sys.executable, [sys.executable, "-c", code.format(path=sys.path, backend=pm.backend)])
+"""
+
+
+@check("PROCESS-07")
+def another_program(env: Env) -> None:
+    said = env.output(BEFORE + FORKED + EXEC).splitlines()
+    expect_equal(said, ["{4}", PARENT], "what the other program and then the parent said")
+
+
+REAPER = """
+    import os, threading, time, warnings
+    warnings.simplefilter("ignore", DeprecationWarning)
+    going, gate, entered = threading.Event(), threading.Event(), threading.Event()
+    class Slow(bytearray):
+        def __del__(self):
+            going.set()
+            time.sleep(0.5)
+    stream = pm.Stream(0)
+    resource = pm.DeviceMemoryResource(0)
+    buf = resource.allocate(4096)
+    memory = Slow(4096)
+    registered = pm.HostRegistration(memory)
+    stream.launch_host_func(lambda: (entered.set(), gate.wait(10)))
+    buf.copy_from(registered, stream=stream)
+    del memory, registered
+    entered.wait(10)
+    gate.set()
+    assert going.wait(10), "nothing let go of the memory of finished work"
+    child = os.fork()
+    if child == 0:
+        sys.exit(0)
+    deadline = time.monotonic() + 20
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            break
+        if time.monotonic() > deadline:
+            os.kill(child, 9)
+            raise AssertionError("the child hangs")
+        time.sleep(0.01)
+    print(os.waitstatus_to_exitcode(status))
+"""
+
+
+@check("PROCESS-08")
+def while_finished_work_is_let_go(env: Env) -> None:
+    expect_equal(env.output(REAPER).strip(), "0", "the child's exit status")

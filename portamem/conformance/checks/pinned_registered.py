@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: MIT
+"""Shows the clauses of registered memory."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import mmap
+import weakref
+from itertools import product
+from typing import Any
+
+from portamem import Error
+from portamem.conformance.check import check
+from portamem.conformance.checks.pinned import needs_registration
+from portamem.conformance.env import Env
+from portamem.conformance.expect import eventually, expect, expect_bytes, expect_equal, refused
+from portamem.conformance.memory import KIB, pattern
+from portamem.conformance.outcome import Unsupported
+from portamem.conformance.witness.base import Witness
+
+NBYTES = 64 * KIB
+ALREADY, NOT_SUPPORTED = 712, 801
+
+
+def pages(data: bytes) -> mmap.mmap:
+    """Memory in pages of its own that starts with ``data``: nothing else's registration can touch it."""
+    made = mmap.mmap(-1, len(data))
+    made[:] = data
+    return made
+
+
+def address_of(memory: Any) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(memory))
+
+
+class Owned(bytearray):
+    """Memory that can be watched while it lives."""
+
+
+@check("PINNED-07")
+def it_stays_the_objects_own(env: Env) -> None:
+    needs_registration(env)
+    memory = pages(pattern(NBYTES))
+    address = address_of(memory)
+    with env.pm.HostRegistration(memory, device=env.device) as registered:
+        expect_equal((registered.handle, registered.nbytes), (address, NBYTES), "address and size")
+        expect_equal(registered.backend, env.pm.backend, "backend")
+        expect_bytes(bytes(memory), pattern(NBYTES), "the object's bytes")
+        info = env.pm.pointer_info(registered)
+        expect_equal((info.kind, info.device_pointer), ("host", registered.device_handle), "kind and device_pointer")
+        expect_equal(env.pm.pointer_info(address + NBYTES - 1).kind, "host", "the kind of its last byte")
+    expect(registered.is_closed, "it does not say that it is closed")
+    for offset in (0, NBYTES - 1):
+        expect_equal(env.pm.pointer_info(address + offset).kind, "unregistered", "its kind once that is closed")
+    expect_bytes(bytes(memory), pattern(NBYTES), "the object's bytes afterwards")
+
+
+@check("PINNED-07")
+def the_runtime_knows_it_as_the_witness_sees_it(env: Env, witness: Witness) -> None:
+    needs_registration(env)
+    memory = pages(pattern(NBYTES))
+    address = address_of(memory)
+    with env.pm.HostRegistration(memory, device=env.device) as registered:
+        facts = witness.pointer(address)
+        expect_equal((facts.kind, facts.device_pointer), ("host", registered.device_handle), "kind, device's address")
+    expect_equal(witness.pointer(address).kind, "unregistered", "the runtime's kind once that is closed")
+
+
+@check("PINNED-08")
+def copies_never_wait(env: Env) -> None:
+    needs_registration(env)
+    stream = env.stream()
+    memory, back = pages(pattern(NBYTES)), pages(bytes(NBYTES))
+    with (
+        env.allocate(env.resource("device"), NBYTES) as far,
+        env.pm.HostRegistration(memory, device=env.device) as source,
+        env.pm.HostRegistration(back, device=env.device) as target,
+    ):
+        held = env.latch(stream)
+        arrived = far.copy_from(source, stream=stream)
+        done = far.copy_to(target, stream=stream)
+        expect(not arrived.query() and not done.query(), "a copy overtook what holds the stream")
+        expect_bytes(bytes(back), bytes(NBYTES), "the target while the stream is held")
+        held.release()
+        done.synchronize()
+        expect_bytes(bytes(back), pattern(NBYTES), "the bytes after the way through the device")
+        target_fill = env.pm.Buffer.from_handle(target.handle, NBYTES, owner=target, device=env.device)
+        target_fill.fill(7)
+        expect_bytes(bytes(back), b"\x07" * NBYTES, "what the device filled in place")
+        target_fill.close()
+
+
+@check("PINNED-09")
+def the_devices_address(env: Env) -> None:
+    needs_registration(env)
+    same = env.device.capabilities.registered_pointer_is_device_pointer
+    memory = pages(pattern(NBYTES))
+    with env.pm.HostRegistration(memory, device=env.device) as registered:
+        expect(registered.device_handle, "there is no address for the device")
+        if same is None:
+            raise Unsupported("registered_pointer_is_device_pointer is None: the runtime does not say")
+        expect_equal(registered.device_handle == registered.handle, same, "the equality of the two addresses")
+    probed = env.device.probe()
+    expect_equal(probed.registered_pointer_is_device_pointer, same, "the probed capability")
+    expect_equal(probed.host_register, True, "the probed host_register")
+
+
+@check("PINNED-09")
+def the_devices_address_as_kernels_see_it(env: Env, kernels: Witness) -> None:
+    from portamem.conformance.witness import pattern as kernels_pattern
+
+    needs_registration(env)
+    stream = env.stream()
+    memory = pages(kernels_pattern(NBYTES, 5))
+    with env.pm.HostRegistration(memory, device=env.device) as registered:
+        wrong = kernels.verify(stream.handle, registered.device_handle, NBYTES, 5).read()
+        expect_equal(wrong, 0, "the number of bytes that a kernel saw otherwise than the host wrote them")
+        kernels.fill(stream.handle, registered.device_handle, NBYTES, 6)
+        stream.synchronize()
+        expect_bytes(bytes(memory), kernels_pattern(NBYTES, 6), "what the host read of a kernel's writes")
+
+
+@check("PINNED-10")
+def it_keeps_the_object(env: Env) -> None:
+    needs_registration(env)
+    memory = Owned(pattern(NBYTES))
+    alive = weakref.ref(memory)
+    registered = env.pm.HostRegistration(memory, device=env.device)
+    with refused(BufferError):
+        memory.extend(b"more")
+    del memory
+    gc.collect()
+    expect(alive() is not None, "the object went while its memory was registered")
+    with env.allocate(env.resource("device"), NBYTES) as far:
+        far.copy_from(registered)
+        expect_bytes(env.read(far), pattern(NBYTES), "the memory of an object that nobody else holds")
+    registered.close()
+    again = alive()
+    if again is not None:
+        again.extend(b"more")  # nothing holds its buffer any more
+    del again, registered
+    gc.collect()
+    expect(alive() is None, "the object is kept although nothing is registered any more")
+
+
+@check("PINNED-11")
+def closing(env: Env) -> None:
+    needs_registration(env)
+    stream = env.stream()
+    memory = pages(pattern(NBYTES))
+    with env.allocate(env.resource("device"), NBYTES) as far:
+        registered = env.pm.HostRegistration(memory, device=env.device)
+        held = env.latch(stream)
+        done = far.copy_from(registered, stream=stream)
+        held.release_soon()
+        registered.close()
+        expect(done.query(), "it was closed before the copy from it had run")
+        registered.close()
+        expect("closed" in repr(registered), f"a closed one is shown as {registered!r}")
+        expect_bytes(env.read(far), pattern(NBYTES), "what was copied from it while it was closed")
+        with refused(ValueError, saying="closed"):
+            far.copy_from(registered)
+        with refused(ValueError, saying="closed"):
+            far.copy_to(registered)
+
+
+@check("PINNED-11")
+def nobody_holds_it_any_more(env: Env) -> None:
+    needs_registration(env)
+    stream = env.stream()
+    memory = pages(pattern(NBYTES))
+    address = address_of(memory)
+    with env.allocate(env.resource("device"), NBYTES) as far:
+        held = env.latch(stream)
+        done = far.copy_from(env.pm.HostRegistration(memory, device=env.device), stream=stream)
+        gc.collect()
+        expect_equal(env.pm.pointer_info(address).kind, "host", "its kind while a copy from it is queued")
+        held.release()
+        done.synchronize()
+        expect_bytes(env.read(far), pattern(NBYTES), "the copy of memory that only the copy held")
+        env.device.synchronize()
+        undone = eventually(lambda: env.pm.pointer_info(address).kind == "unregistered")
+        expect(undone, "it is registered although nobody holds the registration")
+    with env.pm.HostRegistration(memory, device=env.device) as again:
+        expect_equal(again.handle, address, "the address, registered again")
+
+
+@check("PINNED-12")
+def registered_twice(env: Env) -> None:
+    needs_registration(env)
+    memory = pages(pattern(NBYTES))
+    with env.allocate(env.resource("device"), NBYTES) as far, env.pm.HostRegistration(memory, device=env.device) as one:
+        with refused(Error, name="HostMemoryAlreadyRegistered") as refusal:
+            env.pm.HostRegistration(memory, device=env.device)
+        expect_equal(getattr(refusal.error, "code", 0), ALREADY, "the code")
+        expect(not one.is_closed, "the first registration is closed")
+        far.copy_from(one)
+        expect_bytes(env.read(far), pattern(NBYTES), "a copy from the first registration")
+
+
+@check("PINNED-13")
+def an_overlap(env: Env) -> None:
+    needs_registration(env)
+    memory = pages(pattern(NBYTES))
+    whole = memoryview(memory)
+    page = mmap.PAGESIZE
+    with (
+        env.allocate(env.resource("device"), 4 * page) as far,
+        env.pm.HostRegistration(whole[4 * page : 8 * page], device=env.device) as middle,
+    ):
+        for start, stop in ((0, 5), (7, 9), (5, 6), (0, 16)):
+            with refused(Error, name="HostMemoryAlreadyRegistered"):
+                env.pm.HostRegistration(whole[start * page : stop * page], device=env.device)
+        far.copy_from(middle)
+        expect_bytes(env.read(far), pattern(NBYTES)[4 * page : 8 * page], "a copy from the registered range")
+        for start, stop in ((0, 4), (8, 16)):
+            env.pm.HostRegistration(whole[start * page : stop * page], device=env.device).close()
+    whole.release()
+
+
+@check("PINNED-14")
+def for_reading_only(env: Env) -> None:
+    needs_registration(env)
+    data = pattern(NBYTES)
+    try:
+        registered = env.pm.HostRegistration(data, device=env.device, read_only=True)
+    except Error as error:
+        if env.platform.backend != "hip":
+            raise
+        expect_equal((error.name, error.code), ("NotSupported", NOT_SUPPORTED), "the refusal")
+        raise Unsupported(f"read-only registration: {error}") from None
+    with registered, env.allocate(env.resource("device"), NBYTES) as far:
+        far.copy_from(registered)
+        expect_bytes(env.read(far), pattern(NBYTES), "a copy from it")
+        far.fill(0)
+        with refused(ValueError, BufferError, saying="read-only"):
+            far.copy_to(registered)
+        expect_bytes(data, pattern(NBYTES), "the read-only object")
+
+
+@check("PINNED-15")
+def what_cannot_be_registered(env: Env) -> None:
+    strided = memoryview(bytearray(NBYTES))[::2]
+    for memory in (42, None, object(), "text"):
+        with refused(TypeError, saying="buffer"):
+            env.pm.HostRegistration(memory, device=env.device)
+    with refused(ValueError, BufferError, saying="contiguous"):
+        env.pm.HostRegistration(strided, device=env.device)
+    with refused(ValueError, saying="no bytes"):
+        env.pm.HostRegistration(bytearray(), device=env.device)
+    with refused(ValueError, BufferError, saying="read-only"):
+        env.pm.HostRegistration(b"read only", device=env.device)
+
+
+@check("PINNED-16")
+def every_flag_registers(env: Env) -> None:
+    needs_registration(env)
+    for seed, (portable, mapped) in enumerate(product((False, True), repeat=2)):
+        memory = pages(pattern(NBYTES, seed))
+        with env.pm.HostRegistration(memory, device=env.device, portable=portable, mapped=mapped) as registered:
+            for device in env.pm.devices():
+                with env.pm.DeviceMemoryResource(device) as resource, resource.allocate(NBYTES) as far:
+                    far.copy_from(registered)
+                    env.pm.copy(registered, bytes(NBYTES))
+                    far.copy_to(registered)
+                    what = f"memory with portable={portable}, mapped={mapped}, to {device!r} and back"
+                    expect_bytes(bytes(memory), pattern(NBYTES, seed), what)

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: MIT
+"""Shows the clauses of pools."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from portamem.conformance.check import check
+from portamem.conformance.checks import pool_figures  # noqa: F401 - the rest of the group
+from portamem.conformance.checks.pool_figures import POLICIES, settings
+from portamem.conformance.ends import NBYTES, NEW
+from portamem.conformance.env import Env
+from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
+from portamem.conformance.memory import MIB, pattern
+from portamem.conformance.outcome import Unsupported
+from portamem.errors import OutOfMemoryError
+
+
+@check("POOL-08")
+def policies(env: Env) -> None:
+    pool = env.resource("async")
+    for policy in POLICIES:
+        expect(getattr(pool, policy) is True, f"{policy} is off in a new pool")
+    for policy in POLICIES:
+        setattr(pool, policy, False)
+        expect_equal([getattr(pool, each) for each in POLICIES], [each != policy for each in POLICIES], "the policies")
+        setattr(pool, policy, True)
+        expect(getattr(pool, policy) is True, f"{policy} cannot be switched on again")
+
+
+@check("POOL-09")
+def without_policies(env: Env) -> None:
+    pool, stream, other = env.resource("async"), env.stream(), env.stream()
+    for policy in POLICIES:
+        setattr(pool, policy, False)
+    first = pool.allocate(NBYTES, stream=stream)
+    address = first.handle
+    with env.latch(stream):
+        first.fill(1, stream=stream)
+        first.close(stream=stream)
+        second = pool.allocate(NBYTES, stream=other)
+        expect(abs(second.handle - address) >= NBYTES, "memory whose free has not run was handed out")
+        second.fill(2, stream=other)
+        other.synchronize()
+        expect(not stream.query(), "a stream that is held says that it is done")
+    stream.synchronize()
+    expect_bytes(env.read(second), b"\x02" * NBYTES, "memory of another stream")
+    second.close()
+
+
+@check("POOL-10")
+def finished_frees_serve_every_stream(env: Env, resource: Any) -> None:
+    if resource.owns_pool:
+        resource.trim()
+    streams = [env.stream() for _ in range(3)]
+    keep = resource.allocate(1, stream=streams[0])
+    resource.allocate(48 * MIB, stream=streams[0]).close()
+    streams[0].query()
+    reserved = max(resource.reserved, 48 * MIB)
+    for turn in range(9):
+        stream = streams[turn % 3]
+        with resource.allocate(48 * MIB, stream=stream) as buf:
+            buf.fill(turn, stream=stream)
+        stream.synchronize()
+        expect(resource.reserved <= reserved + 2 * MIB, f"{resource.reserved} bytes are reserved, and were {reserved}")
+    keep.close()
+    streams[0].synchronize()
+
+
+@check("POOL-11")
+def max_size(env: Env) -> None:
+    stream = env.stream()
+    with env.pm.AsyncMemoryResource(env.device, max_size="64 MiB") as pool:
+        with pool.allocate(48 * MIB, stream=stream) as first:
+            try:
+                pool.allocate(48 * MIB, stream=stream).close()
+            except OutOfMemoryError:
+                pass
+            else:
+                stream.synchronize()
+                expect(env.platform.vendor != "portamem", "96 MiB were taken of a pool of 64 MiB")
+                raise Unsupported("the runtime takes max_size of a pool as a hint, or not at all")
+            data = pattern(48 * MIB >> 6, 1)
+            with first[: len(data)] as part:
+                env.write(part, data)
+                expect_bytes(env.read(part), data, "memory of a pool that refused more")
+        stream.synchronize()
+        with pool.allocate(60 * MIB, stream=stream) as again:
+            again.fill(1, stream=stream)
+            stream.synchronize()
+        expect(pool.reserved <= 64 * MIB, f"{pool.reserved} bytes are reserved by a pool of 64 MiB")
+        stream.synchronize()
+
+
+@check("POOL-12")
+def access_of_its_own_device(env: Env, resource: Any) -> None:
+    expect_equal(resource.access(env.device), "read_write", "the access of a pool's own device")
+    with resource.allocate(NBYTES, stream=env.device.default_stream) as buf:
+        env.write(buf, NEW)
+        expect_bytes(env.read(buf), NEW, "memory of a pool")
+
+
+@check("POOL-12")
+def access_of_another_device(env: Env) -> None:
+    pool, other = env.resource("async"), env.other_device
+    expect_equal(pool.access(other), "none", "the access of another device")
+    env.need(other.can_access_peer(env.device), "can_access_peer")
+    for access in ("read_write", "none", "read_write", "none"):
+        pool.set_access(other, access)
+        expect_equal(pool.access(other), access, "the access that was set")
+        expect_equal(pool.access(env.device), "read_write", "the access of the pool's own device")
+
+
+@check("POOL-13")
+def copies_between_devices(env: Env) -> None:
+    other = env.other_device
+    env.need(other.can_access_peer(env.device), "can_access_peer")
+    here, there = env.resource("async"), env.resource("device", other)
+    here.set_access(other, "read_write")
+    stream, home = env.stream(other), env.stream()
+    with here.allocate(NBYTES, stream=home) as mine, there.allocate(NBYTES) as theirs:
+        env.write(theirs, NEW)
+        mine.copy_from(theirs, stream=stream).synchronize()
+        expect_bytes(env.read(mine), NEW, "memory of a pool that another device wrote")
+        theirs.fill(0)
+        theirs.copy_from(mine, stream=stream).synchronize()
+        expect_bytes(env.read(theirs), NEW, "memory of another device that was copied from a pool")
+
+
+@check("POOL-14")
+def the_default_pool_is_left_alone(env: Env) -> None:
+    pool, stream = env.resource("async-default_pool"), env.stream()
+    before = settings(pool)
+    expect(not pool.owns_pool, "a resource says that it owns the device's pool")
+    with pool.allocate(MIB, stream=stream) as buf:
+        buf.fill(1, stream=stream)
+    stream.synchronize()
+    with env.pm.AsyncMemoryResource.default_pool(env.device):
+        expect_equal(settings(pool), before, "the settings of the default pool")
+    with env.pm.AsyncMemoryResource(env.device, release_threshold=1) as own:
+        own.reuse_allow_opportunistic = False
+        with own.allocate(MIB, stream=stream) as buf:
+            buf.fill(1, stream=stream)
+        expect_equal(settings(pool), before, "the settings of the default pool, beside a pool of its own")
+    stream.synchronize()
+    with pool.allocate(MIB, stream=stream) as buf:
+        env.write(buf, pattern(MIB))
+        expect_bytes(env.read(buf), pattern(MIB), "memory of the default pool after a resource over it was closed")
+
+
+@check("POOL-14")
+def pools_as_the_witness_sees_them(env: Env, witness: Any) -> None:
+    names = ("release_threshold", *POLICIES)
+    default, current = witness.default_pool(), witness.current_pool()
+    before = {name: witness.pool_attribute(default, name) for name in names}
+    stream = env.stream()
+    for kind in ("async", "async-default_pool"):
+        with env.resource(kind).allocate(MIB, stream=stream) as buf:
+            buf.fill(1, stream=stream)
+    with env.pm.zeros(1024, device=env.device) as view:
+        view.fill(1)
+    stream.synchronize()
+    expect_equal({name: witness.pool_attribute(default, name) for name in names}, before, "the default pool's settings")
+    expect_equal((witness.default_pool(), witness.current_pool()), (default, current), "default and current pool")
+
+
+@check("POOL-15")
+def the_default_pool(env: Env) -> None:
+    pool = env.resource("async-default_pool")
+    before = settings(pool)
+    with env.pm.AsyncMemoryResource.default_pool(env.device) as again:
+        expect_equal(again.pool_handle, pool.pool_handle, "the handle of the default pool")
+        try:
+            pool.release_threshold = "8 MiB"
+            pool.reuse_allow_opportunistic = False
+            expect_equal(settings(again), {**before, **settings(pool)}, "the settings, by another resource")
+            expect_equal(again.release_threshold, 8 * MIB, "release_threshold")
+            expect(not again.reuse_allow_opportunistic, "a policy that was switched off is on")
+        finally:
+            for name, value in before.items():
+                setattr(pool, name, value)
+    expect_equal(settings(pool), before, "the settings, put back")
+
+
+@check("POOL-15")
+def the_default_pool_is_the_devices(env: Env, witness: Any) -> None:
+    expect_equal(env.resource("async-default_pool").pool_handle, witness.default_pool(), "the handle")
+
+
+class _Owner:
+    """Something that can be seen to live."""
+
+
+@check("POOL-16")
+def a_pool_of_others(env: Env) -> None:
+    pool, stream, owner = env.resource("async"), env.stream(), _Owner()
+    alive = weakref.ref(owner)
+    with env.pm.AsyncMemoryResource.from_handle(pool.pool_handle, env.device, owner=owner) as borrowed:
+        del owner
+        gc.collect()
+        expect(alive() is not None, "the owner was let go of before the resource")
+        expect(not borrowed.owns_pool, "a resource says that it owns another's pool")
+        expect_equal(settings(borrowed), settings(pool), "the settings")
+        with borrowed.allocate(MIB, stream=stream) as buf:
+            buf.fill(1, stream=stream)
+            expect(pool.used >= MIB, "memory did not come from the pool that was named")
+    del borrowed, buf
+    stream.synchronize()
+    gc.collect()
+    expect(alive() is None, "the owner is kept after the resource is gone")
+    with pool.allocate(MIB, stream=stream) as buf:
+        env.write(buf, pattern(MIB))
+        expect_bytes(env.read(buf), pattern(MIB), "memory of a pool after another resource over it was closed")
+    with refused(ValueError):
+        env.pm.AsyncMemoryResource.from_handle(0, env.device)
+
+
+@check("POOL-17")
+def a_stream_is_required(env: Env, resource: Any) -> None:
+    with refused(TypeError, ValueError, saying="stream"):
+        resource.allocate(4096)
+    with refused(TypeError):
+        resource.allocate(4096, env.stream())
+    expect_equal(resource.live_buffers, 0, "the number of live buffers")
+
+
+@check("POOL-17")
+def a_stream_of_the_pools_device_is_required(env: Env, resource: Any) -> None:
+    elsewhere = env.stream(env.other_device)
+    with refused(ValueError, saying="device"):
+        resource.allocate(4096, stream=elsewhere)
+    expect_equal(resource.live_buffers, 0, "the number of live buffers")
+
+
+@check("POOL-18")
+def settings_that_are_none(env: Env, resource: Any) -> None:
+    before, pm, device = settings(resource), env.pm, env.device
+    wrong: tuple[tuple[type[BaseException], Callable[[], object]], ...] = (
+        (ValueError, lambda: setattr(resource, "release_threshold", -1)),
+        (ValueError, lambda: setattr(resource, "release_threshold", 2**64)),
+        (ValueError, lambda: setattr(resource, "release_threshold", "8 apples")),
+        (TypeError, lambda: setattr(resource, "release_threshold", 1.5)),
+        (TypeError, lambda: setattr(resource, "reuse_allow_opportunistic", "yes")),
+        (ValueError, lambda: resource.trim(-1)),
+        (TypeError, lambda: resource.trim(None)),
+        (ValueError, lambda: resource.set_access(device, "write")),
+        (ValueError, lambda: pm.AsyncMemoryResource(device, release_threshold=-1)),
+        (ValueError, lambda: pm.AsyncMemoryResource(device, max_size=-1)),
+        (TypeError, lambda: pm.AsyncMemoryResource(device, max_size=None)),
+    )
+    for error, call in wrong:
+        with refused(error):
+            call()
+    expect_equal(settings(resource), before, "the settings")
+
+
+@check("POOL-19")
+def a_closed_pool(env: Env) -> None:
+    stream = env.stream()
+    pool = env.pm.AsyncMemoryResource(env.device)
+    pool.allocate(MIB, stream=stream).close()
+    pool.close()
+    pool.close()
+    expect(pool.is_closed, "a pool is not closed after close")
+    uses: tuple[Callable[[], object], ...] = (
+        lambda: pool.allocate(16, stream=stream),
+        lambda: pool.pool_handle,
+        lambda: pool.used,
+        lambda: pool.reserved_high,
+        lambda: pool.release_threshold,
+        lambda: setattr(pool, "release_threshold", 0),
+        lambda: pool.trim(),
+        lambda: pool.reset_high(),
+        lambda: pool.access(env.device),
+        lambda: pool.set_access(env.device, "read_write"),
+    )
+    for use in uses:
+        with refused(ValueError, saying="closed"):
+            use()

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: MIT
+"""Shows the clauses of what pools hold, and what they say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from portamem.conformance.check import check
+from portamem.conformance.env import Env
+from portamem.conformance.expect import expect, expect_bytes, expect_equal
+from portamem.conformance.memory import MIB, pattern
+
+ALL = 2**64 - 1
+POLICIES = ("reuse_follow_event_dependencies", "reuse_allow_opportunistic", "reuse_allow_internal_dependencies")
+
+
+def settings(pool: Any) -> dict[str, Any]:
+    """What a pool can be told."""
+    return {name: getattr(pool, name) for name in ("release_threshold", *POLICIES)}
+
+
+def _waits(env: Env, stream: Any) -> tuple[Callable[[], None], ...]:
+    """The three ways of waiting for a stream's work."""
+    return stream.synchronize, lambda: stream.record().synchronize(), env.device.synchronize
+
+
+@check("POOL-01")
+def a_pool_of_its_own(env: Env) -> None:
+    pool, stream = env.resource("async"), env.stream()
+    expect(pool.owns_pool and pool.pool_handle != 0, "a resource says that its own pool is another's")
+    expect_equal((pool.used, pool.reserved, pool.used_high, pool.reserved_high), (0, 0, 0, 0), "a new pool's figures")
+    expect_equal(pool.release_threshold, ALL, "release_threshold")
+    for wait in _waits(env, stream):
+        pool.allocate(8 * MIB, stream=stream).close()
+        wait()
+        expect(pool.reserved >= 8 * MIB, "a pool that keeps all gave memory back")
+        expect_equal(pool.used, 0, "used")
+    with env.pm.AsyncMemoryResource(env.device) as other:
+        expect(other.pool_handle != pool.pool_handle, "two resources have one pool of their own")
+        expect_equal((other.used, other.reserved), (0, 0), "the figures of another pool")
+
+
+@check("POOL-02")
+def a_threshold_is_taken(env: Env, resource: Any) -> None:
+    before = resource.release_threshold
+    try:
+        for given, value in ((0, 0), ("16 MiB", 16 * MIB), (12_345_678, 12_345_678), (2**40, 2**40), (ALL, ALL)):
+            resource.release_threshold = given
+            if resource.release_threshold != value:
+                env.need(env.device.probe().pool_threshold_accepted, "pool_threshold_accepted")
+            expect_equal(resource.release_threshold, value, f"release_threshold, set to {given!r}")
+            if resource.owns_pool:
+                with env.pm.AsyncMemoryResource(env.device, release_threshold=given) as made:
+                    expect_equal(made.release_threshold, value, f"release_threshold of a pool made with {given!r}")
+    finally:
+        resource.release_threshold = before
+
+
+def _expect_reserved(env: Env, holds: bool, otherwise: str) -> None:
+    if not holds:
+        env.need(env.device.probe().pool_threshold_effective, "pool_threshold_effective")
+    expect(holds, otherwise)
+
+
+@check("POOL-03")
+def a_threshold_is_obeyed(env: Env) -> None:
+    stream = env.stream()
+    for threshold in (0, 16 * MIB, ALL):
+        with env.pm.AsyncMemoryResource(env.device, release_threshold=threshold) as pool:
+            for wait in _waits(env, stream):
+                pool.allocate(64 * MIB, stream=stream).close()
+                wait()
+                found = pool.reserved
+                right = found >= 64 * MIB if threshold == ALL else found <= threshold
+                _expect_reserved(env, right, f"{found} bytes are reserved with a threshold of {threshold}")
+
+
+@check("POOL-03")
+def a_threshold_is_obeyed_from_when_it_is_set(env: Env) -> None:
+    stream = env.stream()
+    with env.pm.AsyncMemoryResource(env.device, release_threshold=0) as pool:
+        pool.release_threshold = "1 GiB"
+        pieces = [pool.allocate(16 * MIB, stream=stream) for _ in range(4)]
+        for piece in pieces:
+            piece.close()
+        stream.synchronize()
+        _expect_reserved(env, pool.reserved >= 64 * MIB, f"{pool.reserved} bytes are kept of 64 MiB within 1 GiB")
+        pool.release_threshold = 32 * MIB
+        stream.synchronize()
+        pool.allocate(1, stream=stream).close()
+        stream.synchronize()
+        _expect_reserved(env, pool.reserved <= 32 * MIB, f"{pool.reserved} bytes are reserved, and 32 MiB may be")
+
+
+@check("POOL-04")
+def trim(env: Env) -> None:
+    pool, stream = env.resource("async"), env.stream()
+    pieces = [pool.allocate(32 * MIB, stream=stream) for _ in range(4)]
+    for piece in pieces:
+        piece.close()
+    stream.synchronize()
+    before = pool.reserved
+    expect(before >= 128 * MIB, f"{before} bytes are reserved of 128 MiB")
+    for keep in (before + MIB, "64 GiB", before):
+        pool.trim(keep)
+        expect_equal(pool.reserved, before, f"reserved after a trim to {keep}")
+    pool.trim("64 MiB")
+    expect(pool.reserved <= 64 * MIB, f"{pool.reserved} bytes are reserved after a trim to 64 MiB")
+    pool.trim()
+    expect_equal(pool.reserved, 0, "reserved after a trim to nothing")
+    with pool.allocate(MIB, stream=stream) as buf:
+        data = pattern(MIB, 3)
+        env.write(buf, data)
+        expect_bytes(env.read(buf), data, "memory of a pool that was trimmed")
+
+
+@check("POOL-05")
+def trim_leaves_what_is_used(env: Env, resource: Any) -> None:
+    stream, before = env.stream(), resource.used
+    buf = resource.allocate(4 * MIB, stream=stream)
+    data = pattern(4 * MIB, 5)
+    env.write(buf, data)
+    stream.synchronize()
+    resource.trim()
+    expect_equal(resource.used, before + 4 * MIB, "used")
+    expect_bytes(env.read(buf), data, "memory in use, after a trim")
+    with env.allocate(env.resource("pinned"), 4 * MIB) as out:
+        with env.latch(stream):
+            done = out.copy_from(buf, stream=stream)
+            buf.close()
+            resource.trim()
+            expect(resource.reserved >= 4 * MIB, "memory whose free has not run was given back")
+        done.synchronize()
+        expect_bytes(env.read(out), data, "what was read of memory whose free had not run at a trim")
+    stream.synchronize()
+    resource.trim()
+    expect_equal(resource.used, before, "used")
+
+
+@check("POOL-06")
+def figures(env: Env, resource: Any) -> None:
+    stream, other = env.stream(), env.resource("async")
+    used = resource.used
+    sizes = (1, 1000, MIB, 2 * MIB, 5 * MIB + 512)
+    buffers = [resource.allocate(nbytes, stream=stream) for nbytes in sizes]
+    for buf, nbytes in zip(buffers, sizes, strict=True):
+        buf.fill(1, stream=stream)
+        expect_equal(buf.nbytes, nbytes, "nbytes")
+    asked = sum(sizes)
+    expect(asked <= resource.used - used <= asked + len(sizes) * 2 * MIB, f"{resource.used - used} used of {asked}")
+    expect(resource.reserved >= resource.used, f"{resource.used} are used of {resource.reserved} reserved")
+    expect_equal((resource.live_buffers, resource.live_bytes), (len(sizes), asked), "live buffers and bytes")
+    expect_equal((other.used, other.reserved), (0, 0), "the figures of another pool")
+    for left in (4, 3, 2, 1, 0):
+        buffers.pop().close()
+        stream.synchronize()
+        expect(resource.used - used >= sum(sizes[:left]), f"{resource.used - used} used of {sum(sizes[:left])}")
+        expect_equal(resource.live_bytes, sum(sizes[:left]), "live bytes")
+    expect_equal(resource.used, used, "used after all frees")
+
+
+@check("POOL-07")
+def high_water_marks(env: Env) -> None:
+    pool, stream = env.resource("async"), env.stream()
+    one, two = pool.allocate(MIB, stream=stream), pool.allocate(32 * MIB, stream=stream)
+    expect(pool.used_high >= 33 * MIB and pool.reserved_high >= pool.used_high, "the marks are below what is current")
+    two.close()
+    stream.synchronize()
+    pool.trim()
+    most = pool.used_high, pool.reserved_high
+    expect(most[0] >= 33 * MIB > pool.used, "the mark of used is not what was most")
+    expect(most[1] >= 33 * MIB, "the mark of reserved is not what was most")
+    with pool.allocate(MIB, stream=stream):
+        expect_equal((pool.used_high, pool.reserved_high), most, "the marks, with less in use")
+    stream.synchronize()
+    expect_equal((pool.used_high, pool.reserved_high), most, "the marks, with less in use")
+    pool.reset_high()
+    expect_equal((pool.used_high, pool.reserved_high), (pool.used, pool.reserved), "the marks after a reset")
+    with pool.allocate(8 * MIB, stream=stream):
+        expect(9 * MIB <= pool.used_high < most[0], f"the mark of used is {pool.used_high} after a reset and 9 MiB")
+    one.close()
+    stream.synchronize()
+    expect(pool.used == 0 < pool.used_high, "the mark of used fell without a reset")
+    pool.reset_high()
+    expect_equal(pool.used_high, 0, "the mark of used after a reset with nothing in use")
+    pool.trim()
+    pool.reset_high()
+    expect_equal(pool.reserved_high, 0, "the mark of reserved after a reset with nothing reserved")
+
+
+@check("POOL-20")
+def a_pool_as_the_witness_sees_it(env: Env, resource: Any, witness: Any) -> None:
+    stream, handle = env.stream(), resource.pool_handle
+    figures = {
+        "used": "used_current",
+        "used_high": "used_high",
+        "reserved": "reserved_current",
+        "reserved_high": "reserved_high",
+        "release_threshold": "release_threshold",
+        **{policy: policy for policy in POLICIES},
+    }
+
+    def expect_agreement(when: str) -> None:
+        for ours, theirs in figures.items():
+            expect_equal(getattr(resource, ours), witness.pool_attribute(handle, theirs), f"{ours} {when}")
+
+    before = settings(resource)
+    expect_agreement("of a pool that was not touched")
+    with resource.allocate(3 * MIB, stream=stream), resource.allocate(40 * MIB, stream=stream):
+        expect_agreement("with 43 MiB in use")
+    stream.synchronize()
+    expect_agreement("after the frees")
+    resource.reset_high()
+    expect_agreement("after a reset of the marks")
+    try:
+        resource.release_threshold = 5 * MIB
+        resource.reuse_follow_event_dependencies = False
+        expect_agreement("that portamem set")
+        for policy in POLICIES:
+            expect_equal(witness.set_pool_attribute(handle, policy, 1), None, "the answer to setting a policy")
+        expect_equal(witness.set_pool_attribute(handle, "release_threshold", 7 * MIB), None, "the answer to setting")
+        expect_agreement("that the witness set")
+        expect_equal(resource.release_threshold, 7 * MIB, "release_threshold")
+    finally:
+        for name, value in before.items():
+            setattr(resource, name, value)
+    resource.trim()
+    expect_agreement("after a trim")

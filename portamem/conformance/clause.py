@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT
+"""A clause of the contract: a promise with a name, which a user's program could see to be false."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+EVERYWHERE = ("cuda", "hip", "host")
+
+
+@dataclass(frozen=True)
+class Platform:
+    """What a backend stands on in this process."""
+
+    backend: str
+    """ "cuda", "hip" or "host"."""
+    vendor: str
+    """Whose runtime answers: "nvidia", "amd" or "portamem". HIP can be built for NVIDIA's."""
+    version: tuple[int, int] = (0, 0)
+    """Major and minor of that runtime."""
+    evidence: str = "here"
+    """How what is seen is known: "gpu", "spelling", "library", "simulated" or "here"."""
+    device_count: int = 0
+
+
+@dataclass(frozen=True)
+class Defect:
+    """A known fault of a vendor's, for which a clause may fail."""
+
+    vendor: str
+    about: str
+    thread: str
+    """Where it was reported, in public."""
+    since: tuple[int, int] = (0, 0)
+    until: tuple[int, int] = (999, 0)
+    """The first runtime that has it, and the first that has not."""
+
+    def applies(self, on: Platform) -> bool:
+        return on.vendor == self.vendor and self.since <= on.version < self.until
+
+
+@dataclass(frozen=True)
+class Shortfall:
+    """Where a vendor natively does something else, and what portamem does about it."""
+
+    vendor: str
+    """ "nvidia", "amd" or "both"."""
+    does: str
+    answer: str
+    """ "bridged" (``rt`` puts it right), "emulated" (portamem does it itself) or "capability" (portamem says so)."""
+    source: str
+    """The vendor's document, source line or thread."""
+
+
+@dataclass(frozen=True)
+class Clause:
+    """One promise. ``text`` is one or two sentences that a program can observe to be false."""
+
+    id: str
+    text: str
+    resources: str = ""
+    """Which kinds of memory resources it binds, by a name in ``kinds.SELECTORS``; empty: it is not about resources."""
+    backends: tuple[str, ...] = EVERYWHERE
+    shortfalls: tuple[Shortfall, ...] = ()
+    defects: tuple[Defect, ...] = field(default=())
+
+    @property
+    def group(self) -> str:
+        return self.id.rpartition("-")[0]
+
+    def defect_on(self, platform: Platform) -> Defect | None:
+        """The known fault that excuses a failure on a platform."""
+        return next((defect for defect in self.defects if defect.applies(platform)), None)

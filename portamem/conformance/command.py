@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: MIT
+"""``portamem conformance``."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from portamem import _choice, _loader
+from portamem.conformance import contract, plan, runner
+from portamem.conformance.outcome import Outcome
+from portamem.conformance.report import table
+from portamem.conformance.report.document import document
+from portamem.conformance.report.junit import junit
+from portamem.conformance.report.markdown import markdown
+from portamem.conformance.report.sharable import sharable
+
+
+def main(options: argparse.Namespace) -> int:
+    """Runs the command and returns its exit status: 0 no failure, 1 a failure. ValueError for what cannot be run."""
+    out = Console(highlight=False)
+    out = out if out.is_terminal else Console(highlight=False, width=150)
+    if options.list:
+        _print_list(out)
+        return 0
+    for module in options.modules:
+        importlib.import_module(module)
+    if wrong := plan.mismatches():
+        raise ValueError(f"contract and checks do not fit: {'; '.join(wrong)}")
+    list(plan.cases("host", options.select))  # an unknown name is refused before anything runs
+    runs = []
+    for backend in options.backend or _ready():
+        if options.backend:
+            _loader.load(backend)  # so that one that cannot be used is refused with its reason
+        with table.progress(out, backend) as progress:
+            runs.append(
+                runner.run(
+                    backend,
+                    options.select,
+                    modules=options.modules,
+                    first_failure=options.first_failure,
+                    in_process=options.in_process,
+                    progress=progress,
+                )
+            )
+    found = document(runs)
+    _write(options, found)
+    table.print_matrix(out, runs)
+    table.print_details(out, runs)
+    table.print_sums(out, runs)
+    return int(any(result.outcome is Outcome.FAIL for run in runs for result in run.clauses))
+
+
+def _ready() -> list[str]:
+    """Every backend that is ready; what PORTAMEM_REQUIRE asks for must be among them."""
+    states = _loader.backends()
+    if unmet := _choice.unmet_requirement({name: state.is_ready for name, state in states.items()}):
+        raise ValueError(unmet)
+    return [name for name in ("cuda", "hip", "host") if states[name].is_ready]
+
+
+def _write(options: argparse.Namespace, found: dict[str, Any]) -> None:
+    forms: tuple[tuple[Path | None, Callable[[], str]], ...] = (
+        (options.json, lambda: json.dumps(found, indent=1) + "\n"),
+        (options.junit, lambda: junit(found)),
+        (options.markdown, lambda: markdown(found)),
+        (options.report, lambda: sharable(found)),
+    )
+    for path, text in forms:
+        if path is not None:
+            path.write_text(text(), encoding="utf-8")
+
+
+def _print_list(out: Console) -> None:
+    for clause in contract.clauses().values():
+        bound = f" ({clause.resources})" if clause.resources else ""
+        out.print(f"{clause.id}{bound}: {clause.text}", markup=False)
+    sys.stdout.flush()

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: MIT
+"""Copies and fills."""
+
+from __future__ import annotations
+
+from portamem.conformance.clause import Clause, Shortfall
+
+CLAUSES = (
+    Clause(
+        "COPY-01",
+        "Between any two kinds of memory a copy moves every byte, in each direction, blocking or on a stream.",
+        "every resource",
+    ),
+    Clause(
+        "COPY-02",
+        "Objects with the buffer protocol (bytes, bytearray, memoryview, NumPy arrays of any shape and type) are an "
+        "end of a copy like any memory; so are two of them.",
+        "every resource",
+    ),
+    Clause(
+        "COPY-03",
+        "copy(dst, src), dst.copy_from(src) and src.copy_to(dst) do the same. With a stream they answer an Event that "
+        "is done when the bytes are there, without one they answer None and the bytes are there.",
+        "every resource",
+    ),
+    Clause(
+        "COPY-04",
+        "A copy or a fill writes exactly the bytes of its target, at any offset and of any length, and no byte beside "
+        "them.",
+        "every resource",
+    ),
+    Clause(
+        "COPY-05",
+        "Source and target must have the same size, and must not overlap: ValueError, before a byte is written. Parts "
+        "of one buffer that only touch are fine.",
+        "every resource",
+    ),
+    Clause(
+        "COPY-06",
+        "What cannot be an end of a copy is refused in words: TypeError for objects without memory, ValueError for a "
+        "target that is read-only and for what is not C-contiguous. A read-only source is fine.",
+        "every resource",
+    ),
+    Clause(
+        "COPY-07",
+        "A copy or a fill without a stream runs behind all work declared on its memory, and is done on return.",
+        "every resource",
+    ),
+    Clause(
+        "COPY-08",
+        "On a stream, copies and fills of memory that is not pageable return at once and run in that stream's order.",
+        "memory of the runtime",
+        shortfalls=(
+            Shortfall(
+                "both",
+                "a copy from or to pageable memory, and one between two hosts, may block its caller",
+                "capability",
+                "CUDA Runtime API, API synchronization behavior; HIP programming manual",
+            ),
+        ),
+    ),
+    Clause(
+        "COPY-09",
+        "A copy on a stream keeps both its ends until it has happened, also Python objects: dropping them disturbs "
+        "nothing, and they are let go afterwards.",
+        "every resource",
+    ),
+    Clause(
+        "COPY-10",
+        "A copy or a fill on another stream than the memory's own is a declared use: it sees what was queued on the "
+        "memory's stream before it, and the memory goes back only behind it.",
+        "stream-ordered resources",
+    ),
+    Clause(
+        "COPY-11",
+        "Many megabytes arrive whole, from pageable memory and from pinned, and over two streams that take turns.",
+        "device memory",
+    ),
+    Clause(
+        "COPY-12",
+        "A fill sets every byte to its value, 0 to 255; another number raises ValueError, and what is no int "
+        "TypeError.",
+        "every resource",
+    ),
+    Clause(
+        "COPY-13",
+        "Memory of one device is copied to another's, blocking or on a stream of either.",
+        "every resource",
+        shortfalls=(
+            Shortfall(
+                "both",
+                "a pool's memory is opened to another device only when told to",
+                "capability",
+                "CUDA Runtime API, cudaMemPoolSetAccess",
+            ),
+        ),
+    ),
+    Clause(
+        "COPY-14",
+        "copy_2d copies `height` rows of `width` bytes between any pitches, there and back, blocking or on a stream; a "
+        "PitchedBuffer gives its own width, height and pitch, other memory has no padding.",
+        "every resource",
+    ),
+    Clause(
+        "COPY-15",
+        "copy_2d and fill_2d leave the padding between rows, and all rows beyond, as they were.",
+        "plain device memory",
+    ),
+    Clause(
+        "COPY-16",
+        "Rows that do not fit are refused with ValueError before a byte is written: a pitch below the width, more rows "
+        "than there are, ends that overlap, numbers that are negative or beyond counting. Without a width or height "
+        "that anybody knows it is a TypeError.",
+        "plain device memory",
+    ),
+    Clause(
+        "COPY-17",
+        "fill_2d sets every byte of the rows, blocking or on a stream, and takes pitched memory alone.",
+        "plain device memory",
+    ),
+    Clause(
+        "COPY-18",
+        "Registered memory is an end of a copy, on a stream without waiting.",
+    ),
+    Clause(
+        "COPY-19",
+        "Memory of another backend that only its device reaches is refused with TypeError that sends the copy through "
+        "host memory.",
+    ),
+)

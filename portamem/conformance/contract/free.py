@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: MIT
+"""Freeing, and frees that are wrong."""
+
+from __future__ import annotations
+
+from portamem.conformance.clause import Clause, Shortfall
+
+CLAUSES = (
+    Clause(
+        "FREE-01",
+        "Closing a buffer gives its memory back once: closing again does nothing, and the buffer says that it is "
+        "closed.",
+        "every resource",
+    ),
+    Clause(
+        "FREE-02",
+        "Memory goes back also when a with block ends, with an exception or without, and when nobody holds the buffer "
+        "any more.",
+        "every resource",
+    ),
+    Clause(
+        "FREE-03",
+        "Every use of a closed buffer raises ValueError (BufferError from the buffer protocol) that says so, and "
+        "touches no memory.",
+        "every resource",
+    ),
+    Clause(
+        "FREE-04",
+        "Freeing an address that the runtime never gave, or one inside an allocation, raises InvalidValue; the "
+        "counters and all live memory stay as they were.",
+        "memory of the runtime",
+    ),
+    Clause(
+        "FREE-05",
+        "Freeing memory a second time raises InvalidValue and changes nothing.",
+        "plain memory of the runtime",
+    ),
+    Clause(
+        "FREE-06",
+        "Memory is freed as what it is: pinned memory given back as device memory, or device memory as pinned, raises "
+        "InvalidValue and stays usable.",
+        backends=("cuda", "host"),
+        shortfalls=(
+            Shortfall(
+                "amd",
+                "hipFree takes memory of hipHostMalloc, and hipHostFree that of hipMalloc: not bound there",
+                "capability",
+                "HIP runtime's source, hip_memory.cpp (ihipFree)",
+            ),
+            Shortfall(
+                "nvidia",
+                "cudaFreeAsync takes memory of cudaMalloc, and cudaFree that of cudaMallocAsync: not promised",
+                "capability",
+                "measured on an H200, CUDA 13.0",
+            ),
+        ),
+    ),
+    Clause(
+        "FREE-07",
+        "What cannot be a resource's own is refused before the runtime is asked: ValueError for memory while nothing "
+        "is out, and for more bytes than are out. A null address is nothing, and frees no buffer that has bytes.",
+        "every resource",
+    ),
+    Clause(
+        "FREE-08",
+        "release() gives up a buffer and answers its address; the memory stays out with its contents until the "
+        "resource's deallocate takes it back.",
+        "every resource",
+    ),
+    Clause(
+        "FREE-09",
+        "close() of memory without stream order returns when the work declared on it has run, and not before: no "
+        "vendor promises that its free waits.",
+        "resources without stream order",
+        shortfalls=(
+            Shortfall(
+                "both",
+                "cudaFree only may synchronize; hipFree does not for memory of pools from ROCm 7.0",
+                "bridged",
+                "cuda_runtime_api.h (cudaFree); HIP 7.0 API changes, hipFree",
+            ),
+        ),
+    ),
+    Clause(
+        "FREE-10",
+        "Memory closed on a stream goes back behind the work on that stream, on the stream of its allocation and on "
+        "every stream that was declared: nobody is given it before.",
+        "every resource",
+    ),
+    Clause(
+        "FREE-11",
+        "Memory goes back to the device that gave it, whatever device is current, and the current device stays.",
+        "every resource",
+    ),
+    Clause(
+        "FREE-12",
+        "A buffer may be closed or dropped by any thread; closed by two at once it goes back once.",
+        "every resource",
+    ),
+    Clause(
+        "FREE-13",
+        "A close that is refused, by the runtime or because a capture is in the way, leaves the buffer as open and "
+        "usable as before, and a later one succeeds.",
+        "every resource",
+    ),
+    Clause(
+        "FREE-14",
+        "Memory that is dropped while it cannot go back is not lost: it goes back when it can.",
+        "every resource",
+    ),
+)

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: MIT
+"""Ownership and exports."""
+
+from __future__ import annotations
+
+from portamem.conformance.clause import Clause, Shortfall
+
+CLAUSES = (
+    Clause(
+        "OWN-01",
+        "buf[a:b] is a buffer over those bytes, as Python's slices count them: what is written through either is seen "
+        "through both. A step raises ValueError, and what is no slice TypeError.",
+        "every resource",
+    ),
+    Clause(
+        "OWN-02",
+        "A sub-view keeps the memory after its buffer is dropped; the memory goes back with the last one.",
+        "every resource",
+    ),
+    Clause(
+        "OWN-03",
+        "While sub-views, Views, Python buffers or DLPack tensors live, `exports` counts them and close() raises "
+        "BufferError that tells how many; the buffer stays usable, and closes when they are gone.",
+        "every resource",
+    ),
+    Clause(
+        "OWN-04",
+        "Leaving a with block by an exception never hides it: under an export the memory goes with the last export. "
+        "Without an exception the end of the block raises BufferError, as close() does.",
+        "every resource",
+    ),
+    Clause(
+        "OWN-05",
+        "A resource with live buffers refuses to close with BufferError that names their number and bytes, and stays "
+        "usable; in a with block left by an exception it stays open and hides nothing.",
+        "every resource",
+    ),
+    Clause(
+        "OWN-06",
+        "A buffer keeps its resource and its stream alive and usable, and may be closed after its stream.",
+        "every resource",
+    ),
+    Clause(
+        "OWN-07",
+        "from_handle makes a Buffer of others' memory: it says what the runtime knows of the address, is never freed, "
+        "and its owner is kept until it is closed.",
+        "every resource",
+    ),
+    Clause(
+        "OWN-08",
+        "The owner of others' memory is let go only when all work declared on that memory has run.",
+    ),
+    Clause(
+        "OWN-09",
+        "A View has the type, shape, strides and offset asked for; its slices and reshapes are the same memory, and "
+        "what does not fit is refused with ValueError before anything is touched.",
+        "every resource",
+    ),
+    Clause(
+        "OWN-10",
+        "A View is an export: it keeps the memory alive, also without its buffer, until it is closed; a closed one "
+        "refuses every use with ValueError.",
+        "every resource",
+    ),
+    Clause(
+        "OWN-11",
+        "A View copies and fills all of its elements and no byte beside them, and to_numpy is a copy that is done on "
+        "return, also on a stream.",
+        "every resource",
+    ),
+    Clause(
+        "OWN-12",
+        "memoryview and numpy.frombuffer of a buffer are its own memory, and of a View with its type, shape and "
+        "strides; each is an export, and keeps the memory after the buffer is dropped.",
+        "host-accessible memory",
+    ),
+    Clause(
+        "OWN-13",
+        "__array_interface__ is a View's alone, describes it, and is there where the host reaches the memory and "
+        "nowhere else.",
+        "every resource",
+    ),
+    Clause(
+        "OWN-14",
+        "__cuda_array_interface__ (version 3) is a View's alone, describes it, and is there where a device reaches the "
+        "memory; it never names stream 0.",
+        "every resource",
+        backends=("cuda", "hip"),
+        shortfalls=(
+            Shortfall(
+                "amd",
+                "the protocol has no number for HIP's default stream",
+                "bridged",
+                "Numba, CUDA Array Interface version 3; mpi4py#163",
+            ),
+        ),
+    ),
+    Clause(
+        "OWN-15",
+        "The stream that __cuda_array_interface__ names is behind all work declared on the memory.",
+        backends=("cuda", "hip"),
+    ),
+    Clause(
+        "OWN-16",
+        "Memory of the CPU runtime has no __cuda_array_interface__: consumers would take it for a GPU's.",
+        "every resource",
+        backends=("host",),
+    ),
+    Clause(
+        "OWN-17",
+        "A DLPack tensor describes its View: address, device, type, shape and strides in elements; of the old struct "
+        "or of the newest version that both sides know.",
+        "every resource",
+        shortfalls=(
+            Shortfall(
+                "amd",
+                "DLPack has no name for ROCm's managed memory: it is given as the device's",
+                "bridged",
+                "dlpack.h 1.3, DLDeviceType",
+            ),
+        ),
+    ),
+    Clause(
+        "OWN-18",
+        "Every element type that DLPack knows goes out and comes in as itself.",
+    ),
+    Clause(
+        "OWN-19",
+        "A DLPack capsule is an export until it is dropped, or until the consumer that took it calls the deleter, "
+        "once, on any thread, with the GIL or without.",
+        "host-accessible memory",
+    ),
+    Clause(
+        "OWN-20",
+        "A DLPack tensor keeps the memory after its View and buffer are dropped.",
+        "host-accessible memory",
+    ),
+    Clause(
+        "OWN-21",
+        "dl_device may name every device that the memory is, without a copy, and the CPU with one; anything else, and "
+        "what copy=False forbids, raises BufferError that says what the memory is.",
+        "every resource",
+    ),
+    Clause(
+        "OWN-22",
+        "copy=True gives other memory with the same contents, marked as copied, which goes back when the consumer lets "
+        "go; later writes to the source do not show in it.",
+        "every resource",
+    ),
+    Clause(
+        "OWN-23",
+        "An export to the CPU waits for all work declared on the memory, unless the consumer says stream=-1.",
+        "pinned memory",
+    ),
+    Clause(
+        "OWN-24",
+        "An export to a consumer's stream makes that stream wait for all work declared on the memory, and the caller "
+        "does not wait.",
+        backends=("cuda", "hip"),
+    ),
+    Clause(
+        "OWN-25",
+        "A stream number that means nothing for the device, and arguments of the wrong type, are refused in words; so "
+        "is a closed View.",
+        "host-accessible memory",
+        shortfalls=(
+            Shortfall(
+                "both",
+                "stream 0 is ambiguous on CUDA and the default stream on ROCm, where 1 and 2 mean nothing",
+                "bridged",
+                "Python array API standard, __dlpack__",
+            ),
+        ),
+    ),
+    Clause(
+        "OWN-26",
+        "from_dlpack makes a View of any producer's tensor where it lies, old struct or new, with or without strides; "
+        "the producer's deleter is called once, when nobody here holds the memory.",
+    ),
+    Clause(
+        "OWN-27",
+        "A tensor that is of no use here (not C-contiguous, read-only, of unknown elements, of a newer major version, "
+        "larger than any memory) is refused in words, and its deleter is called once.",
+    ),
+    Clause(
+        "OWN-28",
+        "What is no producer is refused with TypeError, a producer's own exception passes through, and memory that "
+        "this backend cannot reach is refused before the producer is asked for it.",
+    ),
+    Clause(
+        "OWN-29",
+        "The deleter of a producer's tensor is called only when all work declared on the memory has run.",
+    ),
+    Clause(
+        "OWN-30",
+        "A producer of device memory is told the stream that was named, or the default one, by DLPack's number for it.",
+        backends=("cuda", "hip"),
+    ),
+    Clause(
+        "OWN-31",
+        "Exports may be made and let go by many threads at once; in the end none is counted.",
+        "host-accessible memory",
+    ),
+    Clause(
+        "OWN-32",
+        "Buffers are made by resources and from_handle alone, and an object whose __init__ never ran is refused with "
+        "TypeError.",
+    ),
+)

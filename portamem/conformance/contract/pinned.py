@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: MIT
+"""Pinned and registered memory."""
+
+from __future__ import annotations
+
+from portamem.conformance.clause import Clause, Defect, Shortfall
+
+_NO_OVERLAP_CHECK = Defect(
+    "amd",
+    "hipHostRegister takes memory that is registered already",
+    "ROCm/rocm-systems#7498",
+)
+
+CLAUSES = (
+    Clause(
+        "PINNED-01",
+        "Host and device share pinned memory: what one of them has written the other reads at the same place, without "
+        "a copy.",
+        "pinned memory",
+    ),
+    Clause(
+        "PINNED-02",
+        "Pinned memory is the host's: its device_id is -1, both sides reach it, and the runtime knows its address as "
+        "host memory that the device reaches.",
+        "pinned memory",
+    ),
+    Clause(
+        "PINNED-03",
+        "Every combination of portable, mapped and write-combined gives memory that keeps its bytes, and that every "
+        "device copies from and to.",
+    ),
+    Clause(
+        "PINNED-04",
+        "Memory is write-combined exactly where that was asked for.",
+    ),
+    Clause(
+        "PINNED-05",
+        "Pinned memory is coherent unless asked otherwise, whatever its other flags are: a kernel that runs sees what "
+        "the host writes, and the host what the kernel writes.",
+        shortfalls=(
+            Shortfall(
+                "amd",
+                "hipHostMalloc with only Portable or WriteCombined gives non-coherent memory",
+                "bridged",
+                "HIP programming manual, coherency controls; kokkos/kokkos#5152",
+            ),
+        ),
+    ),
+    Clause(
+        "PINNED-06",
+        "A resource says which coherence was asked for, and refuses with ValueError one that pinned memory has not.",
+    ),
+    Clause(
+        "PINNED-07",
+        "Registered memory stays the object's own: same address, same bytes. The runtime knows it as host memory while "
+        "it is registered, and no longer once that is closed.",
+    ),
+    Clause(
+        "PINNED-08",
+        "The device reads and writes registered memory in stream order, and a copy between the two on a stream never "
+        "waits for the stream.",
+    ),
+    Clause(
+        "PINNED-09",
+        "device_handle is the address by which kernels reach registered memory. It is the host's address exactly where "
+        "the capability registered_pointer_is_device_pointer says so.",
+        shortfalls=(
+            Shortfall(
+                "amd",
+                "the device's address of registered memory may differ from the host's",
+                "capability",
+                "HIP's header, hipHostGetDevicePointer; ROCm/HIP#2189",
+            ),
+        ),
+    ),
+    Clause(
+        "PINNED-10",
+        "A registration keeps its object and the object's buffer: it outlives the last other reference, and a "
+        "bytearray cannot be resized under it.",
+    ),
+    Clause(
+        "PINNED-11",
+        "Closing a registration waits for the work that uses the memory; twice is fine; one that nobody holds any more "
+        "is undone by itself. What is closed refuses copies with ValueError.",
+    ),
+    Clause(
+        "PINNED-12",
+        "Registering the same memory again is refused with HostMemoryAlreadyRegistered, and the first registration "
+        "goes on.",
+        defects=(_NO_OVERLAP_CHECK,),
+    ),
+    Clause(
+        "PINNED-13",
+        "Registering memory that overlaps a registered range is refused with HostMemoryAlreadyRegistered, and the "
+        "registered range keeps working.",
+        defects=(_NO_OVERLAP_CHECK,),
+    ),
+    Clause(
+        "PINNED-14",
+        "Memory can be registered for reading only, read-only objects too: copies from it arrive, and copies into it "
+        "are refused with ValueError before they touch it.",
+        shortfalls=(
+            Shortfall(
+                "amd",
+                "the number of CUDA's read-only flag asks for coarse-grained memory instead",
+                "capability",
+                "hip_runtime_api.h, hipExtHostRegisterCoarseGrained",
+            ),
+        ),
+    ),
+    Clause(
+        "PINNED-15",
+        "What has no buffer, is not contiguous, is empty, or is read-only and not registered as that, is refused with "
+        "TypeError, ValueError or BufferError.",
+    ),
+    Clause(
+        "PINNED-16",
+        "Every combination of portable and mapped registers, and the memory copies to and from every device.",
+    ),
+)

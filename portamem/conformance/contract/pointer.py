@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: MIT
+"""Pointer queries."""
+
+from __future__ import annotations
+
+from portamem.conformance.clause import Clause, Shortfall
+
+CLAUSES = (
+    Clause(
+        "POINTER-01",
+        "pointer_info tells what memory is: device, host (pinned) or managed, with the ordinal of the device that owns "
+        "it, and the addresses by which device and host reach it.",
+        "memory of the runtime",
+        shortfalls=(
+            Shortfall(
+                "amd",
+                "before ROCm 6.0 the kinds have other numbers, and page-locked memory looks like CUDA's unregistered",
+                "bridged",
+                "hip_runtime_api.h 5.2 to 6.0 (hipMemoryType); hypre#1143",
+            ),
+        ),
+    ),
+    Clause(
+        "POINTER-02",
+        "An address inside an allocation is told like its start; where the runtime knows the allocation, base and "
+        "nbytes are those of all of it.",
+        "memory of the runtime",
+    ),
+    Clause(
+        "POINTER-03",
+        "Buffers, sub-views and Views are told like their address, and closed ones raise ValueError.",
+        "every resource",
+    ),
+    Clause(
+        "POINTER-04",
+        "Memory that was given back is unregistered.",
+        "plain memory of the runtime",
+    ),
+    Clause(
+        "POINTER-05",
+        "Plain host memory, of Python objects or of the system resource, is an answer and no error: unregistered, "
+        "without device, base, size or flags, and with a device address exactly where pageable_memory_access says so.",
+        "system memory",
+        shortfalls=(
+            Shortfall(
+                "amd",
+                "before ROCm 6.0 the query fails with InvalidValue",
+                "bridged",
+                "ROCm/hip#3057; cupy#8335; pytorch#192056",
+            ),
+        ),
+    ),
+    Clause(
+        "POINTER-06",
+        "The null address is unregistered and has no addresses.",
+    ),
+    Clause(
+        "POINTER-07",
+        "What is no address is refused: ValueError for a negative number and one beyond any address, TypeError for "
+        "what is no int.",
+    ),
+    Clause(
+        "POINTER-08",
+        "Registered memory is host memory with a device address while it is registered, and unregistered afterwards.",
+    ),
+    Clause(
+        "POINTER-09",
+        "The vendor's own call says the same of every address: kind, device and both addresses.",
+        "every resource",
+    ),
+    Clause(
+        "POINTER-10",
+        "Whether memory can go to another process by a legacy handle is True, False, or None where the runtime does "
+        "not say; never True for memory of a pool, of the system or of nobody.",
+        "every resource",
+    ),
+)

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: MIT
+"""What a check works with: the backend under test, and what is tidied up after it."""
+
+from __future__ import annotations
+
+import gc
+from contextlib import ExitStack
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from portamem.conformance import kinds, program
+from portamem.conformance.clause import Platform
+from portamem.conformance.expect import eventually
+from portamem.conformance.latch import Latch
+from portamem.conformance.memory import KIB
+from portamem.conformance.outcome import Failed, NotShown, Unsupported
+
+if TYPE_CHECKING:
+    from portamem.conformance.witness.base import Witness
+
+
+class Env:
+    """One check's view of a backend. Made anew for each case; ``finish`` tidies up and looks for what was left."""
+
+    def __init__(self, pm: ModuleType, platform: Platform, ordinal: int = 0) -> None:
+        self.pm = pm
+        self.platform = platform
+        self.ordinal = ordinal
+        self.emulations: list[str] = []
+        self.notes: list[str] = []
+        self.witnessed = False
+        self._after = ExitStack()
+        self._latches: list[Latch] = []
+        self._before = self._held()
+
+    # ---- devices and streams
+
+    @property
+    def device(self) -> Any:
+        """The device under test."""
+        return self.pm.Device(self.ordinal)
+
+    @property
+    def other_device(self) -> Any:
+        """Another device, or the clause is not shown."""
+        if self.pm.device_count() < 2:
+            raise NotShown(f"{self.pm.backend} has one device here")
+        return self.pm.Device(1 - self.ordinal if self.ordinal < 2 else 0)
+
+    def stream(self, device: Any = None, **options: Any) -> Any:
+        """A stream of the check's own, nonblocking unless asked otherwise; closed after it."""
+        return self._after.enter_context(self.pm.Stream(self.device if device is None else device, **options))
+
+    def latch(self, stream: Any) -> Latch:
+        """Holds a stream until ``release``, at the latest when the check ends. One at a time."""
+        self._latches.append(Latch())
+        return self._latches[-1].hold(stream)
+
+    # ---- memory
+
+    def resource(self, name: str, device: Any = None) -> Any:
+        """A resource by its name in the table of kinds; closed after the check. Unsupported where it cannot be."""
+        kind = kinds.KINDS[name]
+        device = self.device if device is None else device
+        if not kind.needs(device.capabilities):
+            raise Unsupported(f"{kind.capability}: {device!r} has no memory of kind {kind.name}")
+        made = kind.make(self.pm, device)
+        self._after.callback(self._close_when_empty, made)
+        return made
+
+    def allocate(self, resource: Any, nbytes: int | str = 64 * KIB, stream: Any = None) -> Any:
+        """Allocates from any resource; one that is stream-ordered gets the default stream where none is named."""
+        if stream is None and resource.is_stream_ordered:
+            stream = resource.device.default_stream
+        return resource.allocate(nbytes, stream=stream)
+
+    def write(self, memory: Any, data: bytes) -> None:
+        """Writes any memory of that size, by a blocking copy."""
+        self.pm.copy(memory, data)
+
+    def read(self, memory: Any) -> bytes:
+        """The bytes of any memory, by a blocking copy."""
+        out = bytearray(memory.nbytes)
+        self.pm.copy(out, memory)
+        return bytes(out)
+
+    # ---- what cannot be done in this process
+
+    def run(self, source: str, *arguments: str, **environment: str | None) -> program.Ended:
+        """Runs Python source in a process of its own; ``pm`` is the backend there. It says how that ended."""
+        return program.run(self.pm.backend, source, arguments, environment)
+
+    def output(self, source: str, *arguments: str, **environment: str | None) -> str:
+        """What a program prints that must exit 0 and say nothing on standard error."""
+        return self.run(source, *arguments, **environment).output()
+
+    # ---- the verdict
+
+    def emulated(self, how: str) -> None:
+        """Says that portamem did here what the vendor's runtime does not."""
+        self.emulations.append(how)
+
+    def note(self, text: str) -> None:
+        """Something for the report, whatever the outcome."""
+        self.notes.append(text)
+
+    def need(self, capability: object, name: str) -> None:
+        """Unsupported unless a capability is there; None, where the runtime does not say, is not."""
+        if not capability:
+            raise Unsupported(f"{name} is {capability} for {self.device!r}")
+
+    @property
+    def witness(self) -> Witness:
+        """The vendor's own package, or the clause is not shown. What it says decides."""
+        from portamem.conformance.witness import WitnessMissing, witness_for
+
+        try:
+            found = witness_for(self.pm.backend, self.ordinal)
+        except WitnessMissing as missing:
+            raise NotShown(f"no witness: {missing}") from None
+        self.witnessed = True
+        return found
+
+    @property
+    def kernels(self) -> Witness:
+        """A witness that can launch kernels, or the clause is not shown."""
+        found = self.witness
+        if not found.has_kernels:
+            raise NotShown(f"{found.name} launches no kernels here")
+        return found
+
+    # ---- afterwards
+
+    def finish(self, *, look_for_leaks: bool) -> None:
+        """Releases latches, closes what the check took from here, and, if asked, fails for memory left behind."""
+        for latch in self._latches:
+            latch.release()
+        self._synchronize()
+        self._after.close()
+        if any(latch.timed_out for latch in self._latches):
+            raise Failed("a call waited for a latch that only the caller could release")
+        if not look_for_leaks:
+            return
+        if self._held() != self._before:
+            gc.collect()
+        if not eventually(lambda: self._held() == self._before):
+            raise Failed(f"memory was left behind: {self._before} bytes before, {self._held()} after (host, devices)")
+
+    def _synchronize(self) -> None:
+        for ordinal in range(self.pm.device_count()):
+            if self.pm.held(ordinal) or ordinal == self.ordinal:
+                self.pm.Device(ordinal).synchronize()
+
+    def _held(self) -> list[int]:
+        return [self.pm.held("host"), *(self.pm.held(ordinal) for ordinal in range(self.pm.device_count()))]
+
+    @staticmethod
+    def _close_when_empty(resource: Any) -> None:
+        eventually(lambda: resource.is_closed or resource.live_buffers == 0, seconds=2.0)
+        resource.close()

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: MIT
+"""The process that runs cases. It is told which by a line of JSON, and answers with a line before and after each."""
+
+from __future__ import annotations
+
+import faulthandler
+import importlib
+import json
+import os
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import PurePath
+from types import ModuleType
+from typing import Any
+
+from portamem.conformance.clause import Platform
+from portamem.conformance.contract import clauses
+from portamem.conformance.env import Env
+from portamem.conformance.outcome import Failed, NotShown, Outcome, Unsupported
+from portamem.conformance.plan import Case, cases
+from portamem.conformance.platform import platform_of
+
+Answer = dict[str, Any]
+
+_OWN = ("worker.py", "expect.py", "env.py", "contextlib.py")
+"""Files that are on the way of every error, and say nothing about it."""
+
+
+def main(arguments: list[str]) -> None:
+    """``arguments`` are a file descriptor to answer on, and what to do, as JSON."""
+    faulthandler.enable()
+    answers = os.fdopen(int(arguments[0]), "w", buffering=1)
+    order = json.loads(arguments[1])
+    for module in order["with"]:
+        importlib.import_module(module)
+
+    def answer(**values: Any) -> None:
+        answers.write(json.dumps(values) + "\n")
+
+    pm = importlib.import_module(f"portamem.{order['backend']}")
+    platform = platform_of(pm)
+    answer(platform=described(pm, platform))
+    known = {case.key: case for case in cases(pm.backend, with_device=platform.device_count > 0)}
+    for key in order["cases"]:
+        answer(started=key)
+        answer(ended=key, **run_case(known[key], pm, platform))
+
+
+def run_case(case: Case, pm: ModuleType, platform: Platform) -> Answer:
+    """Runs one case and says what came of it."""
+    begun = time.perf_counter()
+    try:
+        env = Env(pm, platform)
+    except Exception as error:
+        return {"outcome": Outcome.FAIL.value, "detail": f"before the check: {_told(error)}", "seconds": 0.0}
+    outcome, detail = _verdict(lambda: case.check.run(**_arguments(case, env)))
+    ended, afterwards = _verdict(lambda: env.finish(look_for_leaks=outcome is Outcome.PASS))
+    if ended is not Outcome.PASS and outcome is not Outcome.FAIL:
+        outcome, detail = Outcome.FAIL, f"after the check: {afterwards}"
+    if outcome is Outcome.PASS and env.emulations:
+        outcome, detail = Outcome.EMULATED, "; ".join(dict.fromkeys(env.emulations))
+    if outcome in (Outcome.FAIL, Outcome.PASS):
+        outcome, detail = _with_known_defects(case, platform, outcome, detail, env.notes)
+    found: Answer = {"outcome": outcome.value, "detail": detail, "seconds": round(time.perf_counter() - begun, 4)}
+    if env.witnessed and outcome in (Outcome.PASS, Outcome.EMULATED, Outcome.FAIL, Outcome.DEFECT):
+        found["witness"] = env.witness.name
+    if env.notes:
+        found["notes"] = env.notes
+    return found
+
+
+def _arguments(case: Case, env: Env) -> dict[str, Any]:
+    """What the check asks for by the names of its parameters."""
+    give: dict[str, Callable[[], Any]] = {
+        "env": lambda: env,
+        "resource": lambda: env.resource(case.kind.name if case.kind else ""),
+        "witness": lambda: env.witness,
+        "kernels": lambda: env.kernels,
+    }
+    return {name: give[name]() for name in case.check.parameters}
+
+
+def _verdict(action: Callable[[], None]) -> tuple[Outcome, str]:
+    try:
+        action()
+    except Failed as failed:
+        return Outcome.FAIL, f"{failed} ({_places(failed)})"
+    except Unsupported as lacking:
+        return Outcome.UNSUPPORTED, str(lacking)
+    except NotShown as missing:
+        return Outcome.NOT_SHOWN, str(missing)
+    except Exception as error:
+        return Outcome.FAIL, _told(error)
+    return Outcome.PASS, ""
+
+
+def _with_known_defects(
+    case: Case, platform: Platform, outcome: Outcome, detail: str, notes: list[str]
+) -> tuple[Outcome, str]:
+    contract = clauses()
+    defects = [defect for id in case.check.ids if (defect := contract[id].defect_on(platform))]
+    if not defects:
+        return outcome, detail
+    if outcome is Outcome.FAIL:
+        return Outcome.DEFECT, f"{defects[0].about} ({defects[0].thread}). Seen: {detail}"
+    notes += [f"a known defect did not show: {defect.about} ({defect.thread})" for defect in defects]
+    return outcome, detail
+
+
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error} ({_places(error)})"
+
+
+def _places(error: BaseException) -> str:
+    """Where it was raised: files by their names alone, for a report that names no folder of anybody's."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
+    told = [frame for frame in frames if PurePath(frame.filename).name not in _OWN][-3:] or frames[-1:]
+    return ", ".join(f"{PurePath(f.filename).parent.name}/{PurePath(f.filename).name}:{f.lineno}" for f in told)
+
+
+def described(pm: ModuleType, platform: Platform) -> Answer:
+    """What the report says of the machine: no name of a host or of a user is in it."""
+    found: Answer = {
+        "evidence": platform.evidence,
+        "vendor": platform.vendor,
+        "compiled_version": pm.version_text(pm.compiled_version()),
+        "runtime_version": ".".join(map(str, platform.version)),
+        "driver_version": _driver_version(pm),
+        "devices": [],
+    }
+    for device in pm.devices() if platform.device_count else []:
+        found["devices"].append({"name": device.name, "arch": device.arch, "quirks": [q.name for q in device.quirks]})
+    return found
+
+
+def _driver_version(pm: ModuleType) -> str:
+    try:
+        version = pm.driver_version()
+    except RuntimeError:
+        return ""
+    return str(pm.version_text(version)) if version else ""

@@ -1,0 +1,128 @@
+"""What goes wrong in a suite, on purpose: checks that die, hang, leak, lie; and kinds of somebody's own."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from portamem.conformance import Kind, register
+from portamem.conformance.check import check
+from portamem.conformance.env import Env
+from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
+from portamem.conformance.outcome import NotShown, Unsupported
+
+register(
+    Kind(
+        "small pool",
+        lambda pm, device: pm.AsyncMemoryResource(device, release_threshold=0),
+        "async",
+        stream_ordered=True,
+    )
+)
+
+
+def wanted(name: str) -> bool:
+    return name in os.environ.get("PLUGIN", "").split(",")
+
+
+if wanted("broken kind"):
+
+    class Overlapping:
+        """A resource that hands out the same memory twice."""
+
+        kind = "device"
+        is_stream_ordered = False
+        is_closed = False
+        live_buffers = 0
+
+        def __init__(self, pm: Any, device: Any) -> None:
+            self._all = pm.DeviceMemoryResource(device)
+            self._buf = self._all.allocate(4 << 20)
+            self._pm = pm
+
+        def allocate(self, nbytes: int, *, stream: Any = None) -> Any:
+            return self._pm.Buffer.from_handle(self._buf.handle, nbytes, owner=self._buf)
+
+        def close(self) -> None:
+            self._buf.close()
+            self._all.close()
+
+    register(Kind("overlapping", Overlapping, "device"))
+
+if wanted("death"):
+
+    @check("ALLOC-01")
+    def dies(env: Env, resource: Any) -> None:
+        if resource.kind == "pinned":
+            os.abort()
+
+
+if wanted("quiet end"):
+
+    @check("ALLOC-01", own_process=True)
+    def ends(env: Env) -> None:
+        os._exit(0)
+
+
+if wanted("hang"):
+
+    @check("ALLOC-01")
+    def hangs(env: Env) -> None:
+        time.sleep(1000)
+
+
+if wanted("leak"):
+
+    @check("ALLOC-01")
+    def leaks(env: Env) -> None:
+        env.resource("device").allocate(4096).release()
+
+
+if wanted("failure"):
+
+    @check("ALLOC-01")
+    def fails(env: Env) -> None:
+        expect_bytes(b"\x00\x01", b"\x00\x02", "here")
+
+
+if wanted("error"):
+
+    @check("ALLOC-01")
+    def errs(env: Env) -> None:
+        raise OSError("/home/somebody/secret.txt")
+
+
+if wanted("no refusal"):
+
+    @check("ALLOC-01")
+    def refuses_nothing(env: Env) -> None:
+        with refused(ValueError):
+            pass
+
+
+if wanted("shut latch"):
+
+    @check("ALLOC-01")
+    def waits_for_itself(env: Env) -> None:
+        stream = env.stream()
+        env.latch(stream)
+        stream.synchronize()
+
+
+if wanted("answers"):
+
+    @check("ALLOC-02")
+    def lacks(env: Env) -> None:
+        raise Unsupported("wings: there are none")
+
+    @check("ALLOC-03")
+    def helps(env: Env) -> None:
+        env.emulated("done by hand")
+        env.note("a note")
+        expect(True, "never said")
+        expect_equal(1, 1, "one")
+
+    @check("ALLOC-01")
+    def sees_nothing(env: Env) -> None:
+        raise NotShown("it is dark")

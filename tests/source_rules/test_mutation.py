@@ -1,0 +1,234 @@
+"""ci/mutants.py and ci/defects.py draw, exchange and judge as they say; what they found fits the sources as they are.
+
+The builds and the runs of the conformance suite are the two commands' own: these tests build nothing.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CI = ROOT / "ci"
+
+pytest.importorskip("clang.cindex", reason="libclang is not here")
+pytestmark = pytest.mark.skipif(
+    not (CI / "mutation").is_dir() or not (ROOT / "docs").is_dir(), reason="the sources of portamem are not here"
+)
+
+
+@pytest.fixture(scope="module")
+def mutation():
+    """The package ci/mutation."""
+    sys.path.insert(0, str(CI))
+    try:
+        from mutation import farm, likely, page, planted, reasons, record, sites, trial, workshop
+    finally:
+        sys.path.remove(str(CI))
+    modules = (farm, likely, page, planted, reasons, record, sites, trial, workshop)
+    return {module.__name__.rpartition(".")[2]: module for module in modules}
+
+
+def found(mutation, text: str) -> list[tuple[str, tuple[str, ...]]]:
+    sites = mutation["sites"].sites_of("file.cpp", text.encode())
+    return [(site.old, site.choices) for site in sites]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("bool f(int a, int b) { return a < b; }", [("<", ("<=", ">="))]),
+        ("bool f(int a, int b) { return a == b && !a; }", [("==", ("!=",)), ("&&", ("||",)), ("!", ("",))]),
+        ("int f(int a, int b) { return a * b + ~a; }", [("*", ("/",)), ("+", ("-",)), ("~", ("",))]),
+        ("void f(int a) { ++a; a--; a += a; }", [("++", ("--",)), ("--", ("++",)), ("+=", ("-=",))]),
+        ("int f() { return -1; }", [("-", ("",)), ("1", ("2", "0"))]),
+        ("int f() { return 0; }", [("0", ("1",))]),
+        ("auto f() { return 0x10u; }", [("0x10u", ("17u", "15u"))]),
+        ("bool f() { return true; }", [("true", ("false",))]),
+        ("int f(int a, int b) { return std::max(a, b); }", [("max", ("min",))]),
+        ("int f(int a, int b) { return max(a, b); }", []),
+        ("void f() { for (;;) break; }", [("break", ("continue",))]),
+        ("int f(int a,\n      int b) {\n    return a &&\n           b;\n}", [("&&", ("||",))]),
+    ],
+)
+def test_each_operator_has_its_exchange(mutation, text, wanted):
+    assert found(mutation, text) == wanted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "// a < b\n/* 1 + 1 */",
+        "#if A < 1 && B\n#define N 1\n#endif",
+        'const char* text = "a < b";',
+        "static_assert(sizeof(int) == 4 && !false);",
+        "enum class E : int { A = 1, B = 2 };",
+        "struct S { virtual int f() const = 0; };",
+        "template <class T> void f(T&& a, const T& b, T* c, T** d);",
+        "struct S { bool operator==(const S&) const; bool operator<(const S&) const; };",
+        'auto f(int n) { return n == 1 ? "" : "s"; }',
+        'auto f(int n) { return "n is " + std::to_string(n) + name; }',
+        "[[gnu::format(printf, 1, 2)]] void f();",
+        "double x = 1.5;",
+        "char c = '0';",
+    ],
+)
+def test_what_is_no_code_that_runs_is_no_target(mutation, text):
+    assert found(mutation, text) == []
+
+
+def test_a_draw_is_its_seeds_alone(mutation):
+    draw = mutation["sites"].draw
+    first, again, other = ([m.id for m in islice(draw(ROOT, seed), 200)] for seed in (1, 1, 2))
+    assert first == again
+    assert len(set(first)) == 200
+    assert len(set(first) & set(other)) < 60
+
+
+def test_a_draw_reaches_every_folder_in_proportion(mutation):
+    sites = mutation["sites"]
+    everything = list(sites.draw(ROOT, 1))
+    whole, part = sites.sums(everything), sites.sums(everything[:500])
+    assert set(whole) >= {"csrc/host", "csrc/core", "csrc/python", "csrc/include/portamem", "csrc/include/portamem/mr"}
+    assert not any("rt/cuda" in folder or "rt/hip" in folder for folder in whole)
+    for folder, count in whole.items():
+        expected = 500 * count / len(everything)
+        assert abs(part[folder] - expected) <= 5 * expected**0.5 + 1, folder
+
+
+def test_a_change_elsewhere_leaves_a_mutant_what_it_is(mutation):
+    sites_of = mutation["sites"].sites_of
+    line = "bool f(int a, int b) { return a < b; }\n"
+    before, after = sites_of("f.cpp", line.encode()), sites_of("f.cpp", ("int x;\n\n    " + line).encode())
+    assert [site.name for site in before] == [site.name for site in after]
+    assert after[0].line == 3
+    twice = sites_of("f.cpp", (line + line).encode())
+    assert len({site.name for site in twice}) == 2
+
+
+def test_a_mutant_is_the_file_with_one_token_exchanged(mutation):
+    sites = mutation["sites"]
+    for mutant in islice(sites.draw(ROOT, 7), 150):
+        text = (ROOT / mutant.site.file).read_bytes()
+        changed = mutant.apply(text)
+        before = [token.text for token in sites.tokens_of(text)]
+        after = [token.text for token in sites.tokens_of(changed)]
+        assert changed != text
+        assert len(text) - len(mutant.site.old) == len(changed) - len(mutant.new)
+        at = next(i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b)
+        assert before[at] == mutant.site.old
+        assert after == [*before[:at], *([mutant.new] if mutant.new else []), *before[at + 1 :]]
+    with pytest.raises(ValueError, match="is gone"):
+        mutant.apply(b" " * 100_000)
+
+
+def test_every_defect_fits_the_sources_and_names_clauses_that_there_are(mutation):
+    contract = {clause.id for clause in _clauses()}
+    defects = mutation["planted"].DEFECTS
+    assert len(defects) >= 12
+    assert len({defect.name for defect in defects}) == len(defects)
+    for defect in defects:
+        contents = defect.contents(ROOT)
+        assert all(text != (ROOT / file).read_bytes() for file, text in contents.items())
+        assert defect.clauses, f"{defect.name} names no clause"
+        assert set(defect.clauses) <= contract, defect.name
+
+
+def _clauses():
+    from portamem.conformance.contract import clauses
+
+    return clauses().values()
+
+
+def test_a_defect_whose_text_is_gone_is_an_error(mutation, tmp_path):
+    planted = mutation["planted"]
+    (tmp_path / "a.cpp").write_text("one two two")
+    defect = planted.Defect("d", (planted.Change("a.cpp", "three", "four"),), ("ALLOC-01",))
+    with pytest.raises(ValueError, match="0 times"):
+        defect.contents(tmp_path)
+    with pytest.raises(ValueError, match="2 times"):
+        planted.Defect("d", (planted.Change("a.cpp", "two", "four"),), ()).contents(tmp_path)
+    changes = (planted.Change("a.cpp", "one", "1"), planted.Change("a.cpp", "1 two", "3"))
+    assert planted.Defect("d", changes, ()).contents(tmp_path) == {"a.cpp": b"3 two"}
+
+
+def test_a_record_knows_what_still_holds(mutation, tmp_path):
+    record, mutant = mutation["record"], next(mutation["sites"].draw(ROOT, 1))
+    path = tmp_path / "mutants.json"
+
+    def result(state: str, suite: str = "") -> object:
+        site = mutant.site
+        values = (mutant.id, site.file, 1, 1, mutant.operator, site.source, "digest", state)
+        return record.Result(*values, suite=suite)
+
+    kept = record.Record(seed=1, count=1)
+    kept.add(result("killed"), path)
+    again = record.Record.read(path, 1, 1)
+    assert again == kept
+    assert again.known(mutant, "digest", "suite").line == mutant.site.line
+    assert again.known(mutant, "another", "suite") is None, "its file has changed"
+    again.add(result("survived", "suite"), path)
+    assert again.known(mutant, "digest", "suite")
+    assert again.known(mutant, "digest", "a larger suite") is None, "it may be noticed now"
+    assert record.Record.read(path, 2, 1).results == {}
+    assert again.rate() == 0
+    assert kept.rate() == 1
+
+
+class Shop:
+    """A workshop whose runs are known."""
+
+    def __init__(self, *trials) -> None:
+        self.trials = list(trials)
+        self.asked: list[tuple[str, ...]] = []
+
+    def conformance(self, select=(), **options):
+        self.asked.append(tuple(select))
+        return self.trials.pop(0)
+
+
+def test_a_failure_counts_only_if_it_comes_again(mutation):
+    trial, farm = mutation["trial"], mutation["farm"].Farm(Path("unused"), 1)
+    farm.timeouts["discrete"] = 1.0
+    make = mutation["workshop"].Trial
+    passed, failed = make(True, "", (), 1.0), make(False, "failed", ("POOL-03",), 1.0)
+    hung = make(False, "timeout", (), 1.0)
+
+    shop = Shop(failed, failed)
+    assert trial._confirmed(shop, farm, "discrete", ["POOL"]) is failed
+    assert shop.asked == [("POOL",), ("POOL-03",)]
+    assert trial._confirmed(Shop(failed, passed, passed), farm, "discrete", []) is None
+    assert trial._confirmed(Shop(failed, passed, failed), farm, "discrete", []) is failed
+    assert trial._confirmed(Shop(passed), farm, "discrete", []) is None
+    assert trial._confirmed(Shop(hung), farm, "discrete", []) is hung
+
+
+def test_a_run_that_hangs_is_ended_with_all_that_it_started(mutation, tmp_path):
+    command = [shutil.which("sh"), "-c", "echo begun; sleep 600 & wait"]
+    status, said = mutation["workshop"]._run_all_of(command, {}, str(tmp_path), 0.2)
+    assert (status, said) == (None, "begun")
+    assert mutation["workshop"]._run_all_of([command[0], "-c", "exit 3"], {}, str(tmp_path), 10.0) == (3, "")
+
+
+def test_likely_groups_are_those_that_there_are(mutation):
+    likely = mutation["likely"].likely
+    assert likely("csrc/host/pool.cpp", ["POOL", "ORDER", "COPY"]) == ["POOL", "ORDER"]
+    assert likely("csrc/host/virtual.cpp", ["POOL"]) == []
+
+
+def test_the_committed_page_is_what_was_found(mutation):
+    page = mutation["page"]
+    assert page.PAGE.read_text(encoding="utf-8") == page.page(), "run: python ci/mutants.py --only-page"
+
+
+def test_enough_mutants_were_noticed_and_each_survivor_has_a_reason(mutation):
+    page = mutation["page"]
+    kept = mutation["record"].Record.read(page.RECORD, 1, 100)
+    assert len(kept.compiled()) == 100
+    assert kept.rate() >= page.WANTED
+    survivors = {result.id for result in kept.compiled() if result.state == "survived"}
+    assert survivors == set(mutation["reasons"].REASONS)

@@ -1,0 +1,213 @@
+"""The conformance suite's own machinery: outcomes, processes that die or hang, what is written, what is refused."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import platform
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers.process import cli
+
+from portamem.conformance import plan, runner
+from portamem.conformance.clause import Clause, Defect, Platform
+from portamem.conformance.outcome import Outcome, summed
+
+FOLDER = Path(__file__).parent / "conformance"
+
+
+def conformance(tmp_path: Path, *options: str, plugin: str = "", **env: str | None) -> tuple[int, dict[str, Any], str]:
+    """Exit status, the JSON, and what was printed; over ALLOC alone where nothing else is asked for."""
+    out = tmp_path / "results.json"
+    select = () if "--select" in options else ("--select", "ALLOC-01", "--select", "ALLOC-02", "--select", "ALLOC-03")
+    done = cli(
+        *("conformance", "--backend", "host", "--with", "plugin", "--json", str(out), *select, *options),
+        PYTHONPATH=str(FOLDER),
+        PLUGIN=plugin,
+        PORTAMEM_REQUIRE=None,
+        **env,
+    )
+    found = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
+    return done.returncode, found, done.stdout + done.stderr
+
+
+def cases(found: dict[str, Any], check: str) -> list[dict[str, Any]]:
+    return [case for clause in found["clauses"] for case in clause["cases"] if case["check"] == f"plugin.{check}"]
+
+
+def outcome(found: dict[str, Any], id: str) -> str:
+    return next(str(clause["outcome"]) for clause in found["clauses"] if clause["id"] == id)
+
+
+def test_a_kind_that_registers_itself_is_tested(tmp_path: Path) -> None:
+    status, found, said = conformance(tmp_path)
+    assert status == 0, said
+    for clause in found["clauses"]:
+        assert {case["outcome"] for case in clause["cases"] if case.get("resource") == "small pool"} == {"pass"}
+
+
+def test_a_kind_that_is_wrong_is_found(tmp_path: Path) -> None:
+    status, found, _ = conformance(tmp_path, plugin="broken kind")
+    assert status == 1
+    assert outcome(found, "ALLOC-02") == "fail"
+
+
+@pytest.mark.parametrize(
+    ("plugin", "check", "saying"),
+    [
+        ("death", "dies", "the process ended with SIGABRT in this case"),
+        ("quiet end", "ends", "the process ended early in this case"),
+        ("leak", "leaks", "the resource still has 1 live buffer"),
+        ("failure", "fails", "the first at offset 1: 0x01 instead of 0x02"),
+        ("error", "errs", "OSError"),
+        ("no refusal", "refuses_nothing", "nothing was raised, and ValueError should have been"),
+        ("shut latch", "waits_for_itself", "a call waited for a latch"),
+    ],
+)
+def test_what_goes_wrong_is_a_failure_of_its_case_alone(tmp_path: Path, plugin: str, check: str, saying: str) -> None:
+    status, found, said = conformance(tmp_path, plugin=plugin)
+    assert status == 1
+    failed = [case for case in cases(found, check) if case["outcome"] == "fail"]
+    assert failed
+    assert all(saying in case["detail"] for case in failed), failed
+    assert saying in " ".join(said.split())
+    assert outcome(found, "ALLOC-01") == "fail"
+    assert [outcome(found, id) for id in ("ALLOC-02", "ALLOC-03")] == ["pass", "pass"]
+
+
+def test_a_case_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "CASE_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(runner, "_DRAIN_S", 0.2)
+    monkeypatch.setenv("PYTHONPATH", str(FOLDER))
+    monkeypatch.setenv("PLUGIN", "hang")
+    monkeypatch.syspath_prepend(str(FOLDER))
+    key = "plugin.hangs"
+    worker = runner._Worker("host", [key], ["plugin"], {})
+    case = plan.Case(next(iter(plan.checks())))
+    try:
+        [(name, result)] = list(worker.results({key: case}))
+    finally:
+        worker.close()
+    assert name == key
+    assert result.outcome is Outcome.FAIL
+    assert "hung" in result.detail
+    assert "plugin.py" in result.detail, "where it hung is told"
+
+
+def test_every_outcome_is_told(tmp_path: Path) -> None:
+    status, found, said = conformance(tmp_path, plugin="answers")
+    assert status == 0, said
+    assert [case["outcome"] for case in cases(found, "lacks")] == ["unsupported"]
+    assert [case["outcome"] for case in cases(found, "sees_nothing")] == ["not-shown"]
+    (helped,) = cases(found, "helps")
+    assert (helped["outcome"], helped["detail"], helped["notes"]) == ("emulated", "done by hand", ["a note"])
+    assert outcome(found, "ALLOC-03") == "emulated"
+    assert found["backends"]["host"]["counts"] == {"emulated": 1, "pass": 2}
+
+
+def test_a_clause_is_as_good_as_its_worst_case() -> None:
+    assert summed([Outcome.PASS, Outcome.FAIL, Outcome.DEFECT]) is Outcome.FAIL
+    assert summed([Outcome.PASS, Outcome.DEFECT]) is Outcome.DEFECT
+    assert summed([Outcome.PASS, Outcome.EMULATED]) is Outcome.EMULATED
+    assert summed([Outcome.NOT_SHOWN, Outcome.PASS, Outcome.UNSUPPORTED]) is Outcome.PASS
+    assert summed([Outcome.NOT_SHOWN, Outcome.UNSUPPORTED]) is Outcome.NOT_SHOWN
+    assert summed([]) is Outcome.NOT_SHOWN, "what was not run was not shown"
+
+
+def test_a_known_defect_excuses_its_vendor_and_versions_alone() -> None:
+    defect = Defect("amd", "it forgets", "https://example.org/1", since=(6, 0), until=(7, 0))
+    clause = Clause("ALLOC-99", "It remembers.", defects=(defect,))
+    assert clause.defect_on(Platform("hip", "amd", (6, 4))) is defect
+    for other in (Platform("hip", "amd", (7, 0)), Platform("hip", "amd", (5, 7)), Platform("hip", "nvidia", (6, 4))):
+        assert clause.defect_on(other) is None
+
+
+def test_the_file_to_send_names_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    status, _, _ = conformance(tmp_path, "--report", str(path), plugin="error")
+    assert status == 1
+    text = path.read_text(encoding="utf-8")
+    found = json.loads(text)
+    assert [clause["id"] for clause in found["clauses"]] == ["ALLOC-01", "ALLOC-02", "ALLOC-03"]
+    assert ".../secret.txt" in text
+    assert "somebody" not in text
+    assert str(tmp_path) not in text
+    for name in (platform.node(), getpass.getuser()):
+        assert f'"{name}"' not in text
+    assert all("cases" in clause and clause["passed"] > 0 for clause in found["clauses"])
+
+
+def test_programs_read_junit_and_people_read_markdown(tmp_path: Path) -> None:
+    junit, page = tmp_path / "junit.xml", tmp_path / "page.md"
+    conformance(tmp_path, "--junit", str(junit), "--markdown", str(page), plugin="failure")
+    suite = ET.parse(junit).getroot().find("testsuite")
+    assert suite is not None
+    assert (suite.get("name"), suite.get("tests"), suite.get("failures")) == ("host", "3", "1")
+    failure = suite.find("testcase/failure")
+    assert failure is not None
+    assert "offset 1" in str(failure.text)
+    text = page.read_text(encoding="utf-8")
+    assert "2 pass, 1 fail" in text
+    assert "**ALLOC-01 on host: fail.**" in text
+
+
+def test_the_first_failure_can_be_the_last(tmp_path: Path) -> None:
+    status, found, said = conformance(tmp_path, "--first-failure", plugin="failure,answers")
+    assert status == 1
+    assert not found["backends"]["host"]["finished"]
+    assert "ended by the first failure" in said
+
+
+def test_what_cannot_be_run_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    status, found, said = conformance(tmp_path, "--select", "NONSENSE-01")
+    assert (status, found) == (2, {})
+    assert "there is no clause or group NONSENSE-01" in said
+    assert "Traceback" not in said
+
+
+def test_a_backend_that_is_not_ready_is_told_with_its_reason() -> None:
+    done = cli("conformance", "--backend", "cuda", "--select", "ALLOC-01", PORTAMEM_REQUIRE=None)
+    if done.returncode == 0:
+        assert "cuda" in done.stdout, "it is there, or it is there without a device and shows nothing"
+    else:
+        assert "portamem.cuda cannot be used" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_a_required_gpu_must_be_there() -> None:
+    done = cli(
+        "conformance",
+        "--select",
+        "ALLOC-01",
+        PORTAMEM_REQUIRE="hip",
+        HIP_VISIBLE_DEVICES="-1",
+        CUDA_VISIBLE_DEVICES="-1",
+    )
+    assert done.returncode != 0
+    assert "hip" in done.stderr
+
+
+def test_all_of_it_can_run_in_one_process(tmp_path: Path) -> None:
+    status, found, said = conformance(tmp_path, "--in-process", plugin="quiet end")
+    assert status == 0, said
+    assert {case["outcome"] for case in cases(found, "ends")} == {"not-shown"}
+    assert [outcome(found, id) for id in ("ALLOC-01", "ALLOC-02", "ALLOC-03")] == ["pass", "pass", "pass"]
+
+
+def test_the_clauses_can_be_listed() -> None:
+    done = cli("conformance", "--list")
+    assert done.returncode == 0
+    assert "ALLOC-01 (every resource): " in done.stdout
+
+
+def test_a_mismatch_of_contract_and_checks_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    lonely = Clause("ALLOC-99", "Nobody shows this.")
+    odd = Clause("ALLOC-98", "It binds what there is not.", "every unicorn")
+    monkeypatch.setattr(plan, "clauses", lambda: {"ALLOC-99": lonely, "ALLOC-98": odd})
+    found = plan.mismatches()
+    assert "nothing shows ALLOC-99 on hip" in found
+    assert any("ALLOC-98 binds 'every unicorn'" in line for line in found)
+    assert any("shows ALLOC-01, and there is no such clause" in line for line in found)
