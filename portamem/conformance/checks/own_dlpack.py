@@ -39,7 +39,8 @@ def types_of(env: Env) -> dict[str, int]:
 def natural_type(env: Env, buf: Any) -> int:
     """The type that memory has by DLPack's table, if it has one."""
     types = types_of(env)
-    return {**types, "async": types["device"], "system": CPU}[buf.kind]
+    own = types["device"] if buf.device_id >= 0 else types["pinned"]
+    return {**types, "system": CPU}.get(buf.kind, own)
 
 
 def natural_device(env: Env, buf: Any) -> tuple[int, int]:
