@@ -22,6 +22,11 @@ class _Index:
         return self.value
 
 
+class _Broken:
+    def __index__(self) -> int:
+        raise RuntimeError("mine")
+
+
 SIZES: tuple[tuple[Any, int], ...] = (
     *((16, 16), (_Index(16), 16), ("16", 16), ("16 B", 16), (0, 0), ("0 GiB", 0)),
     *(("1 KiB", 1 << 10), ("1KiB", 1 << 10), ("1 kib", 1 << 10), ("  2 KiB ", 2 << 10), ("0.5 MiB", 1 << 19)),
@@ -63,8 +68,8 @@ def what_is_no_size_is_refused(env: Env) -> None:
             resource.allocate(-1)
         with refused(ValueError, saying="larger than any memory"):
             resource.allocate(1 << 63)
-        with refused(TypeError):
-            resource.allocate()
+        with refused(RuntimeError, saying="mine"):
+            resource.allocate(_Broken())
         expect_equal((resource.live_buffers, resource.live_bytes), (1, 64), "live buffers and bytes after refusals")
         expect_bytes(env.read(keeper), b"\x07" * 64, "the buffer that was live")
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from portamem.conformance.env import Env
 from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
 from portamem.conformance.memory import KIB, MIB, pattern
 from portamem.conformance.outcome import NotShown, Unsupported
+from portamem.errors import Error
 
 NBYTES = 10_007
 
@@ -288,6 +290,45 @@ def between_devices(env: Env, resource: Any) -> None:
         if resource.kind == "async":
             resource.set_access(other, "none")
             there.set_access(device, "none")
+
+
+@check("COPY-20")
+def far_beyond_an_allocation(env: Env, resource: Any) -> None:
+    stream, nbytes = env.stream(), 64 * MIB
+    with resource.allocate(4096) as buf, resource.allocate(nbytes) as other:
+        env.write(buf, pattern(4096))
+        other.fill(0xEE)
+        with env.pm.Buffer.from_handle(buf.handle, nbytes, device=env.device) as wrong:
+            calls: tuple[Callable[[], object], ...] = (
+                lambda: env.pm.copy(wrong, other),
+                lambda: env.pm.copy(other, wrong),
+                lambda: env.pm.copy(wrong, other, stream=stream),
+                lambda: wrong.fill(0),
+                lambda: wrong.fill(0, stream=stream),
+            )
+            for call in calls:
+                with refused(Error, name="InvalidValue"):
+                    call()
+            stream.synchronize()
+        expect_bytes(env.read(buf), pattern(4096), "the memory after refusals")
+        expect_bytes(env.read(other[:4096]), b"\xee" * 4096, "the other end")
+
+
+@check("COPY-20", backends=("host",))
+def one_byte_beyond_an_allocation(env: Env, resource: Any) -> None:
+    """Here every allocation is watched to the byte, memory of pools and the rest of a page too."""
+    for owner in (resource, env.resource("async"), env.resource("pinned"), env.resource("managed")):
+        with env.allocate(owner, 5000) as buf:
+            env.write(buf, pattern(5000))
+            for start, stop in ((0, 5001), (4999, 5001), (1, 5001)):
+                with env.pm.Buffer.from_handle(buf.handle + start, stop - start, device=env.device) as wrong:
+                    with refused(Error, name="InvalidValue"):
+                        wrong.copy_from(b"\x01" * (stop - start))
+                    with refused(Error, name="InvalidValue"):
+                        wrong.copy_to(bytearray(stop - start))
+            with env.pm.Buffer.from_handle(buf.handle + 4999, 1, device=env.device) as last:
+                last.copy_from(b"\x01")
+            expect_bytes(env.read(buf), pattern(5000)[:-1] + b"\x01", f"{owner.kind} memory after refusals")
 
 
 @check("COPY-18")

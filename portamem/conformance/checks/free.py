@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -51,6 +52,12 @@ def memory_goes_back_by_itself(env: Env, resource: Any) -> None:
     env.allocate(resource, 4096).fill(2)
     gc.collect()
     expect_equal((resource.live_buffers, resource.live_bytes), (0, 0), "what nobody holds")
+    buf = env.allocate(resource, 4096)
+    alive = weakref.ref(buf)
+    expect(alive() is buf, "a weak reference to a buffer is dead")
+    del buf
+    gc.collect()
+    expect(alive() is None, "a weak reference to a buffer that nobody holds is alive")
     cycle: list[Any] = [env.allocate(resource, 4096)]
     cycle.append(cycle)
     del cycle
@@ -173,6 +180,23 @@ def memory_goes_back_behind_its_work(env: Env, resource: Any) -> None:
             expect_bytes(env.read(target), data, "a copy out of memory that was closed while it was pending")
             expect_bytes(env.read(intruder), b"\xff" * NBYTES, "memory allocated meanwhile")
             intruder.close()
+        # The other way round: closed on a stream that has nothing to do with it, while its own is at work.
+        source = env.allocate(resource, NBYTES, home)
+        env.write(source, data)
+        target.fill(0)
+        held = env.latch(home)
+        if not resource.is_stream_ordered:
+            held.release_soon()
+        target.copy_from(source, stream=home)
+        source.close(stream=user)
+        intruder = env.allocate(resource, NBYTES, user)
+        intruder.fill(0xFF, stream=user)
+        held.release()
+        home.synchronize()
+        user.synchronize()
+        expect_bytes(env.read(target), data, "a copy out of memory that was closed on another stream")
+        expect_bytes(env.read(intruder), b"\xff" * NBYTES, "memory allocated on that stream")
+        intruder.close(stream=home)
     home.synchronize()
     expect_equal(resource.live_buffers, 0, "live buffers")
 

@@ -36,6 +36,8 @@ def addresses_that_are_no_allocation(env: Env, resource: Any) -> None:
                 resource.deallocate(address, 16, stream=_stream(resource))
             _as_before(env, resource, keeper)
     expect_equal(resource.live_buffers, 0, "live buffers at the end")
+    with refused(ValueError, saying="not its own"):  # as many are out as were before the refusals
+        resource.deallocate(NEVER_GIVEN, 16, stream=_stream(resource))
 
 
 @check("FREE-04")

@@ -10,7 +10,12 @@ from typing import Any
 
 from portamem.conformance import kinds
 from portamem.conformance.check import check
-from portamem.conformance.checks import own_dlpack, own_dlpack_in, own_views  # noqa: F401  (their checks)
+from portamem.conformance.checks import (  # noqa: F401  (their checks)
+    own_dlpack,
+    own_dlpack_devices,
+    own_dlpack_in,
+    own_views,
+)
 from portamem.conformance.checks.free import interrupt
 from portamem.conformance.env import Env
 from portamem.conformance.expect import eventually, expect, expect_bytes, expect_equal, refused
@@ -228,6 +233,8 @@ def addresses_that_are_none(env: Env, resource: Any) -> None:
         for address, size in strange:
             with refused(TypeError):
                 make(address, size)
+        with refused(ValueError, saying="cannot read it"):
+            make(0x1000, 16)  # no page is there
         with make(0, 0) as nothing:
             expect_equal((nothing.handle, nothing.nbytes), (0, 0), "nothing as foreign memory")
             nothing.fill(1)

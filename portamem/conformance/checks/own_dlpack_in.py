@@ -71,6 +71,7 @@ def offsets_and_strides(env: Env) -> None:
         theirs = _producer(array, shape, strides=strides)
         view = env.pm.from_dlpack(theirs)
         expect_equal(view.shape, shape, f"the shape, with strides {strides} of which not all matter")
+        expect_equal(view.handle, array.ctypes.data if view.nbytes else 0, f"the address of the shape {shape}")
         expect_bytes(env.read(view), array.tobytes()[: view.nbytes], "its bytes")
         del view
         gc.collect()
@@ -78,6 +79,17 @@ def offsets_and_strides(env: Env) -> None:
     theirs = _producer(array, has_deleter=False)
     with env.pm.from_dlpack(theirs) as view:
         expect_equal(view.to_numpy().sum(), 276, "the sum of a tensor without a deleter")
+
+
+@check("OWN-26")
+def the_stream_is_the_memorys(env: Env) -> None:
+    array, stream = _numbers(), env.stream()
+    with env.pm.from_dlpack(_producer(array), stream=stream) as view:
+        expect_equal((view.buffer.stream, view.buffer.device), (stream, env.device), "stream and device")
+        view.fill(1, stream=stream).synchronize()
+        expect_bytes(array.tobytes(), b"\x01" * 96, "the producer's memory")
+    with env.pm.from_dlpack(_producer(array)) as view:
+        expect_equal(view.buffer.stream.is_default, True, "whether it is the default stream where none was named")
 
 
 @check("OWN-26")
@@ -180,6 +192,9 @@ def what_is_no_producer(env: Env) -> None:
         (_Answers(("cpu", 0)), TypeError, "__dlpack_device__ answers"),
         (_Answers((14, 0)), TypeError, "oneAPI memory (DLPack device 14, 0)"),
         (_Answers((6, 3)), TypeError, "unknown kind of device (DLPack device 6, 3)"),
+        (_Answers((18, 0)), TypeError, "Trainium memory (DLPack device 18, 0)"),
+        (_Answers((19, 0)), TypeError, "unknown kind of device (DLPack device 19, 0)"),
+        (_Answers((0, 0)), TypeError, "unknown kind of device (DLPack device 0, 0)"),
         (_Answers((-5, 0)), TypeError, "DLPack device -5, 0"),
         (_Answers((CPU, 0), RuntimeError("mine")), RuntimeError, "mine"),
         (_Answers((CPU, 0), BufferError("theirs")), BufferError, "theirs"),

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from portamem.conformance import py_buffer
 from portamem.conformance.check import check
 from portamem.conformance.env import Env
 from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
@@ -34,14 +36,16 @@ def views_have_their_shape(env: Env, resource: Any) -> None:
             expect_bytes(env.read(view), data[64:124], "its bytes")
             wanted = np.frombuffer(data, np.int32, 15, 64).reshape(3, 5)
             expect(np.array_equal(view.to_numpy(), wanted), "to_numpy has other numbers")
-            expect("int32" in repr(view) and "(3, 5)" in repr(view), f"repr does not say it: {view!r}")
+            expect("int32(3, 5)" in repr(view), f"repr does not say it: {view!r}")
         with buf.view("float64", offset=4000) as rest, env.pm.View(buf, "float64", 8, offset="1 KiB") as made:
             expect_equal(
                 (rest.shape, made.shape, made.handle - buf.handle), ((12,), (8,), 1024), "the rest, and a View"
             )
+            expect("float64(12,)" in repr(rest), f"repr does not say it: {rest!r}")
         with buf.view("float64", ()) as scalar, buf.view("float64", (0, 7)) as empty:
             expect_equal((scalar.ndim, scalar.size, scalar.nbytes), (0, 1, 8), "a scalar")
             expect_equal((empty.size, empty.nbytes, empty.to_numpy().shape), (0, 0, (0, 7)), "an empty View")
+            expect("float64()" in repr(scalar), f"repr does not say it: {scalar!r}")
             with refused(TypeError):
                 len(scalar)
             with refused(IndexError):
@@ -53,13 +57,15 @@ def parts_of_views(env: Env, resource: Any) -> None:
     numbers = np.arange(60, dtype=np.int16).reshape(3, 4, 5)
     with env.allocate(resource, NBYTES) as buf, buf.view("int16", (3, 4, 5)) as view:
         view.copy_from(numbers)
-        for key in (1, -1, slice(1, None), slice(0, 2), slice(2, 1), slice(None)):
+        for key in (1, -1, -3, slice(1, None), slice(0, 2), slice(2, 3), slice(2, 1), slice(None)):
             with view[key] as part:
                 expect_equal(part.shape, numbers[key].shape, f"the shape of [{key}]")
                 expect(np.array_equal(part.to_numpy(), numbers[key]), f"[{key}] has other numbers")
         with view[1] as row, row[2] as inner:
             expect_equal((row.handle - view.handle, inner.handle - view.handle), (40, 60), "where parts start")
             expect(np.array_equal(inner.to_numpy(), numbers[1, 2]), "a part of a part has other numbers")
+        with view.reshape(60) as flat:
+            expect_equal(flat.shape, (60,), "a View reshaped to one int")
         for shape in ((60,), (2, 30), (5, 4, 3)):
             with view.reshape(*shape) as again, view.reshape(shape) as same:
                 expect_equal((again.shape, same.shape, again.handle), (shape, shape, view.handle), "a reshaped View")
@@ -220,13 +226,28 @@ def python_sees_type_and_shape(env: Env, resource: Any) -> None:
 
 
 def _fortran(view: Any) -> None:
-    """Asks for a Fortran-contiguous buffer, as ctypes can."""
-    import ctypes
+    """Asks for a Fortran-contiguous buffer, as C can."""
+    with view, py_buffer.taken(view, py_buffer.F_CONTIGUOUS):
+        pass
 
-    get = ctypes.pythonapi.PyObject_GetBuffer
-    get.argtypes, get.restype = (ctypes.py_object, ctypes.c_void_p, ctypes.c_int), ctypes.c_int
-    with view:
-        get(view, ctypes.create_string_buffer(256), 0x0040 | 0x0018)
+
+@check("OWN-12")
+def c_consumers_get_what_they_ask_for(env: Env, resource: Any) -> None:
+    asked = (py_buffer.SIMPLE, py_buffer.WRITABLE, py_buffer.FORMAT, py_buffer.ND, py_buffer.STRIDES)
+    with env.allocate(resource, NBYTES) as buf, buf.view("int16", (3, 5)) as view:
+        view.fill(7)
+        for flags in (*asked, py_buffer.ND | py_buffer.FORMAT, py_buffer.STRIDES | py_buffer.FORMAT):
+            with py_buffer.taken(view, flags) as got:
+                said = (got.buf, got.len, got.itemsize, got.readonly, got.ndim)
+                expect_equal(said, (view.handle, 30, 2, 0, 2), f"what is given for flags {flags:#x}")
+                expect_equal(got.format, b"h" if flags & py_buffer.FORMAT else None, f"format for flags {flags:#x}")
+                shape, strides = got.shape[:2] if got.shape else None, got.strides[:2] if got.strides else None
+                with_strides = flags & py_buffer.STRIDES == py_buffer.STRIDES
+                expect_equal(shape, [3, 5] if flags & py_buffer.ND else None, f"shape for flags {flags:#x}")
+                expect_equal(strides, [10, 2] if with_strides else None, f"strides for flags {flags:#x}")
+                expect_equal(buf.exports, 2, "exports")
+                expect_bytes(ctypes.string_at(got.buf, 30), b"\x07" * 30, "the memory")
+            expect_equal(buf.exports, 1, "exports after the release")
 
 
 @check("OWN-12")

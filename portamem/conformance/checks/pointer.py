@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from portamem.conformance import kinds
 from portamem.conformance.check import check
 from portamem.conformance.env import Env
 from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
@@ -12,6 +13,11 @@ from portamem.conformance.memory import pattern
 
 NBYTES = 4096
 KIND = {"device": "device", "async": "device", "pinned": "host", "managed": "managed", "system": "unregistered"}
+
+
+def _kind(resource: Any) -> str:
+    """What the runtime calls a resource's memory. A kind of somebody's own is the host's or a device's."""
+    return KIND.get(resource.kind) or ("host" if resource.device_id == -1 else "device")
 
 
 def _said(info: Any) -> tuple[Any, ...]:
@@ -22,7 +28,7 @@ def _said(info: Any) -> tuple[Any, ...]:
 def every_kind_is_told(env: Env, resource: Any) -> None:
     with env.allocate(resource, NBYTES) as buf:
         env.device.synchronize()
-        info, kind = env.pm.pointer_info(buf), KIND[resource.kind]
+        info, kind = env.pm.pointer_info(buf), _kind(resource)
         expect_equal(info.kind, kind, "kind")
         if kind == "device":
             expect_equal(info.device_id, env.ordinal, "device_id")
@@ -41,11 +47,12 @@ def every_kind_is_told(env: Env, resource: Any) -> None:
 
 @check("POINTER-01")
 def the_device_is_told(env: Env, resource: Any) -> None:
-    there = env.resource(next(name for name in KIND if name == resource.kind), env.other_device)
+    kind = next(each for each in kinds.KINDS.values() if each.kind == resource.kind)
+    there = env.resource(kind.name, env.other_device)
     with env.allocate(there, NBYTES) as buf:
         buf.fill(1)
         info = env.pm.pointer_info(buf)
-        expect_equal(info.kind, KIND[resource.kind], "kind")
+        expect_equal(info.kind, _kind(resource), "kind")
         if info.kind == "device":
             expect_equal(info.device_id, env.other_device.ordinal, "device_id of memory of another device")
         expect_bytes(env.read(buf), b"\x01" * NBYTES, "the memory")
@@ -101,7 +108,7 @@ def what_was_given_back(env: Env, resource: Any) -> None:
     buf = env.allocate(resource, NBYTES)
     buf.fill(1)
     address = buf.handle
-    expect_equal(env.pm.pointer_info(address).kind, KIND[resource.kind], "the kind while it is out")
+    expect_equal(env.pm.pointer_info(address).kind, _kind(resource), "the kind while it is out")
     buf.close()
     env.device.synchronize()
     info = env.pm.pointer_info(address)

@@ -127,4 +127,18 @@ CLAUSES = (
         "Memory of another backend that only its device reaches is refused with TypeError that sends the copy through "
         "host memory.",
     ),
+    Clause(
+        "COPY-20",
+        "A copy or a fill that somebody's wrong size would take far beyond an allocation is refused with InvalidValue; "
+        "nothing is written, and later work is not disturbed.",
+        "plain device memory",
+        shortfalls=(
+            Shortfall(
+                "nvidia",
+                "not documented, but so (measured on an H200, CUDA 13.0)",
+                "capability",
+                "CUDA Runtime API, cudaMemcpyAsync",
+            ),
+        ),
+    ),
 )

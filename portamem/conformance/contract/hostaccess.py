@@ -27,7 +27,7 @@ CLAUSES = (
                 "nvidia",
                 "the runtime does not say whether the host reaches device memory: taken for no",
                 "capability",
-                "driver_types.h (no such attribute before cudaDevAttrDirectManagedMemAccessFromHost)",
+                "driver_types.h, cudaDeviceAttr: an attribute for managed memory, none for device memory",
             ),
         ),
     ),
