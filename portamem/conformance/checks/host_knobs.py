@@ -118,7 +118,9 @@ def what_is_where(env: Env) -> None:
             expect(str(figure) in str(error), f"{figure} is not in {error}")
         for word in (error.call, "asked", "hold", "others", "cache", "close"):
             expect(word in str(error), f"{word!r} is not in {error}")
-        expect_equal(error.used, env.pm.held(env.device), "used")
+        info = env.device.memory_info()
+        figures = (info.held, info.free, total - info.free - info.held)
+        expect_equal((error.used, error.free, error.used_by_others), figures, "used, free, used_by_others")
 
 
 @check("HOST-08")

@@ -46,6 +46,8 @@ def it_stays_the_objects_own(env: Env) -> None:
     with env.pm.HostRegistration(memory, device=env.device) as registered:
         expect_equal((registered.handle, registered.nbytes), (address, NBYTES), "address and size")
         expect_equal(registered.backend, env.pm.backend, "backend")
+        expect(f"{NBYTES} bytes" in repr(registered), f"its size is not in {registered!r}")
+        expect(not registered.is_closed, "it says that it is closed")
         expect_bytes(bytes(memory), pattern(NBYTES), "the object's bytes")
         info = env.pm.pointer_info(registered)
         expect_equal((info.kind, info.device_pointer), ("host", registered.device_handle), "kind and device_pointer")
