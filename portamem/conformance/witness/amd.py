@@ -322,8 +322,8 @@ class AmdWitness(Witness):
         except TypeError:
             properties = self.hip.hipDeviceProp_t()
             self.call("hipGetDeviceProperties", properties, self.ordinal)
-        name: bytes = properties.gcnArchName
-        return name.split(b"\0")[0].decode()
+        name: bytes | str = properties.gcnArchName  # text from release 10 of hip-python on
+        return (name if isinstance(name, str) else name.decode()).split("\0")[0]
 
     def latch_ticks(self, seconds: float) -> int:
         which = getattr(self.hip.hipDeviceAttribute_t, "hipDeviceAttributeWallClockRate", None)
