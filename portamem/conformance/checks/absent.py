@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 
 from portamem import reasons
 from portamem.conformance import absent_program, program
@@ -12,6 +11,7 @@ from portamem.conformance.check import check
 from portamem.conformance.env import Env
 from portamem.conformance.expect import expect, expect_equal
 from portamem.conformance.outcome import NotShown
+from portamem.conformance.together import together
 
 HIDDEN: dict[str, str | None] = {
     "CUDA_VISIBLE_DEVICES": "-1",
@@ -66,11 +66,8 @@ def what_needs_none(env: Env) -> None:
 
 @check("ABSENT-02", "ABSENT-03", "ABSENT-04", "ABSENT-05", without_device=True)
 def every_call(env: Env) -> None:
-    with ThreadPoolExecutor(2) as pool:
-        asked = [pool.submit(without, env, absent_program.SOURCE, str(seed)) for seed in range(SEEDS)]
-        for each in asked:
-            first, last = each.result()
-            expect(int(last) > 250, f"{first} made {last} calls only")
+    for _, (first, last) in together(lambda seed: without(env, absent_program.SOURCE, str(seed)), range(SEEDS)):
+        expect(int(last) > 250, f"{first} made {last} calls only")
 
 
 @check("ABSENT-02", without_device=True)

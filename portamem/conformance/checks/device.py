@@ -189,6 +189,7 @@ def on_that_device_as_the_witness_sees_it(env: Env) -> None:
         witness = witness_for(env.pm.backend, other.ordinal)
     except WitnessMissing as missing:
         raise NotShown(f"no witness: {missing}") from None
+    env.witnessed = True
     env.device.set_current()
     with env.pm.DeviceMemoryResource(other) as resource, resource.allocate(NBYTES) as buf:
         env.write(buf, pattern(NBYTES))

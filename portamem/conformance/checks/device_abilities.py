@@ -27,7 +27,7 @@ WORDS: dict[str, tuple[str | None, ...]] = {
 HANDLE_TYPES = {"posix_fd", "win32", "win32_kmt", "fabric"}
 ALWAYS_KNOWN = (
     *("memory_pools", "pageable_memory_access", "integrated", "pinned_coherent", "pinned_non_coherent"),
-    *("concurrent_managed_access", "uses_host_page_tables", "registered_pointer_is_device_pointer"),
+    "concurrent_managed_access",
 )
 
 TOLD_BY_THE_DEVICE = (

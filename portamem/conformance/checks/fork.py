@@ -88,7 +88,8 @@ def the_child_ends_in_silence(env: Env) -> None:
 
 
 WITH_BLOCKS = """
-    with part, view, registered, spare, event:
+    empty, own = pm.DeviceMemoryResource(device), pm.Stream(device)
+    with part, view, registered, spare, event, empty, own, pm.using(resource):
         child = os.fork()
         if child == 0:
             sys.exit(0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import signal
+from itertools import product
 from typing import Any
 
 import portamem
@@ -13,6 +14,7 @@ from portamem.conformance.check import check
 from portamem.conformance.env import Env
 from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
 from portamem.conformance.memory import KIB, pattern
+from portamem.conformance.together import together
 
 PLAIN = dict.fromkeys(f"PORTAMEM_HOST_{name}" for name in ("OPEN", "GUARD", "MODEL", "CAPACITY", "COPY_DELAY", "FAIL"))
 NOT_PERMITTED = 800
@@ -111,14 +113,14 @@ TOUCH = """
 @check("HOST-03")
 def a_touch_is_a_fault(env: Env) -> None:
     guarded = {**PLAIN, "PORTAMEM_HOST_GUARD": "1"}
-    for kind in ("Device", "Async"):
-        for how in ("read", "write"):
-            ended = env.run(TOUCH, kind, how, **guarded)
-            expect_equal(ended.stdout, "about to touch\n", f"what was said before and after a {how} of {kind} memory")
-            # A sanitizer turns the fault into an exit status.
-            expect(ended.status in (-signal.SIGSEGV, 1), f"a {how} of {kind} memory: the program {ended.how}")
-    for kind in ("Pinned", "Managed", "System"):
-        expect_equal(env.output(TOUCH, kind, "read", **guarded), "about to touch\n7\n", f"a read of {kind} memory")
+    touches = product(("Device", "Async"), ("read", "write"))
+    for (kind, how), ended in together(lambda touch: env.run(TOUCH, *touch, **guarded), touches):
+        expect_equal(ended.stdout, "about to touch\n", f"what was said before and after a {how} of {kind} memory")
+        # A sanitizer turns the fault into an exit status.
+        expect(ended.status in (-signal.SIGSEGV, 1), f"a {how} of {kind} memory: the program {ended.how}")
+    reached = ("Pinned", "Managed", "System")
+    for kind, said in together(lambda kind: env.output(TOUCH, kind, "read", **guarded), reached):
+        expect_equal(said, "about to touch\n7\n", f"a read of {kind} memory")
     apu = {**guarded, "PORTAMEM_HOST_MODEL": "apu"}
     expect_equal(env.output(TOUCH, "Device", "read", **apu), "about to touch\n7\n", "a read of an APU's memory")
 
@@ -170,16 +172,16 @@ IN_PLACE = """
 def opened(env: Env) -> None:
     seen = ["07" * 16, bytes(range(16)).hex(), "True True"]
     closed = ["refused", "False False"]
-    for settings, wanted in (
+    cases: tuple[tuple[dict[str, str | None], list[str]], ...] = (
         ({"PORTAMEM_HOST_OPEN": "1"}, seen),
         ({"PORTAMEM_HOST_OPEN": "1", "PORTAMEM_HOST_GUARD": "1"}, seen),
         ({"PORTAMEM_HOST_MODEL": "apu"}, seen),
         ({"PORTAMEM_HOST_OPEN": "0"}, closed),
         ({}, closed),
         ({"PORTAMEM_HOST_MODEL": "coherent"}, closed),
-    ):
-        found = env.output(IN_PLACE, **{**PLAIN, **settings}).splitlines()
-        expect_equal(found, wanted, f"device memory in place with {settings or 'no setting'}")
+    )
+    for (settings, wanted), said in together(lambda case: env.output(IN_PLACE, **{**PLAIN, **case[0]}), cases):
+        expect_equal(said.splitlines(), wanted, f"device memory in place with {settings or 'no setting'}")
 
 
 WRONG = {
@@ -195,12 +197,11 @@ WRONG = {
 
 @check("HOST-05")
 def settings_that_are_none(env: Env) -> None:
-    for name, values in WRONG.items():
-        for value in values:
-            setting = f"PORTAMEM_HOST_{name}"
-            ended = env.run("pm.Device(0).synchronize()", **{**PLAIN, setting: value})
-            expect_equal(ended.status, 1, f"the exit status with {setting}={value}")
-            expect(f"{setting}={value} is not" in ended.stderr, f"with {setting}={value} it said {ended.stderr!r}")
+    wrong = [(f"PORTAMEM_HOST_{name}", value) for name, values in WRONG.items() for value in values]
+    asked = together(lambda one: env.run("pm.Device(0).synchronize()", **{**PLAIN, one[0]: one[1]}), wrong)
+    for (setting, value), ended in asked:
+        expect_equal(ended.status, 1, f"the exit status with {setting}={value}")
+        expect(f"{setting}={value} is not" in ended.stderr, f"with {setting}={value} it said {ended.stderr!r}")
 
 
 @check("HOST-14")

@@ -157,28 +157,37 @@ def accessed_by(env: Env) -> None:
             expect_equal(told, [device.ordinal for device in named], "the devices that are left")
 
 
-@check("MANAGED-05", "MANAGED-06", "MANAGED-07")
-def advice_as_the_witness_sees_it(env: Env, witness: Witness) -> None:
+@check("MANAGED-05")
+def the_last_prefetch_as_the_witness_sees_it(env: Env, witness: Witness) -> None:
     needs_migration(env)
     with env.allocate(env.resource("managed"), NBYTES) as buf:
+        for location, wanted in ((env.device, env.ordinal), ("host", HOST_LOCATION)):
+            buf.prefetch(location)
+            found = witness.range_attribute(buf.handle, NBYTES, "last_prefetch_location")
+            expect_equal(found, wanted, "the runtime's last location")
 
-        def told(name: str) -> int | None:
-            return witness.range_attribute(buf.handle, buf.nbytes, name)
 
-        buf.prefetch(env.device)
-        expect_equal(told("last_prefetch_location"), env.ordinal, "the runtime's last location")
-        buf.prefetch("host")
-        expect_equal(told("last_prefetch_location"), HOST_LOCATION, "the runtime's last location")
-        buf.advise("read_mostly")
-        expect_equal(told("read_mostly"), 1, "the runtime's read_mostly")
-        buf.advise("unset_read_mostly")
-        expect_equal(told("read_mostly"), 0, "the runtime's read_mostly once undone")
-        buf.advise("preferred_location", env.device)
-        expect_equal(told("preferred_location"), env.ordinal, "the runtime's preferred location")
-        buf.advise("preferred_location", "host")
-        expect_equal(told("preferred_location"), HOST_LOCATION, "the runtime's preferred location")
+@check("MANAGED-06")
+def read_mostly_as_the_witness_sees_it(env: Env, witness: Witness) -> None:
+    needs_migration(env)
+    with env.allocate(env.resource("managed"), NBYTES) as buf:
+        for advice, wanted in (("read_mostly", 1), ("unset_read_mostly", 0)):
+            buf.advise(advice)
+            found = witness.range_attribute(buf.handle, NBYTES, "read_mostly")
+            expect_equal(found, wanted, f"the runtime's read_mostly after {advice}")
+
+
+@check("MANAGED-07")
+def preferred_location_as_the_witness_sees_it(env: Env, witness: Witness) -> None:
+    needs_migration(env)
+    with env.allocate(env.resource("managed"), NBYTES) as buf:
+        for location, wanted in ((env.device, env.ordinal), ("host", HOST_LOCATION)):
+            buf.advise("preferred_location", location)
+            found = witness.range_attribute(buf.handle, NBYTES, "preferred_location")
+            expect_equal(found, wanted, "the runtime's preferred location")
         buf.advise("unset_preferred_location")
-        expect_equal(told("preferred_location"), None, "the runtime's preferred location once undone")
+        found = witness.range_attribute(buf.handle, NBYTES, "preferred_location")
+        expect_equal(found, None, "the runtime's preferred location once undone")
 
 
 @check("MANAGED-09")

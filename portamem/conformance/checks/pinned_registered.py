@@ -46,6 +46,8 @@ def it_stays_the_objects_own(env: Env) -> None:
     with env.pm.HostRegistration(memory, device=env.device) as registered:
         expect_equal((registered.handle, registered.nbytes), (address, NBYTES), "address and size")
         expect_equal(registered.backend, env.pm.backend, "backend")
+        expect(f"{NBYTES} bytes" in repr(registered), f"its size is not in {registered!r}")
+        expect(not registered.is_closed, "it says that it is closed")
         expect_bytes(bytes(memory), pattern(NBYTES), "the object's bytes")
         info = env.pm.pointer_info(registered)
         expect_equal((info.kind, info.device_pointer), ("host", registered.device_handle), "kind and device_pointer")
@@ -199,8 +201,8 @@ def registered_twice(env: Env) -> None:
         expect_bytes(env.read(far), pattern(NBYTES), "a copy from the first registration")
 
 
-@check("PINNED-13")
-def an_overlap(env: Env) -> None:
+@check("PINNED-12")
+def an_end_of_it(env: Env) -> None:
     needs_registration(env)
     memory = pages(pattern(NBYTES))
     whole = memoryview(memory)
@@ -209,13 +211,32 @@ def an_overlap(env: Env) -> None:
         env.allocate(env.resource("device"), 4 * page) as far,
         env.pm.HostRegistration(whole[4 * page : 8 * page], device=env.device) as middle,
     ):
-        for start, stop in ((0, 5), (7, 9), (5, 6), (0, 16)):
+        for start, stop in ((0, 5), (7, 9), (5, 6), (4, 16), (0, 8)):
             with refused(Error, name="HostMemoryAlreadyRegistered"):
                 env.pm.HostRegistration(whole[start * page : stop * page], device=env.device)
         far.copy_from(middle)
         expect_bytes(env.read(far), pattern(NBYTES)[4 * page : 8 * page], "a copy from the registered range")
         for start, stop in ((0, 4), (8, 16)):
             env.pm.HostRegistration(whole[start * page : stop * page], device=env.device).close()
+        far.copy_from(middle)
+        expect_bytes(env.read(far), pattern(NBYTES)[4 * page : 8 * page], "a copy once its neighbours came and went")
+    whole.release()
+
+
+@check("PINNED-13")
+def around_it(env: Env) -> None:
+    needs_registration(env)
+    memory = pages(pattern(NBYTES))
+    whole, page = memoryview(memory), mmap.PAGESIZE
+    with (
+        env.allocate(env.resource("device"), page) as far,
+        env.pm.HostRegistration(whole[4 * page : 5 * page], device=env.device) as middle,
+    ):
+        for start, stop in ((3, 6), (0, 16)):
+            with refused(Error, name="HostMemoryAlreadyRegistered"):
+                env.pm.HostRegistration(whole[start * page : stop * page], device=env.device)
+        far.copy_from(middle)
+        expect_bytes(env.read(far), pattern(NBYTES)[4 * page : 5 * page], "a copy from the range in the middle")
     whole.release()
 
 

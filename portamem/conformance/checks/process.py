@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 
 import portamem
 from portamem.conformance import program
@@ -12,6 +11,7 @@ from portamem.conformance.check import check
 from portamem.conformance.env import Env
 from portamem.conformance.expect import expect, expect_equal
 from portamem.conformance.outcome import NotShown
+from portamem.conformance.together import together
 
 TOGETHER = 3
 
@@ -53,10 +53,10 @@ ONE_OF_SEVERAL = """
 
 @check("PROCESS-01")
 def several_at_once(env: Env) -> None:
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(TOGETHER) as pool:
-        ended = [pool.submit(env.run, ONE_OF_SEVERAL, folder, str(me), str(TOGETHER)) for me in range(TOGETHER)]
-        for each in ended:
-            expect_equal(each.result().output().strip(), "intact", "what a process found of its memory")
+    with tempfile.TemporaryDirectory() as folder:
+        many = range(TOGETHER)
+        for _, said in together(lambda me: env.output(ONE_OF_SEVERAL, folder, str(me), str(TOGETHER)), many):
+            expect_equal(said.strip(), "intact", "what a process found of its memory")
 
 
 IMPORTS = """
@@ -191,22 +191,21 @@ PENDING = {
 }
 
 
-def ends(env: Env, scene: str, name: str, status: int = 0, said: str = "") -> None:
-    ended = env.run(SETUP + scene)
-    expect_equal((ended.status, ended.stdout, ended.stderr), (status, said, ""), f"how a program ended with {name}")
+def end(env: Env, scenes: dict[str, str], status: int = 0, said: str = "") -> None:
+    """Runs scenes that must end so, and say no more."""
+    for name, ended in together(lambda name: env.run(SETUP + scenes[name]), scenes):
+        expect_equal((ended.status, ended.stdout, ended.stderr), (status, said, ""), f"how a program ended with {name}")
 
 
 @check("PROCESS-09")
 def with_live_objects(env: Env) -> None:
-    for name, scene in ALIVE.items():
-        ends(env, scene, name)
-    ends(env, ALIVE["exports"] + "    sys.exit(7)\n", "exports, and a status of its own", status=7)
+    end(env, ALIVE)
+    end(env, {"exports and a status of its own": ALIVE["exports"] + "    sys.exit(7)\n"}, status=7)
 
 
 @check("PROCESS-10")
 def with_pending_work(env: Env) -> None:
-    for name, scene in PENDING.items():
-        ends(env, scene, name)
+    end(env, PENDING)
 
 
 @check("PROCESS-11")
@@ -221,7 +220,7 @@ def handlers_at_exit(env: Env) -> None:
             print(set(bytes(memoryview(host))))
     atexit.register(last)
 """
-    ends(env, scene, "a handler that uses memory", said="{3}\n")
+    end(env, {"a handler that uses memory": scene}, said="{3}\n")
 
 
 @check("PROCESS-12")

@@ -5,12 +5,6 @@ from __future__ import annotations
 
 from portamem.conformance.clause import Clause, Defect, Shortfall
 
-_NO_OVERLAP_CHECK = Defect(
-    "amd",
-    "hipHostRegister takes memory that is registered already",
-    "ROCm/rocm-systems#7498",
-)
-
 CLAUSES = (
     Clause(
         "PINNED-01",
@@ -85,15 +79,28 @@ CLAUSES = (
     ),
     Clause(
         "PINNED-12",
-        "Registering the same memory again is refused with HostMemoryAlreadyRegistered, and the first registration "
-        "goes on.",
-        defects=(_NO_OVERLAP_CHECK,),
+        "Registering memory again, all of it or with one end in a registered range, is refused with "
+        "HostMemoryAlreadyRegistered, and the first registration goes on. Its neighbours can be registered.",
+        shortfalls=(
+            Shortfall(
+                "amd",
+                "hipHostRegister takes memory that is registered already, and the first unregistering undoes both",
+                "bridged",
+                "ROCm/rocm-systems#7498",
+            ),
+        ),
     ),
     Clause(
         "PINNED-13",
-        "Registering memory that overlaps a registered range is refused with HostMemoryAlreadyRegistered, and the "
-        "registered range keeps working.",
-        defects=(_NO_OVERLAP_CHECK,),
+        "Registering memory with a registered range in the middle is refused with HostMemoryAlreadyRegistered, and "
+        "that range keeps working.",
+        defects=(
+            Defect(
+                "amd",
+                "hipHostRegister takes memory that is registered already",
+                "ROCm/rocm-systems#7498",
+            ),
+        ),
     ),
     Clause(
         "PINNED-14",

@@ -26,9 +26,9 @@ CLAUSES = (
         shortfalls=(
             Shortfall(
                 "nvidia",
-                "after a fork the driver's calls answer InitializationError, or never come back",
+                "a context does not live on in the child of a fork, whose calls answer InitializationError",
                 "bridged",
-                "CUDA Driver API: contexts are not inherited; pthread_atfork(3)",
+                "NVIDIA/DALI#4275; inducer/pycuda#137",
             ),
         ),
     ),
