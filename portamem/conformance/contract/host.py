@@ -131,4 +131,11 @@ CLAUSES = (
         "belongs to another device is refused.",
         backends=_HOST,
     ),
+    Clause(
+        "HOST-23",
+        "Captures of the C interface obey the vendors' rules: captured work is counted and does not run, what a mode "
+        "forbids is refused and makes the capture invalid, and a capture ends on the stream and the thread on which it "
+        "began, with all streams that joined it joined again.",
+        backends=_HOST,
+    ),
 )
