@@ -520,7 +520,8 @@ class MemoryResource:
 
     def allocate(self, nbytes: _Size, *, stream: _StreamLike | None = None) -> Buffer: ...
     def deallocate(self, ptr: int, nbytes: _Size, *, stream: _StreamLike | None = None) -> None:
-        """Takes back memory that ``Buffer.release`` gave out."""
+        """Takes back memory that ``Buffer.release`` gave out, with its size. ValueError for what cannot be the
+        resource's own: memory while nothing is out, more bytes than are out."""
     @property
     def device(self) -> Device: ...
     @property

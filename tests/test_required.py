@@ -110,6 +110,7 @@ NOT_A_KNOB = {
     "test_all_of_the_limit_can_be_had": "a GPU's heap keeps its books within the limit",
     "test_a_pool_has_a_size": "a hint where the vendor's pools have no size",
     "test_on_host_a_banner_says_what_is_real": "what is printed for the CPU",
+    "test_order_check.py": "the order checker sees the calls of the host runtime only",
     "test_the_reference_has_none": "a vendor's devices may have quirks",
     "test_memory_without_a_device": "DLPack has names for a GPU's memory",
 }

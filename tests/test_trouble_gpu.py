@@ -37,6 +37,13 @@ def gpu(pm: ModuleType) -> ModuleType:
 
 
 @pytest.fixture
+def kernel_driver(gpu: ModuleType) -> None:
+    """The GPU's driver, which the reasons look for, and which counts the memory of all processes."""
+    if backend.is_simulated():
+        pytest.skip("a stand-in has no driver behind it")
+
+
+@pytest.fixture
 def vendor(gpu: ModuleType) -> str:
     """Whose driver serves the backend: HIP may stand on CUDA's."""
     return backend.driver()
@@ -65,6 +72,7 @@ def is_uuid(value: str) -> bool:
     return value.startswith("GPU-")
 
 
+@pytest.mark.usefixtures("kernel_driver")
 @pytest.mark.parametrize("value", ["-1", "4096", "none", "GPU-00000000-dead-beef-0000-000000000000"])
 def test_a_mask_that_hides_every_device(gpu: ModuleType, mask: str, value: str) -> None:
     if is_uuid(value) and mask == "HIP_VISIBLE_DEVICES" and gpu.compiled_version() < 60_000_000:
@@ -75,6 +83,7 @@ def test_a_mask_that_hides_every_device(gpu: ModuleType, mask: str, value: str) 
     assert mask in reason["fix"]
 
 
+@pytest.mark.usefixtures("kernel_driver")
 def test_an_empty_mask(gpu: ModuleType, vendor: str) -> None:
     name = {"cuda": "CUDA_VISIBLE_DEVICES", "hip": "ROCR_VISIBLE_DEVICES"}[vendor]
     reason = reason_of(gpu.backend, **{name: ""})
@@ -108,6 +117,7 @@ def test_a_mask_that_leaves_the_first_device(gpu: ModuleType, vendor: str, mask:
     assert (count, rest) == ("1", gpu.Device(0).uuid)
 
 
+@pytest.mark.usefixtures("kernel_driver")
 def test_everything_says_that_a_mask_hides(gpu: ModuleType, vendor: str) -> None:
     """The plain names warn and take the CPU, the command line tells it, and a requirement makes it an error."""
     masked: dict[str, Any] = {
@@ -186,7 +196,7 @@ sys.stdin.read()
 
 
 @pytest.fixture
-def holder(gpu: ModuleType) -> Iterator[subprocess.Popen[str]]:
+def holder(gpu: ModuleType, kernel_driver: None) -> Iterator[subprocess.Popen[str]]:
     """Another process, which holds 1 GiB of device 0 from its first line on until its input ends."""
     command = [sys.executable, "-c", HOLDER, gpu.backend, str(GIB)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/") as process:

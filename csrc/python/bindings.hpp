@@ -17,6 +17,20 @@ namespace py = pybind11;
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
+/// Sets portamem.Error, or OutOfMemoryError, for what the runtime refused: for functions that Python calls itself.
+void set_python_error(const Error& error);
+
+/// Ends a with block by closing. Never hides an exception that is on its way: what cannot be closed then is left to go
+/// with its last reference.
+template <class Close>
+void leave_block(const py::object& exception, Close&& close) {
+    try {
+        close();
+    } catch (const std::exception&) {
+        if (exception.is_none()) throw;
+    }
+}
+
 void register_errors(py::module_& m);
 void register_versions(py::module_& m);
 void register_capabilities(py::module_& m);

@@ -32,14 +32,20 @@ py::dict figures_of(const OutOfMemory& e) {
 
 }  // namespace
 
+void set_python_error(const Error& error) {
+    if (const auto* no_memory = dynamic_cast<const OutOfMemory*>(&error)) {
+        set_error("OutOfMemoryError", error, figures_of(*no_memory));
+    } else {
+        set_error("Error", error);
+    }
+}
+
 void register_errors(py::module_&) {
     py::register_local_exception_translator([](std::exception_ptr thrown) {
         try {
             if (thrown) std::rethrow_exception(thrown);
-        } catch (const OutOfMemory& e) {
-            set_error("OutOfMemoryError", e, figures_of(e));
         } catch (const Error& e) {
-            set_error("Error", e);
+            set_python_error(e);
         } catch (const ExportError& e) {
             PyErr_SetString(PyExc_BufferError, e.what());
         }

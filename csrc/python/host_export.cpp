@@ -41,6 +41,8 @@ int fill_py_buffer(PyObject* exporter, Py_buffer* view, int flags, HostExport ex
         view->internal = owned.release();
         view->obj = Py_NewRef(exporter);
         return 0;
+    } catch (const Error& e) {
+        set_python_error(e);
     } catch (const std::exception& e) {
         PyErr_SetString(PyExc_BufferError, e.what());
     }

@@ -20,7 +20,8 @@ struct HostExport {
 };
 
 /// Fills a Py_buffer for `exporter`: waits for work declared on the memory, so that the host sees its end. Raises
-/// BufferError for memory that the host cannot reach. Answers as bf_getbuffer does.
+/// BufferError for memory that the host cannot reach, portamem.Error where the runtime refuses. Answers as bf_getbuffer
+/// does.
 int fill_py_buffer(PyObject* exporter, Py_buffer* view, int flags, HostExport exported) noexcept;
 
 /// Ends what fill_py_buffer began, as bf_releasebuffer.

@@ -49,8 +49,8 @@ void register_registration(py::module_& m) {
         .def("__enter__", [](const py::object& self) { return self; })
         .def(
             "__exit__",
-            [](HostRegistration& r, const py::object&, const py::object&, const py::object&) {
-                if (portamem_forked() == 0) unregister(r);
+            [](HostRegistration& r, const py::object& exc_type, const py::object&, const py::object&) {
+                if (portamem_forked() == 0) leave_block(exc_type, [&r] { unregister(r); });
             },
             py::arg("exc_type"), py::arg("exc"), py::arg("tb"), py::pos_only());
 }

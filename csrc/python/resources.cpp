@@ -98,7 +98,7 @@ void register_base(py::module_& m) {
             "__exit__",
             [](MemoryResource& r, const py::object& exc_type, const py::object&, const py::object&) {
                 if (portamem_forked() != 0 || r.is_permanent()) return;
-                if (exc_type.is_none() || r.live_buffers() == 0) close_resource(r);  // never hides the exception
+                leave_block(exc_type, [&r] { close_resource(r); });
             },
             py::arg("exc_type"), py::arg("exc"), py::arg("tb"), py::pos_only())
         .def("__repr__", [](const MemoryResource& r) {

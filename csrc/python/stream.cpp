@@ -45,6 +45,7 @@ py::object record(Stream& self, const py::object& event) {
         std::shared_ptr<Event> made;
         {
             const WithoutGil nogil;
+            (void)self.handle();  // a closed stream is refused before anything is made
             made = Event::create(self.device());
             self.record(*made);
         }
@@ -149,8 +150,9 @@ void register_stream(py::module_& m) {
         .def("__enter__", [](const py::object& self) { return self; })
         .def(
             "__exit__",
-            [](Stream& s, const py::object&, const py::object&, const py::object&) {
-                if (portamem_forked() == 0) unlocked<&Stream::close>(s);  // what a child inherits, it leaks in silence
+            [](Stream& s, const py::object& exc_type, const py::object&, const py::object&) {
+                if (portamem_forked() != 0) return;  // what a child inherits, it leaks in silence
+                leave_block(exc_type, [&s] { unlocked<&Stream::close>(s); });
             },
             py::arg("exc_type"), py::arg("exc"), py::arg("tb"), py::pos_only())
         .def(

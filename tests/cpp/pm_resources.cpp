@@ -170,3 +170,23 @@ TEST_CASE("pm resources: a free that the runtime refuses leaves the memory alloc
     put(buffer, 5);
     CHECK(get(buffer) == pattern(4096, 5));
 }
+
+TEST_CASE("pm resources: deallocate refuses what cannot be its own") {
+    if (no_device()) return;
+    const auto resource = device_resource();
+    const auto stream = pm::Stream::default_stream(0);
+    void* ptr = resource->allocate(4096, stream);
+    const std::string text = refusal<std::invalid_argument>([&] { resource->deallocate(ptr, 4097, stream); });
+    CHECK(contains(text, "4096 bytes out, not 4097"));
+    resource->deallocate(nullptr, 0, stream);  // nothing of 0 bytes is out
+    CHECK(resource->live_buffers() == 1);
+    CHECK_THROWS_AS(resource->close(), pm::ExportError);
+    void* empty = resource->allocate(0, stream);
+    CHECK(empty == nullptr);
+    CHECK(resource->live_buffers() == 2);
+    resource->deallocate(empty, 0, stream);
+    CHECK(keeps_bytes(ptr, 4096, 3));
+    resource->deallocate(ptr, 4096, stream);
+    CHECK(resource->live_buffers() == 0);
+    CHECK(resource->live_bytes() == 0);
+}

@@ -121,6 +121,10 @@ TEST_CASE("pm scope: a resource of another module gives memory like any other") 
         CHECK(portamem_scope_pop(rt::BackendId, 0) == 0);
         CHECK(theirs.references > 1);
         buffer.close();
+        pm::Buffer empty(resource, 0);
+        CHECK(empty.ptr() == nullptr);
+        empty.close();
+        CHECK(resource->live_buffers() == 0);
     }
     CHECK(theirs.out == 0);
     CHECK(theirs.references == 1);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import importlib.util
 import os
@@ -13,7 +14,7 @@ from typing import NoReturn
 import pytest
 
 import portamem
-from portamem import _build
+from portamem import _build, _libraries
 
 NAMES = ("cuda", "hip", "host")
 
@@ -48,6 +49,13 @@ def driver() -> str:
     name: str = under_test().backend
     platform = _build.info()["backends"].get(name, {}).get("platform")
     return "cuda" if platform == "nvidia" else name
+
+
+def is_simulated() -> bool:
+    """Whether what serves the backend under test is a stand-in (tests/standin), and no GPU."""
+    if under_test().backend != "hip":
+        return False
+    return any(hasattr(ctypes.CDLL(path), "portamem_standin") for path in _libraries.amd_runtimes())
 
 
 def others() -> list[str]:

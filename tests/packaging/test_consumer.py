@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -98,6 +99,7 @@ def test_a_checkout_without_an_installation_has_headers_and_says_what_else_to_do
     """The package's Python files alone, as they lie in a checkout: the headers are beside them."""
     sources = tmp_path / "portamem"
     sources.mkdir()
+    shutil.copytree(installed.FOLDER / "conformance", sources / "conformance")
     for file in installed.FOLDER.glob("*.py"):
         (sources / file.name).write_bytes(file.read_bytes())
     headers = tmp_path / "csrc" / "include"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import ctypes
 import sys
+import threading
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -213,11 +214,11 @@ def test_progress_of_streams_and_events(
 
 def test_memory_of_its_own(pm: ModuleType, device: Any, witness: Witness) -> None:
     held = pm.held(device), pm.held("host")
-    plain, pinned = witness.malloc(NBYTES), witness.host_malloc(NBYTES)
+    plain, pinned = witness.malloc(8 * MIB), witness.host_malloc(8 * MIB)
     try:
         assert (pm.held(device), pm.held("host")) == held
         assert (pm.pointer_info(plain).kind, pm.pointer_info(pinned).kind) == ("device", "host")
-        assert witness.read(pinned, NBYTES) == bytes(NBYTES)
+        assert witness.read(pinned, 8 * MIB) == bytes(8 * MIB)
         for address in (plain, pinned):
             witness.write(address, pattern(NBYTES, 1))
             assert witness.read(address + 17, 1000) == pattern(NBYTES, 1)[17:1017]
@@ -235,10 +236,22 @@ def test_its_own_failures_have_names(witness: Witness) -> None:
 
 
 def test_nothing_is_current_that_was_not(witness: Witness) -> None:
-    """Calls of the witness leave the thread's current device alone."""
-    before = witness.current_device()
-    witness.memory_info(), witness.limit("stack_size"), witness.pointer(id(before)), witness.default_pool()
-    assert witness.current_device() == before
+    """Calls of the witness leave the current device of a thread alone, also of one that has none yet."""
+    seen: list[int | None] = []
+
+    def work() -> None:
+        seen.append(witness.current_device())
+        witness.memory_info(), witness.limit("stack_size"), witness.pointer(id(seen)), witness.device_count()
+        witness.pool_attribute(witness.default_pool(), "used_current"), witness.device_attribute("memory_pools")
+        witness.free(witness.malloc(64))
+        seen.append(witness.current_device())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    work()
+    assert len(seen) == 4
+    assert (seen[0], seen[2]) == (seen[1], seen[3])
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2**32 - 1])
@@ -449,6 +462,31 @@ def test_two_hip_runtimes_are_no_witness(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(amd._libraries, "amd_runtimes", lambda: ["/a/libamdhip64.so.6", "/b/libamdhip64.so.7"])
     with pytest.raises(WitnessMissing, match=r"/a/libamdhip64\.so\.6 and /b/libamdhip64\.so\.7"):
         AmdWitness("hip", 0)
+
+
+@pytest.mark.parametrize("named", ["gfx90a:sramecc+:xnack-", b"gfx90a:sramecc+:xnack-\0\0"])
+@pytest.mark.parametrize("arity", [1, 2])
+def test_the_architecture_by_every_release_of_hip_python(
+    monkeypatch: pytest.MonkeyPatch, named: str | bytes, arity: int
+) -> None:
+    """Bytes in a record that the caller brings up to release 7, text in one that is answered from release 10 on."""
+    record = SimpleNamespace(gcnArchName=named)
+
+    def answered(device: int) -> tuple[int, Any]:
+        return 0, record
+
+    def filled(properties: Any, device: int) -> tuple[int]:
+        assert properties is record
+        return (0,)
+
+    calls = SimpleNamespace(
+        hipGetDeviceCount=lambda: (0, 1),
+        hipDeviceProp_t=lambda: record,
+        hipGetDeviceProperties=answered if arity == 1 else filled,
+    )
+    monkeypatch.setattr(amd, "load_hip_python", lambda: calls)
+    monkeypatch.setattr(amd._libraries, "amd_runtimes", list)
+    assert AmdWitness("hip", 0).arch == "gfx90a:sramecc+:xnack-"
 
 
 def test_memory_types_by_the_runtimes_own_numbers(monkeypatch: pytest.MonkeyPatch) -> None:

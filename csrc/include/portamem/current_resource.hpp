@@ -72,6 +72,7 @@ class ForeignMemoryResource : public MemoryResource {
   protected:
     void* do_allocate(std::size_t nbytes, Stream& stream) override {
         void* ptr = nullptr;
+        if (nbytes == 0) return ptr;  // null is given back to nobody
         check(rt::Error_t{resource_.ops->allocate(resource_.self, nbytes, stream.handle(), &ptr)}, "allocate");
         return ptr;
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <new>
 
 #include "portamem/buffer.hpp"
 
@@ -55,16 +56,31 @@ class HostRegistration {
         ~Registered() {
             if (!runtime_usable()) return;
             detail::unlocked([this] {
-                try {
-                    const RelaxedCapture beside(device);
-                    (void)rt::HostUnregister(ptr);
-                } catch (...) {
-                    // The device is gone, and its registrations with it.
-                }
+                if (!unregister(ptr, device)) unregister_later();
             });
         }
         Registered(const Registered&) = delete;
         Registered& operator=(const Registered&) = delete;
+
+      private:
+        static bool unregister(void* ptr, int device) noexcept {
+            try {
+                const RelaxedCapture beside(device);
+                const rt::Error_t answer = rt::HostUnregister(ptr);
+                return answer == rt::Error_t::Success || answer == rt::Error_t::HostMemoryNotRegistered;
+            } catch (...) {
+                return false;
+            }
+        }
+
+        // Its owner must not have the memory back while it is registered: others would be refused the same addresses.
+        void unregister_later() noexcept {
+            try {
+                Reaper::instance().add([where = ptr, on = device, kept = owner] { return unregister(where, on); });
+            } catch (...) {
+                (void)new (std::nothrow) std::shared_ptr<void>(owner);  // for ever, then
+            }
+        }
     };
 
     static Buffer make(void* ptr, std::size_t nbytes, int device, unsigned flags, std::shared_ptr<void> owner) {

@@ -325,8 +325,8 @@ class AmdWitness(Witness):
         except TypeError:
             properties = self.hip.hipDeviceProp_t()
             self.call("hipGetDeviceProperties", properties, self.ordinal)
-        name: bytes = properties.gcnArchName
-        return name.split(b"\0")[0].decode()
+        name: str | bytes = properties.gcnArchName  # text from release 10 on
+        return (name.decode() if isinstance(name, bytes) else name).partition("\0")[0]
 
     def latch_ticks(self, seconds: float) -> int:
         which = getattr(self.hip.hipDeviceAttribute_t, "hipDeviceAttributeWallClockRate", None)

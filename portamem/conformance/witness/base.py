@@ -105,6 +105,16 @@ class Witness(ABC):
     def synchronize(self) -> None:
         """Blocks until everything submitted to the device has run."""
 
+    def has_context(self) -> bool | None:
+        """Whether this process has a context on the device, without making one. None where the runtime has none, or
+        does not say."""
+        return None
+
+    def last_error(self) -> int | None:
+        """The error that the runtime under test keeps for the calling thread, left as it is; 0 for none. None where the
+        witness has a copy of the runtime to itself, which keeps another."""
+        return None
+
     # memory
 
     @abstractmethod

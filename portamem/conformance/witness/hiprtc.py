@@ -32,7 +32,11 @@ def _check(call: str, answer: tuple[Any, ...]) -> Any:
 _IN_A_CHILD = """
 import sys
 from portamem.conformance.witness import hiprtc, sources
-sys.stdout.buffer.write(hiprtc.machine_code(sources.source(sys.argv[1]), sys.argv[2]))
+try:
+    code = hiprtc.machine_code(sources.source(sys.argv[1]), sys.argv[2])
+except RuntimeError as error:
+    sys.exit(str(error))
+sys.stdout.buffer.write(code)
 """
 
 

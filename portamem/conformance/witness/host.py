@@ -81,6 +81,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "DeviceGetLimit": (_POINTS_TO_SIZE, c_int),
     "DeviceSetLimit": (c_int, c_size_t),
     "DeviceSynchronize": (),
+    "PeekAtLastError": (),
     "PointerGetAttributes": (ctypes.POINTER(_PointerAttributes), c_void_p),
     "HostGetFlags": (ctypes.POINTER(c_uint), c_void_p),
     "MemRangeGetAttribute": (c_void_p, c_size_t, c_int, c_void_p, c_size_t),
@@ -209,6 +210,9 @@ class HostWitness(Witness):
     def synchronize(self) -> None:
         with self.context():
             self._rt.call("DeviceSynchronize")
+
+    def last_error(self) -> int | None:
+        return self._rt.answer("PeekAtLastError")
 
     def _attributes(self, address: int) -> _PointerAttributes:
         attributes = _PointerAttributes()

@@ -144,9 +144,15 @@ class NvidiaWitness(Witness):
             return None  # nobody has used the driver yet, or this thread has not
         return int(_call("cuCtxGetDevice"))
 
+    def has_context(self) -> bool | None:
+        self.call("cuInit", 0)
+        _, is_active = self.call("cuDevicePrimaryCtxGetState", self.call("cuDeviceGet", self.ordinal))
+        return bool(is_active)
+
     @contextmanager
     def context(self) -> Iterator[None]:
-        """By the driver's calls: cudaSetDevice would leave its mark on the thread."""
+        """By the driver's calls: cudaSetDevice, and a call of the runtime that finds no context, would leave their mark
+        on the thread."""
         _call("cuCtxPushCurrent", _primary_context(self.ordinal))
         try:
             yield
@@ -163,7 +169,8 @@ class NvidiaWitness(Witness):
         return None if which is None else int(_call("cudaDeviceGetAttribute", which, self.ordinal))
 
     def can_access_peer(self, peer: int) -> bool:
-        return bool(_call("cudaDeviceCanAccessPeer", self.ordinal, peer))
+        with self.context():
+            return bool(_call("cudaDeviceCanAccessPeer", self.ordinal, peer))
 
     def memory_info(self) -> tuple[int, int]:
         with self.context():
@@ -220,19 +227,23 @@ class NvidiaWitness(Witness):
         return None if value == _INVALID_DEVICE_ID else value
 
     def default_pool(self) -> int:
-        return int(_call("cudaDeviceGetDefaultMemPool", self.ordinal))
+        with self.context():
+            return int(_call("cudaDeviceGetDefaultMemPool", self.ordinal))
 
     def current_pool(self) -> int:
-        return int(_call("cudaDeviceGetMemPool", self.ordinal))
+        with self.context():
+            return int(_call("cudaDeviceGetMemPool", self.ordinal))
 
     def pool_attribute(self, pool: int, name: str) -> int:
         which = getattr(self.runtime.cudaMemPoolAttr, _POOL_ATTRIBUTES[name])
-        return int(_call("cudaMemPoolGetAttribute", pool, which))
+        with self.context():
+            return int(_call("cudaMemPoolGetAttribute", pool, which))
 
     def set_pool_attribute(self, pool: int, name: str, value: int) -> str | None:
         which = getattr(self.runtime.cudaMemPoolAttr, _POOL_ATTRIBUTES[name])
         typed = value if name.startswith("reuse_") else self.driver.cuuint64_t(value)
-        return _error("cudaMemPoolSetAttribute", pool, which, typed)
+        with self.context():
+            return _error("cudaMemPoolSetAttribute", pool, which, typed)
 
     # streams and events
 

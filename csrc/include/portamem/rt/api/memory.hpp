@@ -33,8 +33,8 @@ inline Error_t HostMalloc(void** ptr, std::size_t nbytes, unsigned flags, Cohere
 inline Error_t HostFree(void* ptr);
 
 /// Page-locks memory that the caller owns. Errors: InvalidValue for null, 0 bytes or unknown flags;
-/// HostMemoryAlreadyRegistered where it overlaps a registered range (HIP may not notice); NotSupported for ReadOnly on
-/// HIP, where that number means something else.
+/// HostMemoryAlreadyRegistered where it overlaps a registered range (HIP notices one that holds its first or last byte);
+/// NotSupported for ReadOnly on HIP, where that number means something else.
 inline Error_t HostRegister(void* ptr, std::size_t nbytes, unsigned flags);
 
 /// Undoes it; `ptr` is the address that was registered. Errors: HostMemoryNotRegistered. HIP waits for the device.

@@ -67,10 +67,35 @@ inline Error_t HostFree(void* ptr) {
     return answer(hipHostFree(ptr));
 }
 
+#if !defined(__HIP_PLATFORM_NVIDIA__)
+/// Why memory at an address cannot be registered. The library itself takes what it has already, and then gives all of
+/// it up at the first HostUnregister.
+inline Error_t registrable(const void* ptr) {
+    hipPointerAttribute_t known{};
+    const Error_t error = answer(hipPointerGetAttributes(&known, ptr));
+#if HIP_VERSION_MAJOR >= 6
+    if (error != Error_t::Success) return error;
+    if (known.type == hipMemoryTypeUnregistered) return Error_t::Success;
+    const bool is_host = known.type == hipMemoryTypeHost;
+#else
+    if (error == Error_t::InvalidValue) return Error_t::Success;  // how this version says that it knows no such memory
+    if (error != Error_t::Success) return error;
+    const bool is_host = known.memoryType == hipMemoryTypeHost && known.isManaged == 0;
+#endif
+    return is_host ? Error_t::HostMemoryAlreadyRegistered : Error_t::InvalidValue;
+}
+#endif
+
 inline Error_t HostRegister(void* ptr, std::size_t nbytes, unsigned flags) {
     if (!check::host_register(ptr, nbytes, flags)) return Error_t::InvalidValue;
     // The number of ReadOnly asks an AMD library for coarse-grained memory instead.
     if ((flags & HostRegisterReadOnly) != 0) return Error_t::NotSupported;
+#if !defined(__HIP_PLATFORM_NVIDIA__)
+    const char* last = static_cast<const char*>(ptr) + (nbytes - 1);
+    Error_t error = registrable(ptr);
+    if (error == Error_t::Success) error = registrable(last);
+    if (error != Error_t::Success) return error;
+#endif
     return answer(hipHostRegister(ptr, nbytes, flags));
 }
 

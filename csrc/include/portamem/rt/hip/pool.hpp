@@ -36,11 +36,16 @@ auto set_max_size(Props& props, std::size_t max_size, int) -> decltype(props.max
 template <class Props>
 void set_max_size(Props&, std::size_t, long) {}
 
+/// Some versions answer Success where a pool has no memory, and give none.
+inline Error_t given(Error_t error, void* const* ptr) {
+    return error == Error_t::Success && *ptr == nullptr ? Error_t::OutOfMemory : error;
+}
+
 inline Error_t MallocAsync(void** ptr, std::size_t nbytes, Stream_t stream) {
     if (ptr == nullptr) return Error_t::InvalidValue;
     *ptr = nullptr;
     if (nbytes == 0) return Error_t::Success;
-    return answer(hipMallocAsync(ptr, nbytes, stream));
+    return given(answer(hipMallocAsync(ptr, nbytes, stream)), ptr);
 }
 
 inline Error_t FreeAsync(void* ptr, Stream_t stream) {
@@ -59,7 +64,7 @@ inline Error_t MallocFromPoolAsync(void** ptr, std::size_t nbytes, MemPool_t poo
 #if defined(__HIP_PLATFORM_NVIDIA__)
     return driver::mem_alloc_from_pool_async(ptr, nbytes, pool, stream);  // the same
 #else
-    return answer(hipMallocFromPoolAsync(ptr, nbytes, pool, stream));
+    return given(answer(hipMallocFromPoolAsync(ptr, nbytes, pool, stream)), ptr);
 #endif
 }
 

@@ -1,0 +1,143 @@
+#!/usr/bin/env bash
+# ci/standins.sh: portamem for AMD with no AMD GPU, simulated: over stand-ins for libamdhip64 of HIP 5.2, 6.1 and 7.1
+# (tests/standin), each with a portamem._hip compiled from the same headers.
+#   ci/standins.sh [5.2 6.1 7.1]                builds them; all of them by default
+#   ci/standins.sh run ABI COMMAND...           runs a command over one of them
+#   ci/standins.sh test [pytest's arguments]    what the stand-ins themselves are tested for
+#   ci/standins.sh suite [ABI...]               the whole Python test suite over each
+#   ci/standins.sh quirks [ABI...]              writes docs/quirks.md: which quirk which clause of conformance notices
+# Each is a folder $CI_DIR/standins/ABI: include and lib, which are a ROCm root, and site-packages.
+source "$(dirname "$0")/lib.sh"
+compile_cache
+
+STANDINS=$CI_DIR/standins
+ALL=(5.2 6.1 7.1)
+
+# Headers of a version: Debian's, or those of the header matrix.
+headers_of() {
+    if [[ $1 == 5.2 ]]; then
+        echo /usr/include
+    else
+        PYTHONPATH=$ROOT/ci python -P - "$1" "$CI_DIR/header-matrix/headers" <<'EOF'
+import pathlib, sys
+from header_matrix import sets
+source = {"6.1": sets.HIP_6_1, "7.1": sets.HIP_7_1}[sys.argv[1]]
+root = pathlib.Path(sys.argv[2])
+sets.fetch(source, root)
+print(source.place(root))
+EOF
+    fi
+}
+
+build() {
+    local abi=$1 folder=$STANDINS/$1 headers package
+    [[ " ${ALL[*]} " == *" $abi "* ]] || die "there is no stand-in '$abi': there are ${ALL[*]}"
+    headers=$(headers_of "$abi")
+    mkdir -p "$folder/include"
+    ln -sfn "$headers/hip" "$folder/include/hip"
+    cmake -S "$ROOT/tests/standin" -B "$folder/build-library" -G Ninja --log-level=WARNING -DPORTAMEM_WERROR=ON \
+        -DSTANDIN_HEADERS="$headers" -DCMAKE_INSTALL_PREFIX="$folder"
+    cmake --build "$folder/build-library"
+    cmake --install "$folder/build-library" >/dev/null
+
+    # The wheel, whose module for HIP is built from the headers of 5.2; another version's takes its place.
+    package=$folder/site-packages/portamem
+    rm -rf "$folder/site-packages"
+    mkdir -p "$folder/site-packages"
+    python -m zipfile -e "$CI_DIR"/dist/portamem-*.whl "$folder/site-packages"
+    rm -f "$package"/_cuda.*.so
+    if [[ $abi == 5.2 ]]; then
+        write_info "$package" "$package/_build_info.json"
+    else
+        ROCM_PATH=$folder cmake -S "$ROOT" -B "$folder/build-python" -G Ninja --log-level=WARNING \
+            -DPORTAMEM_PYTHON=ON -DPORTAMEM_BACKENDS=hip -DPORTAMEM_WERROR=ON -DPython_EXECUTABLE="$VENV/bin/python" \
+            -Dpybind11_DIR="$(python -m pybind11 --cmakedir)"
+        cmake --build "$folder/build-python"
+        rm "$package"/_hip.*.so
+        cmake --install "$folder/build-python" --prefix "$package/.hip" >/dev/null
+        mv "$package"/.hip/_hip.*.so "$package"
+        write_info "$package" "$package/.hip/_build_info.json"
+        rm -r "$package/.hip"
+    fi
+    over "$abi" python -P -m portamem info
+}
+
+# The build information of a package, with what another file says of HIP, and without CUDA.
+write_info() {
+    python -P - "$1/_build_info.json" "$2" <<'EOF'
+import json, pathlib, sys
+package, hip = (json.loads(pathlib.Path(name).read_text()) for name in sys.argv[1:])
+package["backends"]["hip"] = hip["backends"]["hip"]
+del package["backends"]["cuda"]
+package["not_built"]["cuda"] = "The stand-ins are for AMD."
+pathlib.Path(sys.argv[1]).write_text(json.dumps(package))
+EOF
+}
+
+# Runs a command over a stand-in.
+over() {
+    local folder=$STANDINS/$1
+    shift
+    mkdir -p "$CI_DIR/elsewhere"
+    (
+        cd "$CI_DIR/elsewhere"
+        export PYTHONPATH=$folder/site-packages LD_LIBRARY_PATH=$folder/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+        "$@"
+    )
+}
+
+need() {
+    local abi
+    for abi in "$@"; do [[ -d $STANDINS/$abi/site-packages ]] || build "$abi"; done
+}
+
+# hip-python of three generations, each alone in a folder: the oracles of what the stand-ins say.
+need_oracles() {
+    local version folder
+    for version in 6.2.0 7.2.2 10.0.0; do
+        folder=$STANDINS/hip-python-${version%.*}
+        [[ -e $folder/.ready ]] && continue
+        rm -rf "$folder"
+        pip install -q --target "$folder" "hip-python==$version.*"
+        touch "$folder/.ready"
+    done
+}
+
+pytest_here() {
+    python -P -m pytest -p no:cacheprovider --config-file="$ROOT/pyproject.toml" --rootdir="$ROOT" "$@"
+}
+
+need_build
+case ${1:-} in
+run)
+    need "$2"
+    over "${@:2}"
+    ;;
+test)
+    need "${ALL[@]}"
+    need_oracles
+    # The tests themselves run on the CPU; each starts processes over a stand-in.
+    cd "$CI_DIR"
+    PORTAMEM_STANDINS=$STANDINS PYTHONPATH=$STANDINS/5.2/site-packages \
+        pytest_here "$ROOT/tests/standin" -m standins "${@:2}"
+    ;;
+suite)
+    shift
+    (($#)) || set -- "${ALL[@]}"
+    need "$@"
+    for abi in "$@"; do
+        echo "== the test suite over the stand-in for HIP $abi"
+        PORTAMEM_TEST_BACKEND=hip over "$abi" pytest_here "$ROOT/tests" -q
+    done
+    ;;
+quirks)
+    shift
+    (($#)) || set -- "${ALL[@]}"
+    need "$@"
+    python -P "$ROOT/ci/quirks.py" --standins "$STANDINS" --write "$ROOT/docs/quirks.md" "$@"
+    ;;
+*)
+    (($#)) || set -- "${ALL[@]}"
+    for abi in "$@"; do build "$abi"; done
+    ;;
+esac

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: MIT
+"""Shows the clauses of errors and recovery."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from portamem.conformance.check import check
+from portamem.conformance.checks import error_injected  # noqa: F401 - the rest of the group
+from portamem.conformance.ends import NBYTES, NEW
+from portamem.conformance.env import Env
+from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
+from portamem.conformance.memory import MIB, pattern
+from portamem.conformance.outcome import NotShown
+from portamem.errors import Error, OutOfMemoryError
+
+TOO_MUCH = 2**50
+NOWHERE = 0x1000
+
+
+@contextmanager
+def failing_calls(env: Env) -> Iterator[dict[str, Callable[[], object]]]:
+    """Calls that the runtime refuses, and that leave nothing behind, by their names."""
+    plain, device = env.resource("device"), env.device
+    with plain.allocate(64):  # so that the resource has something out
+        yield {
+            "Free": lambda: plain.deallocate(NOWHERE, 64),
+            "Malloc": lambda: plain.allocate(TOO_MUCH),
+            "DeviceEnablePeerAccess": lambda: device.enable_peer_access(device),
+        }
+
+
+@check("ERROR-01")
+def what_an_error_says(env: Env) -> None:
+    expect(issubclass(Error, RuntimeError), "portamem.Error is no RuntimeError")
+    with failing_calls(env) as calls:
+        for call, fails in calls.items():
+            with refused(Error) as refusal:
+                fails()
+            error: Any = refusal.error
+            expect_equal((error.call, error.backend), (call, env.pm.backend), "call and backend")
+            expect(isinstance(error.code, int) and error.code > 0, f"code is {error.code!r}")
+            for word in (error.backend, error.call, error.name, str(error.code)):
+                expect(word in str(error), f"{word!r} is not in the text: {error}")
+
+
+@check("ERROR-02")
+def names_of_errors(env: Env) -> None:
+    stream = env.stream()
+    with failing_calls(env) as calls:
+        for call, name, code in (("Free", "InvalidValue", 1), ("Malloc", "OutOfMemory", 2)):
+            with refused(Error, name=name) as refusal:
+                calls[call]()
+            expect_equal(getattr(refusal.error, "code", None), code, f"the code of {name}")
+    with env.pm.Event(env.device, timing=True) as start, env.pm.Event(env.device, timing=True) as end:
+        start.record(stream)
+        with env.latch(stream):
+            end.record(stream)
+            with refused(Error, name="NotReady") as refusal:
+                start.elapsed_time(end)
+            expect_equal(getattr(refusal.error, "code", None), 600, "the code of NotReady")
+        stream.synchronize()
+
+
+@check("ERROR-03")
+def out_of_memory_by_each_name(env: Env, resource: Any) -> None:
+    for error in (OutOfMemoryError, MemoryError, Error, RuntimeError):
+        with refused(error, saying="OutOfMemory") as refusal:
+            env.allocate(resource, TOO_MUCH)
+        expect(type(refusal.error) is OutOfMemoryError, f"a {type(refusal.error).__name__} was raised")
+    with refused(Error, saying="InvalidValue") as refusal, env.allocate(env.resource("device"), 64) as buf:
+        buf.resource.deallocate(NOWHERE, 64)
+    expect(not isinstance(refusal.error, MemoryError), "an error that is about no memory is a MemoryError")
+
+
+@check("ERROR-04")
+def figures_of_out_of_memory(env: Env) -> None:
+    plain, device = env.resource("device"), env.device
+    with plain.allocate(3 * MIB), refused(OutOfMemoryError) as refusal:
+        plain.allocate(TOO_MUCH)
+    error: Any = refusal.error
+    total = device.memory_info().total
+    expect_equal((error.asked, error.cached), (TOO_MUCH, None), "asked and cached")
+    expect_equal(error.used, env.pm.held(device) + 3 * MIB, "used")
+    expect(0 < error.free < total, f"free is {error.free} of {total}")
+    expect(0 <= error.used_by_others <= total - error.free, f"used_by_others is {error.used_by_others}")
+    for word in ("1024 TiB", "free", "hold", "others", "close"):
+        expect(word in str(error), f"{word!r} is not in the text: {error}")
+    with refused(OutOfMemoryError) as refusal:
+        env.resource("pinned").allocate(TOO_MUCH)
+    error = refusal.error
+    expect_equal((error.asked, error.free), (TOO_MUCH, None), "asked and free of host memory")
+
+
+@check("ERROR-04")
+def figures_of_a_pool_without_memory(env: Env) -> None:
+    pool, stream = env.resource("async"), env.stream()
+    for cached, advice in ((0, "ask for less at a time"), (1, "trim()")):
+        if cached:
+            pool.allocate(8 * MIB, stream=stream).close()
+            stream.synchronize()
+        with refused(OutOfMemoryError, saying=advice) as refusal:
+            pool.allocate(TOO_MUCH, stream=stream)
+        error: Any = refusal.error
+        expect_equal(error.cached, pool.reserved - pool.used, "cached")
+        expect(error.cached >= 8 * MIB * cached, f"cached is {error.cached} after 8 MiB were given back")
+        expect("cached in this resource" in str(error), f"what is cached is not in the text: {error}")
+
+
+@check("ERROR-05")
+def after_a_refused_allocation(env: Env, resource: Any) -> None:
+    held = env.pm.held(env.device), env.pm.held("host")
+    with env.allocate(resource, NBYTES) as kept:
+        env.write(kept, NEW)
+        for turn in range(3):
+            with refused(OutOfMemoryError):
+                env.allocate(resource, TOO_MUCH)
+            expect_equal((resource.live_buffers, resource.live_bytes), (1, NBYTES), "live buffers and bytes")
+            with env.allocate(resource, MIB) as buf:
+                env.write(buf, pattern(MIB, turn))
+                expect_bytes(env.read(buf), pattern(MIB, turn), "memory that was allocated after a refusal")
+        expect_bytes(env.read(kept), NEW, "memory from before a refusal")
+    expect_equal((env.pm.held(env.device), env.pm.held("host")), held, "what portamem holds")
+    expect_equal((resource.live_buffers, resource.live_bytes), (0, 0), "live buffers and bytes")
+
+
+@check("ERROR-06")
+def an_error_does_not_come_back(env: Env) -> None:
+    stream = env.stream()
+    with failing_calls(env) as calls, env.allocate(env.resource("device"), NBYTES, stream) as buf:
+        for value, fails in enumerate(calls.values()):
+            for _ in range(3):
+                with refused(Error):
+                    fails()
+            with stream.record() as mark:
+                mark.synchronize()
+            buf.fill(value, stream=stream)
+            stream.synchronize()
+            env.device.synchronize()
+            expect(stream.query(), "a stream that was waited for is not done")
+            expect_bytes(env.read(buf), bytes([value]) * NBYTES, "memory that was filled after an error")
+
+
+@check("ERROR-06")
+def the_last_error_is_clean(env: Env, witness: Any) -> None:
+    if witness.last_error() is None:
+        raise NotShown(f"{witness.name} cannot see the last error of portamem's runtime")
+    stream = env.stream()
+    with failing_calls(env) as calls:
+        for call, fails in calls.items():
+            with refused(Error):
+                fails()
+            expect_equal(witness.last_error(), 0, f"the last error after a refused {call}")
+    with env.latch(stream):
+        expect(not stream.query(), "a stream that is held is done")
+        expect(not stream.record().query(), "an event behind a latch is done")
+        expect_equal(witness.last_error(), 0, "the last error after asking what is not ready")
+
+
+@check("ERROR-07")
+def misuse_is_no_error_of_the_runtime(env: Env, resource: Any) -> None:
+    pm, other = env.pm, env.resource("device")
+    stream = env.stream()
+    closed = resource.allocate(64, stream=stream)
+    closed.close()
+    with resource.allocate(64, stream=stream) as buf, other.allocate(32) as small:
+        buf.fill(5)
+        misuse: tuple[tuple[type[BaseException], Callable[[], object]], ...] = (
+            (ValueError, lambda: resource.allocate(-1, stream=stream)),
+            (ValueError, lambda: resource.allocate("64 miles", stream=stream)),
+            (ValueError, lambda: resource.allocate(2**63, stream=stream)),
+            (TypeError, lambda: resource.allocate(1.5, stream=stream)),
+            (TypeError, lambda: resource.allocate(None, stream=stream)),
+            (TypeError, lambda: resource.allocate(64, stream=3)),
+            (ValueError, lambda: buf.fill(256)),
+            (ValueError, lambda: buf.fill(-1)),
+            (TypeError, lambda: buf.fill("x")),
+            (ValueError, lambda: pm.copy(buf, small)),
+            (ValueError, lambda: pm.copy(buf, bytes(65))),
+            (ValueError, lambda: pm.copy(buf, buf)),
+            (ValueError, lambda: closed.fill(1)),
+            (ValueError, lambda: pm.copy(buf, closed)),
+            (BufferError, lambda: resource.close()),
+        )
+        for error, call in misuse:
+            with refused(error) as refusal:
+                call()
+            expect(not isinstance(refusal.error, Error), f"misuse is told as the runtime's: {refusal.error}")
+        with buf[:8], refused(BufferError):
+            buf.close()
+        expect_bytes(env.read(buf), b"\x05" * 64, "memory after misuse")
+        expect_equal((resource.live_buffers, resource.is_closed), (1, False), "live buffers, and whether it is closed")
+
+
+@check("ERROR-09")
+def errors_can_be_pickled(env: Env) -> None:
+    with failing_calls(env) as calls:
+        for fails in calls.values():
+            with refused(Error) as refusal:
+                fails()
+            error = refusal.error
+            for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+                expect_equal(type(again), type(error), "the type of an error's copy")
+                expect_equal((str(again), vars(again)), (str(error), vars(error)), "what a copy knows")

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: MIT
+"""Shows the clauses of the device heap. A process settles it once, so that each check has one of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portamem import Error
+from portamem.conformance.check import check
+from portamem.conformance.env import Env
+from portamem.conformance.expect import expect, expect_equal, refused
+from portamem.conformance.memory import MIB, pattern
+from portamem.conformance.outcome import NotShown
+from portamem.conformance.witness import HeapReport, Witness, WitnessMissing, witness_for
+
+REFUSED = (Error, ValueError, TypeError, BufferError)
+
+
+def _need_limit(env: Env) -> None:
+    env.need(env.device.capabilities.malloc_heap_kind == "limit", 'malloc_heap_kind == "limit"')
+
+
+def _expect_clean(report: HeapReport, asked: int, what: str) -> None:
+    expect_equal(report, HeapReport(asked, 0, 0, 0), what)
+
+
+def _load(kernels: Witness) -> None:
+    expect_equal(kernels.load_heap(), None, "the error of loading kernels that use the heap")
+
+
+@check("HEAP-01", own_process=True)
+def the_limit_is_the_runtimes(env: Env, kernels: Witness) -> None:
+    def sizes() -> set[int]:
+        theirs = (kernels.limit("malloc_heap_size"), kernels.driver_limit("malloc_heap_size"))
+        return {env.device.malloc_heap_size, *(size for size in theirs if size is not None)}
+
+    expect_equal(len(sizes()), 1, f"the number of answers, {sizes()},")
+    _need_limit(env)
+    expect(min(sizes()) >= 8 * MIB, f"the limit is {sizes()} at first")
+    for nbytes in (32 * MIB, 9 * MIB):
+        env.device.malloc_heap_size = nbytes
+        expect(min(sizes()) >= nbytes and len(sizes()) == 1, f"{nbytes} were set, and {sizes()} are told")
+    expect_equal(kernels.set_limit("malloc_heap_size", 12 * MIB), None, "the error of the witness's own setting")
+    expect(min(sizes()) >= 12 * MIB and len(sizes()) == 1, f"the witness set 12 MiB, and {sizes()} are told")
+
+
+@check("HEAP-02", own_process=True)
+def the_limit_is_settled_by_the_first_kernel(env: Env, kernels: Witness) -> None:
+    _need_limit(env)
+    env.device.malloc_heap_size = 10 * MIB
+    settled = env.device.malloc_heap_size
+    _load(kernels)
+    for nbytes in (20 * MIB, 9 * MIB):
+        with refused(Error, name="InvalidValue"):
+            env.device.malloc_heap_size = nbytes
+    expect_equal(env.device.malloc_heap_size, settled, "the limit")
+    expect_equal(kernels.limit("malloc_heap_size"), settled, "the limit as the witness reads it")
+    _expect_clean(kernels.heap_per_thread(env.stream().handle, 4, 32, 100), 128, "a kernel afterwards")
+
+
+@check("HEAP-03", own_process=True)
+def every_thread_allocates(env: Env, kernels: Witness) -> None:
+    stream = env.stream().handle
+    for seed, nbytes in enumerate((1, 16, 100, 4097)):
+        _expect_clean(kernels.heap_per_thread(stream, 8, 64, nbytes, seed=seed), 512, f"{nbytes} bytes for each thread")
+
+
+@check("HEAP-04", own_process=True)
+def one_thread_allocates_for_its_block(env: Env, kernels: Witness) -> None:
+    stream = env.stream().handle
+    for seed, nbytes in enumerate((1, 100, 1000)):
+        report = kernels.heap_per_block(stream, 16, 64, nbytes, seed=seed)
+        _expect_clean(report, 16, f"{nbytes} bytes for each thread of a block")
+
+
+@check("HEAP-05", own_process=True)
+def memory_stays_across_kernels(env: Env, kernels: Witness) -> None:
+    stream, other = env.stream().handle, env.stream().handle
+    with kernels.heap_keep(stream, 16, 32, 5000) as kept:
+        _expect_clean(kept.allocated, 16, "the kernel that allocated")
+        for turn in range(3):
+            _expect_clean(kept.use(), 0, f"use {turn} by another kernel")
+            _expect_clean(kernels.heap_per_thread(other, 4, 32, 500), 128, "a kernel that allocates beside it")
+    _expect_clean(kernels.heap_per_thread(stream, 4, 32, 500), 128, "a kernel after all was freed")
+
+
+@check("HEAP-06", own_process=True)
+def memset_and_memcpy_in_kernels(env: Env, kernels: Witness) -> None:
+    stream = env.stream().handle
+    for seed, nbytes in enumerate((1, 333, 4096)):
+        report = kernels.heap_memcpy_memset(stream, 4, 32, nbytes, seed=seed)
+        _expect_clean(report, 256, f"copies of {nbytes} bytes")
+
+
+@check("HEAP-07", own_process=True)
+def what_does_not_fit_is_null(env: Env, kernels: Witness) -> None:
+    stream, nbytes, blocks = env.stream(), 1 << 16, 64
+    bounded = env.device.capabilities.malloc_heap_kind == "limit"
+    if bounded:
+        blocks = 4 * env.device.malloc_heap_size // nbytes
+    with env.resource("device").allocate(1000) as memory:
+        data = pattern(1000)
+        env.write(memory, data)
+        for turn in range(3):
+            with kernels.heap_keep(stream.handle, blocks, 32, nbytes) as kept:
+                made = kept.allocated
+                expect(made.null > 0 or not bounded, "four times the heap was allocated")
+                expect(made.null < blocks, f"turn {turn}: nothing could be allocated")
+                expect_equal(sum(address != 0 for address in kept.addresses), blocks - made.null, "what was allocated")
+                expect_equal((made.misaligned, made.mismatches), (0, 0), "what is wrong with it")
+                _expect_clean(kept.use(), 0, "its use")
+        expect_equal(kernels.heap_per_thread(stream.handle, 1, 1, 1 << 50), HeapReport(1, 1, 0, 0), "a PiB")
+        _expect_clean(kernels.heap_per_thread(stream.handle, 4, 32, 100), 128, "a kernel afterwards")
+        expect_equal(env.read(memory), data, "plain memory")
+
+
+@check("HEAP-08", own_process=True)
+def larger_alignments(env: Env, kernels: Witness) -> None:
+    env.need(kernels.has_aligned_heap, "an aligned malloc of kernels")
+    stream = env.stream().handle
+    for align in (16, 64, 256, 4096):
+        _expect_clean(kernels.heap_per_thread(stream, 4, 32, 200, align=align), 128, f"threads aligned to {align}")
+        _expect_clean(kernels.heap_per_block(stream, 4, 32, 50, align=align), 4, f"blocks aligned to {align}")
+
+
+@check("HEAP-09", own_process=True)
+def a_heap_that_there_is_no_memory_for(env: Env, kernels: Witness) -> None:
+    _need_limit(env)
+    stream, resource = env.stream(), env.resource("device")
+    with resource.allocate(4096) as memory:
+        try:
+            env.device.malloc_heap_size = kernels.memory_info()[1]
+        except Error as error:
+            env.note(f"the limit was refused: {error.name}")
+        else:
+            error_name = kernels.load_heap()
+            expect(error_name, "all of the device's memory is the heap's, where some of it is in use")
+            env.note(f"the kernels were not loaded: {error_name}")
+        memory.fill(9, stream=stream)
+        with resource.allocate(MIB) as more, kernels.counter() as wrong:
+            more.fill(9, stream=stream)
+            for each in (memory, more):
+                kernels.verify_value(stream.handle, each.handle, each.nbytes, 9, wrong)
+            expect_equal(wrong.read(), 0, "the number of wrong bytes that a kernel sees afterwards")
+
+
+@check("HEAP-10", own_process=True)
+def the_host_takes_no_address_of_the_heap(env: Env, kernels: Witness) -> None:
+    stream, resource = env.stream(), env.resource("device")
+    with kernels.heap_keep(stream.handle, 2, 32, 8192) as kept, resource.allocate(64) as plain:
+        address = kept.addresses[0]
+        expect(kernels.pointer(address).kind in ("unregistered", "device"), "the runtime takes it for the host's")
+        expect_equal(env.pm.pointer_info(address).kind, kernels.pointer(address).kind, "the kind of such an address")
+
+        def memory() -> Any:
+            return env.pm.Buffer.from_handle(address, 64)
+
+        with refused(*REFUSED):
+            memory().fill(1, stream=stream).synchronize()
+        with refused(*REFUSED) as told:
+            memory().fill(1)
+        if kernels.pointer(address).kind == "unregistered":
+            expect("heap of kernels" in str(told.error), f"the refusal does not say what that is: {told.error}")
+        with refused(*REFUSED):
+            env.pm.copy(bytearray(64), memory())
+        with refused(*REFUSED):
+            env.pm.copy(memory(), bytes(64))
+        with refused(*REFUSED):
+            env.pm.copy(plain, memory(), stream=stream).synchronize()
+        with refused(*REFUSED):
+            bytes(memoryview(memory()))
+        with refused(*REFUSED):
+            resource.deallocate(address, 64)
+        with refused(*REFUSED):
+            env.pm.HostRegistration(memory())
+        _expect_clean(kept.use(), 0, "the memory there")
+        plain.fill(3)
+        expect_equal(env.read(plain), b"\3" * 64, "plain memory")
+
+
+@check("HEAP-11", own_process=True)
+def each_device_has_its_own(env: Env, kernels: Witness) -> None:
+    _need_limit(env)
+    other = env.other_device
+    try:
+        theirs = witness_for(env.pm.backend, other.ordinal)
+    except WitnessMissing as missing:
+        raise NotShown(f"no witness: {missing}") from None
+    env.device.malloc_heap_size = 9 * MIB
+    _load(kernels)
+    other.malloc_heap_size = 40 * MIB
+    expect(theirs.limit("malloc_heap_size") >= 40 * MIB, "the other device's limit was not set")
+    here, there = env.stream().handle, env.stream(other).handle
+    _expect_clean(theirs.heap_per_block(there, 1, 2, 12 * MIB), 1, "24 MiB on the device whose limit is 40 MiB")
+    expect_equal(kernels.heap_per_block(here, 1, 2, 12 * MIB).null, 1, "NULLs of 24 MiB where the limit is 9 MiB")

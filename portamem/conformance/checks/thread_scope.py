@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: MIT
+"""Shows the clauses of the current resource: a scope of the thread, read at allocation only."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+from portamem.conformance.check import check
+from portamem.conformance.env import Env
+from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
+from portamem.conformance.threads import in_threads, on_a_thread
+
+
+@check("THREAD-13")
+def allocations_in_a_scope(env: Env, resource: Any) -> None:
+    pm, device = env.pm, resource.device
+    before = pm.current_resource(device)
+    with pm.using(resource) as given:
+        expect(given is resource and pm.current_resource(device) is resource, "the scope is of another resource")
+        for view in (pm.empty(32, device=device), pm.zeros(32, device=device), pm.asarray(bytes(32), device=device)):
+            with view:
+                expect(view.buffer.resource is resource, "memory in a scope is of another resource")
+                view.fill(9)
+                expect_bytes(env.read(view.buffer), b"\x09" * view.nbytes, "memory in a scope")
+    expect(pm.current_resource(device) is before, "a scope goes on behind its block")
+    expect_equal(resource.live_buffers, 0, "the number of live buffers")
+
+
+def _raise_mine() -> None:
+    raise KeyError("mine")
+
+
+@check("THREAD-13")
+def scopes_nest(env: Env, resource: Any) -> None:
+    pm, device, inner = env.pm, resource.device, env.resource("pinned")
+    before = pm.current_resource(device)
+    with pm.using(resource):
+        with pm.using(inner):
+            expect(pm.current_resource(device) is inner, "the inner scope does not count")
+            with pm.using(resource):
+                expect(pm.current_resource(device) is resource, "the innermost scope does not count")
+        expect(pm.current_resource(device) is resource, "the outer scope is gone with the inner one")
+        with refused(KeyError, saying="mine"), pm.using(inner):
+            _raise_mine()
+        expect(pm.current_resource(device) is resource, "a scope that an exception has left goes on")
+    expect(pm.current_resource(device) is before, "a scope goes on behind its block")
+
+
+@check("THREAD-14")
+def a_scope_is_of_its_thread(env: Env) -> None:
+    pm, device, plain = env.pm, env.device, env.resource("device")
+    with pm.using(plain):
+        elsewhere = on_a_thread(lambda: pm.current_resource(device))
+        expect(elsewhere is not plain, "a scope counts on another thread")
+
+    def work(number: int) -> None:
+        with pm.DeviceMemoryResource(device) as mine, pm.using(mine):
+            for _ in range(50):
+                with pm.empty(64, device=device) as view:
+                    expect(view.buffer.resource is mine, "memory came from another thread's scope")
+
+    in_threads(work, 4)
+
+
+@check("THREAD-14")
+def a_scope_is_of_one_device(env: Env) -> None:
+    pm, other = env.pm, env.other_device
+    there = env.resource("device", other)
+    before = pm.current_resource(env.device)
+    with pm.using(there):
+        expect(pm.current_resource(other) is there, "the scope does not count on its device")
+        expect(pm.current_resource(env.device) is before, "a scope counts on another device")
+        with pm.empty(16, device=other) as view:
+            expect(view.buffer.resource is there, "memory came from another resource")
+
+
+@check("THREAD-15")
+def live_memory_does_not_look_it_up(env: Env) -> None:
+    pm, device, plain, pinned = env.pm, env.device, env.resource("device"), env.resource("pinned")
+    with pm.using(plain):
+        view = pm.empty(64, "uint8", device=device)
+    with pm.using(pinned):
+        view.fill(1)
+        part = view[:16]
+        view.close()
+        expect_equal((plain.live_bytes, pinned.live_bytes), (64, 0), "live bytes while a part of a view is open")
+        part.close()
+    expect_equal((plain.live_buffers, pinned.live_buffers), (0, 0), "live buffers")
+
+
+@check("THREAD-15")
+def a_scope_keeps_its_resource(env: Env) -> None:
+    pm, device = env.pm, env.device
+    with pm.using(pm.DeviceMemoryResource(device)):
+        gc.collect()
+        with pm.empty(16, device=device) as view:
+            expect_equal(view.buffer.resource.live_bytes, view.nbytes, "the bytes out of a resource nobody else holds")
+
+
+@check("THREAD-16")
+def the_default_resource(env: Env) -> None:
+    pm, device = env.pm, env.device
+    default = pm.current_resource(device)
+    expect(pm.current_resource(device) is default, "the default resource is another one each time")
+    expect(on_a_thread(lambda: pm.current_resource(device)) is default, "the default resource is another one elsewhere")
+    expect(pm.current_resource() is pm.current_resource(pm.Device.current()), "the default of no device in particular")
+    with refused(BufferError, saying="default resource"):
+        default.close()
+    with default:
+        pass
+    with pm.zeros(16, "uint8", device=device) as view:
+        expect(view.buffer.resource is default, "memory without a scope is of another resource")
+        expect_bytes(env.read(view.buffer), bytes(16), "memory of zeros")
+
+
+@check("THREAD-17")
+def what_opens_no_scope(env: Env) -> None:
+    pm, device = env.pm, env.device
+    before = pm.current_resource(device)
+    for wrong in (None, 42, "device", pm, device):
+        with refused(TypeError, saying="resource"), pm.using(wrong):
+            pass
+    closed = pm.DeviceMemoryResource(device)
+    closed.close()
+    with refused(ValueError, saying="closed"), pm.using(closed):
+        pass
+    expect(pm.current_resource(device) is before, "a refused scope counts")

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: MIT
+"""Threads, the GIL, the current device and the current resource."""
+
+from __future__ import annotations
+
+from portamem.conformance.clause import Clause, Shortfall
+
+CLAUSES = (
+    Clause(
+        "THREAD-01",
+        "Threads that allocate, write, read and free at once, each on a stream of its own, read back what they wrote.",
+        "every resource",
+    ),
+    Clause(
+        "THREAD-02",
+        "Memory that threads hold at once never overlaps, and no thread's writes show in another's.",
+        "every resource",
+    ),
+    Clause(
+        "THREAD-03",
+        "Threads can share one stream, the default stream among them.",
+    ),
+    Clause(
+        "THREAD-04",
+        "Live buffers, live bytes and what portamem holds are right after any threads have allocated and freed, and "
+        "memory of one thread can be freed by another.",
+        "every resource",
+    ),
+    Clause(
+        "THREAD-05",
+        "A buffer that one thread closes while others use it or close it too is closed once; the others' work happens "
+        "whole or is refused in words.",
+        "every resource",
+    ),
+    Clause(
+        "THREAD-06",
+        "Streams can be made and closed by threads while memory is freed on them by others.",
+        "stream-ordered resources",
+    ),
+    Clause(
+        "THREAD-07",
+        "An error of one thread is that thread's alone: the others' calls succeed meanwhile.",
+    ),
+    Clause(
+        "THREAD-08",
+        "Every call that may wait lets other Python threads run: waiting for streams, events and devices, copies and "
+        "fills without a stream, Python buffers, closing memory, streams and registrations.",
+    ),
+    Clause("THREAD-09", "Memory that the garbage collector frees blocks no other thread, whatever it waits for."),
+    Clause(
+        "THREAD-10",
+        "Host functions of several streams run while threads wait for those streams, each once, in the order of its "
+        "stream.",
+    ),
+    Clause(
+        "THREAD-11",
+        "Every call leaves the calling thread's current device as it found it, whichever device it is about; a device "
+        "that one thread makes current is not another thread's.",
+        shortfalls=(
+            Shortfall(
+                "both",
+                "calls are made on the thread's current device, whatever their arguments are of",
+                "bridged",
+                "CUDA runtime API and HIP runtime API, SetDevice",
+            ),
+        ),
+    ),
+    Clause(
+        "THREAD-12",
+        "Work with one device creates no context on another.",
+        backends=("cuda", "hip"),
+        shortfalls=(
+            Shortfall(
+                "nvidia",
+                "setting the current device initialises a context on it, and most calls make one on device 0",
+                "bridged",
+                "CUDA 12.0 release notes, cudaSetDevice",
+            ),
+        ),
+    ),
+    Clause(
+        "THREAD-13",
+        "Within using(resource), empty, zeros and asarray take memory from that resource; scopes nest, and end with "
+        "their block, also by an exception.",
+        "every resource",
+    ),
+    Clause("THREAD-14", "A scope is of its thread, and of its resource's device: others see nothing of it."),
+    Clause(
+        "THREAD-15",
+        "A scope keeps its resource alive and is read at allocation only: live memory goes back to where it came from.",
+    ),
+    Clause(
+        "THREAD-16",
+        "Without a scope there is a default resource for each device, the same for every thread; nobody can close it.",
+    ),
+    Clause(
+        "THREAD-17",
+        "using() takes an open resource of its own backend, and refuses anything else in words, with the scope as it "
+        "was.",
+    ),
+)
