@@ -140,11 +140,11 @@ _SIGNATURES = {
 class Interface:
     """The functions by their names without the prefix, each answering its code."""
 
-    def __init__(self) -> None:
+    def __init__(self, load: Callable[[str], ctypes.CDLL] = ctypes.CDLL) -> None:
         paths = _libraries.loaded(re.compile(r"/libportamem\.so[^/]*$"))
         if not paths:
             raise NotShown("libportamem is not among the libraries that /proc/self/maps tells of")
-        library = ctypes.CDLL(paths[0])
+        library = load(paths[0])
         self._functions = {}
         for name, types in _SIGNATURES.items():
             function = library[f"pmh{name}"]
@@ -174,6 +174,8 @@ class Machine:
     def __init__(self) -> None:
         self.rt = Interface()
         self.rt.do("SetDevice", 0)
+        # A call that a knob made fail may have been the one that puts this back.
+        self.rt.do("ThreadExchangeStreamCaptureMode", byref(c_int(0)))
         self.stream = self.rt.get("StreamCreateWithPriority", 1, 0)
         self.event, self.timed = self.rt.get("EventCreateWithFlags", 2), self.rt.get("EventCreateWithFlags", 0)
         self.pool = self.rt.get("MemPoolCreate", byref(PoolProps(DEVICE, 0)))
