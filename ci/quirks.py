@@ -12,6 +12,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -130,18 +131,25 @@ def environment(folder: Path, quirks: str) -> dict[str, str]:
 
 
 def conformance(folder: Path, quirks: str) -> Run:
-    command = [sys.executable, "-P", "-m", "portamem", "conformance", "--backend", "hip", "--json"]
-    try:
-        done = subprocess.run(
-            command, env=environment(folder, quirks), cwd="/", capture_output=True, text=True, timeout=TIMEOUT_S
-        )
-    except subprocess.TimeoutExpired:
-        return Run(trouble=f"did not end within {TIMEOUT_S} s")
-    try:
-        return Run(outcomes_of(json.loads(done.stdout)))
-    except (ValueError, KeyError):
-        print(f"{folder.name} {quirks or 'plain'}: exit {done.returncode}\n{done.stderr[-2000:]}", file=sys.stderr)
-        return Run(trouble=f"ended with exit code {done.returncode} and no report")
+    with tempfile.TemporaryDirectory() as scratch:
+        report = Path(scratch) / "report.json"
+        command = [sys.executable, "-P", "-m", "portamem", "conformance", "--backend", "hip", "--json", str(report)]
+        try:
+            done = subprocess.run(
+                command,
+                env=environment(folder, quirks),
+                cwd="/",
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=TIMEOUT_S,
+            )
+        except subprocess.TimeoutExpired:
+            return Run(trouble=f"did not end within {TIMEOUT_S} s")
+        if report.exists():
+            return Run(outcomes_of(json.loads(report.read_text(encoding="utf-8"))))
+    print(f"{folder.name} {quirks or 'plain'}: exit {done.returncode}\n{done.stderr[-2000:]}", file=sys.stderr)
+    return Run(trouble=f"ended with exit code {done.returncode} and no report")
 
 
 def quirks_of(folder: Path) -> list[Quirk]:

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from helpers import backend, witnesses
+from helpers import backend, order, witnesses
 from helpers.latch import Latch
 from helpers.required import RequiredGpu
 from helpers.resources import KINDS
@@ -158,6 +158,13 @@ def knobs(pm: ModuleType) -> Iterator[Any]:
 
 def _held(pm: ModuleType) -> list[int]:
     return [pm.held("host"), *(pm.held(ordinal) for ordinal in range(pm.device_count()))]
+
+
+@pytest.fixture(autouse=True)
+def is_ordered(pm: ModuleType, request: pytest.FixtureRequest) -> Iterator[None]:
+    """With PORTAMEM_CHECK=1: nothing in the test uses memory that no order covers."""
+    with order.checked(pm, request.node.originalname):
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -10,9 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from helpers import backend
 from helpers.process import run
 
-pytestmark = pytest.mark.host_only
+pytestmark = pytest.mark.skipif(not backend.is_built("host"), reason="the host backend is not built")
 
 BUGS = Path(__file__).parent / "order_bugs"
 KINDS = {

@@ -40,7 +40,8 @@ _FUNCTION_TYPE = re.compile(r"(?P<result>.+?) ?\((?P<arguments>.*)\)(?: noexcept
 _SYMBOL = re.compile(r"^[0-9a-f]+ <(\w+)>:$")
 _PREFIXES = "(?:(?:bnd|notrack|rep[nez]*|lock|cs|ds|data16) )*"
 _INSTRUCTION = re.compile(rf"^ +([0-9a-f]+):\t{_PREFIXES}(\w+)(?: +([^<#\n]*?))?(?: *<.*)?(?: *#.*)?$")
-_RELOCATION = re.compile(r"^\t+[0-9a-f]+: R_X86_64_\w+\t(\w+)")
+# Code that the compiler thinks is seldom needed is in a section of its own, whose name stands for its address.
+_RELOCATION = re.compile(r"^\t+[0-9a-f]+: R_X86_64_\w+\t([\w.]+)")
 
 
 @dataclass(frozen=True)

@@ -273,6 +273,25 @@ def test_a_loop_before_the_call_is_no_longer_way(matrix):
     assert instructions.longest_success(instructions.disassemble(looping)["ours"], "cudaMalloc") == 8
 
 
+SELDOM = """
+0000000000000000 <ours>:
+   0:\tpush   %rbx
+   1:\tcall   6 <ours+0x6>
+\t\t\t2: R_X86_64_PLT32\tcudaMalloc-0x4
+   6:\tcmpq   $0x0,(%rbx)
+   a:\tjne    11 <ours+0x11>
+   c:\tjmp    99 <.LC29+0x48>
+\t\t\td: R_X86_64_PC32\t.text.unlikely.ours-0x4
+  11:\tpop    %rbx
+  12:\tret
+"""
+
+
+def test_a_jump_to_seldom_code_is_no_way(matrix):
+    instructions = matrix["instructions"]
+    assert instructions.longest_success(instructions.disassemble(SELDOM)["ours"], "cudaMalloc") == 6
+
+
 def test_code_that_never_makes_the_call_is_an_error(matrix):
     instructions = matrix["instructions"]
     with pytest.raises(SystemExit, match="cudaFree"):

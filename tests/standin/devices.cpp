@@ -161,9 +161,11 @@ hipError_t hipDeviceGetByPCIBusId(int* device, const char* id) {
 hipError_t hipMemGetInfo(std::size_t* free, std::size_t* total) { return answer(pmhMemGetInfo(free, total)); }
 
 // Up to 6.2 the heap limit reads as the whole memory, whatever was set (ROCm/clr hipamd/src/hip_device_runtime.cpp).
+// It is the only one before 5.3.
 hipError_t hipDeviceGetLimit(std::size_t* value, hipLimit_t limit) {
     if (value == nullptr) return answer(hipErrorInvalidValue);
-    if (limit == hipLimitPrintfFifoSize) return answer(hipErrorUnsupportedLimit);
+    const bool is_known = HIP_VERSION >= 50300000 ? limit != hipLimitPrintfFifoSize : limit == hipLimitMallocHeapSize;
+    if (!is_known) return answer(hipErrorUnsupportedLimit);
     if (limit != hipLimitMallocHeapSize || HIP_VERSION >= 60300000)
         return answer(pmhDeviceGetLimit(value, static_cast<int>(limit)));
     int device = 0;

@@ -27,7 +27,8 @@ std::atomic<bool> active{false};
 
 namespace {
 
-constexpr std::size_t native_frames = 8;
+constexpr std::size_t native_frames = 16;
+constexpr int most_unnamed = 6;
 constexpr std::size_t most_sites = std::size_t{1} << 16;
 
 using Frames = std::array<std::uintptr_t, native_frames>;
@@ -167,7 +168,7 @@ std::string native_text(const Frames& addresses) {
         if (!frame.symbol.empty() && frame.symbol.find("portamem::") == std::string::npos) {
             return unnamed.empty() ? frame.text : unnamed + " < " + frame.text;
         }
-        if (!frame.symbol.empty() || frame.text.empty() || count == 3) continue;
+        if (!frame.symbol.empty() || frame.text.empty() || count == most_unnamed) continue;
         unnamed += (unnamed.empty() ? "" : " < ") + frame.text;
         ++count;
     }

@@ -182,13 +182,12 @@ bool Checker::join(Actor& actor, const Clock& clock, std::uint64_t stream, Epoch
     return true;
 }
 
-void Checker::publish(const StreamName& stream, const Actor& actor) {
-    names_.emplace(stream.identity, stream);
+void Checker::publish(const StreamName& stream, const Actor& actor, bool has_seen_more) {
     Domain& domain = domains_[stream.device];
     const auto into = [&](Clock& clock) {
         if (actor.epoch != 0) clock.raise(stream.identity, actor.epoch);
-        if (actor.seen != nullptr) clock.join(*actor.seen);
-        if (clock.size() > 64) clock.forget(host_);
+        if (has_seen_more && actor.seen != nullptr) clock.join(*actor.seen);
+        clock.forget(host_);
     };
     into(domain.all);
     if (stream.role == Role::Blocking) into(domain.blocking);
@@ -206,13 +205,13 @@ void Checker::follow(const StreamName& stream, Actor& actor) {
         const Mark& legacy = domain.legacy;
         changed = join(actor, legacy.seen == nullptr ? nothing : *legacy.seen, legacy.stream, legacy.epoch);
     }
-    if (changed) publish(stream, actor);
+    if (changed) publish(stream, actor, true);
 }
 
 void Checker::step(const StreamName& stream, Actor& actor) {
     follow(stream, actor);
-    ++actor.epoch;
-    publish(stream, actor);
+    if (++actor.epoch == 1) names_.emplace(stream.identity, stream);
+    publish(stream, actor, false);
 }
 
 void Checker::operation(const StreamName& stream, Actor& actor) {
@@ -244,7 +243,7 @@ void Checker::wait(const StreamName& stream, Actor& actor, const Mark& mark) {
     renew(actor);
     if (mark.generation != generation_) return;
     static const Clock nothing;
-    if (join(actor, mark.seen == nullptr ? nothing : *mark.seen, mark.stream, mark.epoch)) publish(stream, actor);
+    if (join(actor, mark.seen == nullptr ? nothing : *mark.seen, mark.stream, mark.epoch)) publish(stream, actor, true);
 }
 
 void Checker::host_waited(const Mark& mark) {

@@ -144,7 +144,8 @@ class Checker {
     class Present;  ///< one operation as it looks at memory
 
     void renew(Actor& actor) const;
-    void publish(const StreamName& stream, const Actor& actor);
+    /// What is known of a stream goes to what is known of its device. `has_seen_more`: than at the last time.
+    void publish(const StreamName& stream, const Actor& actor, bool has_seen_more);
     bool join(Actor& actor, const Clock& clock, std::uint64_t stream, Epoch epoch) const;
     void step(const StreamName& stream, Actor& actor);
     void follow(const StreamName& stream, Actor& actor);

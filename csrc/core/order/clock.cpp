@@ -14,6 +14,10 @@ constexpr auto by_stream = [](const std::pair<std::uint64_t, Epoch>& entry, std:
 }  // namespace
 
 void Clock::raise(std::uint64_t stream, Epoch epoch) {
+    if (entries_.empty() || entries_.back().first < stream) {  // a new stream's identity is the largest
+        entries_.emplace_back(stream, epoch);
+        return;
+    }
     const auto found = std::lower_bound(entries_.begin(), entries_.end(), stream, by_stream);
     if (found == entries_.end() || found->first != stream) {
         entries_.emplace(found, stream, epoch);
@@ -27,8 +31,10 @@ void Clock::join(const Clock& other) {
 }
 
 void Clock::forget(const Clock& known) {
+    if (entries_.size() <= forget_beyond_) return;
     const auto is_known = [&](const auto& entry) { return known.covers(entry.first, entry.second); };
     entries_.erase(std::remove_if(entries_.begin(), entries_.end(), is_known), entries_.end());
+    forget_beyond_ = std::max(small, 2 * entries_.size());
 }
 
 bool Clock::covers(std::uint64_t stream, Epoch epoch) const {

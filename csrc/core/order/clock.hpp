@@ -19,7 +19,8 @@ class Clock {
     void raise(std::uint64_t stream, Epoch epoch);
     void join(const Clock& other);
 
-    /// Drops what another clock knows as well.
+    /// Drops what another clock knows as well, where it has grown to twice of what the last time left: so that growing
+    /// costs no more than the entries themselves.
     void forget(const Clock& known);
 
     bool covers(std::uint64_t stream, Epoch epoch) const;
@@ -27,7 +28,10 @@ class Clock {
     std::size_t size() const { return entries_.size(); }
 
   private:
+    static constexpr std::size_t small = 32;
+
     std::vector<std::pair<std::uint64_t, Epoch>> entries_;  ///< by stream
+    std::size_t forget_beyond_ = small;
 };
 
 /// A place in the order: the end of a stream's operation and all that comes before it. Empty where nothing is checked.

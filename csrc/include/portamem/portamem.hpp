@@ -34,4 +34,5 @@
 #include "portamem/mr/pinned_memory_resource.hpp"
 #include "portamem/mr/recycled_pools.hpp"
 #include "portamem/mr/system_memory_resource.hpp"
+#include "portamem/order_check.hpp"
 #include "portamem/span.hpp"

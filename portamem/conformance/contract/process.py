@@ -28,7 +28,7 @@ CLAUSES = (
                 "nvidia",
                 "after a fork the driver's calls answer InitializationError, or never come back",
                 "bridged",
-                "CUDA Driver API: contexts are not inherited; DESIGN of this library: one flag, set in fork()",
+                "CUDA Driver API: contexts are not inherited; pthread_atfork(3)",
             ),
         ),
     ),

@@ -19,6 +19,7 @@ _ERRORS = {
     201: "InvalidContext",
     215: "UnsupportedLimit",
     217: "PeerAccessUnsupported",
+    303: "SharedObjectInitFailed",
     400: "InvalidHandle",
     401: "IllegalState",
     600: "NotReady",

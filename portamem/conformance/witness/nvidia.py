@@ -145,8 +145,8 @@ class NvidiaWitness(Witness):
         return int(_call("cuCtxGetDevice"))
 
     def has_context(self) -> bool | None:
-        self.call("cuInit", 0)
-        _, is_active = self.call("cuDevicePrimaryCtxGetState", self.call("cuDeviceGet", self.ordinal))
+        _call("cuInit", 0)
+        _, is_active = _call("cuDevicePrimaryCtxGetState", _call("cuDeviceGet", self.ordinal))
         return bool(is_active)
 
     @contextmanager

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+// portamem/order_check.hpp: finding uses of memory that no order covers, in tests and while hunting a fault.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "portamem/order_api.h"
+#include "portamem/status.hpp"
+
+PORTAMEM_OPEN
+
+/// One of the two uses of memory in a finding.
+struct OrderUse {
+    std::string call;          ///< the runtime call, such as MemcpyAsync
+    std::string site;          ///< where it was made: symbol and offset, or module and offset where nothing has a name
+    std::string stream;        ///< in words
+    std::uint64_t handle = 0;  ///< of the stream; 0 for default streams and for the host
+    int device = -1;           ///< of the stream; -1 for the host
+};
+
+/// Two uses of the same memory that nothing orders.
+struct OrderFinding {
+    std::string kind;
+    std::string advice;
+    std::string text;  ///< all of it, as lines
+    std::uint64_t address = 0;
+    std::uint64_t nbytes = 0;
+    std::uint64_t count = 0;  ///< how often the same two places did it
+    OrderUse first;
+    OrderUse second;
+};
+
+/// Follows the runtime calls of all threads while it lives. What the program orders counts, never what happened to run
+/// in time. The host backend's calls are followed; where another's are not, the constructor throws Error (NotSupported).
+class OrderCheck {
+  public:
+    OrderCheck() : session_((refuse_forked(), portamem_order_begin(rt::BackendId))) {
+        if (session_ != 0) return;
+        throw Error(rt::Error_t::NotSupported, "NotSupported", "OrderCheck",
+                    std::string("the order checker does not follow the ") + rt::BackendName +
+                        " backend's calls yet: build the program for the host backend to check its order");
+    }
+    ~OrderCheck() { (void)portamem_order_end(session_); }
+    OrderCheck(const OrderCheck&) = delete;
+    OrderCheck& operator=(const OrderCheck&) = delete;
+
+    /// What was found since this was made.
+    std::vector<OrderFinding> findings() const {
+        std::vector<OrderFinding> found;
+        (void)portamem_order_visit(session_, &OrderCheck::add, &found);
+        return found;
+    }
+
+  private:
+    static OrderUse use_of(const portamem_order_use& use) {
+        return {use.call, use.site, use.stream, use.handle, use.device};
+    }
+    static void add(void* self, const portamem_order_finding* finding) {
+        static_cast<std::vector<OrderFinding>*>(self)->push_back({finding->kind, finding->advice, finding->text,
+                                                                  finding->address, finding->nbytes, finding->count,
+                                                                  use_of(finding->first), use_of(finding->second)});
+    }
+
+    const std::uint64_t session_;
+};
+
+PORTAMEM_CLOSE
