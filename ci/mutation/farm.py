@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import cycle
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -32,25 +33,30 @@ class Farm:
         self._idle: SimpleQueue[Workshop] = SimpleQueue()
 
     def prepare(self, models: dict[str, dict[str, str]], report: Callable[[str], None] = lambda text: None) -> None:
-        """Builds everywhere, and runs the suite everywhere at once, which has to pass: what fails here fails for the
-        load and not for a fault. From that come the times after which a run is given up."""
+        """Builds everywhere, and runs the suite, which has to pass: in the first model everywhere at once, so that what
+        fails for the load alone fails here. From that come the times after which a run is given up."""
         report("building")
         with ThreadPoolExecutor(self.jobs) as pool:
             list(pool.map(Workshop.prepare, self._all))
-            for model, environment in models.items():
-                report(f"trying the suite as it is: {model}")
-                trials = [pool.submit(shop.conformance, timeout=900, environment=environment) for shop in self._all]
-                seconds = 0.0
-                for trial in (each.result() for each in trials):
-                    if not trial.passed:
-                        raise SystemExit(
-                            f"the suite fails without a fault ({model}): {trial.how} {trial.clauses} {trial.said}"
-                        )
-                    self.clauses = self.clauses or trial.held
-                    seconds = max(seconds, trial.seconds)
-                self.timeouts[model] = 30 + 3 * seconds
+            report("trying the suite as it is")
+            first = next(iter(models))
+            self._learn(pool, [(shop, first, models[first]) for shop in self._all])
+            others = [(model, environment) for model, environment in models.items() if model != first]
+            self._learn(pool, [(shop, *other) for shop, other in zip(cycle(self._all), others, strict=False)])
         for shop in self._all:
             self._idle.put(shop)
+
+    def _learn(self, pool: ThreadPoolExecutor, runs: Sequence[tuple[Workshop, str, dict[str, str]]]) -> None:
+        """Runs of the unchanged suite, side by side."""
+        trials = [
+            (model, pool.submit(shop.conformance, timeout=900, environment=environment))
+            for shop, model, environment in runs
+        ]
+        for model, trial in ((model, future.result()) for model, future in trials):
+            if not trial.passed:
+                raise SystemExit(f"the suite fails without a fault ({model}): {trial.how} {trial.clauses} {trial.said}")
+            self.clauses = self.clauses or trial.held
+            self.timeouts[model] = max(self.timeouts.get(model, 0.0), 30 + 3 * trial.seconds)
 
     @property
     def groups(self) -> set[str]:

@@ -292,4 +292,4 @@ def coherences(env: Env) -> None:
         none.allocate(KIB)
 
 
-from portamem.conformance.checks import host_interface, host_knobs  # noqa: E402, F401
+from portamem.conformance.checks import host_capture, host_interface, host_knobs, host_order  # noqa: E402, F401

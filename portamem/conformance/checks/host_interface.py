@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from ctypes import byref, c_char, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from portamem import _libraries
 from portamem.conformance.check import check
 from portamem.conformance.env import Env
 from portamem.conformance.expect import expect, expect_bytes, expect_equal
 from portamem.conformance.memory import pattern
-from portamem.conformance.outcome import NotShown
+from portamem.conformance.outcome import Failed, NotShown
 
 INVALID_VALUE, OUT_OF_MEMORY, INVALID_DIRECTION, INVALID_DEVICE, UNSUPPORTED_LIMIT = 1, 2, 21, 101, 215
 PEER_UNSUPPORTED, INVALID_HANDLE, NOT_READY, NOT_REGISTERED, NOT_SUPPORTED = 217, 400, 600, 713, 801
@@ -66,6 +66,7 @@ _SIGNATURES = {
     "MemGetInfo": "pp",
     "DeviceGetLimit": "pi",
     "DeviceSetLimit": "iz",
+    "DeviceSynchronize": "",
     "DeviceCanAccessPeer": "pii",
     "DeviceEnablePeerAccess": "iu",
     "DeviceDisablePeerAccess": "i",
@@ -139,11 +140,11 @@ _SIGNATURES = {
 class Interface:
     """The functions by their names without the prefix, each answering its code."""
 
-    def __init__(self) -> None:
+    def __init__(self, load: Callable[[str], ctypes.CDLL] = ctypes.CDLL) -> None:
         paths = _libraries.loaded(re.compile(r"/libportamem\.so[^/]*$"))
         if not paths:
             raise NotShown("libportamem is not among the libraries that /proc/self/maps tells of")
-        library = ctypes.CDLL(paths[0])
+        library = load(paths[0])
         self._functions = {}
         for name, types in _SIGNATURES.items():
             function = library[f"pmh{name}"]
@@ -164,12 +165,17 @@ class Interface:
         return value.value
 
 
+_AnyMachine = TypeVar("_AnyMachine", bound="Machine")
+
+
 class Machine:
-    """One of each thing, made through the interface itself, and destroyed by ``close``."""
+    """One of each thing, made through the interface itself, for the time of a with block."""
 
     def __init__(self) -> None:
         self.rt = Interface()
         self.rt.do("SetDevice", 0)
+        # A call that a knob made fail may have been the one that puts this back.
+        self.rt.do("ThreadExchangeStreamCaptureMode", byref(c_int(0)))
         self.stream = self.rt.get("StreamCreateWithPriority", 1, 0)
         self.event, self.timed = self.rt.get("EventCreateWithFlags", 2), self.rt.get("EventCreateWithFlags", 0)
         self.pool = self.rt.get("MemPoolCreate", byref(PoolProps(DEVICE, 0)))
@@ -178,18 +184,41 @@ class Machine:
         self.plain = (c_char * 4096)()
         self.out = (c_char * 1024)()
 
-    def close(self) -> None:
-        for name, *arguments in (
-            ("Free", self.device),
-            ("Free", self.other),
-            ("Free", self.managed),
-            ("HostFree", self.pinned),
-            ("MemPoolDestroy", self.pool),
-            ("EventDestroy", self.event),
-            ("EventDestroy", self.timed),
-            ("StreamDestroy", self.stream),
-        ):
-            self.rt.do(name, *arguments)
+    def things(self) -> Iterator[tuple[str, int]]:
+        """What is there, as the calls that destroy it."""
+        for memory in (self.device, self.other, self.managed):
+            yield "Free", memory
+        yield "HostFree", self.pinned
+        yield "MemPoolDestroy", self.pool
+        for event in (self.event, self.timed):
+            yield "EventDestroy", event
+        yield "StreamDestroy", self.stream
+
+    def __enter__(self: _AnyMachine) -> _AnyMachine:
+        return self
+
+    def __exit__(self, exc_type: object, exc: BaseException | None, tb: object) -> None:
+        for name, handle in self.things():
+            code = self.rt.answer(name, handle)
+            if code and exc is None:
+                raise Failed(f"{name} of what is in use answers {code}")
+        self.rt.answer("GetLastError")
+
+
+def on_a_machine(
+    kind: Callable[[], _AnyMachine],
+) -> Callable[[Callable[[Env, _AnyMachine], None]], Callable[[Env], None]]:
+    """Makes a check of a function that takes a machine too."""
+
+    def decorated(function: Callable[[Env, _AnyMachine], None]) -> Callable[[Env], None]:
+        def run(env: Env) -> None:
+            with kind() as machine:
+                function(env, machine)
+
+        run.__name__, run.__module__ = function.__name__, function.__module__
+        return run
+
+    return decorated
 
 
 def _refusals(m: Machine) -> Iterator[tuple[int, str, tuple[Any, ...]]]:
@@ -402,8 +431,8 @@ def _refusals(m: Machine) -> Iterator[tuple[int, str, tuple[Any, ...]]]:
 
 
 @check("HOST-19")
-def wrong_arguments_are_refused(env: Env) -> None:
-    machine = Machine()
+@on_a_machine(Machine)
+def wrong_arguments_are_refused(env: Env, machine: Machine) -> None:
     rt, before = machine.rt, env.device.memory_info()
     for code, name, arguments in _refusals(machine):
         machine.out.raw = b"\xee" * 64 + bytes(960)
@@ -419,12 +448,11 @@ def wrong_arguments_are_refused(env: Env) -> None:
     rt.do("Memcpy", machine.device, data, 4096, DEFAULT_DIRECTION)
     rt.do("Memcpy", machine.plain, machine.device, 4096, DEFAULT_DIRECTION)
     expect_bytes(machine.plain.raw, data, "memory after calls that were refused")
-    machine.close()
 
 
 @check("HOST-19")
-def nothing_is_fine_where_nothing_is_done(env: Env) -> None:
-    machine = Machine()
+@on_a_machine(Machine)
+def nothing_is_fine_where_nothing_is_done(env: Env, machine: Machine) -> None:
     rt, out, stream = machine.rt, machine.out, machine.stream
     for name, *arguments in (
         ("Free", None),
@@ -462,12 +490,11 @@ def nothing_is_fine_where_nothing_is_done(env: Env) -> None:
         address, pitch = c_void_p(1), c_size_t(1)
         rt.do("MallocPitch", byref(address), byref(pitch), width, height)
         expect_equal((address.value, pitch.value), (None, 0), f"address and pitch of {width} x {height} bytes")
-    machine.close()
 
 
 @check("HOST-20")
-def boxes_of_volumes(env: Env) -> None:
-    machine = Machine()
+@on_a_machine(Machine)
+def boxes_of_volumes(env: Env, machine: Machine) -> None:
     rt = machine.rt
     shape, pitch, height = (7, 3, 4), 32, 5
     for form, stream in (("Memcpy3D", ()), ("Memcpy3DAsync", (machine.stream,))):
@@ -492,12 +519,11 @@ def boxes_of_volumes(env: Env) -> None:
                 wanted[start : start + shape[0]] = source[begin : begin + shape[0]]
         rt.do("Memcpy", machine.plain, machine.device, 4096, DEFAULT_DIRECTION)
         expect_bytes(machine.plain.raw, bytes(wanted), f"the volume after {form}")
-    machine.close()
 
 
 @check("HOST-20")
-def boxes_that_leave_their_volume(env: Env) -> None:
-    machine = Machine()
+@on_a_machine(Machine)
+def boxes_that_leave_their_volume(env: Env, machine: Machine) -> None:
     rt = machine.rt
 
     def answer(pitch: int = 32, height: int = 4, at: tuple[int, ...] = (0, 0, 0), extent: Any = (32, 4, 32)) -> int:
@@ -526,13 +552,12 @@ def boxes_that_leave_their_volume(env: Env) -> None:
     ):
         expect_equal(answer(**arguments), INVALID_VALUE, f"the answer for a box that is {words}")
         rt.answer("GetLastError")
-    machine.close()
 
 
 @check("HOST-21")
-def copies_between_devices(env: Env) -> None:
+@on_a_machine(Machine)
+def copies_between_devices(env: Env, machine: Machine) -> None:
     other = env.other_device.ordinal
-    machine = Machine()
     rt = machine.rt
     rt.do("SetDevice", other)
     there = rt.get("Malloc", 4096)
@@ -551,13 +576,12 @@ def copies_between_devices(env: Env) -> None:
             )
             rt.answer("GetLastError")
     rt.do("Free", there)
-    machine.close()
 
 
 @check("HOST-22")
-def handles_say_what_they_are(env: Env) -> None:
+@on_a_machine(Machine)
+def handles_say_what_they_are(env: Env, machine: Machine) -> None:
     other = env.other_device.ordinal
-    machine = Machine()
     rt = machine.rt
     rt.do("SetDevice", other)
     blocking, there = rt.get("StreamCreateWithPriority", 0, 0), rt.get("EventCreateWithFlags", 0)
@@ -592,13 +616,12 @@ def handles_say_what_they_are(env: Env) -> None:
         rt.do(name, handle)
         expect_equal(rt.answer(name, handle), INVALID_HANDLE, f"the answer of a second {name}")
         rt.answer("GetLastError")
-    machine.close()
 
 
 @check("HOST-22")
-def pools_say_who_may_reach_them(env: Env) -> None:
+@on_a_machine(Machine)
+def pools_say_who_may_reach_them(env: Env, machine: Machine) -> None:
     other = env.other_device.ordinal
-    machine = Machine()
     rt, there = machine.rt, Location(1, other)
     flags = c_int(9)
 
@@ -624,5 +647,7 @@ def pools_say_who_may_reach_them(env: Env) -> None:
     expect_equal(used.value, 4096, "bytes used of the current pool")
     rt.do("FreeAsync", memory, machine.stream)
     rt.do("StreamSynchronize", machine.stream)
-    machine.close()
+    spare = rt.get("MemPoolCreate", byref(PoolProps(DEVICE, 0)))
+    rt.do("DeviceSetMemPool", 0, spare)
+    rt.do("MemPoolDestroy", spare)
     expect_equal(rt.get("DeviceGetMemPool", 0), default, "the current pool after it was destroyed")

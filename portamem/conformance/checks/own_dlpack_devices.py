@@ -30,7 +30,8 @@ def every_device_that_the_memory_is(env: Env, resource: Any) -> None:
             expect_equal(own in devices, buf.is_device_accessible, "whether the device is among its devices")
         for each in devices:
             for copy in (None, False):
-                taken = Taken(view.__dlpack__(dl_device=each, copy=copy, max_version=(1, 0)))
+                pair = list(each) if copy is None else each  # C consumers give tuples, others what they have
+                taken = Taken(view.__dlpack__(dl_device=pair, copy=copy, max_version=(1, 0)))
                 expect_equal((taken.tensor.device.type, taken.tensor.device.id), each, "the tensor's device")
                 expect_equal(taken.managed.flags, 0, "flags of memory that was not copied")
                 with env.pm.Buffer.from_handle(taken.tensor.data, NBYTES, device=env.device) as same:

@@ -131,4 +131,30 @@ CLAUSES = (
         "belongs to another device is refused.",
         backends=_HOST,
     ),
+    Clause(
+        "HOST-23",
+        "Captures of the C interface obey the vendors' rules: captured work is counted and does not run, what a mode "
+        "forbids is refused and makes the capture invalid, and a capture ends on the stream and the thread on which it "
+        "began, with all streams that joined it joined again.",
+        backends=_HOST,
+    ),
+    Clause(
+        "HOST-24",
+        "Within check() every two uses of the same memory that nothing orders are found: what they do to each other, "
+        "the first bytes that both touch, and of each its call, its line and its stream.",
+        backends=_HOST,
+    ),
+    Clause(
+        "HOST-25",
+        "check() reports nothing that is ordered: by one stream, by waits and events, by the default stream's rule, by "
+        "what the host has waited for or was told.",
+        backends=_HOST,
+    ),
+    Clause(
+        "HOST-26",
+        "Findings are counted by their two places and belong to the checks that were open; check() raises OrderError "
+        "at its end, and hides no exception. With PORTAMEM_CHECK=1 a whole program is checked, and told on standard "
+        "error.",
+        backends=_HOST,
+    ),
 )

@@ -1,0 +1,492 @@
+# SPDX-License-Identifier: MIT
+"""Shows the clauses of the order checker, which follows the CPU runtime's calls.
+
+Each program is run twice: as it is, with one pair of uses that nothing orders, on the lines that end with ``# first``
+and ``# second``; and with its lines that begin with ``?``, which order them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import textwrap
+from ctypes import byref
+from dataclasses import dataclass
+from typing import Any
+
+from portamem.conformance.check import check
+from portamem.conformance.checks.host_interface import DEFAULT_DIRECTION, Copy3D, Interface, Position, Volume
+from portamem.conformance.env import Env
+from portamem.conformance.expect import expect, expect_equal, refused
+from portamem.errors import OrderError
+
+N = 8192
+FILE = "program.py"
+
+
+@dataclass(frozen=True)
+class Program:
+    """``at`` and ``nbytes``: the bytes of ``x`` that both touch."""
+
+    kind: str
+    source: str
+    calls: tuple[str, str] = ("MemsetAsync", "MemcpyAsync")
+    at: int = 0
+    nbytes: int = N
+
+    def lines(self, *, ordered: bool) -> list[str]:
+        lines = textwrap.dedent(self.source).strip().splitlines()
+        if ordered:
+            lines = [line[2:] if line.startswith("? ") else line for line in lines]
+            return [line for line in lines if not line.startswith("! ")]
+        return [line[2:] if line.startswith("! ") else line for line in lines if not line.startswith("? ")]
+
+
+RAW, WAW, WAR = "unordered read after write", "unordered write after write", "unordered write after read"
+FILLED_TWICE = ("MemsetAsync", "MemsetAsync")
+
+PROGRAMS = {
+    "a stream that is not waited for": Program(
+        RAW, "x.fill(1, stream=a)  # first\n? b.wait(a)\ny.copy_from(x, stream=b)  # second"
+    ),
+    "a wait for another stream": Program(
+        RAW, "x.fill(1, stream=a)  # first\nb.wait(c)\n? b.wait(a)\ny.copy_from(x, stream=b)  # second"
+    ),
+    "an event that was recorded too early": Program(
+        RAW,
+        """
+        ! a.record(e)
+        x.fill(1, stream=a)  # first
+        ? a.record(e)
+        b.wait(e)
+        y.copy_from(x, stream=b)  # second
+        """,
+    ),
+    "an event that was recorded again, elsewhere": Program(
+        RAW,
+        """
+        x.fill(1, stream=a)  # first
+        a.record(e)
+        ! c.record(e)
+        b.wait(e)
+        y.copy_from(x, stream=b)  # second
+        """,
+    ),
+    "a chain with a link missing": Program(
+        RAW,
+        """
+        x.fill(1, stream=a)  # first
+        ? c.wait(a)
+        z.fill(1, stream=c)
+        b.wait(c)
+        y.copy_from(x, stream=b)  # second
+        """,
+    ),
+    "a later write over an earlier one": Program(
+        WAW, "x.fill(1, stream=a)  # first\n? b.wait(a)\nx.fill(2, stream=b)  # second", FILLED_TWICE
+    ),
+    "a write under a read": Program(
+        WAR,
+        "y.copy_from(x, stream=a)  # first\n? b.wait(a)\nx.fill(2, stream=b)  # second",
+        ("MemcpyAsync", "MemsetAsync"),
+    ),
+    "a write under the second of two reads": Program(
+        WAR,
+        """
+        y.copy_from(x, stream=a)
+        z.copy_from(x, stream=c)  # first
+        b.wait(a)
+        ? b.wait(c)
+        x.fill(2, stream=b)  # second
+        """,
+        ("MemcpyAsync", "MemsetAsync"),
+    ),
+    "halves that share a byte": Program(
+        WAW,
+        """
+        x[: N // 2].fill(1, stream=a)  # first
+        ! x[N // 2 - 1 :].fill(2, stream=b)  # second
+        ? x[N // 2 :].fill(2, stream=b)
+        """,
+        FILLED_TWICE,
+        at=N // 2 - 1,
+        nbytes=1,
+    ),
+    "a part in the middle": Program(
+        RAW,
+        "x[256:512].fill(1, stream=a)  # first\n? b.wait(a)\ny.copy_from(x, stream=b)  # second",
+        at=256,
+        nbytes=256,
+    ),
+    "two parts, one of which was read since": Program(
+        WAW,
+        """
+        x.fill(1, stream=a)  # first
+        y[:1024].copy_from(x[:1024], stream=a)
+        z[:1024].copy_from(x[:1024], stream=a)
+        b.wait(a.record(e))
+        x[1024:].fill(2, stream=a)  # first
+        ? b.wait(a)
+        x.fill(3, stream=b)  # second
+        """.replace("x.fill(1, stream=a)  # first", "x.fill(1, stream=a)"),
+        FILLED_TWICE,
+        at=1024,
+        nbytes=N - 1024,
+    ),
+    "columns that overlap": Program(
+        WAW,
+        """
+        pm.copy_2d(x, y, width=16, height=4, dst_pitch=64, src_pitch=16, stream=a)  # first
+        ! pm.copy_2d(x[15:], z, width=16, height=4, dst_pitch=64, src_pitch=16, stream=b)  # second
+        ? pm.copy_2d(x[16:], z, width=16, height=4, dst_pitch=64, src_pitch=16, stream=b)
+        """,
+        ("Memcpy2DAsync", "Memcpy2DAsync"),
+        at=15,
+        nbytes=1,
+    ),
+    "boxes that overlap": Program(
+        WAW,
+        """
+        rt.do("Memcpy3DAsync", box(x, 0), a.handle)  # first
+        ! rt.do("Memcpy3DAsync", box(x, 7), b.handle)  # second
+        ? rt.do("Memcpy3DAsync", box(x, 8), b.handle)
+        """,
+        ("Memcpy3DAsync", "Memcpy3DAsync"),
+        at=7,
+        nbytes=1,
+    ),
+    "the default stream and a nonblocking one": Program(
+        RAW, "x.fill(1, stream=default)  # first\n? a.wait(default)\ny.copy_from(x, stream=a)  # second"
+    ),
+    "a nonblocking stream and the default one": Program(
+        RAW, "x.fill(1, stream=a)  # first\n? default.wait(a)\ny.copy_from(x, stream=default)  # second"
+    ),
+    "two blocking streams": Program(
+        RAW, "x.fill(1, stream=p)  # first\n? z.fill(1, stream=default)\ny.copy_from(x, stream=q)  # second"
+    ),
+    "a blocking stream and a nonblocking one": Program(
+        RAW, "x.fill(1, stream=p)  # first\n? a.wait(p)\ny.copy_from(x, stream=a)  # second"
+    ),
+    "the host, which waits for another stream": Program(
+        RAW, "x.fill(1, stream=a)  # first\nc.synchronize()\n? a.synchronize()\ny.copy_from(x, stream=b)  # second"
+    ),
+    "the host, which asks an event": Program(
+        RAW,
+        """
+        z.fill(1, stream=c)
+        done = c.record()
+        done = x.fill(1, stream=a)  # first
+        ? eventually(done.query)
+        y.copy_from(x, stream=b)  # second
+        """,
+    ),
+    "the host, which asks a stream": Program(
+        RAW, "x.fill(1, stream=a)  # first\n? eventually(a.query)\ny.copy_from(x, stream=b)  # second"
+    ),
+    "the host, which waits for an event of before": Program(
+        RAW,
+        """
+        a.record(e)
+        x.fill(1, stream=a)  # first
+        ? a.record(e)
+        e.synchronize()
+        y.copy_from(x, stream=b)  # second
+        """,
+    ),
+    "the host, which waits for another device": Program(
+        RAW,
+        """
+        x.fill(1, stream=a)  # first
+        ! pm.Device(1).synchronize()
+        ? pm.Device(0).synchronize()
+        y.copy_from(x, stream=b)  # second
+        """,
+    ),
+    "memory of a pool before it is there": Program(
+        "use before allocation is ordered",
+        """
+        m = pool.allocate(N, stream=a)  # first
+        ? b.wait(a)
+        foreign(m).fill(1, stream=b)  # second
+        address = m.handle
+        b.synchronize()
+        m.close()
+        m = address
+        """,
+        ("MallocFromPoolAsync", "MemsetAsync"),
+    ),
+    "memory of a pool freed before it is there": Program(
+        "free before allocation is ordered",
+        """
+        m = rt.get("MallocAsync", N, a.handle)  # first
+        ? b.wait(a)
+        rt.do("FreeAsync", m, b.handle)  # second
+        """,
+        ("MallocAsync", "FreeAsync"),
+    ),
+    "memory of a pool freed under a use": Program(
+        "free while in use",
+        """
+        m = rt.get("MallocAsync", N, a.handle)
+        b.wait(a)
+        rt.do("MemsetAsync", m, 1, N, b.handle)  # first
+        ? a.wait(b)
+        rt.do("FreeAsync", m, a.handle)  # second
+        """,
+        ("MemsetAsync", "FreeAsync"),
+    ),
+    "plain memory freed under a read": Program(
+        "free while in use",
+        """
+        m = rt.get("Malloc", N)
+        rt.do("MemcpyAsync", x.handle, m, N, direction, a.handle)  # first
+        ? a.synchronize()
+        rt.do("Free", m)  # second
+        """,
+        ("MemcpyAsync", "Free"),
+    ),
+    "pinned memory freed under a write": Program(
+        "free while in use",
+        """
+        m = rt.get("HostMalloc", N, 0)
+        rt.do("MemcpyAsync", m, x.handle, N, direction, a.handle)  # first
+        ? a.synchronize()
+        rt.do("HostFree", m)  # second
+        """,
+        ("MemcpyAsync", "HostFree"),
+    ),
+    "memory of a pool after its free": Program(
+        "use after free",
+        """
+        m = rt.get("MallocAsync", N, a.handle)
+        ? rt.do("MemsetAsync", m, 1, N, a.handle)
+        rt.do("FreeAsync", m, a.handle)  # first
+        ! rt.answer("MemsetAsync", m, 1, N, a.handle)  # second
+        rt.answer("GetLastError")
+        """,
+        ("FreeAsync", "MemsetAsync"),
+    ),
+    "memory that is prefetched before it is there": Program(
+        WAR,
+        """
+        y.copy_from(x, stream=a)  # first
+        managed.prefetch(device, stream=b)
+        managed.fill(1, stream=a)
+        managed.prefetch(device, stream=b)
+        ? b.wait(a)
+        x.fill(1, stream=b)  # second
+        """,
+        ("MemcpyAsync", "MemsetAsync"),
+    ),
+}
+
+
+class World:
+    """What the programs find: memory that every stream may use, streams of every kind, nothing pending."""
+
+    def __init__(self, env: Env) -> None:
+        from portamem.conformance.expect import eventually
+
+        pm, rt = env.pm, Interface(ctypes.PyDLL)  # with the GIL, so that a call's line is known
+        home = env.stream()
+        self.streams = {
+            **{name: env.stream() for name in ("a", "b", "c")},
+            **{name: env.stream(nonblocking=False) for name in ("p", "q")},
+            "default": env.device.default_stream,
+        }
+        plain, self.pool = env.resource("device"), env.resource("async")
+        self.memory = {name: plain.allocate(N, stream=home) for name in ("x", "y", "z")}
+        self.memory["managed"] = env.resource("managed").allocate(N, stream=home)
+        self.event = pm.Event(env.device)
+        for memory in self.memory.values():
+            for stream in self.streams.values():
+                memory.record_stream(stream)
+        env.device.synchronize()
+
+        def foreign(memory: Any) -> Any:
+            return pm.Buffer.from_handle(memory.handle, N, stream=self.streams["b"])
+
+        def box(memory: Any, x: int) -> Any:
+            return byref(parameters(memory, x))
+
+        def parameters(memory: Any, x: int) -> Copy3D:
+            return Copy3D(
+                src=Volume(self.memory["y"].handle, 16, 16, 4),
+                dst=Volume(memory.handle, 32, 32, 8),
+                dst_at=Position(x, 0, 0),
+                extent=Position(8, 2, 3),
+                kind=DEFAULT_DIRECTION,
+            )
+
+        self.names = {
+            "pm": pm,
+            "rt": rt,
+            "N": N,
+            "direction": DEFAULT_DIRECTION,
+            "device": env.device,
+            "e": self.event,
+            "pool": self.pool,
+            "foreign": foreign,
+            "box": box,
+            "eventually": eventually,
+            **self.streams,
+            **self.memory,
+        }
+
+    def run(self, lines: list[str]) -> dict[str, Any]:
+        names = dict(self.names)
+        exec(compile("\n".join(lines) + "\n", FILE, "exec"), names)
+        return names
+
+    def close(self) -> None:
+        for memory in self.memory.values():
+            memory.close()
+        self.event.close()
+
+
+@check("HOST-24")
+def what_nothing_orders_is_found(env: Env) -> None:
+    for name, program in PROGRAMS.items():
+        world = World(env)
+        lines = program.lines(ordered=False)
+        with env.pm.check(raises=False) as checked:
+            names = world.run(lines)
+            env.device.synchronize()
+        found = checked.findings
+        expect_equal([each.kind for each in found], [program.kind], f"what is found in {name}")
+        (one,) = found
+        places = [
+            f"{FILE}:{1 + next(i for i, line in enumerate(lines) if line.endswith(f'# {mark}'))}"
+            for mark in ("first", "second")
+        ]
+        expect_equal([one.first.site, one.second.site], places, f"the places of {name}")
+        expect_equal((one.first.call, one.second.call), program.calls, f"the calls of {name}")
+        memory = names.get("m", world.memory["x"])
+        address = getattr(memory, "handle", memory)
+        expect_equal((one.address - address, one.nbytes), (program.at, program.nbytes), f"the bytes of {name}")
+        expect_equal(one.count, 1, f"how often {name} was seen")
+        for use, place in ((one.first, places[0]), (one.second, places[1])):
+            expect(f"{use.call} at {place} on {use.stream}\n" in str(one), f"the text of {name} does not say: {use}")
+        expect(one.advice and one.advice in str(one), f"no advice for {name}")
+        world.close()
+
+
+@check("HOST-25")
+def what_is_ordered_is_not_reported(env: Env) -> None:
+    for name, program in PROGRAMS.items():
+        world = World(env)
+        with env.pm.check(raises=False) as checked:
+            world.run(program.lines(ordered=True))
+            env.device.synchronize()
+        expect_equal([str(each) for each in checked.findings], [], f"what is found in {name}, mended")
+        world.close()
+
+
+@check("HOST-25")
+def orders_of_their_own(env: Env) -> None:
+    for name, source in {
+        "one stream": "x.fill(1, stream=a)\ny.copy_from(x, stream=a)\nx.fill(2, stream=a)",
+        "reads side by side": "y.copy_from(x, stream=a)\nz.copy_from(x, stream=b)",
+        "the default stream and a blocking one": "x.fill(1, stream=default)\ny.copy_from(x, stream=p)",
+        "a blocking stream and the default one": "x.fill(1, stream=p)\ny.copy_from(x, stream=default)",
+        "work that is done on return": "x.fill(1)\ny.copy_from(x, stream=a)\nz.copy_from(x, stream=b)",
+        "a buffer that knows its uses": (
+            "with pool.allocate(N, stream=a) as m:\n    m.fill(1, stream=b)\npool.allocate(N, stream=a).close()"
+        ),
+        "a write beside what only moves": "managed.prefetch(device, stream=a)\nmanaged.fill(1, stream=b)",
+        "memory that another takes over": "pool.allocate(N, stream=a).close()\npool.allocate(N, stream=a).close()",
+        "registered memory": "m = bytearray(N)\nwith pm.HostRegistration(m):\n    x.copy_from(m, stream=a)\n",
+    }.items():
+        world = World(env)
+        with env.pm.check(raises=False) as checked:
+            world.run(source.splitlines())
+            env.device.synchronize()
+        expect_equal([str(each) for each in checked.findings], [], f"what is found in {name}")
+        world.close()
+
+
+@check("HOST-26")
+def findings_are_counted_and_named(env: Env) -> None:
+    world, pm = World(env), env.pm
+    a, b, x = world.streams["a"], world.streams["b"], world.memory["x"]
+    source = [
+        "for _ in range(3):",
+        "    x.fill(1, stream=a)",
+        "    x.fill(2, stream=b)",
+        "    b.wait(a)",
+        "    a.wait(b)",
+    ]
+    with pm.check(raises=False) as outer:
+        world.run(source)
+        (one,) = outer.findings
+        expect_equal((one.kind, one.count), (WAW, 3), "what is found in a loop")
+        for use, stream in ((one.first, a), (one.second, b)):
+            expect_equal((use.handle, use.device), (stream.handle, 0), "the stream of a use")
+            expect(hex(stream.handle) in use.stream, f"{use.stream!r} does not name {stream!r}")
+        expect("seen:   3 times" in str(one), f"the text does not count: {one}")
+        with pm.check(raises=False) as inner:
+            expect_equal(inner.findings, (), "what a check within a check has found")
+            x.fill(1, stream=a)
+            pm.Stream.from_handle(2, device=env.device).synchronize()
+            x.fill(2, stream=world.streams["p"])
+        expect_equal(len(inner.findings), 1, "what the inner check has found")
+        a.synchronize()
+        world.streams["p"].synchronize()
+        expect_equal(len(outer.findings), 2, "what the outer check has found")
+    x.fill(1, stream=a)
+    x.fill(2, stream=b)
+    env.device.synchronize()
+    expect_equal(len(outer.findings), 2, "what was found of what came after")
+    with pm.check() as again:
+        x.fill(1, stream=default_of(env))
+    expect_equal(again.findings, (), "what is found of what came before")
+    with refused(OrderError, saying="1 unordered use of memory") as refusal, pm.check():
+        x.fill(1, stream=default_of(env))
+        x.fill(2, stream=a)
+    (of_default,) = refusal.error.findings  # type: ignore[attr-defined]
+    expect("legacy default stream of device 0" in of_default.first.stream, f"its stream is {of_default.first.stream!r}")
+    expect_equal((of_default.first.handle, of_default.first.device), (0, 0), "handle and device of the default stream")
+    with refused(KeyError), pm.check():
+        x.fill(1, stream=a)
+        x.fill(2, stream=b)
+        world.names["a name that is none"]
+    env.device.synchronize()
+    with pm.check(raises=False) as freed:
+        rt = Interface()
+        address = rt.get("Malloc", N)
+        rt.do("MemsetAsync", address, 1, N, a.handle)
+        rt.do("Free", address)
+        env.device.synchronize()
+    (one,) = freed.findings
+    expect_equal(
+        (one.kind, one.second.stream, one.second.device), ("free while in use", "the host", -1), "a host's use"
+    )
+    world.close()
+
+
+def default_of(env: Env) -> Any:
+    return env.device.default_stream
+
+
+PRINTED = """
+    a, b = pm.Stream(0), pm.Stream(0)
+    x = pm.DeviceMemoryResource(0).allocate(4096, stream=pm.Stream(0))
+    x.record_stream(a), x.record_stream(b)
+    pm.Device(0).synchronize()
+    for _ in range(int(sys.argv[1])):
+        x.fill(1, stream=a)
+        x.fill(2, stream=b)
+    pm.Device(0).synchronize()
+"""
+
+
+@check("HOST-26")
+def a_whole_program_is_checked(env: Env) -> None:
+    ended = env.run(PRINTED, "2", PORTAMEM_CHECK="1")
+    expect_equal((ended.status, ended.stdout), (0, ""), "status and output")
+    kinds = [line for line in ended.stderr.splitlines() if line.startswith("portamem: order check: ")]
+    expect_equal(len(kinds), 3, f"the number of lines about order in {ended.stderr!r}")
+    expect(all("unordered write after write: 4096 bytes at 0x" in line for line in kinds[:2]), f"it says {kinds[:2]}")
+    expect_equal(kinds[2], "portamem: order check: 2 finding(s), seen 3 time(s) in all", "the last line")
+    for count, variable in (("2", None), ("2", "0"), ("0", "1")):
+        env_output = env.output(PRINTED, count, PORTAMEM_CHECK=variable)
+        expect_equal(env_output, "", f"output of a program that is not checked, or has nothing to find ({variable})")
