@@ -306,7 +306,8 @@ def versions(env: Env) -> None:
     compiled, runtime = (
         pm.version_text(number).split(".")[0] for number in (pm.compiled_version(), pm.runtime_version())
     )
-    expect_equal(runtime, compiled, "the runtime's major version beside that of the headers")
+    if (pm.backend, env.platform.vendor) != ("hip", "nvidia"):  # there the runtime is CUDA's, the headers are HIP's
+        expect_equal(runtime, compiled, "the runtime's major version beside that of the headers")
     count, code, text = pm.probe()
     expect_equal((count, code, type(text)), (pm.device_count(), 0, str), "what probe() answers")
 
