@@ -17,7 +17,6 @@ order::StreamName name_of(Stream& stream);
 order::Shape shape_of(const Side& side, const Box& box);
 inline order::Checker& checker() { return order::Checker::instance(); }
 order::Range range_of(const void* ptr, std::size_t size);
-order::Mark mark_for_host(Stream& stream);
 void begin_life(const void* ptr, std::size_t size, Stream* stream);
 void end_life(const void* ptr, std::size_t size, Stream* stream);
 void access(order::Kind kind, const Side& side, const Box& box, Stream& stream);
@@ -42,7 +41,8 @@ inline order::Mark end_of(Stream& stream) {
 
 /// What the host has seen once it has waited for the stream.
 inline order::Mark end_for_host(Stream& stream) {
-    return order::is_on() ? order_hooks::mark_for_host(stream) : order::Mark{};
+    return order::is_on() ? order_hooks::checker().mark_for_host(order_hooks::name_of(stream), stream.order)
+                          : order::Mark{};
 }
 
 /// All work of a device, or for -1 of every device.
