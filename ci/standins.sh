@@ -42,7 +42,7 @@ build() {
 
     # The wheel, whose module for HIP is built from the headers of 5.2; another version's takes its place.
     package=$folder/site-packages/portamem
-    rm -rf "$folder/site-packages"
+    rm -rf "$folder/site-packages" "$folder/reports"
     mkdir -p "$folder/site-packages"
     python -m zipfile -e "$CI_DIR"/dist/portamem-*.whl "$folder/site-packages"
     rm -f "$package"/_cuda.*.so
