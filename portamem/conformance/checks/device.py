@@ -206,7 +206,7 @@ def the_current_device_is_left_alone(env: Env) -> None:
         if kind.needs(other.capabilities):
             _use(env, env.resource(name, other), stream)
     other.memory_info()
-    other.limit("stack_size")
+    other.limit("malloc_heap_size")
     other.synchronize()
     _ = (other.name, other.uuid, other.capabilities, other.quirks, other.stream_priority_range, other.probe())
     expect_equal(env.pm.Device.current(), env.device, "the current device after asking another")

@@ -140,8 +140,8 @@ def a_heap_that_there_is_no_memory_for(env: Env, kernels: Witness) -> None:
         else:
             error_name = kernels.load_heap()
             env.note(
-                f"asked for {total} bytes with {free} free: the limit is {env.device.malloc_heap_size}, loading answers "
-                f"{error_name or 'Success'}, then {kernels.memory_info()[0]} are free"
+                f"asked for {total} bytes with {free} free: the limit is {env.device.malloc_heap_size}, loading the "
+                f"kernels answers {error_name or 'Success'}, and then {kernels.memory_info()[0]} are free"
             )
         for each in (memory, more):
             kernels.verify_value(stream.handle, each.handle, each.nbytes, 9, wrong)
