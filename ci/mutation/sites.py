@@ -238,7 +238,7 @@ def _not_code(tokens: Sequence[Token]) -> set[int]:
             out.update(range(i, _partner(tokens, i) + 1))
         elif token.text in ("+", "+=") and _joins_text(tokens, i):
             out.add(i)
-        elif (token.kind == "literal" or token.text in ("true", "false")) and _is_overwritten(tokens, i):
+        if (token.kind == "literal" or token.text in ("true", "false")) and _is_overwritten(tokens, i):
             out.add(i)
     return out
 
