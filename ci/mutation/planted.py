@@ -254,7 +254,7 @@ DEFECTS = (
         _HEADERS + "rt/host/types.hpp",
         "    if (error != pmhSuccess && error != pmhErrorNotReady) (void)pmhGetLastError();\n",
         "",
-        "TODO",
+        "ERROR-06",
     ),
     Defect(
         "a call that waits keeps the GIL",
@@ -268,7 +268,7 @@ DEFECTS = (
                 "csrc/python/gil.hpp", "detail::take_gil([this] { PyEval_RestoreThread(state_); });", "(void)state_;"
             ),
         ),
-        ("FREE-09",),
+        ("THREAD-08",),
         hangs=True,
     ),
     _one(
