@@ -80,8 +80,8 @@ DEFECTS = (
     _one(
         "an event is done as soon as it is asked",
         "csrc/host/event_api.cpp",
-        "return event.point.stream == nullptr || event.point.reached() ? pmhSuccess : pmhErrorNotReady;",
-        "return pmhSuccess;",
+        "if (event.point.stream != nullptr && !event.point.reached()) return pmhErrorNotReady;",
+        "",
         "EVENT-13",
         "ORDER-01",
     ),
@@ -261,7 +261,7 @@ DEFECTS = (
         (
             Change(
                 "csrc/python/gil.hpp",
-                "WithoutGil() noexcept : state_(PyEval_SaveThread()) {}",
+                "WithoutGil() noexcept : state_(detail::leave_python()) {}",
                 "WithoutGil() noexcept : state_(nullptr) {}",
             ),
             Change(
