@@ -80,8 +80,8 @@ DEFECTS = (
     _one(
         "an event is done as soon as it is asked",
         "csrc/host/event_api.cpp",
-        "return event.point.stream == nullptr || event.point.reached() ? pmhSuccess : pmhErrorNotReady;",
-        "return pmhSuccess;",
+        "if (event.point.stream != nullptr && !event.point.reached()) return pmhErrorNotReady;",
+        "",
         "EVENT-13",
         "ORDER-01",
     ),
@@ -254,21 +254,21 @@ DEFECTS = (
         _HEADERS + "rt/host/types.hpp",
         "    if (error != pmhSuccess && error != pmhErrorNotReady) (void)pmhGetLastError();\n",
         "",
-        "TODO",
+        "ERROR-06",
     ),
     Defect(
         "a call that waits keeps the GIL",
         (
             Change(
                 "csrc/python/gil.hpp",
-                "WithoutGil() noexcept : state_(PyEval_SaveThread()) {}",
+                "WithoutGil() noexcept : state_(detail::leave_python()) {}",
                 "WithoutGil() noexcept : state_(nullptr) {}",
             ),
             Change(
                 "csrc/python/gil.hpp", "detail::take_gil([this] { PyEval_RestoreThread(state_); });", "(void)state_;"
             ),
         ),
-        ("FREE-09",),
+        ("THREAD-08",),
         hangs=True,
     ),
     _one(

@@ -217,7 +217,8 @@ def _integers(literal: str) -> tuple[str, ...]:
 
 
 def _not_code(tokens: Sequence[Token]) -> set[int]:
-    """Tokens that are no targets: directives, static assertions, enumerators, pure virtuals, attributes, messages."""
+    """Tokens that are no targets: directives, static assertions, enumerators, pure virtuals, attributes, messages, and
+    first values that a call overwrites."""
     out: set[int] = set()
     for i, token in enumerate(tokens):
         if token.text == "#" and (i == 0 or tokens[i - 1].line != token.line):
@@ -236,6 +237,8 @@ def _not_code(tokens: Sequence[Token]) -> set[int]:
         elif token.text == "[" and i + 1 < len(tokens) and tokens[i + 1].text == "[":
             out.update(range(i, _partner(tokens, i) + 1))
         elif token.text in ("+", "+=") and _joins_text(tokens, i):
+            out.add(i)
+        if (token.kind == "literal" or token.text in ("true", "false")) and _is_overwritten(tokens, i):
             out.add(i)
     return out
 
@@ -256,6 +259,16 @@ def _partner(tokens: Sequence[Token], i: int) -> int:
         if depth == 0:
             return k
     return len(tokens) - 1
+
+
+def _is_overwritten(tokens: Sequence[Token], i: int) -> bool:
+    """Whether this is the first value of a variable that is then given to a call for its result."""
+    if i < 2 or i + 1 >= len(tokens) or tokens[i - 1].text != "=" or tokens[i + 1].text != ";":
+        return False
+    variable = tokens[i - 2]
+    following = (k for k in range(i + 1, min(i + 80, len(tokens))) if tokens[k].text == variable.text)
+    use = next(following, None)
+    return variable.kind == "name" and use is not None and tokens[use - 1].text == "&" and tokens[use - 2].text in "(,"
 
 
 def _joins_text(tokens: Sequence[Token], i: int) -> bool:

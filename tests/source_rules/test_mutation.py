@@ -47,6 +47,7 @@ def found(mutation, text: str) -> list[tuple[str, tuple[str, ...]]]:
         ("void f(int a) { ++a; a--; a += a; }", [("++", ("--",)), ("--", ("++",)), ("+=", ("-=",))]),
         ("int f() { return -1; }", [("-", ("",)), ("1", ("2", "0"))]),
         ("int f() { return 0; }", [("0", ("1",))]),
+        ("int f() { int x = 0; return g(x); }", [("0", ("1",))]),
         ("auto f() { return 0x10u; }", [("0x10u", ("17u", "15u"))]),
         ("bool f() { return true; }", [("true", ("false",))]),
         ("int f(int a, int b) { return std::max(a, b); }", [("max", ("min",))]),
@@ -74,6 +75,8 @@ def test_each_operator_has_its_exchange(mutation, text, wanted):
         'auto f(int n) { return "n is " + std::to_string(n) + name; }',
         "[[gnu::format(printf, 1, 2)]] void f();",
         "double x = 1.5;",
+        "void f() { int x = 0; g(&x); }",
+        "void f() { bool x = false; int y = 0; check(g(1.5, &x, &y)); }",
         "char c = '0';",
     ],
 )

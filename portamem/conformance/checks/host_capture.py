@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from ctypes import byref, c_float, c_int, c_size_t, c_uint, c_void_p
@@ -26,7 +27,7 @@ from portamem.conformance.checks.host_interface import (
     on_a_machine,
 )
 from portamem.conformance.env import Env
-from portamem.conformance.expect import expect_bytes, expect_equal
+from portamem.conformance.expect import eventually, expect, expect_bytes, expect_equal
 from portamem.conformance.memory import pattern
 from portamem.conformance.threads import on_a_thread
 
@@ -322,3 +323,46 @@ def captures_end_as_they_began(env: Env, at: Scene) -> None:
     flags = c_uint(9)
     at.rt.do("StreamGetFlags", at.stream, byref(flags))
     expect_equal(flags.value, 1, "flags of a stream after its captures")
+
+
+@check("HOST-27")
+def the_threads_mode_stays(env: Env) -> None:
+    rt, stream, event = Interface(), env.stream(), env.pm.Event(env.device)
+    plain, pinned, pool = (env.resource(name) for name in ("device", "pinned", "async"))
+
+    def work(mode: int) -> None:
+        with thread_mode(rt, mode):
+            with plain.allocate(4096) as buf, pinned.allocate(4096) as host:
+                buf.fill(1, stream=stream)
+                buf.copy_to(host, stream=stream).synchronize()
+                env.pm.pointer_info(buf)
+            pool.allocate(4096, stream=stream).close()
+            pool.trim()
+            stream.record(event).synchronize()
+            expect_equal(event.query(), True, "whether the event is done")
+            stream.synchronize()
+            env.device.synchronize()
+            with env.pm.Stream(env.device) as other:
+                other.wait(event)
+
+    for mode in (GLOBAL, THREAD_LOCAL, RELAXED):
+        on_a_thread(partial(work, mode))  # a mode of its own, that no knob has touched
+    event.close()
+
+
+@check("HOST-28")
+def streams_go_with_their_threads(env: Env) -> None:
+    memory = env.resource("device").allocate(4096)
+
+    def threads() -> int:
+        return len(os.listdir("/proc/self/task"))
+
+    def work() -> None:
+        memory.fill(1, stream=env.device.per_thread_stream).synchronize()
+
+    on_a_thread(work)
+    before = threads()
+    for _ in range(4):
+        on_a_thread(work)
+    memory.close()
+    expect(eventually(lambda: threads() <= before), f"{threads()} threads, and {before} before four that have ended")

@@ -144,7 +144,7 @@ class Interface:
         paths = _libraries.loaded(re.compile(r"/libportamem\.so[^/]*$"))
         if not paths:
             raise NotShown("libportamem is not among the libraries that /proc/self/maps tells of")
-        library = load(paths[0])
+        self.library = library = load(paths[0])
         self._functions = {}
         for name, types in _SIGNATURES.items():
             function = library[f"pmh{name}"]

@@ -265,6 +265,30 @@ PROGRAMS = {
         """,
         ("FreeAsync", "MemsetAsync"),
     ),
+    "reads of neighbours by two streams": Program(
+        WAR,
+        """
+        y[:1024].copy_from(x[:1024], stream=a)
+        z[:1024].copy_from(x[1024:2048], stream=c)  # first
+        b.wait(a)
+        ? b.wait(c)
+        x[:2048].fill(2, stream=b)  # second
+        """,
+        ("MemcpyAsync", "MemsetAsync"),
+        at=1024,
+        nbytes=1024,
+    ),
+    "a stream that waited before the other did": Program(
+        RAW,
+        """
+        x.fill(1, stream=a)  # first
+        z.fill(1, stream=c)
+        b.wait(c)
+        ? c.wait(a)
+        b.wait(c)
+        y.copy_from(x, stream=b)  # second
+        """,
+    ),
     "memory that is prefetched before it is there": Program(
         WAR,
         """
@@ -278,6 +302,16 @@ PROGRAMS = {
         ("MemcpyAsync", "MemsetAsync"),
     ),
 }
+
+
+def _mapped(address: int, nbytes: int) -> int:
+    """Memory of the system, at an address if that is free. It stays."""
+    mmap = ctypes.CDLL(None, use_errno=True).mmap
+    mmap.restype = ctypes.c_void_p
+    mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    read_write, private_anonymous = 3, 0x22
+    found: int = mmap(address, nbytes, read_write, private_anonymous, -1, 0)
+    return found
 
 
 class World:
@@ -328,6 +362,7 @@ class World:
             "foreign": foreign,
             "box": box,
             "eventually": eventually,
+            "mapped": _mapped,
             **self.streams,
             **self.memory,
         }
@@ -394,6 +429,17 @@ def orders_of_their_own(env: Env) -> None:
         ),
         "a write beside what only moves": "managed.prefetch(device, stream=a)\nmanaged.fill(1, stream=b)",
         "memory that another takes over": "pool.allocate(N, stream=a).close()\npool.allocate(N, stream=a).close()",
+        "rows with padding behind the last": (
+            "pm.copy_2d(x, y, width=16, height=4, dst_pitch=64, src_pitch=16, stream=a)\nx[208:].fill(2, stream=b)"
+        ),
+        "rows without padding": (
+            "pm.copy_2d(x, y, width=64, height=4, dst_pitch=64, src_pitch=64, stream=a)\nx[256:].fill(2, stream=b)"
+        ),
+        "slices without padding": 'rt.do("Memcpy3DAsync", box(x, 0), a.handle)\nx[32 * 8 * 3 :].fill(2, stream=b)',
+        "an address that is the system's by now": (
+            'm = rt.get("Malloc", 65536)\nrt.do("Free", m)\ntaken = mapped(m, 65536)\n'
+            'rt.do("MemcpyAsync", x.handle, taken, N, direction, a.handle)\ny.copy_from(x, stream=a)'
+        ),
         "registered memory": "m = bytearray(N)\nwith pm.HostRegistration(m):\n    x.copy_from(m, stream=a)\n",
     }.items():
         world = World(env)
@@ -402,6 +448,18 @@ def orders_of_their_own(env: Env) -> None:
             env.device.synchronize()
         expect_equal([str(each) for each in checked.findings], [], f"what is found in {name}")
         world.close()
+
+
+@check("HOST-26")
+def it_is_on_within_its_block(env: Env) -> None:
+    is_on = Interface().library["portamem_order_is_on"]
+    host, others = 2, (0, 1)
+    expect_equal(is_on(host), 0, "whether order is checked")
+    with env.pm.check():
+        with env.pm.check():
+            expect_equal([is_on(each) for each in (host, *others)], [1, 0, 0], "whether order is checked, by backend")
+        expect_equal(is_on(host), 1, "whether order is checked after a check within a check")
+    expect_equal(is_on(host), 0, "whether order is checked afterwards")
 
 
 @check("HOST-26")

@@ -205,6 +205,13 @@ def numbers_of_the_default_streams(env: Env, resource: Any) -> None:
         expect_bytes(env.read(host), b"\x01" * 64, "memory after refusals")
 
 
+class WontSay:
+    """A number that cannot be had."""
+
+    def __index__(self) -> int:
+        raise LookupError
+
+
 @check("OWN-25")
 def the_cpu_has_no_streams(env: Env, resource: Any) -> None:
     with env.allocate(resource, 64) as buf, buf.view() as view:
@@ -218,6 +225,8 @@ def the_cpu_has_no_streams(env: Env, resource: Any) -> None:
                 view.__dlpack__(dl_device=device)
         with refused(OverflowError):
             view.__dlpack__(stream=1 << 70)
+        with refused(LookupError):
+            view.__dlpack__(stream=WontSay())
         Taken(view.__dlpack__(stream=np.int64(-1), dl_device=(CPU, 0))).delete()
         wrong: tuple[tuple[dict[str, Any], str], ...] = (
             ({"stream": "1"}, "stream"),

@@ -280,3 +280,33 @@ def a_closed_pool(env: Env) -> None:
     for use in uses:
         with refused(ValueError, saying="closed"):
             use()
+
+
+@check("POOL-21")
+def pools_serve_again(env: Env) -> None:
+    env.need(env.device.capabilities.memory_pools, "memory_pools")
+    handles, thresholds = set(), set()
+    for _ in range(8):
+        with env.pm.AsyncMemoryResource(env.device) as pool:
+            handles.add(pool.pool_handle)
+            thresholds.add(pool.release_threshold)
+            expect(all(getattr(pool, each) is True for each in POLICIES), "a pool that serves again has other policies")
+            for policy in POLICIES:
+                setattr(pool, policy, False)
+            pool.release_threshold = MIB
+    expect_equal(len(handles), 1, "the number of pools that eight resources had, one after the other")
+    expect_equal(len(thresholds), 1, f"the number of thresholds ({thresholds}) that they began with")
+
+
+@check("POOL-21")
+def what_was_granted_is_taken_back(env: Env) -> None:
+    env.need(env.device.capabilities.memory_pools, "memory_pools")
+    other = env.other_device
+    env.need(other.can_access_peer(env.device), "can_access_peer")
+    handles = set()
+    for _ in range(4):
+        with env.pm.AsyncMemoryResource(env.device) as pool:
+            expect_equal(pool.access(other), "none", "access of another device to a pool that serves again")
+            pool.set_access(other, "read_write")
+            handles.add(pool.pool_handle)
+    expect_equal(len(handles), 1, "the number of pools that four resources had, one after the other")

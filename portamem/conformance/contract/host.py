@@ -157,4 +157,14 @@ CLAUSES = (
         "error.",
         backends=_HOST,
     ),
+    Clause(
+        "HOST-27",
+        "No call of portamem changes the capture mode of its thread, whatever that is.",
+        backends=_HOST,
+    ),
+    Clause(
+        "HOST-28",
+        "A thread's own default stream goes with the thread, once its work has run: no thread of the runtime stays.",
+        backends=_HOST,
+    ),
 )

@@ -140,4 +140,9 @@ CLAUSES = (
         "What a pool says of itself, and what is set on it, is what the runtime says and gets.",
         "pools",
     ),
+    Clause(
+        "POOL-21",
+        "Pools of closed resources serve again, with the settings of new ones: making and closing any number of "
+        "resources makes no more pools than were open at once.",
+    ),
 )
