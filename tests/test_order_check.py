@@ -210,21 +210,24 @@ def test_places_are_known_on_every_thread_and_with_functions_of_python_on_stream
 def test_a_forked_child_and_an_exit_in_the_block_are_no_trouble() -> None:
     output(
         """
-        import os
-        with pm.check():
-            memory.fill(0, stream=a)
+        import os, portamem
+        checking = pm.check(raises=False)
+        with checking:
+            unordered()
             child = os.fork()
             if child == 0:
                 try:
                     memory.fill(0, stream=b)
-                except pm_error:
-                    os._exit(0)
-                os._exit(1)
+                except portamem.Error:
+                    checking.__exit__(None, None, None)
+                    os._exit(len(checking.findings))
+                os._exit(10)
             assert os.waitpid(child, 0)[1] == 0
+        assert len(checking.findings) == 1
         pm.check().__enter__()
         a.launch_host_func(lambda: None)
         memory.fill(0, stream=a)
-    """.replace("pm_error", "__import__('portamem').Error")
+        """
     )
 
 
