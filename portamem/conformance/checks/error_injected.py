@@ -305,6 +305,7 @@ def misuse_makes_no_runtime_call(env: Env) -> None:
     buf, other = plain.allocate(256), plain.allocate(64)
     whole = buf[:]
     rows = plain.allocate_pitched(16, 4)
+    lent = pool.allocate(64, stream=stream)  # of a pool: on no machine the host's to read
     misuse: tuple[Callable[[], object], ...] = (
         lambda: plain.allocate(-1),
         lambda: plain.allocate("64 miles"),
@@ -334,7 +335,7 @@ def misuse_makes_no_runtime_call(env: Env) -> None:
         lambda: pm.copy_2d(buf, other, width=64, height=4, dst_pitch=32, src_pitch=64),
         lambda: pm.copy_2d(buf, other, width=64, height=5, dst_pitch=64, src_pitch=64),
         lambda: pm.fill_2d(rows, 300),
-        *(() if buf.is_host_accessible else (lambda: memoryview(buf),)),
+        lambda: memoryview(lent),
         lambda: buf.copy_from(other),
         lambda: dead.synchronize(),
         lambda: dead.record(),
@@ -355,5 +356,5 @@ def misuse_makes_no_runtime_call(env: Env) -> None:
                 call()
         with refused(Error, name="Unknown"):
             env.device.synchronize()
-    for each in (whole, buf, other, rows):
+    for each in (whole, buf, other, rows, lent):
         each.close()
