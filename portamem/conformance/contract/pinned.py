@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from portamem.conformance.clause import Clause, Defect, Shortfall
 
-_THREAD = "ROCm/rocm-systems#7498"
+_THREAD = "https://github.com/ROCm/rocm-systems/pull/7498"
 
 CLAUSES = (
     Clause(
