@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from portamem.conformance.clause import Clause, Defect, Shortfall
 
-_THREAD = "https://github.com/ROCm/rocm-systems/pull/7498"
-
 CLAUSES = (
     Clause(
         "PINNED-01",
@@ -81,20 +79,26 @@ CLAUSES = (
     ),
     Clause(
         "PINNED-12",
-        "Registering the same memory again is refused with HostMemoryAlreadyRegistered, and the first registration "
-        "goes on.",
-        shortfalls=(Shortfall("amd", "hipHostRegister takes memory that is registered already", "bridged", _THREAD),),
+        "Registering memory again, all of it or with one end in a registered range, is refused with "
+        "HostMemoryAlreadyRegistered, and the first registration goes on. Its neighbours can be registered.",
+        shortfalls=(
+            Shortfall(
+                "amd",
+                "hipHostRegister takes memory that is registered already, and the first unregistering undoes both",
+                "bridged",
+                "ROCm/rocm-systems#7498",
+            ),
+        ),
     ),
     Clause(
         "PINNED-13",
-        "Registering memory that overlaps a registered range is refused with HostMemoryAlreadyRegistered, and the "
-        "registered range keeps working.",
+        "Registering memory with a registered range in the middle is refused with HostMemoryAlreadyRegistered, and "
+        "that range keeps working.",
         defects=(
             Defect(
                 "amd",
-                "hipHostRegister takes memory that is registered already, which portamem sees of its first and last "
-                "byte only: a range around a registered one is taken",
-                _THREAD,
+                "hipHostRegister takes memory that is registered already",
+                "ROCm/rocm-systems#7498",
             ),
         ),
     ),
