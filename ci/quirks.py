@@ -67,7 +67,7 @@ def outcomes_of(report: Mapping[str, Any], backend: str = "hip") -> Outcomes:
 
 def _who_notices(quirk: str, standins: Sequence[Standin]) -> str:
     """The cell of a quirk: what each clause makes of it, and where, if not everywhere."""
-    places: dict[str, list[str]] = {}
+    places: dict[tuple[str, str], list[str]] = {}
     troubles = []
     for standin in standins:
         known = next(each for each in standin.quirks if each.name == quirk)
@@ -78,9 +78,13 @@ def _who_notices(quirk: str, standins: Sequence[Standin]) -> str:
         if with_it.trouble or without_it.trouble:
             continue
         for clause, change in noticed(with_it.outcomes, without_it.outcomes).items():
-            places.setdefault(f"{clause}: {change}", []).append(standin.abi)
+            places.setdefault((change, clause), []).append(standin.abi)
+    alike: dict[str, list[str]] = {}
     everywhere = [standin.abi for standin in standins]
-    lines = [text if abis == everywhere else f"{text} ({', '.join(abis)})" for text, abis in sorted(places.items())]
+    for (change, clause), abis in sorted(places.items()):
+        where = "" if abis == everywhere else f" on {', '.join(abis)}"
+        alike.setdefault(change + where, []).append(clause)
+    lines = [f"{change}: {', '.join(clauses)}" for change, clauses in alike.items()]
     return "<br>".join(lines + troubles) or "none"
 
 
@@ -97,9 +101,9 @@ def page(standins: Sequence[Standin]) -> str:
         "# Quirks of HIP on AMD, and who notices them",
         "",
         "Written by `ci/standins.sh quirks`. **Simulated**: no AMD GPU took part. The conformance suite ran over",
-        f"stand-ins for HIP {', '.join(abis)} (`tests/standin`), each as its version is said to be, and then with one",
-        "quirk the other way round at a time. A clause is named if its outcome changes: without the quirk → with it.",
-        "`none` means that portamem bridges the quirk, or that no clause is about it.",
+        f"stand-ins for HIP {' and '.join(abis)} (`tests/standin`), each as its version is said to be, and then with",
+        "one quirk the other way round at a time. A clause is named if its outcome changes: without the quirk → with",
+        "it. `none` means that portamem bridges the quirk, or that no clause is about it.",
         "",
         "| HIP | as it is said to be |",
         "|---|---|",
