@@ -27,19 +27,22 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 
-def judge(defect: Defect, farm: Farm) -> dict[str, Any]:
-    """The clauses that fail with a defect: those named for it, and, of a whole run, the others."""
+def judge(defect: Defect, farm: Farm, whole: bool) -> dict[str, Any]:
+    """The clauses that fail with a defect: of those named for it, and then of their groups or of all."""
+    groups = () if whole else tuple(dict.fromkeys(id.rpartition("-")[0] for id in defect.clauses))
     with farm.workshop() as shop:
         try:
             with shop.changed(defect.contents(shop.tree)):
                 named = shop.conformance(defect.clauses, timeout=farm.timeouts["discrete"] + 120)
                 caught = [id for id in defect.clauses if id in named.clauses]
-                whole = named if defect.hangs else shop.conformance(timeout=farm.timeouts["discrete"] + 300)
+                more = named
+                if not defect.hangs:
+                    more = shop.conformance(groups, timeout=farm.timeouts["discrete"] + 300)
         except BuildFailed as failed:
             raise SystemExit(f"{defect.name}: the changed sources do not build:\n{failed}") from None
     files = sorted({change.file for change in defect.changes})
-    clauses = list(dict.fromkeys([*caught, *whole.clauses]))
-    return {"defect": defect.name, "file": ", ".join(files), "named": caught, "clauses": clauses, "how": whole.how}
+    clauses = list(dict.fromkeys([*caught, *more.clauses]))
+    return {"defect": defect.name, "file": ", ".join(files), "named": caught, "clauses": clauses, "how": more.how}
 
 
 def table(found: list[Mapping[str, Any]]) -> Table:
@@ -55,6 +58,7 @@ def main() -> int:
     parser.add_argument("words", nargs="*", help="only defects whose names hold one of these")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "mutants", help="where the copies are")
+    parser.add_argument("--whole", action="store_true", help="run all clauses, not only the groups of those named")
     parser.add_argument("--write", action="store_true", help="write docs/suite.md as well")
     options = parser.parse_args()
     out = Console(highlight=False)
@@ -68,7 +72,7 @@ def main() -> int:
         farm.prepare({"discrete": {}}, lambda text: bar.update(task, description=text))
         with ThreadPoolExecutor(farm.jobs) as pool:
             found: list[Mapping[str, Any]] = []
-            for each in pool.map(lambda defect: judge(defect, farm), chosen):
+            for each in pool.map(lambda defect: judge(defect, farm, options.whole), chosen):
                 found.append(each)
                 bar.update(task, advance=1, description=each["defect"])
     out.print(table(found))

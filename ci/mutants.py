@@ -36,6 +36,7 @@ class Round:
         self._record, self._path = record, options.record
         self._order = draw(ROOT, options.seed)
         self._farm = Farm(options.folder, options.jobs)
+        self._models = {model: MODELS[model] for model in options.models}
         self._suite = digest_of(ROOT / "portamem")
         self._pool = ThreadPoolExecutor(options.jobs)
         self._running: dict[Future[Result], Mutant] = {}
@@ -47,7 +48,7 @@ class Round:
         """Tries mutants in the order of the draw until ``count`` of them compiled."""
         left = self._take_known(count)
         if left:
-            self._farm.prepare(MODELS, self._say)
+            self._farm.prepare(self._models, self._say)
             self._record.clauses = len(self._farm.clauses)
         for mutant in left:
             self._submit(mutant)
@@ -118,6 +119,9 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "mutants", help="where the copies are")
     parser.add_argument("--record", type=Path, default=page.RECORD, help="what is known so far, and what comes of this")
+    parser.add_argument(
+        "--models", nargs="*", choices=MODELS, default=["discrete"], help="in which machine models (default: discrete)"
+    )
     parser.add_argument("--fresh", action="store_true", help="forget what is known")
     parser.add_argument("--write", action="store_true", help="write docs/suite.md as well")
     parser.add_argument("--only-page", action="store_true", help="only write docs/suite.md")

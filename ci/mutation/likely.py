@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable
 
 _GROUPS = (
+    (r"order", "HOST"),
+    (r"heap|kernel", "HEAP HOST"),
     (r"pool|async_resource|async_memory", "POOL ALLOC ORDER"),
     (r"capture", "CAPTURE"),
     (r"dlpack|view|host_export|array_interface|foreign|hold|buffer_object", "OWN HOSTACCESS"),

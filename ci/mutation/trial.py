@@ -34,7 +34,7 @@ def judge(mutant: Mutant, farm: Farm, digest: str, suite: str) -> Result:
 
 def _try(shop: Workshop, farm: Farm, result: Result) -> None:
     result.state = "survived"
-    for model, select in _runs(likely(result.file, farm.groups)):
+    for model, select in _runs(likely(result.file, farm.groups), farm.timeouts):
         trial = _confirmed(shop, farm, model, select)
         if trial is not None:
             result.state, result.how, result.clauses = "killed", trial.how, list(trial.clauses)
@@ -42,10 +42,10 @@ def _try(shop: Workshop, farm: Farm, result: Result) -> None:
             return
 
 
-def _runs(first: Sequence[str]) -> Iterable[tuple[str, Sequence[str]]]:
+def _runs(first: Sequence[str], models: Iterable[str]) -> Iterable[tuple[str, Sequence[str]]]:
     if first:
         yield "discrete", first
-    for model in MODELS:
+    for model in models:
         yield model, ()
 
 
