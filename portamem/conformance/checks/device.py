@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import portamem
 from portamem import Error
 from portamem.conformance.check import check
 from portamem.conformance.env import Env
@@ -31,6 +32,15 @@ def ordinals(env: Env) -> None:
     for nothing in ("0", "gpu", 0.0, True, b"0", [0]):
         with refused(TypeError, saying="a device is"):
             env.pm.Device(nothing)
+
+
+@check("DEVICE-01")
+def counted_by_backends_too(env: Env) -> None:
+    state = portamem.backends()[env.pm.backend]
+    expect_equal((state.is_ready, state.loadable, state.built), (True, True, True), "is_ready, loadable, built")
+    expect_equal((state.device_count, state.reason), (env.pm.device_count(), None), "device_count and reason")
+    expect_equal(state.compiled_version, env.pm.version_text(env.pm.compiled_version()), "compiled_version")
+    expect_equal(state.runtime_version, env.pm.version_text(env.pm.runtime_version()), "runtime_version")
 
 
 @check("DEVICE-01")
