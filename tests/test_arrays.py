@@ -9,6 +9,11 @@ import numpy as np
 import pytest
 
 
+def test_a_scope_keeps_its_resource(pm: ModuleType, device: Any) -> None:
+    with pm.using(pm.DeviceMemoryResource(device)), pm.empty(16) as view:
+        assert view.buffer.resource.live_bytes == view.nbytes
+
+
 def test_empty_zeros_asarray(pm: ModuleType, device: Any, stream: Any) -> None:
     array = np.arange(12, dtype=np.int16).reshape(3, 4)
     with (
