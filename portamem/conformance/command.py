@@ -50,6 +50,8 @@ def main(options: argparse.Namespace) -> int:
                     progress=progress,
                 )
             )
+    if not any(run.clauses for run in runs):
+        raise ValueError("nothing was run: no backend is ready (portamem info says why), or none has what was selected")
     found = document(runs)
     _write(options, found)
     table.print_matrix(out, runs)
