@@ -168,6 +168,19 @@ def test_what_cannot_be_run_is_refused_before_anything_runs(tmp_path: Path) -> N
     assert "Traceback" not in said
 
 
+def test_a_run_of_nothing_is_no_success(tmp_path: Path) -> None:
+    status, found, said = conformance(tmp_path, "--select", "HIP-03")
+    assert (status, found) == (2, {})
+    assert "nothing was run" in said
+
+
+def test_what_takes_the_whole_device_runs_when_the_others_have_ended() -> None:
+    ended: list[str] = []
+    runner.run("host", ["HEAP-08", "HEAP-09", "ALLOC-09"], progress=lambda name, done, total: ended.append(name))
+    assert ended[-1] == "heap.a_heap_that_there_is_no_memory_for"
+    assert len(ended) == 3
+
+
 def test_a_backend_that_is_not_ready_is_told_with_its_reason() -> None:
     done = cli("conformance", "--backend", "cuda", "--select", "ALLOC-01", PORTAMEM_REQUIRE=None)
     if done.returncode == 0:

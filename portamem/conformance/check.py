@@ -24,6 +24,8 @@ class Check:
     run: Callable[..., None]
     own_process: bool = False
     """It changes what a process cannot put back: each case gets a process of its own."""
+    exclusive: bool = False
+    """It takes so much of the device that others would fail beside it: it runs when they have ended."""
     without_device: bool = False
     """It is also run, and only then if ``only_without``, where the backend has no device."""
     only_without: bool = False
@@ -47,18 +49,21 @@ CHECKS: list[Check] = []
 def check(
     *ids: str,
     own_process: bool = False,
+    exclusive: bool = False,
     without_device: bool = False,
     only_without: bool = False,
     backends: tuple[str, ...] = (),
     environment: dict[str, str] | None = None,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Registers a function as showing these clauses. A process of its own is implied by an environment."""
+    """Registers a function as showing these clauses. A process of its own is implied by an environment, and by being
+    exclusive."""
 
     def registered(function: Callable[..., None]) -> Callable[..., None]:
         made = Check(
             ids,
             function,
-            own_process=own_process or bool(environment),
+            own_process=own_process or exclusive or bool(environment),
+            exclusive=exclusive,
             without_device=without_device or only_without,
             only_without=only_without,
             backends=backends,

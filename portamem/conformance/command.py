@@ -14,6 +14,7 @@ from typing import Any
 from rich.console import Console
 
 from portamem import _choice, _loader
+from portamem._machine import visible_gpus
 from portamem.conformance import contract, plan, runner
 from portamem.conformance.outcome import Outcome
 from portamem.conformance.report import table
@@ -50,6 +51,8 @@ def main(options: argparse.Namespace) -> int:
                     progress=progress,
                 )
             )
+    if not any(run.clauses for run in runs):
+        raise ValueError("nothing was run: no backend is ready (portamem info says why), or none has what was selected")
     found = document(runs)
     _write(options, found)
     table.print_matrix(out, runs)
@@ -59,10 +62,13 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _ready() -> list[str]:
-    """Every backend that is ready; what PORTAMEM_REQUIRE asks for must be among them."""
+    """Every backend that is ready; what PORTAMEM_REQUIRE asks for must be among them. A GPU left out is told."""
     states = _loader.backends()
     if unmet := _choice.unmet_requirement({name: state.is_ready for name, state in states.items()}):
         raise ValueError(unmet)
+    for name, node in visible_gpus().items():
+        if (reason := states[name].reason) is not None:
+            print(f"portamem: this machine shows a GPU ({node}), and {name} is left out: {reason}", file=sys.stderr)
     return [name for name in ("cuda", "hip", "host") if states[name].is_ready]
 
 

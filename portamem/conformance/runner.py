@@ -110,7 +110,7 @@ def run(
         progress(key, len(found), len(planned))
 
     together = [case for case in planned if not case.check.own_process]
-    alone = [case for case in planned if case.check.own_process]
+    alone = [case for case in planned if case.check.own_process and not case.check.exclusive]
     if in_process:
         _run_here(backend, planned, take, lambda: stopped)
     else:
@@ -119,6 +119,9 @@ def run(
             chores += [pool.submit(_run_all, backend, [case], modules, take, lambda: stopped) for case in alone]
             for chore in chores:
                 chore.result()
+        for case in planned:
+            if case.check.exclusive and not stopped:
+                _run_all(backend, [case], modules, take, lambda: stopped)
     results = list(_by_clause(backend, select, planned, found, with_device))
     return Run(backend, platform, results, time.monotonic() - begun, finished=not stopped)
 

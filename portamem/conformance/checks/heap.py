@@ -125,7 +125,7 @@ def larger_alignments(env: Env, kernels: Witness) -> None:
         _expect_clean(kernels.heap_per_block(stream, 4, 32, 50, align=align), 4, f"blocks aligned to {align}")
 
 
-@check("HEAP-09", own_process=True)
+@check("HEAP-09", exclusive=True)
 def a_heap_that_there_is_no_memory_for(env: Env, kernels: Witness) -> None:
     _need_limit(env)
     stream, resource = env.stream(), env.resource("device")

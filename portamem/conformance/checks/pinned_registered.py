@@ -204,9 +204,10 @@ def registered_twice(env: Env) -> None:
 @check("PINNED-12")
 def an_end_of_it(env: Env) -> None:
     needs_registration(env)
-    memory = pages(pattern(NBYTES))
+    page = mmap.PAGESIZE  # 64 KiB on some machines
+    data = pattern(16 * page)
+    memory = pages(data)
     whole = memoryview(memory)
-    page = mmap.PAGESIZE
     with (
         env.allocate(env.resource("device"), 4 * page) as far,
         env.pm.HostRegistration(whole[4 * page : 8 * page], device=env.device) as middle,
@@ -215,19 +216,21 @@ def an_end_of_it(env: Env) -> None:
             with refused(Error, name="HostMemoryAlreadyRegistered"):
                 env.pm.HostRegistration(whole[start * page : stop * page], device=env.device)
         far.copy_from(middle)
-        expect_bytes(env.read(far), pattern(NBYTES)[4 * page : 8 * page], "a copy from the registered range")
+        expect_bytes(env.read(far), data[4 * page : 8 * page], "a copy from the registered range")
         for start, stop in ((0, 4), (8, 16)):
             env.pm.HostRegistration(whole[start * page : stop * page], device=env.device).close()
         far.copy_from(middle)
-        expect_bytes(env.read(far), pattern(NBYTES)[4 * page : 8 * page], "a copy once its neighbours came and went")
+        expect_bytes(env.read(far), data[4 * page : 8 * page], "a copy once its neighbours came and went")
     whole.release()
 
 
 @check("PINNED-13")
 def around_it(env: Env) -> None:
     needs_registration(env)
-    memory = pages(pattern(NBYTES))
-    whole, page = memoryview(memory), mmap.PAGESIZE
+    page = mmap.PAGESIZE
+    data = pattern(16 * page)
+    memory = pages(data)
+    whole = memoryview(memory)
     with (
         env.allocate(env.resource("device"), page) as far,
         env.pm.HostRegistration(whole[4 * page : 5 * page], device=env.device) as middle,
@@ -236,7 +239,7 @@ def around_it(env: Env) -> None:
             with refused(Error, name="HostMemoryAlreadyRegistered"):
                 env.pm.HostRegistration(whole[start * page : stop * page], device=env.device)
         far.copy_from(middle)
-        expect_bytes(env.read(far), pattern(NBYTES)[4 * page : 5 * page], "a copy from the range in the middle")
+        expect_bytes(env.read(far), data[4 * page : 5 * page], "a copy from the range in the middle")
     whole.release()
 
 

@@ -5,6 +5,12 @@ from __future__ import annotations
 
 from portamem.conformance.clause import Clause, Defect, Shortfall
 
+PREFETCH_MAY_WAIT = Defect(
+    "amd",
+    "hipMemPrefetchAsync may wait for the stream",
+    "https://github.com/ROCm/clr/blob/rocm-6.3.x/rocclr/device/rocm/rocvirtual.cpp",
+)
+
 _IGNORED_WITHOUT_MIGRATION = Shortfall(
     "amd",
     "where managed memory does not migrate, prefetch and advice succeed and are ignored",
@@ -42,13 +48,7 @@ CLAUSES = (
         "A prefetch on a stream comes behind what the stream was given before: its event is not done earlier. Without "
         "a stream it is done on return.",
         "managed memory",
-        defects=(
-            Defect(
-                "amd",
-                "hipMemPrefetchAsync may wait for the stream",
-                "https://github.com/ROCm/clr/blob/rocm-6.3.x/rocclr/device/rocm/rocvirtual.cpp",
-            ),
-        ),
+        defects=(PREFETCH_MAY_WAIT,),
     ),
     Clause(
         "MANAGED-05",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from portamem.conformance.clause import Clause, Shortfall
+from portamem.conformance.contract.managed import PREFETCH_MAY_WAIT
 
 CLAUSES = (
     Clause(
@@ -171,6 +172,7 @@ CLAUSES = (
         "ORDER-26",
         "A prefetch with a stream happens in that stream's order.",
         "managed memory",
+        defects=(PREFETCH_MAY_WAIT,),
     ),
     Clause(
         "ORDER-27",

@@ -152,7 +152,8 @@ CLAUSES = (
     ),
     Clause(
         "POOL-21",
-        "Pools of closed resources serve again, with the settings of new ones: making and closing any number of "
-        "resources makes no more pools than were open at once.",
+        "Pools of closed resources serve again once their frees have run, with the settings of new ones: making and "
+        "closing any number of resources of one max_size makes no more pools than were open, or had frees pending, at "
+        "once.",
     ),
 )
