@@ -8,7 +8,7 @@
     python ci/mutants.py --show ID          what a mutant changes, and what the suite says of it
 
 The draw is uniform over the tokens that can be exchanged, and depends on the seed alone. One that does not compile is
-drawn again. Killed: the suite fails, dies or hangs, in any of the host runtime's machine models. It needs libclang,
+drawn again. Killed: the suite fails, dies or hangs, in one of the machine models that are asked for. It needs libclang,
 CMake, ninja and pybind11: ci/setup.sh makes build/ci/venv with all of them.
 """
 
