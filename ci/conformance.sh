@@ -13,20 +13,20 @@ rm -rf "$venv"
 "$venv/bin/python" -m pip install -q "$CI_DIR"/dist/portamem-*.whl
 cd "$CI_DIR/elsewhere"
 
-# NAME [VARIABLE=VALUE]...
+# NAME FOLDER [VARIABLE=VALUE]...: the report goes into FOLDER.
 suite() {
-    local name=$1
-    shift
-    env "$@" timeout 120 "$venv/bin/portamem" conformance --backend host --report "$REPORTS/conformance-$name.json" \
+    local name=$1 folder=$2
+    shift 2
+    env "$@" timeout 300 "$venv/bin/portamem" conformance --backend host --report "$folder/conformance-$name.json" \
         --junit "$REPORTS/conformance-$name.xml" >"$CI_DIR/conformance-$name.log" 2>&1
 }
 
 names=(discrete apu coherent guard) pids=() failed=0
 for model in discrete apu coherent; do
-    suite "$model" "PORTAMEM_HOST_MODEL=$model" &
+    suite "$model" "$REPORTS" "PORTAMEM_HOST_MODEL=$model" &
     pids+=($!)
 done
-suite guard PORTAMEM_HOST_GUARD=1 &
+suite guard "$CI_DIR" PORTAMEM_HOST_GUARD=1 &
 pids+=($!)
 for i in "${!names[@]}"; do
     wait "${pids[i]}" || failed=1
@@ -34,4 +34,4 @@ for i in "${!names[@]}"; do
     # The matrix is long: what matters is what did not hold, and the sums.
     if ((failed)); then cat "$CI_DIR/conformance-${names[i]}.log"; else tail -n 25 "$CI_DIR/conformance-${names[i]}.log"; fi
 done
-((failed == 0)) || die "the suite failed, or took more than two minutes"
+((failed == 0)) || die "the suite failed"

@@ -12,7 +12,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -68,7 +67,7 @@ def outcomes_of(report: Mapping[str, Any], backend: str = "hip") -> Outcomes:
 
 def _who_notices(quirk: str, standins: Sequence[Standin]) -> str:
     """The cell of a quirk: what each clause makes of it, and where, if not everywhere."""
-    places: dict[str, list[str]] = {}
+    places: dict[tuple[str, str], list[str]] = {}
     troubles = []
     for standin in standins:
         known = next(each for each in standin.quirks if each.name == quirk)
@@ -79,9 +78,13 @@ def _who_notices(quirk: str, standins: Sequence[Standin]) -> str:
         if with_it.trouble or without_it.trouble:
             continue
         for clause, change in noticed(with_it.outcomes, without_it.outcomes).items():
-            places.setdefault(f"{clause}: {change}", []).append(standin.abi)
+            places.setdefault((change, clause), []).append(standin.abi)
+    alike: dict[str, list[str]] = {}
     everywhere = [standin.abi for standin in standins]
-    lines = [text if abis == everywhere else f"{text} ({', '.join(abis)})" for text, abis in sorted(places.items())]
+    for (change, clause), abis in sorted(places.items()):
+        where = "" if abis == everywhere else f" on {', '.join(abis)}"
+        alike.setdefault(change + where, []).append(clause)
+    lines = [f"{change}: {', '.join(clauses)}" for change, clauses in alike.items()]
     return "<br>".join(lines + troubles) or "none"
 
 
@@ -98,9 +101,9 @@ def page(standins: Sequence[Standin]) -> str:
         "# Quirks of HIP on AMD, and who notices them",
         "",
         "Written by `ci/standins.sh quirks`. **Simulated**: no AMD GPU took part. The conformance suite ran over",
-        f"stand-ins for HIP {', '.join(abis)} (`tests/standin`), each as its version is said to be, and then with one",
-        "quirk the other way round at a time. A clause is named if its outcome changes: without the quirk → with it.",
-        "`none` means that portamem bridges the quirk, or that no clause is about it.",
+        f"stand-ins for HIP {' and '.join(abis)} (`tests/standin`), each as its version is said to be, and then with",
+        "one quirk the other way round at a time. A clause is named if its outcome changes: without the quirk → with",
+        "it. `none` means that portamem bridges the quirk, or that no clause is about it.",
         "",
         "| HIP | as it is said to be |",
         "|---|---|",
@@ -131,25 +134,22 @@ def environment(folder: Path, quirks: str) -> dict[str, str]:
 
 
 def conformance(folder: Path, quirks: str) -> Run:
-    with tempfile.TemporaryDirectory() as scratch:
-        report = Path(scratch) / "report.json"
+    """Runs the suite. A report that is there already is of this build of the stand-in, and is read instead."""
+    report = folder / "reports" / f"conformance-{quirks or 'plain'}.json"
+    report.parent.mkdir(exist_ok=True)
+    if not report.exists():
         command = [sys.executable, "-P", "-m", "portamem", "conformance", "--backend", "hip", "--json", str(report)]
+        variables = environment(folder, quirks)
         try:
             done = subprocess.run(
-                command,
-                env=environment(folder, quirks),
-                cwd="/",
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=TIMEOUT_S,
+                command, env=variables, cwd="/", capture_output=True, text=True, check=False, timeout=TIMEOUT_S
             )
         except subprocess.TimeoutExpired:
             return Run(trouble=f"did not end within {TIMEOUT_S} s")
-        if report.exists():
-            return Run(outcomes_of(json.loads(report.read_text(encoding="utf-8"))))
-    print(f"{folder.name} {quirks or 'plain'}: exit {done.returncode}\n{done.stderr[-2000:]}", file=sys.stderr)
-    return Run(trouble=f"ended with exit code {done.returncode} and no report")
+        if not report.exists():
+            print(f"{folder.name} {quirks or 'plain'}: exit {done.returncode}\n{done.stderr[-2000:]}", file=sys.stderr)
+            return Run(trouble=f"ended with exit code {done.returncode} and no report")
+    return Run(outcomes_of(json.loads(report.read_text(encoding="utf-8"))))
 
 
 def quirks_of(folder: Path) -> list[Quirk]:

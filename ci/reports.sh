@@ -58,4 +58,14 @@ hip=$(dpkg-query -W -f 'Debian libamdhip64 ${Version}' libamdhip64-5 2>/dev/null
 cuda=$("$VENV/bin/python" -c "import portamem.cuda as c; print('CUDA runtime', c.version_text(c.compiled_version()))")
 without_a_device hip "$hip, no device"
 without_a_device cuda "$cuda, no driver"
+# The conformance suite where there is no GPU: the CPU backend, the vendors' libraries without a device, the stand-ins.
+REPORTS=$REPORTS "$ROOT/ci/conformance.sh" || failed=1
+for backend in hip cuda; do
+    "$VENV/bin/portamem" conformance --backend "$backend" --report "$REPORTS/conformance-library-$backend.json" >/dev/null ||
+        failed=1
+done
+for abi in 5.2 6.1 7.1; do
+    "$ROOT/ci/standins.sh" run "$abi" python -P -m portamem conformance --backend hip \
+        --report "$REPORTS/conformance-simulated-$abi.json" >/dev/null || failed=1
+done
 [[ $failed == 0 ]] || die "not all of it passed"

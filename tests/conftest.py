@@ -12,7 +12,7 @@ import pytest
 from helpers import backend, order, witnesses
 from helpers.latch import Latch
 from helpers.required import RequiredGpu
-from helpers.resources import KINDS
+from helpers.resources import KINDS, make
 from helpers.waiting import close_when_empty, eventually
 
 import portamem
@@ -79,14 +79,15 @@ def other_stream(pm: ModuleType, device: Any) -> Iterator[Any]:
 
 
 @pytest.fixture(params=KINDS)
-def kind(request: pytest.FixtureRequest) -> Any:
-    return KINDS[request.param]
+def kind(request: pytest.FixtureRequest) -> str:
+    """The name of each kind of resource in turn."""
+    return str(request.param)
 
 
 @pytest.fixture
-def resource(pm: ModuleType, device: Any, kind: Any) -> Iterator[Any]:
+def resource(pm: ModuleType, device: Any, kind: str) -> Iterator[Any]:
     """A resource of every kind in turn."""
-    made = kind(pm, device)
+    made = make(kind, pm, device)
     yield made
     close_when_empty(made)
 
@@ -96,11 +97,11 @@ def make_resource(pm: ModuleType, device: Any) -> Iterator[Callable[[str], Any]]
     """Makes resources by their name in the table; they are closed after the test."""
     made: list[Any] = []
 
-    def make(name: str) -> Any:
-        made.append(KINDS[name](pm, device))
+    def make_one(name: str) -> Any:
+        made.append(make(name, pm, device))
         return made[-1]
 
-    yield make
+    yield make_one
     for resource in reversed(made):
         close_when_empty(resource)
 

@@ -105,6 +105,8 @@ Config read_config() {
     read(config, "PORTAMEM_HOST_COPY_DELAY", "a number of microseconds up to one minute", config.copy_delay,
          [](const std::string& text) { return parse_up_to(text, longest_delay); });
     read(config, "PORTAMEM_HOST_FAIL", "CALL:NTH:CODE such as Malloc:3:2", config.fail, parse_fail);
+    bool check = false;  // the checker reads it for itself: it is not the machine's
+    read(config, "PORTAMEM_CHECK", "0 or 1", check, parse_switch);
     return config;
 }
 

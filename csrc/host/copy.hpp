@@ -13,6 +13,7 @@
 namespace portamem::host {
 
 class Hold;
+class Stream;
 struct State;
 
 /// Where one side of a request starts, and how it goes on.

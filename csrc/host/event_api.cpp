@@ -29,7 +29,7 @@ void record(State& state, Stream& stream, Event& event) {
     }
     event.stamp = stamp;
     event.seen = stream.seen;
-    event.mark = end_of(stream);
+    note_mark(event.mark, stream);
 }
 
 }  // namespace

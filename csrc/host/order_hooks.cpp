@@ -35,12 +35,6 @@ order::Range range_of(const void* ptr, std::size_t size) {
     return {begin, begin + size};
 }
 
-order::Mark mark_for_host(Stream& stream) {
-    // Waiting for the legacy stream is waiting for the blocking ones too; waiting for one of those is not for it.
-    if (stream.is_legacy()) note_catch_up(stream);
-    return checker().mark(name_of(stream), stream.order);
-}
-
 void begin_life(const void* ptr, std::size_t size, Stream* stream) {
     if (ptr == nullptr) return;
     if (stream == nullptr) return checker().begin_life(range_of(ptr, size), nullptr, nullptr);

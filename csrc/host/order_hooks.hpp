@@ -17,11 +17,10 @@ order::StreamName name_of(Stream& stream);
 order::Shape shape_of(const Side& side, const Box& box);
 inline order::Checker& checker() { return order::Checker::instance(); }
 order::Range range_of(const void* ptr, std::size_t size);
-order::Mark mark_for_host(Stream& stream);
-void begin_life(const void* ptr, std::size_t size, Stream* stream);
-void end_life(const void* ptr, std::size_t size, Stream* stream);
-void access(order::Kind kind, const Side& side, const Box& box, Stream& stream);
-void stray(const void* ptr, std::size_t size, bool is_unused, Stream& stream);
+[[gnu::cold]] void begin_life(const void* ptr, std::size_t size, Stream* stream);
+[[gnu::cold]] void end_life(const void* ptr, std::size_t size, Stream* stream);
+[[gnu::cold]] void access(order::Kind kind, const Side& side, const Box& box, Stream& stream);
+[[gnu::cold]] void stray(const void* ptr, std::size_t size, bool is_unused, Stream& stream);
 
 }  // namespace order_hooks
 
@@ -40,9 +39,15 @@ inline order::Mark end_of(Stream& stream) {
     return order::is_on() ? order_hooks::checker().mark(order_hooks::name_of(stream), stream.order) : order::Mark{};
 }
 
+/// end_of, kept for later. A mark of a time when the checker was off is of no session, and means nothing.
+inline void note_mark(order::Mark& mark, Stream& stream) {
+    if (order::is_on()) mark = end_of(stream);
+}
+
 /// What the host has seen once it has waited for the stream.
 inline order::Mark end_for_host(Stream& stream) {
-    return order::is_on() ? order_hooks::mark_for_host(stream) : order::Mark{};
+    return order::is_on() ? order_hooks::checker().mark_for_host(order_hooks::name_of(stream), stream.order)
+                          : order::Mark{};
 }
 
 /// All work of a device, or for -1 of every device.

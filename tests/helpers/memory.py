@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-KIB = 1 << 10
-MIB = 1 << 20
+from portamem.conformance.memory import KIB, MIB, overlapping
+
+__all__ = ["KIB", "MIB", "allocate", "overlapping", "pattern", "read_back", "write"]
 
 
 def pattern(nbytes: int, seed: int = 0) -> bytes:
@@ -35,9 +34,3 @@ def allocate(resource: Any, nbytes: int | str, stream: Any = None) -> Any:
     if stream is None and resource.is_stream_ordered:
         stream = resource.device.default_stream
     return resource.allocate(nbytes, stream=stream)
-
-
-def overlapping(buffers: Iterable[Any]) -> list[tuple[int, int]]:
-    """Pairs of neighbours (by address) whose bytes overlap."""
-    ranges = sorted((buf.handle, buf.handle + buf.nbytes) for buf in buffers if buf.nbytes)
-    return [(a[0], b[0]) for a, b in pairwise(ranges) if a[1] > b[0]]

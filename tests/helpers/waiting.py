@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import Any
 
+from portamem.conformance.expect import eventually
 
-def eventually(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
-    """Whether a condition comes true within some seconds."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.002)
-    return True
+__all__ = ["close_when_empty", "eventually"]
 
 
 def close_when_empty(resource: Any) -> None:

@@ -22,17 +22,18 @@ hipMemoryType type_of(const Known& memory) {
     return memory.is_device_memory() ? hipMemoryTypeDevice : hipMemoryTypeHost;
 }
 
-hipError_t unknown_pointer(hipPointerAttribute_t* attributes, void* ptr) {
+hipError_t unknown_pointer(hipPointerAttribute_t* attributes, const void* ptr) {
     if (ptr == nullptr ? has(Quirk::NullPointerRefused) : has(Quirk::PlainHostPointerRefused))
         return hipErrorInvalidValue;
-    *attributes = {};
 #if HIP_VERSION_MAJOR >= 6
+    *attributes = {};
     attributes->type = hipMemoryTypeUnregistered;
-#else
-    attributes->memoryType = hipMemoryTypeHost;   // nothing in this version says "unregistered"
-#endif
     attributes->device = hipInvalidDeviceId;
     return hipSuccess;
+#else
+    (void)attributes;
+    return hipErrorInvalidValue;  // whatever the quirks say: no number of this version means "unregistered"
+#endif
 }
 
 hipError_t runtime_works() {
@@ -44,9 +45,8 @@ hipError_t attributes_of(hipPointerAttribute_t* attributes, const void* ptr) {
     if (attributes == nullptr) return hipErrorInvalidValue;
     pmhPointerAttributes found;
     if (const pmhError_t error = pmhPointerGetAttributes(&found, ptr); error != pmhSuccess) return translate(error);
-    void* address = const_cast<void*>(ptr);
     const auto memory = known(ptr);
-    if (!memory) return unknown_pointer(attributes, address);
+    if (!memory) return unknown_pointer(attributes, ptr);
     *attributes = {};
     type_field(*attributes) = type_of(*memory);
     attributes->device = memory->device;

@@ -58,14 +58,20 @@ def test_the_direction_is_that_of_the_quirk(quirks: ModuleType) -> None:
     on = make(quirks, "5.2", by_default=True, plain={"A": "fail"}, turned=quirks.Run({"A": "pass"}))
     off = make(quirks, "6.1", by_default=False, plain={"A": "pass"}, turned=quirks.Run({"A": "fail"}))
     cells = row(quirks.page([on, off]))
-    assert cells == ["`loses_things`", "things are lost", "5.2", "A: pass → fail", "somewhere#1"]
+    assert cells == ["`loses_things`", "things are lost", "5.2", "pass → fail: A", "somewhere#1"]
 
 
 def test_where_it_is_noticed(quirks: ModuleType) -> None:
     seen = make(quirks, "5.2", by_default=False, plain={"A": "pass"}, turned=quirks.Run({"A": "defect"}))
     unseen = make(quirks, "7.1", by_default=False, plain={"A": "pass"}, turned=quirks.Run({"A": "pass"}))
-    assert row(quirks.page([seen, unseen]))[2:4] == ["nowhere", "A: pass → defect (5.2)"]
+    assert row(quirks.page([seen, unseen]))[2:4] == ["nowhere", "pass → defect on 5.2: A"]
     assert row(quirks.page([unseen]))[3] == "none"
+
+
+def test_clauses_that_change_alike_are_told_together(quirks: ModuleType) -> None:
+    turned = quirks.Run({"A": "fail", "B": "fail", "C": "unsupported"})
+    seen = make(quirks, "5.2", by_default=False, plain={"A": "pass", "B": "pass", "C": "pass"}, turned=turned)
+    assert row(quirks.page([seen]))[3] == "pass → fail: A, B<br>pass → unsupported: C"
 
 
 def test_a_run_that_ends_badly_is_told(quirks: ModuleType) -> None:

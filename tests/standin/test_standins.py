@@ -360,6 +360,12 @@ ASKING = """
 """
 
 
+def test_registration_where_unknown_memory_is_an_error(over: StandIn) -> None:
+    """Whether the memory is registered already is asked by the query that the quirk is about."""
+    register = "pm.HostRegistration(np.zeros(4096, np.uint8)).close()"
+    assert over.ask(ASKING, register, STANDIN_QUIRKS="plain_host_pointer_refused") is None
+
+
 @pytest.mark.parametrize("quirk", ANSWERS)
 def test_portamem_is_right_with_a_quirk(over: StandIn, quirk: str) -> None:
     expression, expected = ANSWERS[quirk]

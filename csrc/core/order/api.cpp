@@ -44,7 +44,7 @@ bool is_followed(portamem_backend backend) { return backend == PORTAMEM_BACKEND_
 }  // namespace
 
 uint64_t portamem_order_begin(portamem_backend backend) {
-    if (!is_followed(backend)) return 0;
+    if (portamem_forked() != 0 || !is_followed(backend)) return 0;
     try {
         return Checker::instance().begin(false);
     } catch (const std::exception&) {
@@ -53,6 +53,7 @@ uint64_t portamem_order_begin(portamem_backend backend) {
 }
 
 int portamem_order_visit(uint64_t session, portamem_order_visitor visitor, void* self) {
+    if (portamem_forked() != 0) return -1;  // the lock may be held for ever, by a thread that the child does not have
     try {
         const bool open = Checker::instance().visit(session, [&](const Report& report) {
             const std::string text = to_text(report);
@@ -73,7 +74,7 @@ int portamem_order_visit(uint64_t session, portamem_order_visitor visitor, void*
     }
 }
 
-int portamem_order_end(uint64_t session) { return Checker::instance().end(session) ? 0 : -1; }
+int portamem_order_end(uint64_t session) { return portamem_forked() == 0 && Checker::instance().end(session) ? 0 : -1; }
 
 int portamem_order_is_on(portamem_backend backend) {
     (void)portamem::order::start_if_asked();

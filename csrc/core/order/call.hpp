@@ -13,11 +13,11 @@ using SiteId = std::uint32_t;
 
 namespace detail {
 
-extern std::atomic<bool> active;
+extern std::atomic<bool> active;  // of this library alone: reached without a table
 
 }  // namespace detail
 
-inline bool is_on() noexcept { return detail::active.load(std::memory_order_relaxed); }
+inline bool is_on() noexcept { return __builtin_expect(detail::active.load(std::memory_order_relaxed), false); }
 
 /// Opens the session that PORTAMEM_CHECK=1 asks for, once. Whether it asks.
 bool start_if_asked() noexcept;
@@ -44,8 +44,8 @@ class Call {
     static void own_queries(int change) noexcept;
 
   private:
-    void begin(const char* name) noexcept;
-    void end() noexcept;
+    [[gnu::cold]] void begin(const char* name) noexcept;
+    [[gnu::cold]] void end() noexcept;
 
     bool noted_ = false;
 };

@@ -230,6 +230,15 @@ Mark Checker::mark(const StreamName& stream, Actor& actor) {
     return {generation_, stream.identity, actor.epoch, actor.seen};
 }
 
+Mark Checker::mark_for_host(const StreamName& stream, Actor& actor) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    renew(actor);
+    if (stream.role != Role::Legacy) return {generation_, stream.identity, actor.epoch, actor.seen};
+    auto seen = std::make_shared<Clock>(domains_[stream.device].blocking);
+    if (actor.seen != nullptr) seen->join(*actor.seen);
+    return {generation_, stream.identity, actor.epoch, std::move(seen)};
+}
+
 Mark Checker::mark_of_device(int device) {
     const std::lock_guard<std::mutex> lock(mutex_);
     auto all = std::make_shared<Clock>();

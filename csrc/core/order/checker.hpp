@@ -105,6 +105,9 @@ class Checker {
     /// What the legacy default stream's rule puts before the stream's next operation comes before it from here on.
     void catch_up(const StreamName& stream, Actor& actor);
     Mark mark(const StreamName& stream, Actor& actor);
+    /// What a host that waits for the stream has waited for. The legacy default stream is done when the blocking ones
+    /// are; for the others the rule is about their operations only.
+    Mark mark_for_host(const StreamName& stream, Actor& actor);
     /// All work of a device so far; of every device for -1.
     Mark mark_of_device(int device);
     /// The stream's work from here on comes after a mark.

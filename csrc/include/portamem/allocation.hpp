@@ -177,6 +177,9 @@ class Allocation {
         }
     }
 
+    /// Whether any work was ever declared on this memory.
+    bool is_declared() const noexcept { return used_.load(std::memory_order_acquire); }
+
     /// The same where something was declared at all; for readers that submit nothing themselves.
     void synchronize_declared() {
         if (used_.load(std::memory_order_acquire)) synchronize_users();

@@ -24,6 +24,25 @@ inline std::string hint_between_devices(const Span& dst, const Span& src) {
            ": memory of a pool needs the pool's set_access for the other device";
 }
 
+// Whether a copy would not be in its stream's order: the vendors do some on the CPU, at once. Small pieces of pageable
+// memory are read during the call (CUDA runtime API, API synchronization behavior), and host memory may be copied to
+// host memory so. Fills of pageable memory run on the stream, so where anything was declared on it the stream has to be
+// waited for.
+inline bool must_wait_for_stream(const Span& dst, const Span& src) {
+    const auto is_pageable = [](const Span& span) {
+        return span.allocation && span.allocation->traits().kind == ResourceKind::System;
+    };
+    const auto is_of_host = [](const Span& span) {
+        return !span.allocation || span.allocation->traits().host_accessible;
+    };
+    const auto is_declared = [](const Span& span) { return span.allocation && span.allocation->is_declared(); };
+    if (is_pageable(src) && is_declared(src)) return true;
+    return (is_pageable(src) || is_pageable(dst)) && is_of_host(dst) && is_of_host(src) &&
+           (is_declared(dst) || is_declared(src));
+}
+
+inline void wait_for(const Stream& stream) { check(rt::StreamSynchronize(stream.handle()), "StreamSynchronize"); }
+
 }  // namespace detail
 
 /// Copies all of src to dst, which is of the same size.
@@ -34,7 +53,9 @@ inline std::shared_ptr<Event> copy(const Span& dst, const Span& src, const std::
                                     std::to_string(dst.nbytes) + " bytes: take a part of the larger end");
     }
     if (detail::overlap(dst.ptr, dst.nbytes, src.ptr, src.nbytes)) detail::refuse_overlap();
+    const bool waits = stream && detail::must_wait_for_stream(dst, src);
     return detail::run_on(stream, dst, src, [&](const Stream& on) {
+        if (waits) detail::wait_for(on);
         const rt::Error_t answer = rt::MemcpyAsync(dst.ptr, src.ptr, src.nbytes, rt::MemcpyKind::Default, on.handle());
         if (answer != rt::Error_t::Success)
             detail::raise(answer, "MemcpyAsync", detail::hint_between_devices(dst, src));
@@ -61,7 +82,9 @@ inline std::shared_ptr<Event> copy_2d(const Span& dst, const Span& src, const Ro
     const std::size_t to = detail::rows_extent("target", dst.nbytes, rows.width, rows.height, rows.dst_pitch);
     const std::size_t from = detail::rows_extent("source", src.nbytes, rows.width, rows.height, rows.src_pitch);
     if (detail::overlap(dst.ptr, to, src.ptr, from)) detail::refuse_overlap();
+    const bool waits = stream && detail::must_wait_for_stream(dst, src);
     return detail::run_on(stream, dst, src, [&](const Stream& on) {
+        if (waits) detail::wait_for(on);
         check(rt::Memcpy2DAsync(dst.ptr, rows.dst_pitch, src.ptr, rows.src_pitch, rows.width, rows.height,
                                 rt::MemcpyKind::Default, on.handle()),
               "Memcpy2DAsync");

@@ -76,9 +76,13 @@ class Device {
     int ordinal() const noexcept { return ordinal_; }
 
     /// Makes it the calling thread's current device. CUDA 12 and later create its context at once.
-    void set_current() const { check(rt::SetDevice(ordinal_), "SetDevice"); }
+    void set_current() const {
+        refuse_forked();
+        check(rt::SetDevice(ordinal_), "SetDevice");
+    }
 
     rt::DeviceProperties properties() const {
+        refuse_forked();
         rt::DeviceProperties properties;
         check(rt::GetDeviceProperties(&properties, ordinal_), "GetDeviceProperties");
         return properties;
@@ -88,6 +92,7 @@ class Device {
 
     /// The uuid in its usual spelling, 8-4-4-4-12 hexadecimal digits.
     std::string uuid() const {
+        refuse_forked();
         std::array<unsigned char, 16> bytes{};
         check(rt::DeviceGetUuid(bytes.data(), ordinal_), "DeviceGetUuid");
         std::string text;
@@ -101,6 +106,7 @@ class Device {
     }
 
     std::string pci_bus_id() const {
+        refuse_forked();
         char text[32] = {};
         check(rt::DeviceGetPCIBusId(text, sizeof text, ordinal_), "DeviceGetPCIBusId");
         std::string id = text;

@@ -5,7 +5,7 @@
  * findings. Only the host backend's runtime is followed. PORTAMEM_CHECK=1 opens a session for the whole process, which
  * prints each finding to stderr when it is found, and their number at exit where there are any.
  *
- * Every function is thread-safe and none throws. */
+ * Every function is thread-safe and none throws. In a child of fork() there is no session. */
 #ifndef PORTAMEM_ORDER_API_H
 #define PORTAMEM_ORDER_API_H
 

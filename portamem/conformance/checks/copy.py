@@ -314,6 +314,12 @@ def far_beyond_an_allocation(env: Env, resource: Any) -> None:
         expect_bytes(env.read(other[:4096]), b"\xee" * 4096, "the other end")
 
 
+def _copy_at(env: Env, address: int, end: bytes | bytearray) -> None:
+    """Bytes to an address, or from it into a bytearray."""
+    with env.pm.Buffer.from_handle(address, len(end), device=env.device) as wrong:
+        wrong.copy_to(end) if isinstance(end, bytearray) else wrong.copy_from(end)
+
+
 @check("COPY-20", backends=("host",))
 def one_byte_beyond_an_allocation(env: Env, resource: Any) -> None:
     """Here every allocation is watched to the byte, memory of pools and the rest of a page too."""
@@ -326,6 +332,9 @@ def one_byte_beyond_an_allocation(env: Env, resource: Any) -> None:
                         wrong.copy_from(b"\x01" * (stop - start))
                     with refused(Error, name="InvalidValue"):
                         wrong.copy_to(bytearray(stop - start))
+            for end in (b"\x01" * 16, bytearray(16)):  # the rest of the page, where that can be read at all
+                with refused(Error, ValueError):
+                    _copy_at(env, buf.handle + 5000, end)
             with env.pm.Buffer.from_handle(buf.handle + 4999, 1, device=env.device) as last:
                 last.copy_from(b"\x01")
             expect_bytes(env.read(buf), pattern(5000)[:-1] + b"\x01", f"{owner.kind} memory after refusals")

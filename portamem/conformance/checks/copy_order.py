@@ -194,3 +194,36 @@ def record_stream_declares_a_use(env: Env, resource: Any) -> None:
             except TypeError:
                 continue
             expect(False, f"record_stream took {wrong!r}")
+
+
+@check("COPY-21")
+def synchronize_lets_go(env: Env, resource: Any) -> None:
+    stream, data = env.stream(), pattern(NBYTES)
+    with other_end(env, resource) as target:
+        for _ in range(3):
+            sources = [resource.allocate(NBYTES) for _ in range(4)]
+            for source in sources:
+                env.write(source, data)
+                target.copy_from(source, stream=stream)
+            del source
+            sources.clear()
+            gc.collect()
+            stream.synchronize()
+            expect_equal((resource.live_buffers, resource.live_bytes), (0, 0), "live buffers after synchronize")
+            expect_bytes(env.read(target), data, "the target")
+        resource.close()
+        expect(resource.is_closed, "the resource is open")
+
+
+@check("COPY-21")
+def what_was_kept_goes_by_itself(env: Env, resource: Any) -> None:
+    stream, data = env.stream(), pattern(NBYTES)
+    with other_end(env, resource) as target:
+        source = resource.allocate(NBYTES)
+        env.write(source, data)
+        done = target.copy_from(source, stream=stream)
+        del source
+        gc.collect()
+        done.synchronize()
+        expect(eventually(lambda: resource.live_buffers == 0), "the source was never let go")
+        expect_bytes(env.read(target), data, "the target")

@@ -68,6 +68,7 @@ def set_stack(env: Env, nbytes: int | str) -> None:
 @check("DEVICE-09", own_process=True)
 def a_limit_that_was_set(env: Env) -> None:
     before = limit(env, "stack_size")
+    env.need(before, "the limit stack_size")
     others = [device.limit("stack_size") for device in env.pm.devices() if device != env.device]
     set_stack(env, "16 KiB")
     expect(env.device.limit("stack_size") >= 16 * KIB, f"16 KiB were set, and it is {env.device.limit('stack_size')}")

@@ -187,3 +187,24 @@ def what_cannot_go_back_now_goes_later(env: Env, resource: Any) -> None:
     with env.allocate(resource, NBYTES) as again:
         env.write(again, pattern(NBYTES))
         expect_bytes(env.read(again), pattern(NBYTES), "memory allocated afterwards")
+
+
+@check("FREE-14")
+def closing_the_resource_takes_it_back_at_once(env: Env, resource: Any) -> None:
+    _need_capture(env)
+    stream = env.stream()
+    buffers = [resource.allocate(NBYTES, stream=stream) for _ in range(3)]
+    for buf in buffers:
+        buf.fill(1)
+    expect_bytes(env.read(buf), b"\x01" * NBYTES, "the memory")
+    stream.begin_capture()
+    try:
+        del buf
+        buffers.clear()
+        gc.collect()
+        with refused(BufferError, saying="3 live"):
+            resource.close()
+    finally:
+        stream.end_capture()
+    resource.close()
+    expect_equal((resource.is_closed, resource.live_buffers), (True, 0), "is_closed, and live buffers")

@@ -265,6 +265,23 @@ def a_buffer_outlives_its_stream(env: Env, resource: Any) -> None:
     expect_equal(resource.live_buffers, 0, "the number of live buffers")
 
 
+@check("ORDER-21")
+def a_closed_stream_is_waited_for(env: Env, resource: Any) -> None:
+    stream, home = env.pm.Stream(env.device), env.stream()
+    buf, closed = resource.allocate(NBYTES, stream=stream), resource.allocate(NBYTES, stream=home)
+    with env.latch(stream) as held:
+        done = [each.fill(8, stream=stream) for each in (buf, closed)]
+        held.release_soon()
+        stream.close()
+        expect_bytes(env.read(buf), b"\x08" * NBYTES, "memory with unfinished work on a stream that is closed")
+        closed.close()
+        with resource.allocate(NBYTES, stream=home) as other:
+            other.fill(9, stream=home)
+            expect_bytes(env.read(other), b"\x09" * NBYTES, "memory after a close behind a stream that is closed")
+    expect(all(each.query() for each in done), "work on a stream that was closed is not done")
+    buf.close()
+
+
 @check("ORDER-22")
 def work_outlives_its_stream(env: Env) -> None:
     pinned, device, home = env.resource("pinned"), env.resource("device"), env.stream()

@@ -72,6 +72,7 @@ def finished_frees_serve_every_stream(env: Env, resource: Any) -> None:
 
 @check("POOL-11")
 def max_size(env: Env) -> None:
+    env.need(env.device.capabilities.memory_pools, "memory_pools")
     stream = env.stream()
     with env.pm.AsyncMemoryResource(env.device, max_size="64 MiB") as pool:
         with pool.allocate(48 * MIB, stream=stream) as first:
@@ -132,6 +133,7 @@ def copies_between_devices(env: Env) -> None:
 
 @check("POOL-14")
 def the_default_pool_is_left_alone(env: Env) -> None:
+    env.need(env.device.capabilities.memory_pools, "memory_pools")
     pool, stream = env.resource("async-default_pool"), env.stream()
     before = settings(pool)
     expect(not pool.owns_pool, "a resource says that it owns the device's pool")
@@ -153,6 +155,7 @@ def the_default_pool_is_left_alone(env: Env) -> None:
 
 @check("POOL-14")
 def pools_as_the_witness_sees_them(env: Env, witness: Any) -> None:
+    env.need(env.device.capabilities.memory_pools, "memory_pools")
     names = ("release_threshold", *POLICIES)
     default, current = witness.default_pool(), witness.current_pool()
     before = {name: witness.pool_attribute(default, name) for name in names}
@@ -169,6 +172,7 @@ def pools_as_the_witness_sees_them(env: Env, witness: Any) -> None:
 
 @check("POOL-15")
 def the_default_pool(env: Env) -> None:
+    env.need(env.device.capabilities.memory_pools, "memory_pools")
     pool = env.resource("async-default_pool")
     before = settings(pool)
     with env.pm.AsyncMemoryResource.default_pool(env.device) as again:
@@ -187,6 +191,7 @@ def the_default_pool(env: Env) -> None:
 
 @check("POOL-15")
 def the_default_pool_is_the_devices(env: Env, witness: Any) -> None:
+    env.need(env.device.capabilities.memory_pools, "memory_pools")
     expect_equal(env.resource("async-default_pool").pool_handle, witness.default_pool(), "the handle")
 
 
@@ -196,6 +201,7 @@ class _Owner:
 
 @check("POOL-16")
 def a_pool_of_others(env: Env) -> None:
+    env.need(env.device.capabilities.memory_pools, "memory_pools")
     pool, stream, owner = env.resource("async"), env.stream(), _Owner()
     alive = weakref.ref(owner)
     with env.pm.AsyncMemoryResource.from_handle(pool.pool_handle, env.device, owner=owner) as borrowed:
@@ -237,6 +243,7 @@ def a_stream_of_the_pools_device_is_required(env: Env, resource: Any) -> None:
 
 @check("POOL-18")
 def settings_that_are_none(env: Env, resource: Any) -> None:
+    env.need(env.device.capabilities.memory_pools, "memory_pools")
     before, pm, device = settings(resource), env.pm, env.device
     wrong: tuple[tuple[type[BaseException], Callable[[], object]], ...] = (
         (ValueError, lambda: setattr(resource, "release_threshold", -1)),
@@ -259,6 +266,7 @@ def settings_that_are_none(env: Env, resource: Any) -> None:
 
 @check("POOL-19")
 def a_closed_pool(env: Env) -> None:
+    env.need(env.device.capabilities.memory_pools, "memory_pools")
     stream = env.stream()
     pool = env.pm.AsyncMemoryResource(env.device)
     pool.allocate(MIB, stream=stream).close()

@@ -27,6 +27,7 @@ def _waits(env: Env, stream: Any) -> tuple[Callable[[], None], ...]:
 
 @check("POOL-01")
 def a_pool_of_its_own(env: Env) -> None:
+    env.need(env.device.capabilities.memory_pools, "memory_pools")
     pool, stream = env.resource("async"), env.stream()
     expect(pool.owns_pool and pool.pool_handle != 0, "a resource says that its own pool is another's")
     expect_equal((pool.used, pool.reserved, pool.used_high, pool.reserved_high), (0, 0, 0, 0), "a new pool's figures")
@@ -43,6 +44,7 @@ def a_pool_of_its_own(env: Env) -> None:
 
 @check("POOL-02")
 def a_threshold_is_taken(env: Env, resource: Any) -> None:
+    env.need(env.device.capabilities.memory_pools, "memory_pools")
     before = resource.release_threshold
     try:
         for given, value in ((0, 0), ("16 MiB", 16 * MIB), (12_345_678, 12_345_678), (2**40, 2**40), (ALL, ALL)):
@@ -65,6 +67,7 @@ def _expect_reserved(env: Env, holds: bool, otherwise: str) -> None:
 
 @check("POOL-03")
 def a_threshold_is_obeyed(env: Env) -> None:
+    env.need(env.device.capabilities.memory_pools, "memory_pools")
     stream = env.stream()
     for threshold in (0, 16 * MIB, ALL):
         with env.pm.AsyncMemoryResource(env.device, release_threshold=threshold) as pool:
@@ -78,6 +81,7 @@ def a_threshold_is_obeyed(env: Env) -> None:
 
 @check("POOL-03")
 def a_threshold_is_obeyed_from_when_it_is_set(env: Env) -> None:
+    env.need(env.device.capabilities.memory_pools, "memory_pools")
     stream = env.stream()
     with env.pm.AsyncMemoryResource(env.device, release_threshold=0) as pool:
         pool.release_threshold = "1 GiB"

@@ -141,4 +141,10 @@ CLAUSES = (
             ),
         ),
     ),
+    Clause(
+        "COPY-21",
+        "What a copy has kept is let go once the copy has happened: at the stream's next synchronize, and soon by "
+        "itself where nobody uses the stream again.",
+        "plain memory of the runtime",
+    ),
 )

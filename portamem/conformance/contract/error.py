@@ -33,6 +33,13 @@ CLAUSES = (
         "ERROR-04",
         "OutOfMemoryError knows what was asked and, as far as it can be known, what is free, in use by portamem, "
         "cached in the resource and used by others; the text says so, and what would help.",
+        defects=(
+            Defect(
+                "amd",
+                "a release threshold is accepted and ignored: a pool has nothing cached after a synchronize",
+                "https://github.com/ROCm/rocm-systems/issues/11690",
+            ),
+        ),
     ),
     Clause(
         "ERROR-05",

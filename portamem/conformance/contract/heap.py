@@ -57,8 +57,9 @@ CLAUSES = (
     ),
     Clause(
         "HEAP-09",
-        "Where the heap's kind is limit, one that there is no memory for is an error when it is set or when a kernel "
-        "that uses it is loaded, and takes no memory that anybody has: other kernels run, memory can be allocated.",
+        "Where the heap's kind is limit, one that there is no memory for is refused when it is set or when a kernel "
+        "that uses it is loaded, or the runtime makes it fit. It takes no memory that anybody has: what is there keeps "
+        "its bytes, and kernels and copies go on.",
         shortfalls=(_INITIAL,),
     ),
     Clause(

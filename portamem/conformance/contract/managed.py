@@ -46,7 +46,7 @@ CLAUSES = (
             Defect(
                 "amd",
                 "hipMemPrefetchAsync may wait for the stream",
-                "HIP runtime's source, rocvirtual.cpp, submitSvmPrefetchAsync (ROCm 6.3)",
+                "https://github.com/ROCm/clr/blob/rocm-6.3.x/rocclr/device/rocm/rocvirtual.cpp (submitSvmPrefetchAsync)",
             ),
         ),
     ),

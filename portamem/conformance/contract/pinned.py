@@ -98,7 +98,7 @@ CLAUSES = (
             Defect(
                 "amd",
                 "hipHostRegister takes memory that is registered already",
-                "ROCm/rocm-systems#7498",
+                "https://github.com/ROCm/rocm-systems/issues/7498",
             ),
         ),
     ),

@@ -3,7 +3,15 @@
 
 from __future__ import annotations
 
-from portamem.conformance.clause import Clause, Shortfall
+from portamem.conformance.clause import Clause, Defect, Shortfall
+
+_THRESHOLD_IGNORED = (
+    Defect(
+        "amd",
+        "a release threshold is accepted and ignored: a pool keeps nothing over a synchronize",
+        "https://github.com/ROCm/rocm-systems/issues/11690",
+    ),
+)
 
 CLAUSES = (
     Clause(
@@ -18,6 +26,7 @@ CLAUSES = (
                 "CUDA runtime API and HIP runtime API, MemPoolSetAttribute: the default is 0",
             ),
         ),
+        defects=_THRESHOLD_IGNORED,
     ),
     Clause(
         "POOL-02",
@@ -40,6 +49,7 @@ CLAUSES = (
     Clause(
         "POOL-04",
         "trim(keep) gives unused memory back until no more than keep is reserved, and nothing where less is.",
+        defects=_THRESHOLD_IGNORED,
     ),
     Clause(
         "POOL-05",

@@ -29,9 +29,13 @@ inline Error_t PointerGetAttributes(PointerAttributes* attributes, const void* p
     attributes->host_pointer = native.hostPointer;
     driver::mem_get_address_range(&attributes->base, &attributes->nbytes, ptr);
     if (attributes->type == MemoryType::Host) {
+        // Asking for flags gives a thread without a context one.
         unsigned flags = 0;
+        DeviceState_t saved{};
+        if (driver::push_device(native.device, &saved) != Error_t::Success) return Error_t::Success;
         const Error_t known = answer(cudaHostGetFlags(&flags, const_cast<void*>(ptr)));
         if (known == Error_t::Success) attributes->flags = flags;
+        (void)driver::pop_device(saved);
     }
     return Error_t::Success;
 }

@@ -48,6 +48,10 @@ inline Error_t DriverGetVersion(int* version) { return answer(hipDriverGetVersio
 constexpr int CompiledVersion() { return HIP_VERSION; }
 
 inline std::string VersionText(int version) {
+#if defined(__HIP_PLATFORM_NVIDIA__)
+    // The runtime and the driver there are CUDA's, and so are their numbers.
+    if (version < 10000000) return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+#endif
     return std::to_string(version / 10000000) + "." + std::to_string(version / 100000 % 100) + "." +
            std::to_string(version % 100000);
 }

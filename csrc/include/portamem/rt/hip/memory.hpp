@@ -73,13 +73,12 @@ inline Error_t HostFree(void* ptr) {
 inline Error_t registrable(const void* ptr) {
     hipPointerAttribute_t known{};
     const Error_t error = answer(hipPointerGetAttributes(&known, ptr));
-#if HIP_VERSION_MAJOR >= 6
+    if (error == Error_t::InvalidValue) return Error_t::Success;  // memory unknown to versions before 6
     if (error != Error_t::Success) return error;
+#if HIP_VERSION_MAJOR >= 6
     if (known.type == hipMemoryTypeUnregistered) return Error_t::Success;
     const bool is_host = known.type == hipMemoryTypeHost;
 #else
-    if (error == Error_t::InvalidValue) return Error_t::Success;  // how this version says that it knows no such memory
-    if (error != Error_t::Success) return error;
     const bool is_host = known.memoryType == hipMemoryTypeHost && known.isManaged == 0;
 #endif
     return is_host ? Error_t::HostMemoryAlreadyRegistered : Error_t::InvalidValue;
