@@ -142,7 +142,7 @@ def main() -> int:
         out.print(f"{record.words()}; {time.monotonic() - begun:.0f} s")
     if options.write or options.only_page:
         page.write()
-    return int(record.rate() < page.WANTED)
+    return int(record.rate_of_the_rest(page.is_equivalent) < page.WANTED)
 
 
 if __name__ == "__main__":
