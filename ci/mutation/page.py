@@ -79,7 +79,7 @@ def _mutants() -> Iterator[str]:
     survivors = [result for result in compiled if result.state == "survived"]
     equivalent = sum(is_equivalent(result) for result in survivors)
     rest = len(compiled) - equivalent
-    yield f"{equivalent} of the {len(survivors)} survivors are equivalent: no program can tell them from the original on"
+    yield f"{equivalent} of {len(survivors)} survivors are equivalent: no program can tell them from the original on"
     yield f"the CPU runtime. Of the other {rest}, {len(killed) / rest:.0%} were killed."
     yield ""
     yield from _survivors(survivors)
