@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -91,6 +91,12 @@ class Record:
         """The part that was killed, of those that compiled."""
         compiled = self.compiled()
         return sum(result.state == "killed" for result in compiled) / len(compiled) if compiled else 0.0
+
+    def rate_of_the_rest(self, is_equivalent: Callable[[Result], bool]) -> float:
+        """The part that was killed, of those that a program can tell from the original."""
+        killed = [result for result in self.compiled() if result.state == "killed"]
+        alive = [result for result in self.compiled() if result.state == "survived" and not is_equivalent(result)]
+        return len(killed) / (len(killed) + len(alive)) if killed else 0.0
 
     def words(self) -> str:
         compiled = self.compiled()

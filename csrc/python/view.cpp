@@ -104,8 +104,8 @@ View View::rows(std::size_t begin, std::size_t end) const {
 }
 
 HostExport View::host_export() const {
-    HostExport exported{memory().sub(0, memory_.nbytes()), type_.format, {}, {}, 0};
-    exported.itemsize = static_cast<Py_ssize_t>(type_.itemsize);
+    const auto itemsize = static_cast<Py_ssize_t>(type_.itemsize);
+    HostExport exported{memory().sub(0, memory_.nbytes()), type_.format, {}, {}, itemsize};
     for (const std::size_t n : shape_) exported.shape.push_back(static_cast<Py_ssize_t>(n));
     for (const std::size_t n : strides()) exported.strides.push_back(static_cast<Py_ssize_t>(n));
     return exported;

@@ -146,6 +146,8 @@ class Interface:
             raise NotShown("libportamem is not among the libraries that /proc/self/maps tells of")
         self.library = library = load(paths[0])
         self._functions = {}
+        self._detail = library["pmhGetLastErrorDetail"]
+        self._detail.restype = ctypes.c_char_p
         for name, types in _SIGNATURES.items():
             function = library[f"pmh{name}"]
             function.argtypes, function.restype = [_TYPES[each] for each in types], c_int
@@ -154,6 +156,11 @@ class Interface:
     def answer(self, name: str, *arguments: Any) -> int:
         code: int = self._functions[name](*arguments)
         return code
+
+    def detail(self) -> str:
+        """Why this thread's latest failed call failed."""
+        text: bytes = self._detail()
+        return text.decode()
 
     def do(self, name: str, *arguments: Any) -> None:
         expect_equal(self.answer(name, *arguments), 0, f"the answer of {name}")
@@ -438,6 +445,9 @@ def wrong_arguments_are_refused(env: Env, machine: Machine) -> None:
         machine.out.raw = b"\xee" * 64 + bytes(960)
         shown = f"{name}{tuple(each for each in arguments if isinstance(each, int | None))}"
         expect_equal(rt.answer(name, *arguments), code, f"the answer of {shown}")
+        expect(rt.detail(), f"{shown} does not say why it is refused")
+        if code == OUT_OF_MEMORY and name in ("MallocManaged", "HostMalloc"):
+            expect("more than an address can count" in rt.detail(), f"{shown} says only: {rt.detail()}")
         expect_equal(rt.answer("PeekAtLastError"), code, f"the last error after {shown}")
         expect_equal(rt.answer("GetLastError"), code, f"the last error after {shown}")
         expect_equal(rt.answer("GetLastError"), 0, f"the last error, once it was asked for after {shown}")
@@ -651,3 +661,27 @@ def pools_say_who_may_reach_them(env: Env, machine: Machine) -> None:
     rt.do("DeviceSetMemPool", 0, spare)
     rt.do("MemPoolDestroy", spare)
     expect_equal(rt.get("DeviceGetMemPool", 0), default, "the current pool after it was destroyed")
+
+
+@check("HOST-22")
+@on_a_machine(Machine)
+def high_water_marks_are_reset_alone(env: Env, machine: Machine) -> None:
+    rt, used, reserved = machine.rt, 8, 6
+
+    def read(attribute: int) -> int:
+        value = c_uint64()
+        rt.do("MemPoolGetAttribute", machine.pool, attribute, byref(value))
+        return value.value
+
+    for mark, other in ((used, reserved), (reserved, used)):
+        memory = c_void_p()
+        rt.do("MallocFromPoolAsync", byref(memory), 4096, machine.pool, machine.stream)
+        rt.do("FreeAsync", memory, machine.stream)
+        rt.do("StreamSynchronize", machine.stream)
+        rt.do("MemPoolTrimTo", machine.pool, 0)
+        before = read(other)
+        expect(before >= 4096 and read(mark) >= 4096, "a high-water mark does not know of memory that was in use")
+        rt.do("MemPoolSetAttribute", machine.pool, mark, 0)
+        expect_equal(
+            (read(mark), read(other)), (0, before), f"attributes {mark} and {other} after a reset of the first"
+        )
