@@ -26,17 +26,35 @@ function(portamem_python_module name)
   install(TARGETS ${name} LIBRARY DESTINATION .)
 endfunction()
 
+# What programs call in loops is compiled for speed, the rest for size: a wheel holds three modules.
+set(PORTAMEM_SELDOM_CALLED
+  async_resource capabilities device dlpack_import errors foreign module order_check pointer_info quirks registration
+  scope versions)
+
 function(portamem_add_backend_module backend)
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/csrc/python/*.cpp")
-  portamem_python_module(_${backend} ${sources})
-  target_compile_definitions(_${backend} PRIVATE PORTAMEM_MODULE=_${backend})
-  target_link_libraries(_${backend} PRIVATE portamem_own::${backend})
+  set(seldom "${PORTAMEM_SELDOM_CALLED}")
+  list(TRANSFORM seldom REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/csrc/python/\\1.cpp")
+  list(REMOVE_ITEM sources ${seldom})
+  add_library(_${backend}_seldom OBJECT ${seldom})
+  portamem_own_code(_${backend}_seldom)
+  target_compile_options(_${backend}_seldom PRIVATE $<$<CONFIG:Release>:-Os>)
+  set_target_properties(_${backend}_seldom PROPERTIES UNITY_BUILD ${PORTAMEM_UNITY} UNITY_BUILD_BATCH_SIZE 0)
+  target_link_libraries(_${backend}_seldom PRIVATE pybind11::module)
+  # Last: of an inline function that both halves have, the linker takes the first.
+  portamem_python_module(_${backend} ${sources} $<TARGET_OBJECTS:_${backend}_seldom>)
+  set_target_properties(_${backend} PROPERTIES UNITY_BUILD_BATCH_SIZE 0)
+  foreach(half IN ITEMS _${backend} _${backend}_seldom)
+    target_compile_definitions(${half} PRIVATE PORTAMEM_MODULE=_${backend})
+    target_link_libraries(${half} PRIVATE portamem_own::${backend})
+  endforeach()
 endfunction()
 
 # The host runtime's knobs are no backend's API, so they are a module of their own.
 function(portamem_add_knobs_module)
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/csrc/python/knobs/*.cpp")
   portamem_python_module(_knobs ${sources})
+  target_compile_options(_knobs PRIVATE $<$<CONFIG:Release>:-Os>)
   target_link_libraries(_knobs PRIVATE portamem::portamem)
 endfunction()
 

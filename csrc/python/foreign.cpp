@@ -49,6 +49,7 @@ MemoryTraits foreign_traits(const void* ptr, const py::object& device) {
         refuse_unreadable(ptr);
     }
     traits.is_host_memory = attributes.type == rt::MemoryType::Unregistered || attributes.type == rt::MemoryType::Host;
+    traits.pageable = attributes.type == rt::MemoryType::Unregistered;
     traits.host_accessible = attributes.type != rt::MemoryType::Device;
     traits.device_accessible = attributes.type != rt::MemoryType::Unregistered;
     traits.device = device.is_none() && !traits.is_host_memory && attributes.device >= 0 ? attributes.device

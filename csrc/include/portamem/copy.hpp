@@ -29,9 +29,7 @@ inline std::string hint_between_devices(const Span& dst, const Span& src) {
 // host memory so. Fills of pageable memory run on the stream, so where anything was declared on it the stream has to be
 // waited for.
 inline bool must_wait_for_stream(const Span& dst, const Span& src) {
-    const auto is_pageable = [](const Span& span) {
-        return span.allocation && span.allocation->traits().kind == ResourceKind::System;
-    };
+    const auto is_pageable = [](const Span& span) { return !span.allocation || span.allocation->traits().pageable; };
     const auto is_of_host = [](const Span& span) {
         return !span.allocation || span.allocation->traits().host_accessible;
     };

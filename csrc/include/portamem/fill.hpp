@@ -30,6 +30,12 @@ inline void submit_fill(const Span& span, unsigned char value, const Stream& str
         return;
     }
     if (span.nbytes == 0) return;  // the C library takes no null, even for nothing
+    if (!span.allocation) {
+        // Nobody could know of a pending fill: copies of such memory may read it during their call.
+        check(rt::StreamSynchronize(stream.handle()), "StreamSynchronize");
+        std::memset(span.ptr, value, span.nbytes);
+        return;
+    }
     auto fill = std::make_unique<HostFill>(HostFill{span.ptr, value, span.nbytes});
     stream.launch_host_func(HostFill::run, fill.get());
     (void)fill.release();

@@ -32,7 +32,7 @@ CLAUSES = (
     ),
     Clause(
         "ALLOC-04",
-        "Every buffer starts at an address that is a multiple of 256, whatever its size and its kind of memory.",
+        "Every allocation starts at an address that is a multiple of 256, whatever its size and its kind of memory.",
         "every resource",
     ),
     Clause(

@@ -45,6 +45,7 @@ struct MemoryTraits {
     bool stream_ordered = false;
     bool host_accessible = false;
     bool device_accessible = true;
+    bool pageable = false;  ///< of malloc and the like: the runtime knows nothing of its pages
 
     int device_id() const noexcept { return is_host_memory ? rt::CpuDeviceId : device; }
 };

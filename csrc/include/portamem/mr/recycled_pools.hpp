@@ -8,6 +8,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -34,10 +35,11 @@ class RecycledPools {
         {
             const std::lock_guard<std::mutex> lock(mutex_);
             auto& free = free_[{device, max_size}];
-            if (!free.empty()) {
+            while (!free.empty()) {
                 const rt::MemPool_t pool = free.back();
                 free.pop_back();
-                return pool;
+                std::uint64_t reserved = 0;  // a device that was reset has none of its pools any more
+                if (done(rt::MemPoolGetAttribute(pool, rt::MemPoolAttr::ReservedMemCurrent, &reserved))) return pool;
             }
         }
         rt::MemPool_t pool{};
@@ -49,8 +51,10 @@ class RecycledPools {
     /// back to the driver as they do. `granted` are other devices that were let into it. Waits for nothing.
     void put(int device, std::size_t max_size, rt::MemPool_t pool, std::vector<int> granted) noexcept {
         try {
-            auto empty = [this, device, max_size, pool, granted = std::move(granted), tries = kTries]() mutable {
-                return --tries == 0 || !runtime_usable() || try_to_empty(device, max_size, pool, granted);
+            auto empty = [this, device, max_size, pool, granted = std::move(granted),
+                          give_up = std::chrono::steady_clock::now() + kPatience] {
+                return !runtime_usable() || try_to_empty(device, max_size, pool, granted) ||
+                       std::chrono::steady_clock::now() > give_up;
             };
             if (!empty()) Reaper::instance().add(std::move(empty));
         } catch (...) {
@@ -59,8 +63,8 @@ class RecycledPools {
     }
 
   private:
-    // Minutes, at the reaper's pace. A pool that holds on to its memory for longer is left alone.
-    static constexpr int kTries = 3000;
+    // A pool that holds on to its memory for longer is left alone.
+    static constexpr std::chrono::minutes kPatience{5};
 
     // True when there is nothing left to do: the pool is with the others, or no good any more.
     bool try_to_empty(int device, std::size_t max_size, rt::MemPool_t pool, const std::vector<int>& granted) noexcept {

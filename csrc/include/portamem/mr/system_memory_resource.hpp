@@ -36,6 +36,7 @@ class SystemMemoryResource : public MemoryResource {
         t.device = Device(device).ordinal();
         t.is_host_memory = true;
         t.host_accessible = true;
+        t.pageable = true;
         t.device_accessible = detail::answer(rt::DeviceAttr::PageableMemoryAccess, device);
         return t;
     }
