@@ -33,7 +33,8 @@ def judge(defect: Defect, farm: Farm, whole: bool) -> dict[str, Any]:
     with farm.workshop() as shop:
         try:
             with shop.changed(defect.contents(shop.tree)):
-                named = shop.conformance(defect.clauses, timeout=farm.timeouts["discrete"] + 120)
+                timeout = farm.timeouts["discrete"] + 120
+                named = shop.conformance(defect.clauses, timeout=timeout, first_failure=defect.hangs)
                 caught = [id for id in defect.clauses if id in named.clauses]
                 more = named
                 if not defect.hangs:
@@ -43,6 +44,15 @@ def judge(defect: Defect, farm: Farm, whole: bool) -> dict[str, Any]:
     files = sorted({change.file for change in defect.changes})
     clauses = list(dict.fromkeys([*caught, *more.clauses]))
     return {"defect": defect.name, "file": ", ".join(files), "named": caught, "clauses": clauses, "how": more.how}
+
+
+def keep(found: list[Mapping[str, Any]]) -> None:
+    """Writes the results down; those of defects that were not tried now stay."""
+    known = {each["defect"]: each for each in json.loads(page.DEFECTS.read_text())} if page.DEFECTS.exists() else {}
+    known.update({each["defect"]: each for each in found})
+    page.DEFECTS.parent.mkdir(parents=True, exist_ok=True)
+    in_order = [known[defect.name] for defect in DEFECTS if defect.name in known]
+    page.DEFECTS.write_text(json.dumps(in_order, indent=1) + "\n", encoding="utf-8")
 
 
 def table(found: list[Mapping[str, Any]]) -> Table:
@@ -77,8 +87,7 @@ def main() -> int:
                 bar.update(task, advance=1, description=each["defect"])
     out.print(table(found))
     if options.write:
-        page.DEFECTS.parent.mkdir(parents=True, exist_ok=True)
-        page.DEFECTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        keep(found)
         page.write()
     missed = [each["defect"] for each in found if not each["named"]]
     if missed:

@@ -44,7 +44,7 @@ def _defects() -> Iterator[str]:
     caught = sum(bool(each["named"]) for each in found)
     yield "## Deliberate defects"
     yield ""
-    yield f"{caught} of {len(found)} were caught by a clause that was named for them beforehand (bold)."
+    yield f"{caught} of {len(found)} were caught by a clause that is named for them (bold)."
     yield "The others that failed are of the same groups; the rest was not run."
     yield ""
     yield "| defect | where | clauses that failed |"
@@ -74,7 +74,9 @@ def _mutants() -> Iterator[str]:
     yield "suite fails, dies or hangs:"
     yield f"{how['failed']} failed a clause, with {how['crash']} the suite could not run, {how['timeout']} hung."
     yield f"Of {record.clauses} clauses that hold on host, each mutant shows the first that failed. All in all they"
-    yield f"took {spent / 60:.0f} minutes of one workshop; workshops stand side by side."
+    yield f"took {spent / 60:.0f} minutes of one workshop; workshops stand side by side. A result stays as long as its"
+    yield "file does, so that not all are of one run; survivors are tried again whenever the suite has changed. Clauses"
+    yield "were written for survivors of this very draw: another seed may do worse."
     yield ""
     survivors = [result for result in compiled if result.state == "survived"]
     equivalent = sum(is_equivalent(result) for result in survivors)

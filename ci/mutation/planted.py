@@ -108,6 +108,7 @@ DEFECTS = (
         "trim(state, hold, threshold);",
         "trim(state, hold, 0);",
         "POOL-03",
+        "HOST-29",
     ),
     _one(
         "a pool's counter of used bytes goes stale",

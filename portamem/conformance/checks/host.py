@@ -292,4 +292,14 @@ def coherences(env: Env) -> None:
         none.allocate(KIB)
 
 
+@check("HOST-29")
+def nothing_is_excused(env: Env) -> None:
+    able, found = env.device.capabilities, env.device.probe()
+    for name in ("memory_pools", "concurrent_managed_access", "host_register", "registered_pointer_is_device_pointer"):
+        expect_equal(getattr(able, name), True, name)
+    expect(able.managed_mode in ("migrating", "host_resident"), f"managed_mode is {able.managed_mode!r}")
+    for name in ("pool_threshold_accepted", "pool_threshold_effective", "stream_capture"):
+        expect_equal(getattr(found, name), True, name)
+
+
 from portamem.conformance.checks import host_capture, host_interface, host_knobs, host_order  # noqa: E402, F401

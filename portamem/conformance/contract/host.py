@@ -167,4 +167,10 @@ CLAUSES = (
         "A thread's own default stream goes with the thread, once its work has run: no thread of the runtime stays.",
         backends=_HOST,
     ),
+    Clause(
+        "HOST-29",
+        "It has what a GPU's runtime may lack: pools whose thresholds are kept and obeyed, managed memory, "
+        "registration, capture. No clause about these is excused by a capability.",
+        backends=_HOST,
+    ),
 )
