@@ -18,7 +18,8 @@ ORDER = ("pass", "emulated", "unsupported", "defect", "not-shown", "fail")
 
 ABOUT = (
     "`portamem conformance` shows the [contract](docs/contract.md) clause by clause, on your machine too. Clauses that "
-    "held, of those in each group; what does not apply to a device, or could not be seen there, is not counted as held:"
+    "held wherever they were seen, of those in each group; one that a device has no use for, or that could not be seen "
+    "at all, does not count as held:"
 )
 
 
@@ -91,8 +92,9 @@ def section(reports: list[Report], table: Table) -> Iterator[str]:
     if not suites:
         return
     yield from ["", "## Conformance", ""]
-    yield "Clauses of [the contract](contract.md) that held, of those in each group. Not counted as held: what a"
-    yield "capability says is not there, what could not be seen, a known defect of the vendor's, and what failed."
+    yield "Clauses of [the contract](contract.md) that held wherever they were seen, of those in each group. Not counted"
+    yield "as held: what a capability says is not there, what could not be seen at all, a known defect of the vendor's,"
+    yield "and what failed."
     yield ""
     yield from matrix(suites, table)
     for column in suites:
