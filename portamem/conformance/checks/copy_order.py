@@ -209,7 +209,9 @@ def synchronize_lets_go(env: Env, resource: Any) -> None:
             sources.clear()
             gc.collect()
             stream.synchronize()
-            expect_equal((resource.live_buffers, resource.live_bytes), (0, 0), "live buffers after synchronize")
+            # By this thread, or by the one of portamem's own that was about it just then.
+            expect(eventually(lambda: resource.live_buffers == 0), "a source was never let go")
+            expect_equal(resource.live_bytes, 0, "live bytes after the last buffer went")
             expect_bytes(env.read(target), data, "the target")
         resource.close()
         expect(resource.is_closed, "the resource is open")

@@ -143,8 +143,7 @@ CLAUSES = (
     ),
     Clause(
         "COPY-21",
-        "What a copy has kept is let go once the copy has happened: at the stream's next synchronize, and soon by "
-        "itself where nobody uses the stream again.",
+        "What a copy has kept is let go soon after the copy has happened, whether or not anybody uses its stream again.",
         "plain memory of the runtime",
     ),
 )
