@@ -92,9 +92,9 @@ def section(reports: list[Report], table: Table) -> Iterator[str]:
     if not suites:
         return
     yield from ["", "## Conformance", ""]
-    yield "Clauses of [the contract](contract.md) that held wherever they were seen, of those in each group. Not counted"
-    yield "as held: what a capability says is not there, what could not be seen at all, a known defect of the vendor's,"
-    yield "and what failed."
+    yield "Clauses of [the contract](contract.md) that held wherever they were seen, of those in each group. Not"
+    yield "counted as held: what a capability says is not there, what could not be seen at all, a known defect of the"
+    yield "vendor's, and what failed."
     yield ""
     yield from matrix(suites, table)
     for column in suites:

@@ -143,7 +143,7 @@ CLAUSES = (
     ),
     Clause(
         "COPY-21",
-        "What a copy has kept is let go soon after the copy has happened, whether or not anybody uses its stream again.",
+        "What a copy has kept is let go soon after the copy has happened, also where nobody uses its stream again.",
         "plain memory of the runtime",
     ),
 )
