@@ -210,7 +210,8 @@ def test_places_are_known_on_every_thread_and_with_functions_of_python_on_stream
 def test_a_forked_child_and_an_exit_in_the_block_are_no_trouble() -> None:
     output(
         """
-        import os, portamem
+        import os, portamem, warnings
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 and later warn of forks beside threads
         checking = pm.check(raises=False)
         with checking:
             unordered()
