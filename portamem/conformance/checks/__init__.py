@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""What shows the clauses: one file for each group of the contract, under the same name."""
+"""What shows the clauses: for each group of the contract a file of its name, and others that begin with it.
+
+``kernels_see`` is about several groups: what a kernel finds in memory.
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
+from pkgutil import iter_modules
 
 from portamem.conformance.check import CHECKS, Check
-from portamem.conformance.contract import GROUPS
 
 
 def checks() -> list[Check]:
-    """Every check, in the order of the contract's groups."""
-    for group in GROUPS:
-        import_module(f"portamem.conformance.checks.{group.module}")
+    """Every check of every file here, and those that somebody else has registered."""
+    for module in iter_modules(__path__):
+        import_module(f"{__name__}.{module.name}")
     return CHECKS

@@ -7,13 +7,6 @@ from typing import Any
 
 from portamem.conformance import kinds
 from portamem.conformance.check import check
-from portamem.conformance.checks import (  # noqa: F401  (their checks)
-    alloc_arguments,
-    alloc_limits,
-    alloc_pitched,
-    alloc_scope,
-    kernels_see,
-)
 from portamem.conformance.env import Env
 from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
 from portamem.conformance.memory import overlapping, pattern

@@ -12,7 +12,6 @@ import numpy as np
 import portamem
 from portamem.conformance import kinds
 from portamem.conformance.check import check
-from portamem.conformance.checks import copy_order, copy_rows  # noqa: F401  (their checks)
 from portamem.conformance.env import Env
 from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
 from portamem.conformance.memory import KIB, MIB, pattern

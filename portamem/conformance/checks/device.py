@@ -320,6 +320,3 @@ def versions(env: Env) -> None:
         expect_equal(runtime, compiled, "the runtime's major version beside that of the headers")
     count, code, text = pm.probe()
     expect_equal((count, code, type(text)), (pm.device_count(), 0, str), "what probe() answers")
-
-
-from portamem.conformance.checks import device_abilities, device_limits, device_quirks  # noqa: E402, F401

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from portamem.conformance.check import check
-from portamem.conformance.checks import error_injected  # noqa: F401 - the rest of the group
 from portamem.conformance.ends import NBYTES, NEW
 from portamem.conformance.env import Env
 from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 from portamem.conformance.check import check
-from portamem.conformance.checks import event_foreign  # noqa: F401 - the rest of the group
 from portamem.conformance.ends import NBYTES, NEW, OLD, Ends, device_ends
 from portamem.conformance.env import Env
 from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 from portamem.conformance.check import check
-from portamem.conformance.checks import free_wrong  # noqa: F401  (its checks)
 from portamem.conformance.env import Env
 from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
 from portamem.conformance.memory import KIB, pattern

@@ -300,6 +300,3 @@ def nothing_is_excused(env: Env) -> None:
     expect(able.managed_mode in ("migrating", "host_resident"), f"managed_mode is {able.managed_mode!r}")
     for name in ("pool_threshold_accepted", "pool_threshold_effective", "stream_capture"):
         expect_equal(getattr(found, name), True, name)
-
-
-from portamem.conformance.checks import host_capture, host_interface, host_knobs, host_order  # noqa: E402, F401

@@ -13,7 +13,9 @@ from itertools import product
 from typing import Any
 
 from portamem.conformance.check import check
-from portamem.conformance.checks.host_interface import (
+from portamem.conformance.env import Env
+from portamem.conformance.expect import eventually, expect, expect_bytes, expect_equal
+from portamem.conformance.host_calls import (
     CPU,
     DEFAULT_DIRECTION,
     DEVICE,
@@ -26,8 +28,6 @@ from portamem.conformance.checks.host_interface import (
     PoolProps,
     on_a_machine,
 )
-from portamem.conformance.env import Env
-from portamem.conformance.expect import eventually, expect, expect_bytes, expect_equal
 from portamem.conformance.memory import pattern
 from portamem.conformance.threads import on_a_thread
 

@@ -227,6 +227,3 @@ def advice_changes_nothing(env: Env, resource: Any) -> None:
             buf.advise(undo, env.device)
             with memoryview(buf) as seen:
                 expect_bytes(bytes(seen), bytes([seed]) * NBYTES, f"the memory after {undo}")
-
-
-from portamem.conformance.checks import managed_refusals, system  # noqa: E402, F401

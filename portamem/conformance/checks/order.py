@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 from portamem.conformance.check import check
-from portamem.conformance.checks import order_memory, order_others, order_random  # noqa: F401 - the rest of the group
 from portamem.conformance.ends import NBYTES, NEW, OLD, Ends, device_ends, other_end
 from portamem.conformance.env import Env
 from portamem.conformance.expect import expect, expect_bytes, expect_equal

@@ -10,12 +10,6 @@ from typing import Any
 
 from portamem.conformance import kinds
 from portamem.conformance.check import check
-from portamem.conformance.checks import (  # noqa: F401  (their checks)
-    own_dlpack,
-    own_dlpack_devices,
-    own_dlpack_in,
-    own_views,
-)
 from portamem.conformance.checks.free import interrupt
 from portamem.conformance.env import Env
 from portamem.conformance.expect import eventually, expect, expect_bytes, expect_equal, refused

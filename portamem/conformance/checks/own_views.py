@@ -276,7 +276,7 @@ def the_array_interface(env: Env, resource: Any) -> None:
         if not view.is_host_accessible:
             expect(not hasattr(view, "__array_interface__"), "memory beyond the host has __array_interface__")
             with refused(AttributeError, saying="host"):
-                view.__array_interface__  # noqa: B018
+                _ = view.__array_interface__
             with refused(TypeError, BufferError):
                 np.asarray(view)
             return

@@ -169,6 +169,3 @@ def needs_registration(env: Env) -> None:
     """Unsupported where the runtime says that it registers nothing; where it does not say, it is tried."""
     if env.device.capabilities.host_register is False:
         raise Unsupported(f"host_register is False for {env.device!r}")
-
-
-from portamem.conformance.checks import pinned_registered  # noqa: E402, F401

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 from portamem.conformance.check import check
-from portamem.conformance.checks import pool_figures  # noqa: F401 - the rest of the group
 from portamem.conformance.checks.pool_figures import POLICIES, settings
 from portamem.conformance.ends import NBYTES, NEW
 from portamem.conformance.env import Env

@@ -237,6 +237,3 @@ def with_an_exception(env: Env) -> None:
     expect(ended.stderr.strip().endswith("LookupError: the program's own"), f"its last words are {ended.stderr!r}")
     # With the colon: from Python 3.13 on the line of the program that raised is told too.
     expect_equal(ended.stderr.count("Error:"), 1, "the number of errors that it told")
-
-
-from portamem.conformance.checks import fork  # noqa: E402, F401

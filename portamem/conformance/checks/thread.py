@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 from portamem.conformance.check import check
-from portamem.conformance.checks import thread_gil, thread_scope  # noqa: F401 - the rest of the group
 from portamem.conformance.ends import NBYTES
 from portamem.conformance.env import Env
 from portamem.conformance.expect import eventually, expect, expect_bytes, expect_equal, refused

@@ -295,15 +295,6 @@ class AmdWitness(Witness):
         with self.context():
             self.call("hipMemcpy", dst, src, nbytes, self.hip.hipMemcpyKind.hipMemcpyDefault)
 
-    def read(self, address: int, nbytes: int) -> bytes:
-        out = (ctypes.c_ubyte * nbytes)()
-        self._copy(ctypes.addressof(out), address, nbytes)
-        return bytes(out)
-
-    def write(self, address: int, data: bytes) -> None:
-        source = (ctypes.c_ubyte * len(data)).from_buffer_copy(data)
-        self._copy(address, ctypes.addressof(source), len(data))
-
     # kernels
 
     @cached_property

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -172,11 +173,18 @@ class Witness(ABC):
     def host_free(self, address: int) -> None: ...
 
     @abstractmethod
+    def _copy(self, dst: int, src: int, nbytes: int) -> None:
+        """A blocking copy in whatever direction."""
+
     def read(self, address: int, nbytes: int) -> bytes:
         """Bytes of any memory, by a copy that waits for the default stream and for no other."""
+        out = (ctypes.c_ubyte * nbytes)()
+        self._copy(ctypes.addressof(out), address, nbytes)
+        return bytes(out)
 
-    @abstractmethod
-    def write(self, address: int, data: bytes) -> None: ...
+    def write(self, address: int, data: bytes) -> None:
+        source = (ctypes.c_ubyte * len(data)).from_buffer_copy(data)
+        self._copy(address, ctypes.addressof(source), len(data))
 
     # kernels
 

@@ -282,15 +282,9 @@ class HostWitness(Witness):
     def host_free(self, address: int) -> None:
         self._rt.call("HostFree", address)
 
-    def read(self, address: int, nbytes: int) -> bytes:
-        out = ctypes.create_string_buffer(nbytes)
+    def _copy(self, dst: int, src: int, nbytes: int) -> None:
         with self.context():
-            self._rt.call("Memcpy", out, address, nbytes, _COPY_DEFAULT)
-        return out.raw
-
-    def write(self, address: int, data: bytes) -> None:
-        with self.context():
-            self._rt.call("Memcpy", address, data, len(data), _COPY_DEFAULT)
+            self._rt.call("Memcpy", dst, src, nbytes, _COPY_DEFAULT)
 
     @property
     def has_aligned_heap(self) -> bool:

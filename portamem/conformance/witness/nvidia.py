@@ -285,15 +285,6 @@ class NvidiaWitness(Witness):
         with self.context():
             _call("cudaMemcpy", dst, src, nbytes, self.runtime.cudaMemcpyKind.cudaMemcpyDefault)
 
-    def read(self, address: int, nbytes: int) -> bytes:
-        out = (ctypes.c_ubyte * nbytes)()
-        self._copy(ctypes.addressof(out), address, nbytes)
-        return bytes(out)
-
-    def write(self, address: int, data: bytes) -> None:
-        source = (ctypes.c_ubyte * len(data)).from_buffer_copy(data)
-        self._copy(address, ctypes.addressof(source), len(data))
-
     # kernels
 
     @cached_property
