@@ -65,9 +65,30 @@ class Kept {
             const auto end = entries_.begin() + static_cast<std::ptrdiff_t>(done);
             finished.assign(std::make_move_iterator(entries_.begin()), std::make_move_iterator(end));
             entries_.erase(entries_.begin(), end);
+            ++letting_go_;
         } catch (const std::exception&) {
             return;  // a later call tries again
         }
+        ++letting_go_here();
+        finished.clear();
+        --letting_go_here();
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (--letting_go_ == 0) let_go_.notify_all();
+    }
+
+    /// drain(), and on return what other threads' drains had taken is let go as well: for those who promise that
+    /// nothing finished is kept. What is let go may run anybody's code, so nobody waits from inside of that.
+    void drain_all() noexcept {
+        drain();
+        if (letting_go_here() != 0) return;
+        {
+            std::lock_guard<std::mutex> lock(mutex_);
+            if (letting_go_ == 0) return;
+        }
+        detail::unlocked([this] {
+            std::unique_lock<std::mutex> lock(mutex_);
+            let_go_.wait(lock, [this] { return letting_go_ == 0; });
+        });
     }
 
     bool empty() const {
@@ -81,8 +102,16 @@ class Kept {
         References references;
     };
 
+    // Drains that this thread is inside of, of whatever list.
+    static int& letting_go_here() noexcept {
+        static thread_local int depth = 0;
+        return depth;
+    }
+
     mutable std::mutex mutex_;
+    std::condition_variable let_go_;
     std::vector<Entry> entries_;
+    int letting_go_ = 0;  // drains that have taken entries and not destroyed them yet
 };
 
 /// Runs small chores again and again until each says that it is done. One thread per module, started with the first

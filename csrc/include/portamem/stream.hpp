@@ -127,12 +127,12 @@ class Stream : public std::enable_shared_from_this<Stream> {
         return done;
     }
 
-    /// Blocks until all work submitted so far has run.
+    /// Blocks until all work submitted so far has run, and what that work kept alive was let go.
     void synchronize() {
         refuse_capture("synchronize");
         const RelaxedCapture beside(device_);
         check(rt::StreamSynchronize(handle()), "StreamSynchronize");
-        kept_.drain();
+        kept_.drain_all();
     }
 
     /// Marks the stream's present end. Under capture the mark belongs to the graph: streams may wait for it, nobody asks.
