@@ -63,21 +63,28 @@ inline const portamem_resource_ops* shared_ops() {
 }
 
 // A resource of another module, taken for the time it is used.
-class ForeignMemoryResource : public MemoryResource {
+class ForeignMemoryResource : public CountedMemoryResource {
   public:
     ForeignMemoryResource(portamem_resource resource, int device)
-        : MemoryResource(traits(resource, device)), resource_(resource) {}
+        : CountedMemoryResource(traits(resource, device)), resource_(resource) {}
     ~ForeignMemoryResource() override { resource_.ops->release(resource_.self); }
 
   protected:
-    void* do_allocate(std::size_t nbytes, Stream& stream) override {
+    void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) override {
+        if (alignment > kAlignment) {
+            throw std::invalid_argument("a resource of another module aligns to " + std::to_string(kAlignment) +
+                                        " bytes: take a PoolMemoryResource over it");
+        }
         void* ptr = nullptr;
         if (nbytes == 0) return ptr;  // null is given back to nobody
-        check(rt::Error_t{resource_.ops->allocate(resource_.self, nbytes, stream.handle(), &ptr)}, "allocate");
+        stream->refuse_capture("allocate");
+        check(rt::Error_t{resource_.ops->allocate(resource_.self, nbytes, stream->handle(), &ptr)}, "allocate");
         return ptr;
     }
-    void do_deallocate(void* ptr, std::size_t nbytes, Stream& stream) override {
-        check(rt::Error_t{resource_.ops->deallocate(resource_.self, ptr, nbytes, stream.handle())}, "deallocate");
+    void give_back(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) override {
+        stream->refuse_capture("deallocate");
+        if (ptr == nullptr) return;
+        check(rt::Error_t{resource_.ops->deallocate(resource_.self, ptr, nbytes, stream->handle())}, "deallocate");
     }
 
   private:

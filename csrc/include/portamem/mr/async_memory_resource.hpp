@@ -11,15 +11,15 @@
 #include <vector>
 
 #include "portamem/mr/allocating_streams.hpp"
-#include "portamem/mr/memory_resource.hpp"
 #include "portamem/mr/recycled_pools.hpp"
+#include "portamem/mr/runtime_memory_resource.hpp"
 #include "portamem/quirks.hpp"
 
 PORTAMEM_OPEN
 
 /// MallocFromPoolAsync and FreeAsync over one pool: a pool of its own, which keeps what it has, or somebody else's,
 /// whose settings it leaves alone unless asked. deallocate on a stream lets that stream reuse the memory at once.
-class AsyncMemoryResource : public MemoryResource {
+class AsyncMemoryResource : public RuntimeMemoryResource {
   public:
     static constexpr std::uint64_t kKeepAll = std::numeric_limits<std::uint64_t>::max();
 
@@ -103,20 +103,9 @@ class AsyncMemoryResource : public MemoryResource {
         if (std::find(granted_.begin(), granted_.end(), device) == granted_.end()) granted_.push_back(device);
     }
 
-  protected:
-    void* do_allocate(std::size_t nbytes, Stream& stream) override {
-        void* ptr = nullptr;
-        if (nbytes != 0) nbytes = std::max(nbytes, least_nbytes_);
-        check(rt::MallocFromPoolAsync(&ptr, nbytes, pool_, stream.handle()), "MallocFromPoolAsync");
-        if (allocating_streams_) note(ptr, stream);
-        return ptr;
-    }
-    void do_deallocate(void* ptr, std::size_t, Stream& stream) override {
-        if (allocating_streams_) return allocating_streams_->free(ptr, stream);
-        check(rt::FreeAsync(ptr, stream.handle()), "FreeAsync");
-    }
-    void do_close() override { give_up_pool(); }
     std::optional<std::size_t> cached() const override {
+        if (is_closed()) return std::nullopt;
+        const RelaxedCapture beside(device());
         std::uint64_t used = 0;
         std::uint64_t reserved = 0;
         if (rt::MemPoolGetAttribute(pool_, rt::MemPoolAttr::UsedMemCurrent, &used) != rt::Error_t::Success ||
@@ -126,9 +115,23 @@ class AsyncMemoryResource : public MemoryResource {
         return reserved > used ? static_cast<std::size_t>(reserved - used) : 0;
     }
 
+  protected:
+    void* call_allocate(std::size_t nbytes, Stream& stream) override {
+        void* ptr = nullptr;
+        if (nbytes != 0) nbytes = std::max(nbytes, least_nbytes_);
+        check(rt::MallocFromPoolAsync(&ptr, nbytes, pool_, stream.handle()), "MallocFromPoolAsync");
+        if (allocating_streams_) note(ptr, stream);
+        return ptr;
+    }
+    void call_deallocate(void* ptr, std::size_t, Stream& stream) override {
+        if (allocating_streams_) return allocating_streams_->free(ptr, stream);
+        check(rt::FreeAsync(ptr, stream.handle()), "FreeAsync");
+    }
+    void at_close() override { give_up_pool(); }
+
   private:
     AsyncMemoryResource(int device, rt::MemPool_t pool, bool owned, std::shared_ptr<void> owner)
-        : MemoryResource(traits(device)), pool_(pool), owned_(owned), owner_(std::move(owner)) {
+        : RuntimeMemoryResource(traits(device)), pool_(pool), owned_(owned), owner_(std::move(owner)) {
         const Device of(device);
         if (quirk_policy_applies(QuirkPolicy::FreeOnAllocatingStream, of)) {
             allocating_streams_ = std::make_unique<AllocatingStreams>();

@@ -2,17 +2,17 @@
 // portamem/mr/device_memory_resource.hpp: plain device memory.
 #pragma once
 
-#include "portamem/mr/memory_resource.hpp"
+#include "portamem/mr/runtime_memory_resource.hpp"
 
 PORTAMEM_OPEN
 
 /// Malloc and Free. Each call costs the driver tens of microseconds: for memory that lives long. (The class of this
 /// name in cuda.core is a pool; that is AsyncMemoryResource here.)
-class DeviceMemoryResource : public MemoryResource {
+class DeviceMemoryResource : public RuntimeMemoryResource {
   public:
     /// Coherence: Default, or AMD's FineGrained and Uncached.
     explicit DeviceMemoryResource(int device, rt::Coherence coherence = rt::Coherence::Default)
-        : MemoryResource(traits(device)), coherence_(coherence) {
+        : RuntimeMemoryResource(traits(device)), coherence_(coherence) {
         if (coherence == rt::Coherence::Coherent || coherence == rt::Coherence::NonCoherent) {
             throw std::invalid_argument("coherence of device memory is default, fine_grained or uncached");
         }
@@ -33,7 +33,7 @@ class DeviceMemoryResource : public MemoryResource {
             throw std::invalid_argument("pitched memory has default coherence: take a resource of that coherence");
         }
         std::size_t pitch = 0;
-        const Block block = tracked(width * height, *stream, [&] {
+        const Block block = allocated(width * height, *stream, [&] {
             void* ptr = nullptr;
             check(rt::MallocPitch(&ptr, &pitch, width, height), "MallocPitch");
             return Block{ptr, pitch * height};
@@ -42,7 +42,7 @@ class DeviceMemoryResource : public MemoryResource {
     }
 
   protected:
-    void* do_allocate(std::size_t nbytes, Stream&) override {
+    void* call_allocate(std::size_t nbytes, Stream&) override {
         void* ptr = nullptr;
         if (coherence_ == rt::Coherence::Default) {
             check(rt::Malloc(&ptr, nbytes), "Malloc");
@@ -51,7 +51,7 @@ class DeviceMemoryResource : public MemoryResource {
         }
         return ptr;
     }
-    void do_deallocate(void* ptr, std::size_t, Stream&) override { check(rt::Free(ptr), "Free"); }
+    void call_deallocate(void* ptr, std::size_t, Stream&) override { check(rt::Free(ptr), "Free"); }
 
   private:
     static MemoryTraits traits(int device) {

@@ -2,29 +2,29 @@
 // portamem/mr/managed_memory_resource.hpp: managed (unified) memory.
 #pragma once
 
-#include "portamem/mr/memory_resource.hpp"
+#include "portamem/mr/runtime_memory_resource.hpp"
 
 PORTAMEM_OPEN
 
 /// MallocManaged and Free: one address for host and devices. How it moves is a capability of the device (ManagedMode):
 /// where it is host-resident, prefetch and advice are accepted and change nothing.
-class ManagedMemoryResource : public MemoryResource {
+class ManagedMemoryResource : public RuntimeMemoryResource {
   public:
     /// attach: Global, or Host until a stream attaches the memory.
     explicit ManagedMemoryResource(int device, rt::MemAttach attach = rt::MemAttach::Global)
-        : MemoryResource(traits(device)), attach_(attach) {
+        : RuntimeMemoryResource(traits(device)), attach_(attach) {
         if (attach == rt::MemAttach::Single) {
             throw std::invalid_argument("managed memory is allocated as global or host; a stream attaches it later");
         }
     }
 
   protected:
-    void* do_allocate(std::size_t nbytes, Stream&) override {
+    void* call_allocate(std::size_t nbytes, Stream&) override {
         void* ptr = nullptr;
         check(rt::MallocManaged(&ptr, nbytes, attach_), "MallocManaged");
         return ptr;
     }
-    void do_deallocate(void* ptr, std::size_t, Stream&) override { check(rt::Free(ptr), "Free"); }
+    void call_deallocate(void* ptr, std::size_t, Stream&) override { check(rt::Free(ptr), "Free"); }
 
   private:
     static MemoryTraits traits(int device) {

@@ -2,18 +2,18 @@
 // portamem/mr/pinned_memory_resource.hpp: page-locked host memory.
 #pragma once
 
-#include "portamem/mr/memory_resource.hpp"
+#include "portamem/mr/runtime_memory_resource.hpp"
 
 PORTAMEM_OPEN
 
 /// HostMalloc and HostFree: what copies need to be asynchronous and fast. Allocating costs about half a millisecond a
 /// MiB. Coherent with running kernels unless NonCoherent is asked for.
-class PinnedMemoryResource : public MemoryResource {
+class PinnedMemoryResource : public RuntimeMemoryResource {
   public:
     /// flags: rt::HostMallocFlags.
     explicit PinnedMemoryResource(int device, unsigned flags = rt::HostMallocPortable | rt::HostMallocMapped,
                                   rt::Coherence coherence = rt::Coherence::Default)
-        : MemoryResource(traits(device, flags)), flags_(flags), coherence_(coherence) {
+        : RuntimeMemoryResource(traits(device, flags)), flags_(flags), coherence_(coherence) {
         if (coherence == rt::Coherence::FineGrained || coherence == rt::Coherence::Uncached) {
             throw std::invalid_argument("coherence of pinned memory is default, coherent or non_coherent");
         }
@@ -23,12 +23,12 @@ class PinnedMemoryResource : public MemoryResource {
     rt::Coherence coherence() const noexcept { return coherence_; }
 
   protected:
-    void* do_allocate(std::size_t nbytes, Stream&) override {
+    void* call_allocate(std::size_t nbytes, Stream&) override {
         void* ptr = nullptr;
         check(rt::HostMalloc(&ptr, nbytes, flags_, coherence_), "HostMalloc");
         return ptr;
     }
-    void do_deallocate(void* ptr, std::size_t, Stream&) override { check(rt::HostFree(ptr), "HostFree"); }
+    void call_deallocate(void* ptr, std::size_t, Stream&) override { check(rt::HostFree(ptr), "HostFree"); }
 
   private:
     static MemoryTraits traits(int device, unsigned flags) {

@@ -4,18 +4,18 @@
 
 #include <cstdlib>
 
-#include "portamem/mr/memory_resource.hpp"
+#include "portamem/mr/runtime_memory_resource.hpp"
 
 PORTAMEM_OPEN
 
 /// Page-aligned memory of the C library. Kernels reach it where the device has pageable memory access (an APU, a
 /// coherent node, a card with heterogeneous memory management); elsewhere it is the pageable end of copies.
-class SystemMemoryResource : public MemoryResource {
+class SystemMemoryResource : public RuntimeMemoryResource {
   public:
-    explicit SystemMemoryResource(int device) : MemoryResource(traits(device)) {}
+    explicit SystemMemoryResource(int device) : RuntimeMemoryResource(traits(device)) {}
 
   protected:
-    void* do_allocate(std::size_t nbytes, Stream&) override {
+    void* call_allocate(std::size_t nbytes, Stream&) override {
         if (nbytes == 0) return nullptr;
         const std::size_t rounded = (nbytes + kPage - 1) / kPage * kPage;
         void* ptr = rounded < nbytes ? nullptr : std::aligned_alloc(kPage, rounded);
@@ -25,7 +25,7 @@ class SystemMemoryResource : public MemoryResource {
         }
         return ptr;
     }
-    void do_deallocate(void* ptr, std::size_t, Stream&) override { std::free(ptr); }
+    void call_deallocate(void* ptr, std::size_t, Stream&) override { std::free(ptr); }
 
   private:
     static constexpr std::size_t kPage = 4096;

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// portamem/mr/resource_adaptor.hpp: resources that do something beside what another resource does.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+#include "portamem/mr/counted_memory_resource.hpp"
+
+PORTAMEM_OPEN
+
+/// A resource over another, which it keeps alive: its memory is that one's, and so is everything that it says of it.
+/// Counts what went through it. An adaptor overrides take and give_back, calling these for the memory itself.
+class ResourceAdaptor : public CountedMemoryResource {
+  public:
+    const std::shared_ptr<MemoryResource>& upstream() const noexcept { return upstream_; }
+    std::optional<std::size_t> cached() const override { return upstream_->cached(); }
+
+  protected:
+    explicit ResourceAdaptor(std::shared_ptr<MemoryResource> upstream)
+        : CountedMemoryResource(open(upstream).traits()), upstream_(std::move(upstream)) {}
+
+    void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) override {
+        return upstream_->allocate(nbytes, stream, alignment);
+    }
+    void give_back(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) override {
+        upstream_->deallocate(ptr, nbytes, stream);
+    }
+
+  private:
+    static const MemoryResource& open(const std::shared_ptr<MemoryResource>& upstream) {
+        if (!upstream) throw std::invalid_argument("there is no upstream resource");
+        if (upstream->is_closed()) throw std::invalid_argument("the upstream resource is closed");
+        return *upstream;
+    }
+
+    const std::shared_ptr<MemoryResource> upstream_;
+};
+
+PORTAMEM_CLOSE

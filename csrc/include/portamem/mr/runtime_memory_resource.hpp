@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+// portamem/mr/runtime_memory_resource.hpp: resources over one runtime call each.
+#pragma once
+
+#include <cstdio>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "portamem/capture.hpp"
+#include "portamem/mr/counted_memory_resource.hpp"
+
+PORTAMEM_OPEN
+
+/// Runs the vendor's calls beside captures and on the resource's device, and says in words why there is no memory.
+class RuntimeMemoryResource : public CountedMemoryResource {
+  protected:
+    explicit RuntimeMemoryResource(const MemoryTraits& traits) : CountedMemoryResource(traits) {}
+
+    // Captures elsewhere are safe, and the device is current, but for a stream-ordered resource's on a stream that is no
+    // default one: such calls take the device from the stream. nbytes may be 0. Throw through check().
+    virtual void* call_allocate(std::size_t nbytes, Stream& stream) = 0;
+    virtual void call_deallocate(void* ptr, std::size_t nbytes, Stream& stream) = 0;
+
+    /// Runs an allocating function in what it needs, on behalf of somebody who asked for `asked` bytes.
+    template <class Function>
+    Block allocated(std::size_t asked, Stream& stream, Function&& function) {
+        return tracked(stream, [&] { return called(asked, stream, function); });
+    }
+
+    void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) final {
+        if (alignment > kAlignment) {
+            throw std::invalid_argument("the resource aligns to " + std::to_string(kAlignment) + " bytes, not to " +
+                                        std::to_string(alignment) + ": take a PoolMemoryResource over it");
+        }
+        return called(nbytes, *stream, [&] { return Block{call_allocate(nbytes, *stream), nbytes}; }).ptr;
+    }
+
+    void give_back(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) final {
+        stream->refuse_capture("deallocate");
+        const Beside beside(traits(), *stream);
+        if (ptr == nullptr) return;
+        if (!is_stream_ordered()) wait_for(*stream);
+        call_deallocate(ptr, nbytes, *stream);
+    }
+
+    void counted(std::int64_t delta) noexcept final { portamem_account(rt::BackendId, device_id(), delta); }
+
+  private:
+    // What the calls run in. The guard is left out where it is not needed: it is time on the path that is taken most.
+    class Beside {
+      public:
+        Beside(const MemoryTraits& traits, const Stream& stream) {
+            if (!traits.stream_ordered || stream.is_default()) guard_.emplace(traits.device);
+        }
+
+      private:
+        std::optional<DeviceGuard> guard_;  // put back last
+        const RelaxedCaptureMode mode_;
+    };
+
+    template <class Function>
+    Block called(std::size_t asked, const Stream& stream, Function&& function) const {
+        try {
+            // Memory allocated inside a capture would belong to its graph, which portamem does not own.
+            if (is_stream_ordered()) stream.refuse_capture("allocate");
+            const Beside beside(traits(), stream);
+            return function();
+        } catch (const OutOfMemory& e) {
+            explain(e, asked);
+        }
+    }
+
+    static void wait_for(Stream& stream) {
+        if (const auto tail = stream.tail()) tail->synchronize();
+    }
+
+    static std::string text_of(std::size_t nbytes) {
+        static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+        std::size_t unit = 0;
+        auto value = static_cast<double>(nbytes);
+        for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
+        char text[48];
+        std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.4g %s", value, kUnits[unit]);
+        return text;
+    }
+
+    // The refusal again, with where the memory is and what would help.
+    [[noreturn]] void explain(const OutOfMemory& refused, std::size_t asked) const {
+        MemoryFigures figures;
+        figures.asked = asked;
+        std::optional<RelaxedCapture> beside;
+        try {
+            beside.emplace(traits().device);
+            figures.cached = cached();
+        } catch (const Error&) {
+            throw refused;  // the device cannot even be asked
+        }
+        std::string text = std::string(refused.what()) + "; asked for " + text_of(asked);
+        std::size_t free = 0;
+        std::size_t total = 0;
+        if (!traits().is_host_memory && rt::MemGetInfo(&free, &total) == rt::Error_t::Success) {
+            const std::size_t held = portamem_held(rt::BackendId, traits().device);
+            const std::size_t others = total - free > held ? total - free - held : 0;
+            figures.free = free;
+            figures.used = held;
+            figures.used_by_others = others > figures.cached.value_or(0) ? others - figures.cached.value_or(0) : 0;
+            text += ", device " + std::to_string(traits().device) + " has " + text_of(free) + " of " + text_of(total) +
+                    " free, portamem's buffers hold " + text_of(held) + ", used by others and caches " +
+                    text_of(others);
+        }
+        if (figures.cached) text += ", cached in this resource " + text_of(*figures.cached);
+        text += "; close buffers that are no longer needed";
+        text += figures.cached.value_or(0) > 0 ? ", trim() the pool, or ask for less" : ", or ask for less at a time";
+        throw OutOfMemory(refused, text, figures);
+    }
+};
+
+PORTAMEM_CLOSE
