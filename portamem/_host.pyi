@@ -518,7 +518,7 @@ class View:
 class MemoryResource:
     """Where buffers come from. A resource with live buffers refuses to close."""
 
-    def allocate(self, nbytes: _Size, *, stream: _StreamLike | None = None) -> Buffer: ...
+    def allocate(self, nbytes: _Size, *, stream: _StreamLike | None = None, alignment: _Size = 256) -> Buffer: ...
     def deallocate(self, ptr: int, nbytes: _Size, *, stream: _StreamLike | None = None) -> None:
         """Takes back memory that ``Buffer.release`` gave out, with its size. ValueError for what cannot be the
         resource's own: memory while nothing is out, more bytes than are out."""
@@ -547,6 +547,13 @@ class MemoryResource:
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None, /
     ) -> None: ...
+
+class ResourceAdaptor(MemoryResource):
+    """A resource over another one, whose memory it gives: its kind and its accessibility are that one's."""
+
+    @property
+    def upstream(self) -> MemoryResource:
+        """The resource below, kept alive."""
 
 @final
 class DeviceMemoryResource(MemoryResource):

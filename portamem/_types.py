@@ -84,6 +84,10 @@ class AsyncMemoryResource(MemoryResource):
     """Stream-ordered memory of a driver pool."""
 
 
+class ResourceAdaptor(MemoryResource):
+    """A resource over another one."""
+
+
 class HostRegistration(metaclass=BackendType):
     """Memory of a Python object, page-locked."""
 
@@ -101,6 +105,7 @@ TYPES: tuple[BackendType, ...] = (
     ManagedMemoryResource,
     SystemMemoryResource,
     AsyncMemoryResource,
+    ResourceAdaptor,
     HostRegistration,
 )
 

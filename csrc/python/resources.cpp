@@ -32,14 +32,17 @@ std::shared_ptr<Stream> allocation_stream(const MemoryResource& resource, const 
 
 PyObject* allocate(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* keywords) {
     return answer_python([&] {
-        static const Parameters<2> parameters("allocate", 1, {"nbytes", "stream"});
-        const auto [nbytes, stream] = parameters.parse(args, nargs, keywords);
+        static const Parameters<3> parameters("allocate", 1, {"nbytes", "stream", "alignment"});
+        const auto [nbytes, stream, alignment] = parameters.parse(args, nargs, keywords);
         if (nbytes == nullptr) parameters.missing(0);
         const std::size_t size = to_size(nbytes);
         auto* known = value_of<MemoryResource>(self);
         if (known == nullptr) throw py::type_error("the resource was made without its __init__");
         auto on = allocation_stream(*known, stream == nullptr ? py::none() : py::handle(stream));
-        return to_python(unlocked_buffer<Buffer>(known->shared_from_this(), size, std::move(on))).release().ptr();
+        const std::size_t aligned = alignment == nullptr ? MemoryResource::kAlignment : to_size(alignment, "alignment");
+        return to_python(unlocked_buffer<Buffer>(known->shared_from_this(), size, std::move(on), aligned))
+            .release()
+            .ptr();
     });
 }
 
@@ -75,9 +78,11 @@ void register_base(py::module_& m) {
     py::class_<MemoryResource, Resource> type(m, "MemoryResource", "Where buffers come from.");
     static PyMethodDef definition =
         fast_method<allocate>("allocate",
-                              "allocate($self, /, nbytes, *, stream=None)\n--\n\n"
+                              "allocate($self, /, nbytes, *, stream=None, alignment=256)\n--\n\n"
                               "A Buffer of nbytes. `stream`: where it may be used from, and where it goes back; "
-                              "required where the resource is stream-ordered. Raises OutOfMemoryError.");
+                              "required where the resource is stream-ordered. `alignment`: a power of two, bytes; "
+                              "resources that call the runtime for each allocation give up to 256. Raises "
+                              "OutOfMemoryError.");
     auto* of = reinterpret_cast<PyTypeObject*>(type.ptr());
     type.attr("allocate") = py::reinterpret_steal<py::object>(PyDescr_NewMethod(of, &definition));
     type.def("deallocate", &deallocate, py::arg("ptr"), py::arg("nbytes"), py::kw_only(),

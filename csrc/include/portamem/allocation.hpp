@@ -29,10 +29,11 @@ class Allocation {
 
     /// Takes `nbytes` of the resource on the stream.
     static std::shared_ptr<Allocation> make(std::shared_ptr<MemoryResource> resource, std::size_t nbytes,
-                                            std::shared_ptr<Stream> stream) {
+                                            std::shared_ptr<Stream> stream,
+                                            std::size_t alignment = MemoryResource::kAlignment) {
         // Everything that can fail comes before the memory does, or is undone with it.
         auto allocation = std::make_shared<Allocation>(Key{}, nullptr, nbytes, std::move(stream));
-        allocation->ptr_ = resource->allocate(nbytes, allocation->stream_);
+        allocation->ptr_ = resource->allocate(nbytes, allocation->stream_, alignment);
         allocation->adopt(std::move(resource));
         return allocation;
     }

@@ -15,11 +15,12 @@ PORTAMEM_OPEN
 class Buffer {
   public:
     /// `nbytes` of the resource. stream: where the memory may be used from, and where it goes back; null is the default
-    /// stream of the resource's device.
-    Buffer(std::shared_ptr<MemoryResource> resource, std::size_t nbytes, std::shared_ptr<Stream> stream = nullptr)
+    /// stream of the resource's device. alignment: as MemoryResource::allocate takes it.
+    Buffer(std::shared_ptr<MemoryResource> resource, std::size_t nbytes, std::shared_ptr<Stream> stream = nullptr,
+           std::size_t alignment = MemoryResource::kAlignment)
         : nbytes_(nbytes) {
         if (!stream) stream = Stream::default_stream(resource->device());
-        allocation_ = Allocation::make(std::move(resource), nbytes, std::move(stream));
+        allocation_ = Allocation::make(std::move(resource), nbytes, std::move(stream), alignment);
     }
 
     /// All of an allocation.
