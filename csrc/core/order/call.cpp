@@ -181,11 +181,7 @@ void Call::begin(const char* name) noexcept {
     noted_ = true;
     CallState& state = call_state();
     state.name = name;
-    try {
-        state.site = number_of(present_site());
-    } catch (...) {
-        state.site = 0;  // out of memory: the call itself goes on
-    }
+    state.site = here();
 }
 
 void Call::end() noexcept {
@@ -201,6 +197,14 @@ bool Call::is_own_query() noexcept { return call_state().own_queries != 0; }
 void Call::own_queries(int change) noexcept { call_state().own_queries += change; }
 
 void set_site_provider(SiteProvider asked) noexcept { provider.store(asked, std::memory_order_release); }
+
+SiteId here() noexcept {
+    try {
+        return number_of(present_site());
+    } catch (...) {
+        return 0;  // out of memory: the call itself goes on
+    }
+}
 
 std::string describe(SiteId id) {
     Site site;

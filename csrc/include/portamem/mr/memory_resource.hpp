@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "portamem/debug_api.h"
 #include "portamem/stream.hpp"
 
 PORTAMEM_OPEN
@@ -50,6 +51,13 @@ struct MemoryTraits {
     int device_id() const noexcept { return is_host_memory ? rt::CpuDeviceId : device; }
 };
 
+namespace detail {
+
+/// Whether PORTAMEM_DEBUG=1 asks for redzones. A constant of the process.
+inline const bool debug_on = portamem_debug_on() != 0;
+
+}  // namespace detail
+
 /// Where memory comes from and goes back to. Shared: every Buffer keeps its resource alive. Thread-safe.
 class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
   public:
@@ -74,6 +82,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     /// Throws OutOfMemory, Error; std::invalid_argument when closed, for a stream of another device or, unless the
     /// resource has the memory at hand, under capture, and for an alignment that it cannot give.
     void* allocate(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment = kAlignment) {
+        if (detail::debug_on) return allocate_guarded(nbytes, stream, alignment);
         return do_allocate(nbytes, stream, alignment);
     }
 
@@ -81,6 +90,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     /// blocks until that work has run: no vendor promises that its Free waits. Null with nothing of 0 bytes out is fine.
     /// Throws Error, and std::invalid_argument for what cannot be the resource's: the memory is still allocated.
     void deallocate(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
+        if (detail::debug_on) return deallocate_guarded(ptr, nbytes, stream);
         do_deallocate(ptr, nbytes, stream);
     }
 
@@ -124,6 +134,10 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     }
 
   private:
+    // mr/debug_guards.hpp
+    void* allocate_guarded(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment);
+    void deallocate_guarded(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream);
+
     const MemoryTraits traits_;
     std::atomic<bool> permanent_{false};
 };
@@ -139,3 +153,5 @@ inline void refuse_alignment(std::size_t alignment) {
 }  // namespace detail
 
 PORTAMEM_CLOSE
+
+#include "portamem/mr/debug_guards.hpp"
