@@ -51,8 +51,10 @@ inline std::atomic<bool> sites_wanted{false};
 void remember_site() noexcept;  // order_check.cpp
 void forget_site() noexcept;
 
+inline bool follows_sites() noexcept { return sites_wanted.load(std::memory_order_relaxed); }
+
 inline PyThreadState* leave_python() noexcept {
-    if (sites_wanted.load(std::memory_order_relaxed)) remember_site();
+    if (follows_sites()) remember_site();
     return PyEval_SaveThread();
 }
 
@@ -64,7 +66,7 @@ class WithoutGil {
     WithoutGil() noexcept : state_(detail::leave_python()) {}
     ~WithoutGil() {
         detail::take_gil([this] { PyEval_RestoreThread(state_); });
-        if (detail::sites_wanted.load(std::memory_order_relaxed)) detail::forget_site();
+        if (detail::follows_sites()) detail::forget_site();
     }
     WithoutGil(const WithoutGil&) = delete;
     WithoutGil& operator=(const WithoutGil&) = delete;

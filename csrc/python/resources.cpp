@@ -31,15 +31,18 @@ std::shared_ptr<Stream> allocation_stream(const MemoryResource& resource, const 
 }
 
 PyObject* allocate(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* keywords) {
-    return answer_python([&] {
+    return answer_python([&]() -> PyObject* {
         static const Parameters<3> parameters("allocate", 1, {"nbytes", "stream", "alignment"});
         const auto [nbytes, stream, alignment] = parameters.parse(args, nargs, keywords);
         if (nbytes == nullptr) parameters.missing(0);
         const std::size_t size = to_size(nbytes);
         auto* known = value_of<MemoryResource>(self);
         if (known == nullptr) throw py::type_error("the resource was made without its __init__");
-        auto on = allocation_stream(*known, stream == nullptr ? py::none() : py::handle(stream));
         const std::size_t aligned = alignment == nullptr ? MemoryResource::kAlignment : to_size(alignment, "alignment");
+        if (const auto* held = stream == nullptr ? nullptr : stream_in(stream)) {
+            if (PyObject* made = buffer_at_hand(self, *known, size, stream, *held, aligned)) return made;
+        }
+        auto on = allocation_stream(*known, stream == nullptr ? py::none() : py::handle(stream));
         return to_python(unlocked_buffer<Buffer>(known->shared_from_this(), size, std::move(on), aligned))
             .release()
             .ptr();
