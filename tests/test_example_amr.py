@@ -70,8 +70,7 @@ SPOILED = """
 
 SPOILS = {
     "dye that comes from nowhere": (
-        "solver.Solver.fading = lambda self: 1.0 if self.steps == 4 else 1.0 - solver.FADES * self.dt\n"
-        "    solver.Solver.amount = lambda self, amount=solver.Solver.amount: amount(self) * (1 + 1e-6 * self.steps)",
+        "solver.Solver.amount = lambda self, amount=solver.Solver.amount: amount(self) * (1 + 1e-6 * self.steps)",
         "of the dye came or went",
     ),
     "a wrong bit in one of the runs": (

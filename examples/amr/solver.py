@@ -17,9 +17,9 @@ from memory import Array, Memory
 from mesh import Block, Mesh
 
 SPEED = (1.0, 0.6)
-FADES = 2.5  # per unit of time: a drop is gone before the next but one has come
+LEFT = 0.95  # of the dye, by each step: a drop is gone before the next but two has come
 ROUGH, SMOOTH = 0.02, 0.004  # how much a block's values may differ before it is split, and below which four are one
-REGRID_EVERY, DROP_EVERY = 4, 40
+REGRID_EVERY, DROP_EVERY = 4, 30
 DROP_RADIUS = 0.06
 
 
@@ -60,11 +60,7 @@ class Solver:
         self.state.close()
         self.state = new
         self.steps += 1
-        left = before * self.fading()
-        self.worst = max(self.worst, abs(self.amount() - left) / left)
-
-    def fading(self) -> float:
-        return 1.0 - FADES * self.dt
+        self.worst = max(self.worst, abs(self.amount() / (before * LEFT) - 1.0))
 
     def advance(self, level: int, blocks: slice, old: Any, new: Any, edges: Any) -> None:
         """One level's cells, by the flow in along x and along y."""
@@ -92,7 +88,7 @@ class Solver:
                 change *= speed * self.dt / self.mesh.width(level)
                 out += change
                 del a, b, change
-            out *= self.fading()
+            out *= LEFT
 
     # What changes the mesh.
 
