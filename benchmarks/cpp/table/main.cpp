@@ -27,12 +27,17 @@ constexpr bool kOnHost = false;
 /// Rounds of one row, in which contenders take turns, each round with another one first.
 class Rows {
   public:
+    struct Row {
+        std::string name;
+        const char* unit;
+    };
+
     explicit Rows(int rounds) : rounds_(rounds) {}
 
     /// turn(contender): the figures of one round, as many as there are names of rows.
     template <class Turn>
-    void run(const std::vector<std::string>& rows, const char* unit, const std::vector<const Contender*>& contenders,
-             int rounds, Turn&& turn) const {
+    void run(const std::vector<Row>& rows, const std::vector<const Contender*>& contenders, int rounds,
+             Turn&& turn) const {
         const std::size_t count = contenders.size();
         std::vector<std::vector<std::vector<double>>> found(count, std::vector<std::vector<double>>(rows.size()));
         std::vector<std::string> failed(count);
@@ -50,7 +55,7 @@ class Rows {
         }
         for (std::size_t row = 0; row < rows.size(); ++row) {
             for (std::size_t who = 0; who < count; ++who) {
-                print(rows[row], unit, contenders[who]->name(), found[who][row], failed[who]);
+                print(rows[row].name, rows[row].unit, contenders[who]->name(), found[who][row], failed[who]);
             }
         }
     }
@@ -182,7 +187,7 @@ void every_row(int given) {
                                        {"64 KiB", 64 * kKiB},
                                        {"1 MiB", kMiB},
                                        {"64 MiB", 64 * kMiB}}) {
-        rows.run({std::string("pair ") + name}, "ns", everybody, 0,
+        rows.run({{std::string("pair ") + name, "ns"}}, everybody, 0,
                  [nbytes = nbytes](const Contender& who) { return std::vector<double>{who.pair(nbytes, 5000)}; });
     }
     const auto live = [](std::size_t most) {
@@ -192,26 +197,26 @@ void every_row(int given) {
         };
     };
     // On the CPU such an amount is addresses only, and the C library's are asked for less in a row of their own.
-    rows.run({"live 4 MiB", "live 4 MiB, reserved"}, "ns",
+    rows.run({{"live 4 MiB", "ns"}, {"live 4 MiB, reserved", "x"}},
              kOnHost ? std::vector<const Contender*>{own_addresses.get()} : everybody, 3, live(4 * kMiB));
-    if (kOnHost) rows.run({"live 16 KiB", "live 16 KiB, reserved"}, "ns", everybody, 3, live(16 * kKiB));
-    rows.run({"other thread"}, "ns", everybody, 0,
+    if (kOnHost) rows.run({{"live 16 KiB", "ns"}, {"live 16 KiB, reserved", "x"}}, everybody, 3, live(16 * kKiB));
+    rows.run({{"other thread", "ns"}}, everybody, 0,
              [](const Contender& who) { return std::vector<double>{who.other_thread(64 * kKiB, 20)}; });
     auto with_malloc = everybody;
     if (!kOnHost) with_malloc.push_back(thread_private.get());
     for (const int count : {1, 4, 16}) {
-        rows.run({"threads " + std::to_string(count)}, "Mops/s", with_malloc, 0, [count](const Contender& who) {
+        rows.run({{"threads " + std::to_string(count), "Mops/s"}}, with_malloc, 0, [count](const Contender& who) {
             // malloc's own are of a size that its threads keep to themselves: what nothing shared costs on this machine.
             return std::vector<double>{who.threads(count, who.name() == "malloc" ? 512 : 64 * kKiB, 0.05)};
         });
     }
-    rows.run({"stream pairs"}, "Mops/s", everybody, 0,
+    rows.run({{"stream pairs", "Mops/s"}}, everybody, 0,
              [](const Contender& who) { return std::vector<double>{who.stream_pairs(64 * kKiB, 0.05)}; });
-    Rows::print("stream pairs, nobody waits for the device", "1", kOwnName,
+    Rows::print("stream pairs, nobody waits for the device", "", kOwnName,
                 {goes_on_beside_a_stream_that_is_held() ? 1.0 : 0.0});
     auto mixed = everybody;
     if (kOnHost) mixed[0] = own_addresses.get();
-    rows.run({"mixed p50", "mixed p99.9"}, "ns", mixed, 5, [](const Contender& who) {
+    rows.run({{"mixed p50", "ns"}, {"mixed p99.9", "ns"}}, mixed, 5, [](const Contender& who) {
         const Latency found = who.mixed(200000);
         return std::vector<double>{found.middle, found.highest};
     });
@@ -227,7 +232,12 @@ int main(int argc, char** argv) {
     }
     if (argc == 3 && std::strcmp(argv[1], "memory") == 0) {
         const std::size_t count = std::strtoull(argv[2], nullptr, 10);
-        Rows::print("host memory, " + std::string(argv[2]) + " blocks", "B", kOwnName, {memory_per_block(count)});
+        const std::string row = "host memory, " + std::string(argv[2]) + " blocks";
+        try {
+            Rows::print(row, "B", kOwnName, {memory_per_block(count)});
+        } catch (const std::exception& error) {
+            Rows::print(row, "B", kOwnName, {}, error.what());
+        }
         return 0;
     }
     every_row(argc > 1 ? std::atoi(argv[1]) : 11);
