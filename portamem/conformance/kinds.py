@@ -29,7 +29,24 @@ class Kind:
     """What it needs, in words: the text of "unsupported"."""
     needs: Callable[[Any], bool] = _always
     """Whether a device's capabilities give that."""
+    cls: str = ""
+    """The class that makes it, where that stands over other resources; empty: the runtime's calls make the memory."""
+    upstream: Kind | None = None
+    """The kind of the resource that it stands over, whose memory it gives."""
 
+    @property
+    def keeps(self) -> bool:
+        """Whether a buffer's memory stays with it, or with one below, when the buffer is closed."""
+        return self.cls in KEEPING or (self.upstream is not None and self.upstream.keeps)
+
+    @property
+    def pools(self) -> bool:
+        """Whether it is a pool, or stands over one."""
+        return self.cls == "PoolMemoryResource" or (self.upstream is not None and self.upstream.pools)
+
+
+KEEPING = ("PoolMemoryResource", "FixedSizeMemoryResource", "MonotonicMemoryResource")
+"""Classes that carve their buffers out of larger memory, and keep what comes back."""
 
 KINDS: dict[str, Kind] = {}
 
@@ -93,18 +110,30 @@ register(
 
 SELECTORS: dict[str, Callable[[Kind], bool]] = {
     "every resource": lambda kind: True,
+    "every resource of the runtime": lambda kind: not kind.cls,
     "stream-ordered resources": lambda kind: kind.stream_ordered,
     "resources without stream order": lambda kind: not kind.stream_ordered,
     "device memory": lambda kind: kind.kind in ("device", "async"),
-    "plain device memory": lambda kind: kind.kind == "device",
+    "device memory of the runtime": lambda kind: kind.kind in ("device", "async") and not kind.cls,
+    "plain device memory": lambda kind: kind.kind == "device" and not kind.cls,
     "host memory": lambda kind: kind.host_memory,
     "host-accessible memory": lambda kind: kind.host_memory or kind.kind == "managed",
-    "pinned memory": lambda kind: kind.kind == "pinned",
-    "managed memory": lambda kind: kind.kind == "managed",
-    "system memory": lambda kind: kind.kind == "system",
-    "memory of the runtime": lambda kind: kind.kind != "system",
-    "plain memory of the runtime": lambda kind: kind.kind in ("device", "pinned", "managed"),
-    "pools": lambda kind: kind.kind == "async",
+    "host-accessible memory of the runtime": lambda kind: (kind.host_memory or kind.kind == "managed") and not kind.cls,
+    "pinned memory": lambda kind: kind.kind == "pinned" and not kind.cls,
+    "managed memory": lambda kind: kind.kind == "managed" and not kind.cls,
+    "system memory": lambda kind: kind.kind == "system" and not kind.cls,
+    "all but system memory": lambda kind: kind.kind != "system",
+    "memory of the runtime": lambda kind: kind.kind != "system" and not kind.keeps,
+    "plain memory of the runtime": lambda kind: kind.kind in ("device", "pinned", "managed") and not kind.keeps,
+    "the driver's pools": lambda kind: kind.kind == "async" and not kind.cls,
+    "pools": lambda kind: kind.cls == "PoolMemoryResource",
+    "pools of host-accessible memory": lambda kind: (
+        kind.cls == "PoolMemoryResource" and (kind.host_memory or kind.kind == "managed")
+    ),
+    "pools of device memory": lambda kind: kind.cls == "PoolMemoryResource" and kind.kind in ("device", "async"),
+    "resources over others": lambda kind: bool(kind.cls),
+    "resources that keep memory": lambda kind: kind.keeps,
+    "adaptors": lambda kind: kind.cls.endswith("Adaptor"),
 }
 """The words by which clauses name the resources that they bind."""
 

@@ -31,7 +31,7 @@ CLAUSES = (
     Clause(
         "POOL-02",
         "A release threshold reads back as it was set, by any spelling of a size, at the making or later.",
-        "pools",
+        "the driver's pools",
     ),
     Clause(
         "POOL-03",
@@ -54,13 +54,13 @@ CLAUSES = (
     Clause(
         "POOL-05",
         "trim leaves memory alone that is in use, or whose free has not run yet.",
-        "pools",
+        "the driver's pools",
     ),
     Clause(
         "POOL-06",
         "used is what is allocated and reserved no less than that; both are of this pool alone, and used is back to "
         "what it was when the frees have run.",
-        "pools",
+        "the driver's pools",
     ),
     Clause(
         "POOL-07",
@@ -94,7 +94,7 @@ CLAUSES = (
     Clause(
         "POOL-10",
         "Memory whose free has run serves every stream: going from stream to stream reserves nothing more.",
-        "pools",
+        "the driver's pools",
     ),
     Clause(
         "POOL-11",
@@ -112,7 +112,7 @@ CLAUSES = (
     Clause(
         "POOL-12",
         "A pool's own device reads and writes its memory, and another only after set_access, which access tells.",
-        "pools",
+        "the driver's pools",
     ),
     Clause(
         "POOL-13",
@@ -136,19 +136,19 @@ CLAUSES = (
         "POOL-17",
         "Allocating from a pool takes a stream, by name, of the pool's own device; anything else is refused in words, "
         "before any runtime call.",
-        "pools",
+        "the driver's pools",
     ),
     Clause(
         "POOL-18",
         "Sizes that are negative, no whole numbers or no sizes at all, policies that are not True or False and words "
         "that mean no access are refused, and nothing is changed.",
-        "pools",
+        "the driver's pools",
     ),
     Clause("POOL-19", "A pool is closed once and refuses every use from then on, in words."),
     Clause(
         "POOL-20",
         "What a pool says of itself, and what is set on it, is what the runtime says and gets.",
-        "pools",
+        "the driver's pools",
     ),
     Clause(
         "POOL-21",

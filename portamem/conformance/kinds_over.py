@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: MIT
+"""The kinds of resources that stand over others: pools and the like, callbacks, and adaptors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+from portamem import _types
+from portamem.conformance.kinds import KINDS, Kind, register
+
+ADAPTORS: dict[str, Callable[[ModuleType, Any], Any]] = {
+    "LimitingAdaptor": lambda pm, upstream: pm.LimitingAdaptor(upstream, 1 << 62),
+    "StatisticsAdaptor": lambda pm, upstream: pm.StatisticsAdaptor(upstream),
+    "TrackingAdaptor": lambda pm, upstream: pm.TrackingAdaptor(upstream),
+    "LoggingAdaptor": lambda pm, upstream: pm.LoggingAdaptor(upstream, os.devnull),
+    "FailureCallbackAdaptor": lambda pm, upstream: pm.FailureCallbackAdaptor(upstream, lambda *told: False),
+    "PrefetchAdaptor": lambda pm, upstream: pm.PrefetchAdaptor(upstream),
+}
+"""How each adaptor is made over a resource, so that it refuses nothing and says nothing."""
+
+
+def over(upstream: Kind, cls: str, make: Callable[[ModuleType, Any], Any], **differences: Any) -> Kind:
+    """The kind of a resource of a class over one of another kind; what it says of its memory is what that one says."""
+    short = cls.removesuffix("MemoryResource").removesuffix("Adaptor").lower()
+    return replace(
+        upstream,
+        name=f"{short}-{upstream.name}",
+        make=lambda pm, device: make(pm, upstream.make(pm, device)),
+        cls=cls,
+        upstream=upstream,
+        **differences,
+    )
+
+
+def pool_over(upstream: Kind) -> Kind:
+    return over(upstream, "PoolMemoryResource", lambda pm, below: pm.PoolMemoryResource(below), stream_ordered=True)
+
+
+def adaptor_over(upstream: Kind, cls: str) -> Kind:
+    return over(upstream, cls, ADAPTORS[cls])
+
+
+def _all() -> list[Kind]:
+    device = KINDS["device"]
+    pool = pool_over(device)
+    return [
+        pool,
+        *(pool_over(KINDS[name]) for name in ("pinned", "managed", "async")),
+        over(device, "FixedSizeMemoryResource", lambda pm, below: pm.FixedSizeMemoryResource(below, "2 MiB")),
+        over(device, "MonotonicMemoryResource", lambda pm, below: pm.MonotonicMemoryResource(below)),
+        *(adaptor_over(below, cls) for below in (device, pool) for cls in ADAPTORS),
+    ]
+
+
+for _kind in _all():
+    if hasattr(_types, _kind.cls):
+        register(_kind)
