@@ -33,6 +33,8 @@ class Kind:
     """The class that makes it, where that stands over other resources; empty: the runtime's calls make the memory."""
     upstream: Kind | None = None
     """The kind of the resource that it stands over, whose memory it gives."""
+    over: Callable[[ModuleType, Any], Any] | None = None
+    """Makes one over a resource of that kind."""
 
     @property
     def keeps(self) -> bool:
@@ -131,8 +133,8 @@ SELECTORS: dict[str, Callable[[Kind], bool]] = {
         kind.cls == "PoolMemoryResource" and (kind.host_memory or kind.kind == "managed")
     ),
     "pools of device memory": lambda kind: kind.cls == "PoolMemoryResource" and kind.kind in ("device", "async"),
-    "resources over others": lambda kind: bool(kind.cls),
-    "resources that keep memory": lambda kind: kind.keeps,
+    "pools and what stands over them": lambda kind: kind.pools,
+    "resources over an upstream": lambda kind: kind.upstream is not None,
     "adaptors": lambda kind: kind.cls.endswith("Adaptor"),
 }
 """The words by which clauses name the resources that they bind."""

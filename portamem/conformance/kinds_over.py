@@ -32,6 +32,7 @@ def over(upstream: Kind, cls: str, make: Callable[[ModuleType, Any], Any], **dif
         make=lambda pm, device: make(pm, upstream.make(pm, device)),
         cls=cls,
         upstream=upstream,
+        over=make,
         **differences,
     )
 
