@@ -61,8 +61,8 @@ class Env:
 
     def resource(self, name: str, device: Any = None) -> Any:
         """A resource by its name in the table of kinds; closed after the check. Unsupported where it cannot be."""
-        kind = kinds.KINDS[name]
         device = self.device if device is None else device
+        kind = kinds.KINDS[name].on(direct_host_access=bool(device.capabilities.direct_host_access))
         if not kind.needs(device.capabilities):
             raise Unsupported(f"{kind.capability}: {device!r} has no memory of kind {kind.name}")
         made = kind.make(self.pm, device)

@@ -38,22 +38,49 @@ def over(upstream: Kind, cls: str, make: Callable[[ModuleType, Any], Any], **dif
 
 
 def pool_over(upstream: Kind) -> Kind:
-    return over(upstream, "PoolMemoryResource", lambda pm, below: pm.PoolMemoryResource(below), stream_ordered=True)
+    """The kind of a pool over one of another kind. Memory that the host reaches is in no stream's order."""
+    ordered = upstream.stream_ordered or not upstream.host_accessible
+    return over(upstream, "PoolMemoryResource", lambda pm, below: pm.PoolMemoryResource(below), stream_ordered=ordered)
 
 
 def adaptor_over(upstream: Kind, cls: str) -> Kind:
     return over(upstream, cls, ADAPTORS[cls])
 
 
+def callback_over(upstream: Kind) -> Kind:
+    """The kind of a callback resource whose two functions go to a resource of another kind."""
+
+    def make(pm: ModuleType, device: Any) -> Any:
+        below = upstream.make(pm, device)
+        return pm.CallbackMemoryResource(
+            lambda nbytes, stream: below.allocate(nbytes, stream=stream).release(),
+            lambda ptr, nbytes, stream: below.deallocate(ptr, nbytes, stream=stream),
+            device=device,
+            kind=upstream.kind,
+        )
+
+    return replace(upstream, name=f"callback-{upstream.name}", make=make, cls="CallbackMemoryResource")
+
+
+def adaptor_over_memory_it_takes(cls: str, upstream: Callable[[Kind], Kind] = lambda kind: kind) -> Kind:
+    """The kind of an adaptor over what ``upstream`` makes of device memory, or of managed where only that will do."""
+    return adaptor_over(upstream(KINDS["managed" if cls == "PrefetchAdaptor" else "device"]), cls)
+
+
 def _all() -> list[Kind]:
     device = KINDS["device"]
-    pool = pool_over(device)
     return [
-        pool,
-        *(pool_over(KINDS[name]) for name in ("pinned", "managed", "async")),
-        over(device, "FixedSizeMemoryResource", lambda pm, below: pm.FixedSizeMemoryResource(below, "2 MiB")),
+        *(pool_over(KINDS[name]) for name in ("device", "pinned", "managed", "async")),
+        over(
+            device,
+            "FixedSizeMemoryResource",
+            lambda pm, below: pm.FixedSizeMemoryResource(below, "2 MiB"),
+            stream_ordered=True,
+        ),
         over(device, "MonotonicMemoryResource", lambda pm, below: pm.MonotonicMemoryResource(below)),
-        *(adaptor_over(below, cls) for below in (device, pool) for cls in ADAPTORS),
+        callback_over(device),
+        *(adaptor_over_memory_it_takes(cls) for cls in ADAPTORS),
+        *(adaptor_over_memory_it_takes(cls, pool_over) for cls in ADAPTORS),
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import repeat
 from typing import Any
@@ -69,7 +69,8 @@ def wrong_words_to_trim(env: Env, resource: Any) -> None:
 @check("POOL-33")
 def what_goes_upstream_is_not_in_use(env: Env, resource: Any) -> None:
     stream = env.stream()
-    for release in (lambda: resource.trim(), lambda: resource.close()):
+    releases: tuple[Callable[[], object], ...] = (lambda: resource.trim(), lambda: resource.close())
+    for release in releases:
         buf = resource.allocate(NBYTES, stream=stream)
         with env.latch(stream) as held:
             done = buf.fill(0x11, stream=stream)

@@ -20,7 +20,6 @@ NEVER_GIVEN = 0x1000
 def frees_that_are_wrong(env: Env, resource: Any) -> None:
     stream = env.device.default_stream
     theirs = (ctypes.c_char * 64).from_buffer(bytearray(b"\x07" * 64))
-    large = resource.allocate(8 * MIB, stream=stream)
     with (
         env.resource("device").allocate(NBYTES) as stranger,
         resource.allocate(NBYTES, stream=stream) as keeper,
@@ -143,19 +142,15 @@ def a_miss_under_capture(env: Env, resource: Any) -> None:
         expect_bytes(env.read(keeper), NEW, "memory from before the captures")
 
 
+_CALLS = ("Malloc", "HostMalloc", "MallocManaged", "MallocFromPoolAsync", "EventCreateWithFlags", "EventRecord")
+
+
 @check("POOL-30", backends=("host",))
 def a_miss_makes_no_call(env: Env, resource: Any) -> None:
     stream = env.stream()
     resource.allocate(NBYTES, stream=stream).close()
     with captured(stream, during="a miss of a pool"):
-        for call in (
-            "Malloc",
-            "HostMalloc",
-            "MallocManaged",
-            "MallocFromPoolAsync",
-            "EventCreateWithFlags",
-            "EventRecord",
-        ):
+        for call in _CALLS:
             env.pm.knobs.fail_call(call, 1, 999)
             try:
                 with refused(ValueError, saying="captur"):
@@ -168,11 +163,12 @@ def a_miss_makes_no_call(env: Env, resource: Any) -> None:
 
 
 FORKED = """
-    import os, warnings
+    import os, portamem, warnings
     warnings.simplefilter("ignore", DeprecationWarning)
     device = pm.Device(0)
     stream = pm.Stream(device)
-    pool = pm.PoolMemoryResource(pm.DeviceMemoryResource(device))
+    from portamem.conformance.kinds import KINDS
+    pool = KINDS[sys.argv[1]].make(pm, device)
     adaptor = pm.StatisticsAdaptor(pool)
     kept, spare = adaptor.allocate(4096, stream=stream), pool.allocate(4096, stream=stream)
     pool.allocate(4096, stream=stream).close()
@@ -187,7 +183,7 @@ FORKED = """
             try:
                 eval(call)
                 print("went through:", call)
-            except pm.Error as error:
+            except portamem.Error as error:
                 if error.name != "Forked":
                     print("other words of", call, "are", error)
             except BaseException as error:
@@ -210,6 +206,6 @@ FORKED = """
 
 
 @check("POOL-31")
-def after_a_fork(env: Env) -> None:
-    said = env.output(FORKED.replace("pm.Error", "__import__('portamem').Error")).splitlines()
+def after_a_fork(env: Env, resource: Any) -> None:
+    said = env.output(FORKED, env.kind_of(resource).name).splitlines()
     expect_equal(said, ["parent 0 0"], "what the child and then the parent said")

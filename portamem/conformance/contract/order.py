@@ -105,7 +105,7 @@ CLAUSES = (
     Clause(
         "ORDER-16",
         "Memory without stream order is given back when the work declared on it is done: close waits for that.",
-        "resources without stream order",
+        "resources without stream order that keep nothing",
         shortfalls=(
             Shortfall(
                 "both",

@@ -166,7 +166,7 @@ CLAUSES = (
         "POOL-23",
         "Memory that a stream gave back is that stream's again at once, before the work on it is done, where the host "
         "does not reach it: a loop takes no more of the device than its first turn.",
-        "pools of device memory",
+        "pools of memory that devices alone reach",
     ),
     Clause(
         "POOL-24",
@@ -179,7 +179,7 @@ CLAUSES = (
         "Memory that the host reaches is handed out again only when the work on it has run, that of its own stream and "
         "of each that was declared: whoever gets it may write to it from the host at once. After that it is handed "
         "out again.",
-        "pools of host-accessible memory",
+        "pools of memory that the host reaches",
     ),
     Clause(
         "POOL-26",
@@ -195,13 +195,14 @@ CLAUSES = (
     ),
     Clause(
         "POOL-28",
-        "Memory may be given back on any stream of its device, and taken and given back on none of another: ValueError.",
+        "Memory may be given back on any stream of its device; a stream of another device is refused with ValueError, "
+        "and nothing is taken or given back.",
         "pools",
     ),
     Clause(
         "POOL-29",
         "A captured stream takes from a pool what the pool has for it, and gives it back; the capture stays valid.",
-        "pools of device memory",
+        "pools of memory that devices alone reach",
     ),
     Clause(
         "POOL-30",
@@ -212,6 +213,7 @@ CLAUSES = (
     Clause(
         "POOL-31",
         "In the child of a fork pools refuse every use as Forked, and in the parent they go on.",
+        "pools",
     ),
     Clause(
         "POOL-32",
