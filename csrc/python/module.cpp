@@ -31,5 +31,6 @@ PYBIND11_MODULE(PORTAMEM_MODULE, m) {
     register_pointer_info(m);
     register_copy(m);
     register_order_check(m);
+    give_each_resource_its_allocate();
     stop_reaper_at_exit();
 }

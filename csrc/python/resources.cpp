@@ -77,8 +77,7 @@ void close_resource(MemoryResource& self) {
 
 constexpr Spelling<rt::MemAttach> kAttach[] = {{"global", rt::MemAttach::Global}, {"host", rt::MemAttach::Host}};
 
-void register_base(py::module_& m) {
-    py::class_<MemoryResource, Resource> type(m, "MemoryResource", "Where buffers come from.");
+void define_allocate(const py::handle& type) {
     static PyMethodDef definition =
         fast_method<allocate>("allocate",
                               "allocate($self, /, nbytes, *, stream=None, alignment=256)\n--\n\n"
@@ -88,6 +87,11 @@ void register_base(py::module_& m) {
                               "OutOfMemoryError.");
     auto* of = reinterpret_cast<PyTypeObject*>(type.ptr());
     type.attr("allocate") = py::reinterpret_steal<py::object>(PyDescr_NewMethod(of, &definition));
+    for (const py::handle derived : type.attr("__subclasses__")()) define_allocate(derived);
+}
+
+void register_base(py::module_& m) {
+    py::class_<MemoryResource, Resource> type(m, "MemoryResource", "Where buffers come from.");
     type.def("deallocate", &deallocate, py::arg("ptr"), py::arg("nbytes"), py::kw_only(),
              py::arg("stream") = py::none(), "Takes back memory that Buffer.release gave out.")
         .def_property_readonly("device", [](const MemoryResource& r) { return Device(r.device()); })
@@ -116,6 +120,8 @@ void register_base(py::module_& m) {
 }
 
 }  // namespace
+
+void give_each_resource_its_allocate() { define_allocate(py::type::of<MemoryResource>()); }
 
 void register_resources(py::module_& m) {
     register_base(m);
