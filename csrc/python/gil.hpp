@@ -54,13 +54,13 @@ inline std::atomic<bool> sites_wanted{false};
 void remember_site() noexcept;  // order_check.cpp
 void forget_site() noexcept;
 
-inline bool wants_sites() noexcept {
+inline bool follows_sites() noexcept {
     return sites_wanted.load(std::memory_order_relaxed) ||
            __atomic_load_n(&portamem_record_sites, __ATOMIC_RELAXED) != 0;
 }
 
 inline PyThreadState* leave_python() noexcept {
-    if (wants_sites()) remember_site();
+    if (follows_sites()) remember_site();
     return PyEval_SaveThread();
 }
 
@@ -72,7 +72,7 @@ class WithoutGil {
     WithoutGil() noexcept : state_(detail::leave_python()) {}
     ~WithoutGil() {
         detail::take_gil([this] { PyEval_RestoreThread(state_); });
-        if (detail::wants_sites()) detail::forget_site();
+        if (detail::follows_sites()) detail::forget_site();
     }
     WithoutGil(const WithoutGil&) = delete;
     WithoutGil& operator=(const WithoutGil&) = delete;
