@@ -47,17 +47,19 @@ int write_all(int file, const std::string& text) noexcept {
     return 0;
 }
 
+// Files are written by one at a time; a device such as /dev/null by anybody.
 int open_alone(const std::string& path) {
     const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (file < 0) throw std::runtime_error("the log " + path + " cannot be opened: " + in_words(errno));
+    struct stat status {};
+    if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) return file;
     if (flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
         (void)::close(file);
         throw std::runtime_error("the log " + path +
                                  " is being written already: give each process and each adaptor a file of its own "
                                  "(%r in a path is the rank, %h the host, %p the process)");
     }
-    // A device or a pipe has nothing to cut off.
-    if (ftruncate(file, 0) != 0 && errno != EINVAL) {
+    if (ftruncate(file, 0) != 0) {
         const int error = errno;
         (void)::close(file);
         throw std::runtime_error("the log " + path + " cannot be written: " + in_words(error));

@@ -34,6 +34,8 @@
 #include "portamem/mr/managed_memory_resource.hpp"
 #include "portamem/mr/memory_resource.hpp"
 #include "portamem/mr/pinned_memory_resource.hpp"
+#include "portamem/mr/prefaulted_pinned_memory_resource.hpp"
+#include "portamem/mr/prepared_chunk.hpp"
 #include "portamem/mr/recorded.hpp"
 #include "portamem/mr/recording_adaptor.hpp"
 #include "portamem/mr/recycled_pools.hpp"
