@@ -14,6 +14,7 @@ from pathlib import PurePath
 from types import ModuleType
 from typing import Any
 
+from portamem.conformance import kinds
 from portamem.conformance.clause import Platform
 from portamem.conformance.contract import clauses
 from portamem.conformance.env import Env
@@ -74,11 +75,21 @@ def _arguments(case: Case, env: Env) -> dict[str, Any]:
     """What the check asks for by the names of its parameters."""
     give: dict[str, Callable[[], Any]] = {
         "env": lambda: env,
-        "resource": lambda: env.resource(case.kind.name if case.kind else ""),
+        "resource": lambda: _resource(case, env),
         "witness": lambda: env.witness,
         "kernels": lambda: env.kernels,
     }
     return {name: give[name]() for name in case.check.parameters}
+
+
+def _resource(case: Case, env: Env) -> Any:
+    """The resource of a case, if the clause binds it on this device."""
+    if case.kind is None:
+        raise ValueError(f"{case.key} has no kind of resource")
+    words = next(words for id in case.check.ids if (words := clauses()[id].resources))
+    if not kinds.binds(words, case.kind, env.device.capabilities):
+        raise Unsupported(f"direct_host_access: on {env.device!r} memory of kind {case.kind.name} is none of {words}")
+    return env.resource(case.kind.name)
 
 
 def _verdict(action: Callable[[], None]) -> tuple[Outcome, str]:

@@ -82,7 +82,7 @@ CLAUSES = (
         "ALLOC-13",
         "A full device says OutOfMemory instead of lending memory twice, and what one buffer gives back the next one "
         "can have.",
-        "device memory",
+        "device memory of the runtime",
         backends=("host",),
     ),
     Clause(

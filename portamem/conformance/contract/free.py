@@ -71,7 +71,7 @@ CLAUSES = (
         "FREE-09",
         "close() of memory without stream order returns when the work declared on it has run, and not before: no "
         "vendor promises that its free waits.",
-        "resources without stream order",
+        "resources without stream order that keep nothing",
         shortfalls=(
             Shortfall(
                 "both",
