@@ -8,7 +8,7 @@
 #              each at once on one GPU, the example program
 #   bench      portamem beside its peers, in one run
 #   table      the speed table of the pool and the adaptive mesh, as $REPORTS/performance/*.json for benchmarks/page.py
-#   soak       every kind of memory from many threads, for $SOAK_SECONDS (120) on each backend
+#   soak       every kind of memory from many threads, for $SOAK_SECONDS (120) each in Python and in C++ on each backend
 #   demo       `portamem info` and `portamem demo`
 #
 # cpp, conformance, pytest, memcheck, processes and example can be named alone. Each takes less than eight minutes and writes
@@ -319,8 +319,14 @@ soak() {
         part=$CI_DIR/soak-part-$backend.json code=0
         rm -f "$part"
         on "$backend" elsewhere timeout $((SOAK_SECONDS + 90)) "$GPU_PYTHON" "$ROOT/tests/soak/soak.py" --backend "$backend" \
-            --seconds "$SOAK_SECONDS" --threads 8 --streams 4 --devices 2 --json "$part" || code=$?
+            --seconds "$SOAK_SECONDS" --threads 16 --streams 4 --devices 2 --json "$part" || code=$?
         if [[ -e $part ]]; then rows+=(--part "$part"); else rows+=(--ran "$backend" soak "$code"); fi
+        if [[ -x $CPP_TESTS/portamem_soak_$backend ]]; then
+            ran "$backend" "soak of pools, C++" on "$backend" timeout $((SOAK_SECONDS + 90)) \
+                "$CPP_TESTS/portamem_soak_$backend" --seconds "$SOAK_SECONDS" --threads 16 --streams 16
+        else
+            not_run "$backend" "soak of pools, C++" "$no_doctest"
+        fi
     done
 }
 
