@@ -72,6 +72,10 @@ class PinnedMemoryResource(MemoryResource):
     """Page-locked host memory."""
 
 
+class PrefaultedPinnedMemoryResource(MemoryResource):
+    """Page-locked host memory that is there quickly."""
+
+
 class ManagedMemoryResource(MemoryResource):
     """Managed (unified) memory."""
 
@@ -102,6 +106,7 @@ TYPES: tuple[BackendType, ...] = (
     MemoryResource,
     DeviceMemoryResource,
     PinnedMemoryResource,
+    PrefaultedPinnedMemoryResource,
     ManagedMemoryResource,
     SystemMemoryResource,
     AsyncMemoryResource,

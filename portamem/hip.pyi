@@ -11,6 +11,7 @@ from portamem.host import MemoryResource as MemoryResource
 from portamem.host import PinnedMemoryResource as PinnedMemoryResource
 from portamem.host import PitchedBuffer as PitchedBuffer
 from portamem.host import PointerInfo as PointerInfo
+from portamem.host import PrefaultedPinnedMemoryResource as PrefaultedPinnedMemoryResource
 from portamem.host import ProbedCapabilities as ProbedCapabilities
 from portamem.host import Quirk as Quirk
 from portamem.host import Stream as Stream

@@ -107,6 +107,14 @@ register(
 )
 register(
     Kind(
+        "pinned-prefaulted",
+        lambda pm, device: pm.PrefaultedPinnedMemoryResource(device),
+        "pinned",
+        host_memory=True,
+    )
+)
+register(
+    Kind(
         "managed",
         lambda pm, device: pm.ManagedMemoryResource(device),
         "managed",

@@ -33,6 +33,8 @@
 #include "portamem/mr/managed_memory_resource.hpp"
 #include "portamem/mr/memory_resource.hpp"
 #include "portamem/mr/pinned_memory_resource.hpp"
+#include "portamem/mr/prefaulted_pinned_memory_resource.hpp"
+#include "portamem/mr/prepared_chunk.hpp"
 #include "portamem/mr/recycled_pools.hpp"
 #include "portamem/mr/resource_adaptor.hpp"
 #include "portamem/mr/runtime_memory_resource.hpp"
