@@ -72,6 +72,10 @@ class PinnedMemoryResource(MemoryResource):
     """Page-locked host memory."""
 
 
+class PrefaultedPinnedMemoryResource(MemoryResource):
+    """Page-locked host memory that is there quickly."""
+
+
 class ManagedMemoryResource(MemoryResource):
     """Managed (unified) memory."""
 
@@ -88,6 +92,18 @@ class ResourceAdaptor(MemoryResource):
     """A resource over another one."""
 
 
+class StatisticsAdaptor(ResourceAdaptor):
+    """Counts what goes through it."""
+
+
+class TrackingAdaptor(ResourceAdaptor):
+    """Knows each allocation that is out."""
+
+
+class LoggingAdaptor(ResourceAdaptor):
+    """Writes a line of JSON for every call."""
+
+
 class HostRegistration(metaclass=BackendType):
     """Memory of a Python object, page-locked."""
 
@@ -102,10 +118,14 @@ TYPES: tuple[BackendType, ...] = (
     MemoryResource,
     DeviceMemoryResource,
     PinnedMemoryResource,
+    PrefaultedPinnedMemoryResource,
     ManagedMemoryResource,
     SystemMemoryResource,
     AsyncMemoryResource,
     ResourceAdaptor,
+    StatisticsAdaptor,
+    TrackingAdaptor,
+    LoggingAdaptor,
     HostRegistration,
 )
 
