@@ -38,7 +38,7 @@ def document(path: str, log: Log, plan: Plan, target: Target, result: Result) ->
         "refused_again": result.refused_again,
         "granted": result.granted,
         "peak_live": result.peak_live,
-        "peak_reserved": target.peak_reserved(),
+        "peak_reserved": target.peak_reserved(result.peak_live),
         "seconds": result.seconds,
         "now": {"allocate": _times(result.allocate), "free": _times(result.free)},
         "then": {"allocate": then["alloc"], "free": then["free"]},

@@ -12,6 +12,8 @@ from portamem.replay.log import LoggedStream
 
 DEFAULT = "default"
 SHORT = {"pool": "pool-device"}
+_ONE_CALL_EACH = ("DeviceMemoryResource", "PinnedMemoryResource", "ManagedMemoryResource", "SystemMemoryResource")
+"""Classes that keep nothing: what is reserved is what is live."""
 
 
 def names() -> list[str]:
@@ -77,8 +79,10 @@ class Target:
             if hasattr(resource, "reset_high"):
                 resource.reset_high()
 
-    def peak_reserved(self) -> int | None:
+    def peak_reserved(self, peak_live: int) -> int | None:
         """Bytes that the resources had of their devices at most; None where one cannot say."""
+        if all(type(resource).__name__ in _ONE_CALL_EACH for resource in self._resources.values()):
+            return peak_live
         peak = 0
         for ordinal, resource in self._resources.items():
             if ordinal in self._below:
