@@ -72,6 +72,10 @@ class PinnedMemoryResource(MemoryResource):
     """Page-locked host memory."""
 
 
+class PrefaultedPinnedMemoryResource(MemoryResource):
+    """Page-locked host memory that is there quickly."""
+
+
 class ManagedMemoryResource(MemoryResource):
     """Managed (unified) memory."""
 
@@ -100,6 +104,18 @@ class ResourceAdaptor(MemoryResource):
     """A resource over another one."""
 
 
+class StatisticsAdaptor(ResourceAdaptor):
+    """Counts what goes through it."""
+
+
+class TrackingAdaptor(ResourceAdaptor):
+    """Knows each allocation that is out."""
+
+
+class LoggingAdaptor(ResourceAdaptor):
+    """Writes a line of JSON for every call."""
+
+
 class LimitingAdaptor(ResourceAdaptor):
     """No more than so many bytes of another resource."""
 
@@ -126,6 +142,7 @@ TYPES: tuple[BackendType, ...] = (
     MemoryResource,
     DeviceMemoryResource,
     PinnedMemoryResource,
+    PrefaultedPinnedMemoryResource,
     ManagedMemoryResource,
     SystemMemoryResource,
     AsyncMemoryResource,
@@ -133,6 +150,9 @@ TYPES: tuple[BackendType, ...] = (
     MonotonicMemoryResource,
     CallbackMemoryResource,
     ResourceAdaptor,
+    StatisticsAdaptor,
+    TrackingAdaptor,
+    LoggingAdaptor,
     LimitingAdaptor,
     FailureCallbackAdaptor,
     PrefetchAdaptor,

@@ -15,6 +15,7 @@ from portamem._host import FailureCallbackAdaptor as FailureCallbackAdaptor
 from portamem._host import FixedSizeMemoryResource as FixedSizeMemoryResource
 from portamem._host import HostRegistration as HostRegistration
 from portamem._host import LimitingAdaptor as LimitingAdaptor
+from portamem._host import LoggingAdaptor as LoggingAdaptor
 from portamem._host import ManagedMemoryResource as ManagedMemoryResource
 from portamem._host import MemoryInfo as MemoryInfo
 from portamem._host import MemoryResource as MemoryResource
@@ -22,18 +23,22 @@ from portamem._host import MonotonicMemoryResource as MonotonicMemoryResource
 from portamem._host import PinnedMemoryResource as PinnedMemoryResource
 from portamem._host import PitchedBuffer as PitchedBuffer
 from portamem._host import PointerInfo as PointerInfo
+from portamem._host import PrefaultedPinnedMemoryResource as PrefaultedPinnedMemoryResource
 from portamem._host import PrefetchAdaptor as PrefetchAdaptor
 from portamem._host import ProbedCapabilities as ProbedCapabilities
 from portamem._host import Quirk as Quirk
 from portamem._host import ResourceAdaptor as ResourceAdaptor
+from portamem._host import StatisticsAdaptor as StatisticsAdaptor
 from portamem._host import Stream as Stream
 from portamem._host import SystemMemoryResource as SystemMemoryResource
+from portamem._host import TrackingAdaptor as TrackingAdaptor
 from portamem._host import View as View
 from portamem._host import backend as backend
 from portamem._host import compiled_version as compiled_version
 from portamem._host import copy as copy
 from portamem._host import copy_2d as copy_2d
 from portamem._host import current_resource as current_resource
+from portamem._host import current_tag as current_tag
 from portamem._host import device_count as device_count
 from portamem._host import driver_version as driver_version
 from portamem._host import fill_2d as fill_2d
@@ -52,6 +57,8 @@ def devices() -> list[Device]: ...
 def check(*, raises: bool = True) -> OrderCheck: ...
 @contextmanager
 def using(resource: _Resource) -> Iterator[_Resource]: ...
+@contextmanager
+def tag(name: str) -> Iterator[str]: ...
 def empty(
     shape: _Shape,
     dtype: Any = "float64",

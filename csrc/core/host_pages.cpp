@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+// core/host_pages.cpp: makes pages resident quickly, near a device.
+#include "host_pages.hpp"
+
+#include <pthread.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace portamem::host_pages {
+namespace {
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23  // Linux 5.14
+#endif
+
+constexpr std::size_t piece_size = std::size_t{16} << 20;  // some milliseconds of a thread's time
+constexpr unsigned most_threads = 16;                      // more gain nothing: the kernel clears pages by then
+
+std::string first_line(const std::string& path) {
+    std::ifstream file(path);
+    std::string line;
+    std::getline(file, line);
+    return line;
+}
+
+// One piece. Older kernels are made to do it by a write to every page.
+bool populate(char* begin, std::size_t nbytes) {
+    for (;;) {
+        if (madvise(begin, nbytes, MADV_POPULATE_WRITE) == 0) return true;
+        if (errno == EINVAL) break;
+        if (errno != EINTR && errno != EAGAIN) return false;
+    }
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    for (std::size_t at = 0; at < nbytes; at += page) *static_cast<volatile char*>(begin + at) = 0;
+    return true;
+}
+
+// For its scope, threads that are made take no signals: those are for the program's own.
+class NoSignals {
+  public:
+    NoSignals() {
+        sigset_t all;
+        sigfillset(&all);
+        (void)pthread_sigmask(SIG_SETMASK, &all, &before_);
+    }
+    ~NoSignals() { (void)pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+    NoSignals(const NoSignals&) = delete;
+    NoSignals& operator=(const NoSignals&) = delete;
+
+  private:
+    sigset_t before_;
+};
+
+}  // namespace
+
+bool names(const std::string& list, int number) {
+    std::size_t at = 0;
+    while (at < list.size()) {
+        char* end = nullptr;
+        const long first = std::strtol(list.c_str() + at, &end, 10);
+        long last = first;
+        if (end == list.c_str() + at) return false;
+        if (*end == '-') last = std::strtol(end + 1, &end, 10);
+        if (first <= number && number <= last) return true;
+        at = static_cast<std::size_t>(end - list.c_str()) + 1;
+    }
+    return false;
+}
+
+bool is_host_node(const std::string& nodes, int node) {
+    return node >= 0 && names(first_line(nodes + "/has_cpu"), node) && names(first_line(nodes + "/has_memory"), node);
+}
+
+std::size_t available(const std::string& meminfo) {
+    std::ifstream file(meminfo);
+    std::string key;
+    std::size_t kib = 0;
+    while (file >> key) {
+        if (key == "MemAvailable:" && file >> kib) return kib * 1024;
+        file.ignore(256, '\n');
+    }
+    return SIZE_MAX;
+}
+
+unsigned threads_for(std::size_t nbytes) {
+    cpu_set_t cpus;
+    CPU_ZERO(&cpus);
+    unsigned mine = std::thread::hardware_concurrency();  // of a machine with more CPUs than the set has places
+    if (sched_getaffinity(0, sizeof cpus, &cpus) == 0) mine = static_cast<unsigned>(CPU_COUNT(&cpus));
+    const auto pieces = static_cast<unsigned>(std::min<std::size_t>(nbytes / piece_size, most_threads));
+    return std::max(1u, std::min(pieces, mine));
+}
+
+bool make_resident(char* begin, std::size_t nbytes, unsigned threads) {
+    std::atomic<std::size_t> next{0};
+    std::atomic<bool> works{true};
+    const auto work = [&] {
+        while (works.load(std::memory_order_relaxed)) {
+            const std::size_t at = next.fetch_add(piece_size, std::memory_order_relaxed);
+            if (at >= nbytes) return;
+            if (!populate(begin + at, std::min(piece_size, nbytes - at))) works = false;
+        }
+    };
+    std::vector<std::thread> helpers;
+    try {
+        const NoSignals hidden;
+        while (helpers.size() + 1 < threads) helpers.emplace_back(work);
+    } catch (const std::exception&) {
+        // The system has no more threads to give: those that there are do the work.
+    }
+    work();
+    for (std::thread& helper : helpers) helper.join();
+    return works;
+}
+
+}  // namespace portamem::host_pages

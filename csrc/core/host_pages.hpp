@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// core/host_pages.hpp: the parts of host_pages.h, to be tested piece by piece.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace portamem::host_pages {
+
+/// Whether host memory should be taken from that node: it has CPUs and memory. `nodes`: /sys/devices/system/node.
+bool is_host_node(const std::string& nodes, int node);
+
+/// Whether a list of the kernel's ("0-3,8") names that number.
+bool names(const std::string& list, int number);
+
+/// Bytes that the kernel calls available; SIZE_MAX where it does not say. `meminfo`: /proc/meminfo.
+std::size_t available(const std::string& meminfo);
+
+/// Makes the pages of a range resident, with at most that many threads. False where there is no memory for them: some
+/// may be resident then.
+bool make_resident(char* begin, std::size_t nbytes, unsigned threads);
+
+/// Threads for that many bytes: no more than this process has CPUs, and enough work for each.
+unsigned threads_for(std::size_t nbytes);
+
+}  // namespace portamem::host_pages

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+// core/host_pages_api.cpp: prefaulted pages as C functions.
+#include "portamem/host_pages.h"
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <climits>
+#include <cstdint>
+#include <exception>
+
+#include "host_pages.hpp"
+
+namespace {
+
+using namespace portamem;
+
+constexpr std::size_t huge_page = std::size_t{2} << 20;
+
+std::size_t rounded(std::size_t nbytes) {
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    return (nbytes + page - 1) / page * page;
+}
+
+// Addresses for `nbytes`, aligned for huge pages where they fill one.
+char* reserve(std::size_t nbytes) {
+    const std::size_t spare = nbytes >= huge_page ? huge_page : 0;
+    if (nbytes + spare < nbytes) return nullptr;
+    void* mapped = mmap(nullptr, nbytes + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED) return nullptr;
+    if (spare == 0) return static_cast<char*>(mapped);
+    const std::size_t before = (spare - reinterpret_cast<std::uintptr_t>(mapped) % spare) % spare;
+    char* begin = static_cast<char*>(mapped) + before;
+    if (before != 0) (void)munmap(mapped, before);
+    if (spare != before) (void)munmap(begin + nbytes, spare - before);
+    return begin;
+}
+
+// The system call itself: the library around it is on few machines. Preferred, not bound: pages elsewhere are better
+// than none. It may refuse, and then the system chooses.
+void prefer_node(char* begin, std::size_t nbytes, int node) {
+    constexpr int preferred = 1;
+    constexpr std::size_t bits = sizeof(unsigned long) * CHAR_BIT;
+    unsigned long nodes[1024 / bits] = {};
+    if (static_cast<std::size_t>(node) >= 1024) return;
+    nodes[static_cast<std::size_t>(node) / bits] = 1ul << (static_cast<std::size_t>(node) % bits);
+    (void)syscall(SYS_mbind, begin, nbytes, preferred, nodes, 1024 + 1, 0);
+}
+
+void* map(std::size_t nbytes, int node) {
+    const std::size_t size = rounded(nbytes);
+    if (size < nbytes || size == 0 || size > host_pages::available("/proc/meminfo")) return nullptr;
+    char* begin = reserve(size);
+    if (begin == nullptr) return nullptr;
+    bool works = madvise(begin, size, MADV_DONTFORK) == 0;
+    if (size >= huge_page) (void)madvise(begin, size, MADV_HUGEPAGE);
+    if (host_pages::is_host_node("/sys/devices/system/node", node)) prefer_node(begin, size, node);
+    works = works && host_pages::make_resident(begin, size, host_pages::threads_for(size));
+    if (works) return begin;
+    (void)munmap(begin, size);
+    return nullptr;
+}
+
+}  // namespace
+
+void* portamem_pages_map(size_t nbytes, int numa_node) {
+    try {
+        return map(nbytes, numa_node);
+    } catch (const std::exception&) {
+        return nullptr;  // no memory for the words of /proc
+    }
+}
+
+void portamem_pages_unmap(void* pages, size_t nbytes) {
+    if (pages != nullptr) (void)munmap(pages, rounded(nbytes));
+}

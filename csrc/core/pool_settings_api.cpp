@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+// core/pool_settings_api.cpp: the settings of pools as C functions.
+#include "portamem/pool_settings.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <exception>
+#include <string>
+
+#include "device_sharers.hpp"
+#include "pool_settings.hpp"
+
+namespace {
+
+using portamem::pool_settings::DeviceSharers;
+using portamem::pool_settings::Percentage;
+using portamem::pool_settings::Settings;
+
+const Settings& settings() {
+    static const auto* leaked =
+        new Settings(portamem::pool_settings::read(std::getenv("PORTAMEM_POOL"), std::getenv("PORTAMEM_POOL_LIMIT")));
+    return *leaked;
+}
+
+DeviceSharers& sharers() {
+    static auto* leaked = new DeviceSharers(DeviceSharers::default_directory());
+    return *leaked;
+}
+
+// Fixed storage: a thread may ask while its own objects are destroyed.
+thread_local char last_error[512];
+
+void set_error(const std::string& text) noexcept {
+    const std::size_t length = text.copy(last_error, sizeof last_error - 1);
+    last_error[length] = '\0';
+}
+
+uint64_t limit_of(const char* uuid, uint64_t total_bytes) {
+    if (!settings().error.empty()) {
+        set_error(settings().error);
+        return 0;
+    }
+    const auto& limit = settings().limit;
+    if (!limit) return PORTAMEM_POOL_UNLIMITED;
+    if (const auto* bytes = std::get_if<std::uint64_t>(&*limit)) return *bytes;
+    const std::uint64_t share = std::get<Percentage>(*limit).share(total_bytes, sharers().count(uuid));
+    return std::max(share, std::uint64_t{1});  // 0 would mean that there is no answer
+}
+
+}  // namespace
+
+int portamem_pool_passthrough(void) {
+    try {
+        if (settings().error.empty()) return settings().passthrough ? 1 : 0;
+        set_error(settings().error);
+    } catch (const std::exception& e) {
+        set_error(e.what());
+    }
+    return -1;
+}
+
+uint64_t portamem_pool_limit(const char* uuid, uint64_t total_bytes) {
+    if (portamem_forked() != 0) {  // the lock may be held for ever, by a thread that the child does not have
+        set_error("this process is the child of a fork, in which device runtimes do not work");
+        return 0;
+    }
+    try {
+        return limit_of(uuid, total_bytes);
+    } catch (const std::exception& e) {
+        set_error("PORTAMEM_POOL_LIMIT is a percentage, and the processes that share the device cannot be counted: " +
+                  std::string(e.what()) + "; give a size such as 8GiB");
+        return 0;
+    }
+}
+
+const char* portamem_pool_settings_error(void) { return last_error; }

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ * portamem/host_pages.h: prefaulted pages of the host, as C functions of libportamem.
+ *
+ * What a runtime does for pinned memory, it does on one thread and with small pages. Pages that are resident already,
+ * touched by several threads and as huge ones, are registered in a fraction of that time.
+ *
+ * Every function is thread-safe and none throws. */
+#ifndef PORTAMEM_HOST_PAGES_H
+#define PORTAMEM_HOST_PAGES_H
+
+#include <stddef.h>
+
+#include "portamem/c_api.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Resident pages of zeros, private to the process, for at least nbytes: huge ones where the system allows it, aligned to
+ * them from one huge page on. numa_node: where they come from while that node has any; -1, a node that has no CPUs of
+ * its own (a GPU's memory can be one) and one that the process may not use mean that the system chooses. Not inherited
+ * by children of fork(): a page that devices write must never be copied on write.
+ * Null where the system has no memory, with nothing left behind; more than it has available is refused beforehand. */
+PORTAMEM_EXPORT void* portamem_pages_map(size_t nbytes, int numa_node);
+
+/* Gives them back; nbytes as they were asked for. */
+PORTAMEM_EXPORT void portamem_pages_unmap(void* pages, size_t nbytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+// portamem/mr/prepared_chunk.hpp: the next chunk of pinned memory, allocated while nobody waits for it.
+#pragma once
+
+#include <algorithm>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "portamem/capture.hpp"
+#include "portamem/status.hpp"
+
+PORTAMEM_OPEN
+namespace detail {
+
+/// HostMalloc of one chunk ahead of time, on a thread of its own. The thread is started by the first chunk that is worth
+/// it and detached: nobody waits for it at exit, and what it holds then is leaked. Thread-safe.
+class PreparedChunk {
+  public:
+    /// flags: rt::HostMallocFlags.
+    PreparedChunk(int device, unsigned flags) : state_(std::make_shared<State>(device, flags)) {}
+    ~PreparedChunk() {
+        detail::unlocked([this] { end(); });
+    }
+    PreparedChunk(const PreparedChunk&) = delete;
+    PreparedChunk& operator=(const PreparedChunk&) = delete;
+
+    /// The prepared chunk, if it has exactly that size; null otherwise. Waits for one that is being made.
+    void* take(std::size_t nbytes) {
+        State& state = *state_;
+        std::unique_lock<std::mutex> lock(state.mutex);
+        state.changed.wait(lock, [&] { return state.ended || (state.making != nbytes && state.wanted != nbytes); });
+        if (state.size != nbytes) return nullptr;
+        state.size = 0;
+        return std::exchange(state.ready, nullptr);
+    }
+
+    /// Told of each chunk that was asked for: one like it, or twice as large where sizes have doubled, comes next.
+    void expect_after(std::size_t nbytes) {
+        State& state = *state_;
+        const std::lock_guard<std::mutex> lock(state.mutex);
+        const bool doubled = nbytes / 2 == state.last && nbytes != 0;
+        state.last = nbytes;
+        if (state.ended || nbytes < kLeast || nbytes > kMost) return;
+        state.wanted = std::min(doubled ? 2 * nbytes : nbytes, kMost);
+        if (state.wanted == state.size || state.wanted == state.making || !start()) state.wanted = 0;
+        state.changed.notify_all();
+    }
+
+    /// Frees what is prepared; nothing is from here on.
+    void end() noexcept {
+        if (!runtime_usable()) return;  // a forked child may not even lock
+        State& state = *state_;
+        std::unique_lock<std::mutex> lock(state.mutex);
+        state.ended = true;
+        state.wanted = state.size = 0;
+        void* unused = std::exchange(state.ready, nullptr);
+        state.changed.notify_all();
+        lock.unlock();
+        state.free(unused);
+    }
+
+  private:
+    static constexpr std::size_t kLeast = std::size_t{1} << 20;   // below it, nobody notices
+    static constexpr std::size_t kMost = std::size_t{256} << 20;  // 0.1 s, and what may be left over
+
+    struct State {
+        State(int on, unsigned with) : device(on), flags(with) {}
+
+        void* allocate(std::size_t nbytes) const noexcept {
+            void* ptr = nullptr;
+            try {
+                const RelaxedCapture beside(device);
+                if (rt::HostMalloc(&ptr, nbytes, flags, rt::Coherence::Default) != rt::Error_t::Success) ptr = nullptr;
+            } catch (const std::exception&) {
+                return nullptr;  // whoever asks for the memory is told
+            }
+            return ptr;
+        }
+
+        void free(void* ptr) const noexcept {
+            if (ptr == nullptr || !runtime_usable()) return;
+            try {
+                const RelaxedCapture beside(device);
+                (void)rt::HostFree(ptr);
+            } catch (const std::exception&) {
+                return;
+            }
+        }
+
+        const int device;
+        const unsigned flags;
+        std::mutex mutex;
+        std::condition_variable changed;
+        bool started = false;
+        bool ended = false;
+        std::size_t last = 0;    // chunk that was asked for
+        std::size_t wanted = 0;  // sizes; 0: none
+        std::size_t making = 0;
+        std::size_t size = 0;  // of what is ready
+        void* ready = nullptr;
+    };
+
+    // Where the system has no thread to give, nothing is prepared.
+    bool start() {
+        if (state_->started) return true;
+        try {
+            std::thread([state = state_] { run(*state); }).detach();
+            state_->started = true;
+        } catch (const std::system_error&) {
+            return false;
+        }
+        return true;
+    }
+
+    static void run(State& state) {
+        std::unique_lock<std::mutex> lock(state.mutex);
+        for (;;) {
+            state.changed.wait(lock, [&] { return state.ended || state.wanted != 0; });
+            state.ended = state.ended || !runtime_usable();
+            if (state.ended) break;
+            state.making = std::exchange(state.wanted, 0);
+            const std::size_t nbytes = state.making;
+            void* unused = std::exchange(state.ready, nullptr);  // of a size that nobody has asked for
+            state.size = 0;
+            lock.unlock();
+            state.free(unused);
+            void* ptr = state.allocate(nbytes);
+            lock.lock();
+            state.making = 0;
+            if (state.ended) {
+                lock.unlock();
+                state.free(ptr);
+                lock.lock();
+            } else {
+                state.ready = ptr;
+                state.size = ptr == nullptr ? 0 : nbytes;
+            }
+            state.changed.notify_all();
+        }
+        state.changed.notify_all();
+    }
+
+    const std::shared_ptr<State> state_;
+};
+
+}  // namespace detail
+PORTAMEM_CLOSE

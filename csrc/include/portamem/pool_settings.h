@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT
+ * portamem/pool_settings.h: what the environment says to every pool of the process, as C functions of libportamem.
+ *
+ * PORTAMEM_POOL=off: pools keep nothing. Each allocation goes straight to the upstream, where memory checkers see it.
+ * PORTAMEM_POOL_LIMIT=8GiB or 70%: the limit of pools of device memory that were made without one. A percentage is of
+ * the device's memory, and is shared: each process gets an equal part of it.
+ *
+ * Both are read once, at the first question. Every function is thread-safe and none throws. */
+#ifndef PORTAMEM_POOL_SETTINGS_H
+#define PORTAMEM_POOL_SETTINGS_H
+
+#include <stdint.h>
+
+#include "portamem/c_api.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* There is no limit. */
+#define PORTAMEM_POOL_UNLIMITED UINT64_MAX
+
+/* 1: pools pass through; 0: they pool; -1: a setting cannot be read, and portamem_pool_settings_error says why. */
+PORTAMEM_EXPORT int portamem_pool_passthrough(void);
+
+/* Bytes that pools of this process may reserve on the device with that uuid (text; spelled alike by all processes) and
+ * with `total_bytes` of memory. PORTAMEM_POOL_UNLIMITED where no limit is set; 0 where it cannot be read, or cannot be
+ * shared: portamem_pool_settings_error says why.
+ *
+ * The first question about a device enters the process among those that share it: live processes of the same user and
+ * machine, with one /dev/shm, to which the limit is a percentage too. So the answer changes while processes come and
+ * go; it takes some system calls, and is for the paths on which a pool grows. In a child of fork(): 0. */
+PORTAMEM_EXPORT uint64_t portamem_pool_limit(const char* uuid, uint64_t total_bytes);
+
+/* Why the calling thread's last question had no answer: names the variable and what it may be. Valid until its next. */
+PORTAMEM_EXPORT const char* portamem_pool_settings_error(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: MIT
+// tests/cpp/host_prefaulted.cpp: prefaulted pinned memory where the runtime refuses, and at the edges of a process.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "pm_support.hpp"
+#include "portamem/host/runtime_api.h"
+
+namespace {
+
+using Prefaulted = pm::PrefaultedPinnedMemoryResource;
+
+std::shared_ptr<Prefaulted> prefaulted() { return std::make_shared<Prefaulted>(0); }
+
+StreamPtr on() { return pm::Stream::default_stream(0); }
+
+struct Knobs {
+    ~Knobs() {
+        (void)pmhKnobReset();
+        // Putting a thread's capture mode back is a call too, which may have been the one to fail.
+        rt::StreamCaptureMode mode = rt::StreamCaptureMode::Global;
+        (void)rt::ThreadExchangeStreamCaptureMode(&mode);
+    }
+    static void fail(const char* call, unsigned nth, int code) { REQUIRE(pmhKnobFailCall(call, nth, code) == 0); }
+};
+
+/// Bytes of address space that the process has.
+std::size_t mapped() {
+    std::ifstream file("/proc/self/statm");
+    std::size_t pages = 0;
+    REQUIRE((file >> pages));
+    return pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+bool is_usable(void* ptr, std::size_t nbytes, unsigned seed) {
+    const Bytes wanted = pattern(nbytes, seed);
+    std::copy(wanted.begin(), wanted.end(), static_cast<unsigned char*>(ptr));
+    return std::equal(wanted.begin(), wanted.end(), static_cast<unsigned char*>(ptr)) &&
+           pm::pointer_info(ptr).type == rt::MemoryType::Host;
+}
+
+/// One that the runtime has told that it registers nothing.
+std::shared_ptr<Prefaulted> without_registration() {
+    auto resource = prefaulted();
+    Knobs::fail("HostRegister", 1, pmhErrorNotSupported);
+    void* ptr = resource->allocate(4096, on());
+    CHECK_FALSE(resource->registers());
+    resource->deallocate(ptr, 4096, on());
+    return resource;
+}
+
+int exit_status(pid_t child) {
+    int status = -1;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+}  // namespace
+
+TEST_CASE("host prefaulted: what cannot be registered is HostMalloc's, and the pages are gone") {
+    const Knobs knobs;
+    const auto resource = prefaulted();
+    for (const int code : {int{pmhErrorOutOfMemory}, int{pmhErrorInvalidValue}, int{pmhErrorUnknown}}) {
+        const std::size_t before = mapped();
+        for (unsigned i = 0; i < 20; ++i) {
+            Knobs::fail("HostRegister", 1, code);
+            void* ptr = resource->allocate(16 * MiB, on());
+            CHECK(is_usable(ptr, MiB, i));
+            resource->deallocate(ptr, 16 * MiB, on());
+            CHECK(pm::pointer_info(ptr).type == rt::MemoryType::Unregistered);
+        }
+        CHECK(resource->registers());
+        CHECK(mapped() < before + 100 * MiB);
+    }
+    CHECK(rt::PeekAtLastError() == Success);
+}
+
+TEST_CASE("host prefaulted: where both are refused there is no memory, and nothing is left behind") {
+    const Knobs knobs;
+    const auto resource = without_registration();
+    const std::size_t before = mapped();
+    for (int i = 0; i < 20; ++i) {
+        Knobs::fail("HostMalloc", 1, pmhErrorOutOfMemory);
+        CHECK_THROWS_AS(resource->allocate(512 * 1024, on()), pm::OutOfMemory);
+        CHECK(resource->live_buffers() == 0);
+    }
+    CHECK(mapped() < before + 16 * MiB);
+    void* ptr = resource->allocate(MiB, on());
+    CHECK(is_usable(ptr, MiB, 1));
+    resource->deallocate(ptr, MiB, on());
+}
+
+TEST_CASE("host prefaulted: memory that the runtime keeps stays allocated, and goes at the next try") {
+    const Knobs knobs;
+    const auto resource = prefaulted();
+    void* ptr = resource->allocate(3 * MiB, on());
+    Knobs::fail("HostUnregister", 1, pmhErrorUnknown);
+    CHECK_THROWS_AS(resource->deallocate(ptr, 3 * MiB, on()), pm::Error);
+    CHECK(resource->live_bytes() == 3 * MiB);
+    CHECK(is_usable(ptr, 3 * MiB, 2));
+    CHECK_THROWS_AS(resource->close(), pm::ExportError);
+    resource->deallocate(ptr, 3 * MiB, on());
+    CHECK(resource->live_bytes() == 0);
+    resource->close();
+}
+
+TEST_CASE("host prefaulted: whichever call fails, counts are right and the next allocation works") {
+    const Knobs knobs;
+    unsigned failures = 0;
+    for (unsigned nth = 1; nth <= 60; ++nth) {
+        CAPTURE(nth);
+        const auto resource = prefaulted();
+        std::vector<std::pair<void*, std::size_t>> out;
+        Knobs::fail(nullptr, nth, pmhErrorOutOfMemory);
+        for (const std::size_t nbytes : {std::size_t{4096}, 2 * MiB, 3 * MiB, 2 * MiB}) {
+            try {
+                out.emplace_back(resource->allocate(nbytes, on()), nbytes);
+            } catch (const pm::Error&) {
+                ++failures;
+            }
+        }
+        std::size_t bytes = 0;
+        for (const auto& each : out) bytes += each.second;
+        CHECK(resource->live_buffers() == out.size());
+        CHECK(resource->live_bytes() == bytes);
+        for (const auto& [ptr, nbytes] : out) {
+            try {
+                resource->deallocate(ptr, nbytes, on());
+            } catch (const pm::Error&) {
+                ++failures;
+                REQUIRE(pmhKnobFailCall(nullptr, 0, 0) == 0);
+                resource->deallocate(ptr, nbytes, on());
+            }
+        }
+        REQUIRE(pmhKnobFailCall(nullptr, 0, 0) == 0);
+        CHECK(resource->live_buffers() == 0);
+        CHECK(resource->live_bytes() == 0);
+        void* next = resource->allocate(MiB, on());
+        CHECK(is_usable(next, MiB, nth));
+        resource->deallocate(next, MiB, on());
+        resource->close();
+    }
+    CHECK(failures > 0);
+}
+
+TEST_CASE("host prefaulted: without registration chunks that were made ahead of time are handed out") {
+    const Knobs knobs;
+    const auto resource = without_registration();
+    std::vector<std::pair<void*, std::size_t>> out;
+    for (const std::size_t nbytes : {2 * MiB, 4 * MiB, 8 * MiB, 16 * MiB, 16 * MiB, 3 * MiB}) {
+        out.emplace_back(resource->allocate(nbytes, on()), nbytes);
+        CHECK(is_usable(out.back().first, nbytes, 5));
+    }
+    CHECK(resource->live_bytes() == 49 * MiB);
+    for (const auto& [ptr, nbytes] : out) resource->deallocate(ptr, nbytes, on());
+    resource->close();
+}
+
+TEST_CASE("host prefaulted: a prepared chunk needs no call of the one who takes it") {
+    const Knobs knobs;
+    pm::detail::PreparedChunk prepared(0, rt::HostMallocPortable);
+    CHECK(prepared.take(4 * MiB) == nullptr);
+    prepared.expect_after(2 * MiB);
+    void* second = prepared.take(2 * MiB);  // waits for it
+    REQUIRE(second != nullptr);
+    CHECK(is_usable(second, 2 * MiB, 1));
+    CHECK(prepared.take(2 * MiB) == nullptr);
+    prepared.expect_after(4 * MiB);  // they double
+    CHECK(prepared.take(4 * MiB) == nullptr);
+    void* third = prepared.take(8 * MiB);
+    REQUIRE(third != nullptr);
+    CHECK(is_usable(third, 8 * MiB, 2));
+    prepared.expect_after(512);         // too small to be worth it
+    prepared.expect_after(1024 * MiB);  // too large
+    CHECK(prepared.take(512) == nullptr);
+    CHECK(prepared.take(1024 * MiB) == nullptr);
+    Knobs::fail("HostMalloc", 1, pmhErrorOutOfMemory);
+    prepared.expect_after(3 * MiB);
+    CHECK(prepared.take(3 * MiB) == nullptr);  // refused: whoever asks calls for himself, and is told
+    prepared.expect_after(5 * MiB);
+    prepared.end();
+    CHECK(prepared.take(5 * MiB) == nullptr);
+    prepared.expect_after(5 * MiB);
+    CHECK(prepared.take(5 * MiB) == nullptr);
+    CHECK(rt::HostFree(second) == Success);
+    CHECK(rt::HostFree(third) == Success);
+}
+
+TEST_CASE("host prefaulted: what was prepared for nothing is freed") {
+    const std::size_t before = mapped();
+    for (int i = 0; i < 10; ++i) {
+        pm::detail::PreparedChunk prepared(0, rt::HostMallocPortable);
+        prepared.expect_after(64 * MiB);
+        if (i % 2 == 0) prepared.expect_after(48 * MiB);  // replaces it
+    }
+    CHECK(eventually([&] { return mapped() < before + 100 * MiB; }));
+}
+
+TEST_CASE("host prefaulted: a forked child is refused, and does not wait for the helper") {
+    const Knobs knobs;
+    auto resource = without_registration();
+    auto registering = prefaulted();
+    void* kept = registering->allocate(MiB, on());
+    void* chunk = resource->allocate(64 * MiB, on());  // the next is being prepared
+    const pid_t child = fork();
+    if (child == 0) {
+        (void)alarm(20);
+        int answer = 1;
+        try {
+            (void)resource->allocate(64 * MiB, on());
+        } catch (const pm::Error& e) {
+            answer = e.name() == "Forked" ? 0 : 2;
+        }
+        resource.reset();
+        registering.reset();
+        _exit(answer);
+    }
+    CHECK(exit_status(child) == 0);
+    registering->deallocate(kept, MiB, on());
+    resource->deallocate(chunk, 64 * MiB, on());
+}
+
+TEST_CASE("host child: ends while chunks are prepared" * doctest::skip()) {
+    static auto resource = without_registration();
+    (void)resource->allocate(128 * MiB, on());
+}
+
+TEST_CASE("host prefaulted: exit does not wait for the helper, and does not crash on it") {
+    for (int i = 0; i < 5; ++i) {
+        const pid_t child = fork();
+        if (child == 0) {
+            (void)execl("/proc/self/exe", "child", "--test-case=host child: ends while chunks are prepared",
+                        "--no-skip", "--minimal", static_cast<char*>(nullptr));
+            _exit(127);
+        }
+        CHECK(exit_status(child) == 0);
+    }
+}

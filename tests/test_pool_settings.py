@@ -1,0 +1,132 @@
+"""PORTAMEM_POOL and PORTAMEM_POOL_LIMIT: each test asks in processes of its own, where the settings are read once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from helpers.process import run_python
+
+UNLIMITED = 2**64 - 1
+TOTAL = 80 << 30
+
+ASK = """
+    import ctypes, json, pathlib, sys
+    import portamem
+
+    library = ctypes.CDLL(str(pathlib.Path(portamem.__file__).parent / "libportamem.so"))
+    library.portamem_pool_limit.argtypes = [ctypes.c_char_p, ctypes.c_uint64]
+    library.portamem_pool_limit.restype = ctypes.c_uint64
+    library.portamem_pool_settings_error.restype = ctypes.c_char_p
+
+    def ask(uuid, total):
+        limit = library.portamem_pool_limit(uuid.encode(), total)
+        answer = [library.portamem_pool_passthrough(), limit, library.portamem_pool_settings_error().decode()]
+        print(json.dumps(answer), flush=True)
+
+    ask(sys.argv[1], int(sys.argv[2]))
+"""
+
+
+@pytest.fixture
+def uuid() -> Iterator[str]:
+    name = f"test-{os.getpid()}"
+    yield name
+    Path(f"/dev/shm/portamem-{os.geteuid()}/{name}").unlink(missing_ok=True)
+
+
+def answers(uuid: str, pool: str | None = None, limit: str | None = None) -> tuple[int, int, str]:
+    done = run_python(ASK, uuid, str(TOTAL), PORTAMEM_POOL=pool, PORTAMEM_POOL_LIMIT=limit)
+    assert done.returncode == 0, done.stderr
+    passthrough, nbytes, error = json.loads(done.stdout)
+    return passthrough, nbytes, error
+
+
+@pytest.mark.parametrize(
+    ("pool", "limit", "expected"),
+    [
+        (None, None, (0, UNLIMITED)),
+        ("", "", (0, UNLIMITED)),
+        ("off", None, (1, UNLIMITED)),
+        ("on", "8GiB", (0, 8 << 30)),
+        ("on", "1.5 GB", (0, 1_500_000_000)),
+        (None, "70%", (0, TOTAL * 70 // 100)),
+        (None, "12.5 %", (0, TOTAL // 8)),
+        (None, "100%", (0, TOTAL)),
+    ],
+)
+def test_what_they_mean(uuid: str, pool: str | None, limit: str | None, expected: tuple[int, int]) -> None:
+    assert answers(uuid, pool, limit) == (*expected, "")
+
+
+@pytest.mark.parametrize(
+    ("pool", "limit", "names"),
+    [
+        ("no", None, ("PORTAMEM_POOL=no ", "on", "off")),
+        (None, "plenty", ("PORTAMEM_POOL_LIMIT=plenty ", "8GiB", "70%")),
+        (None, "0", ("PORTAMEM_POOL_LIMIT=0 ",)),
+        (None, "170%", ("PORTAMEM_POOL_LIMIT=170% ", "100%")),
+        ("off", "-1", ("PORTAMEM_POOL_LIMIT=-1 ",)),
+    ],
+)
+def test_what_cannot_be_read_is_named(uuid: str, pool: str | None, limit: str | None, names: tuple[str, ...]) -> None:
+    passthrough, nbytes, error = answers(uuid, pool, limit)
+    assert (passthrough, nbytes) == (-1, 0)
+    assert all(name in error for name in names), error
+
+
+class Process:
+    """One that asks whenever it is told to."""
+
+    def __init__(self, uuid: str, limit: str) -> None:
+        code = textwrap.dedent(ASK) + "\nfor line in sys.stdin: ask(sys.argv[1], int(sys.argv[2]))\n"
+        self.child = subprocess.Popen(
+            [sys.executable, "-c", code, uuid, str(TOTAL)],
+            env={**os.environ, "PORTAMEM_POOL_LIMIT": limit},
+            cwd="/",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.first = self._answer()
+
+    def _answer(self) -> int:
+        assert self.child.stdout is not None
+        return int(json.loads(self.child.stdout.readline())[1])
+
+    def ask(self) -> int:
+        assert self.child.stdin is not None
+        self.child.stdin.write("\n")
+        self.child.stdin.flush()
+        return self._answer()
+
+    def kill(self) -> None:
+        self.child.kill()
+        self.child.communicate()
+
+
+def test_a_percentage_is_shared_by_those_who_live(uuid: str) -> None:
+    half = TOTAL // 2
+    processes = [Process(uuid, "50%") for _ in range(3)]
+    try:
+        assert [process.first for process in processes] == [half, half // 2, half // 3]
+        assert [process.ask() for process in processes] == [half // 3] * 3
+        processes[1].kill()
+        assert processes[0].ask() == half // 2
+        absolute = Process(uuid, "1GiB")  # takes no part
+        processes.append(absolute)
+        assert absolute.first == 1 << 30
+        assert processes[2].ask() == half // 2
+        elsewhere = Process(uuid + "x", "50%")
+        processes.append(elsewhere)
+        assert elsewhere.first == half
+    finally:
+        for process in processes:
+            process.kill()
+        Path(f"/dev/shm/portamem-{os.geteuid()}/{uuid}x").unlink(missing_ok=True)

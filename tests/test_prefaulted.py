@@ -1,0 +1,91 @@
+"""Pinned memory of pages that were prefaulted: what is no promise of the contract."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.process import python_output
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def prefaulted(pm: ModuleType, device: Any) -> Any:
+    with pm.PrefaultedPinnedMemoryResource(device) as resource:
+        yield resource
+
+
+def test_it_registers_where_the_capabilities_say_that_it_may(prefaulted: Any, device: Any) -> None:
+    can = device.capabilities
+    says = can.host_register, can.registered_pointer_is_device_pointer, can.pinned_coherent
+    with prefaulted.allocate(MIB):
+        assert prefaulted.registers == all(bool(each) for each in says)
+
+
+def test_it_is_page_locked_and_shared(pm: ModuleType, prefaulted: Any, device_resource: Any, stream: Any) -> None:
+    nbytes = 5 * MIB + 3
+    with prefaulted.allocate(nbytes, stream=stream) as pinned, device_resource.allocate(nbytes) as device_memory:
+        info = pm.pointer_info(pinned.handle)
+        assert info.kind == "host"
+        assert info.device_pointer == pinned.handle
+        array = np.asarray(pinned)
+        wanted = np.arange(nbytes, dtype=np.uint32).astype(np.uint8)
+        array[:] = wanted
+        device_memory.copy_from(pinned, stream=stream)
+        stream.synchronize()
+        array[:] = 0
+        pinned.copy_from(device_memory, stream=stream)
+        stream.synchronize()
+        assert np.array_equal(array, wanted)
+        del array
+    assert prefaulted.live_bytes == 0
+
+
+def test_new_memory_is_zero(prefaulted: Any) -> None:
+    if not prefaulted.registers:
+        pytest.skip("HostMalloc promises nothing of what is in its memory")
+    for _ in range(3):
+        with prefaulted.allocate("3 MiB") as buf:
+            array = np.asarray(buf)
+            assert not array.any()
+            array[:] = 1
+            del array
+
+
+def test_it_is_listed(pm: ModuleType, prefaulted: Any) -> None:
+    import portamem
+
+    assert isinstance(prefaulted, portamem.PrefaultedPinnedMemoryResource)
+    assert isinstance(prefaulted, portamem.MemoryResource)
+    assert prefaulted.kind == "pinned"
+    assert prefaulted.device_id == -1
+
+
+@pytest.mark.host_only
+def test_a_runtime_that_registers_nothing_has_its_own_memory_used(knobs: Any, prefaulted: Any) -> None:
+    knobs.fail_call("HostRegister", 1, 801)
+    buffers = [prefaulted.allocate(nbytes) for nbytes in ("1 MiB", "2 MiB", "4 MiB", "8 MiB", "3 MiB")]
+    assert not prefaulted.registers
+    for buf in buffers:
+        array = np.asarray(buf)
+        array[:] = 7
+        assert int(array.sum()) == 7 * buf.nbytes
+        del array
+        buf.close()
+
+
+def test_exit_with_memory_out(pm: ModuleType) -> None:
+    """With a chunk that is being prepared, too."""
+    code = f"""
+        import portamem.{pm.backend} as pm
+        resource = pm.PrefaultedPinnedMemoryResource(0)
+        buffers = [resource.allocate(n << 20) for n in (4, 8)]
+        if pm.backend == "host":
+            pm.knobs.fail_call("HostRegister", 1, 801)
+        buffers += [resource.allocate(n << 20) for n in (16, 32, 64)]
+        print("done")
+    """
+    assert python_output(code) == "done\n"
