@@ -12,11 +12,12 @@
 #include "order/call.hpp"
 #include "portamem/debug_api.h"
 
+namespace portamem::debug {
+
 using Block = portamem_debug_block;
+using order::SiteId;
 
 namespace {
-
-using portamem::order::SiteId;
 
 constexpr std::size_t kMostFreed = 4096;
 
@@ -52,7 +53,7 @@ std::string address_text(const void* ptr) {
     return text;
 }
 
-std::string site_text(SiteId site) { return portamem::order::describe(site); }
+std::string site_text(SiteId site) { return order::describe(site); }
 
 std::string block_text(const Block& block) {
     return std::to_string(block.nbytes) + " bytes at " + address_text(address_of(block)) + ", allocated at " +
@@ -143,6 +144,8 @@ std::string refusal(const Block& block, const void* owner, std::size_t nbytes) {
 
 }  // namespace
 
+}  // namespace portamem::debug
+
 int portamem_debug_on(void) {
     static const bool on = [] {
         const char* value = std::getenv("PORTAMEM_DEBUG");
@@ -151,10 +154,11 @@ int portamem_debug_on(void) {
     return on ? 1 : 0;
 }
 
-int portamem_debug_enter(void) { return depth++ == 0 ? 1 : 0; }
-void portamem_debug_leave(void) { --depth; }
+int portamem_debug_enter(void) { return portamem::debug::depth++ == 0 ? 1 : 0; }
+void portamem_debug_leave(void) { --portamem::debug::depth; }
 
-int portamem_debug_add(const Block* block) {
+int portamem_debug_add(const portamem_debug_block* block) {
+    using namespace portamem::debug;
     if (portamem_forked() != 0) return -1;
     try {
         // After the runtime's first use: it is still there when this runs.
@@ -173,14 +177,16 @@ int portamem_debug_add(const Block* block) {
 }
 
 void portamem_debug_forget(const void* ptr) {
+    using namespace portamem::debug;
     if (ptr == nullptr || portamem_forked() != 0) return;
     Blocks& all = blocks();
     const std::lock_guard<std::mutex> lock(all.mutex);
     all.freed.erase(ptr);
 }
 
-int portamem_debug_take(const void* owner, void* ptr, std::size_t nbytes, Block* block, char* text,
+int portamem_debug_take(const void* owner, void* ptr, std::size_t nbytes, portamem_debug_block* block, char* text,
                         std::size_t text_size) {
+    using namespace portamem::debug;
     if (ptr == nullptr || portamem_forked() != 0) return 0;
     try {
         Freed before;
@@ -214,7 +220,8 @@ int portamem_debug_take(const void* owner, void* ptr, std::size_t nbytes, Block*
     }
 }
 
-void portamem_debug_put_back(const Block* block) {
+void portamem_debug_put_back(const portamem_debug_block* block) {
+    using namespace portamem::debug;
     try {
         Blocks& all = blocks();
         const std::lock_guard<std::mutex> lock(all.mutex);
@@ -224,7 +231,8 @@ void portamem_debug_put_back(const Block* block) {
     }
 }
 
-void portamem_debug_freed(const Block* block) {
+void portamem_debug_freed(const portamem_debug_block* block) {
+    using namespace portamem::debug;
     try {
         const SiteId site = portamem::order::here();
         Blocks& all = blocks();
@@ -236,8 +244,9 @@ void portamem_debug_freed(const Block* block) {
     }
 }
 
-int portamem_debug_check(const Block* block, const unsigned char* before, const unsigned char* behind, char* text,
-                         std::size_t text_size) {
+int portamem_debug_check(const portamem_debug_block* block, const unsigned char* before, const unsigned char* behind,
+                         char* text, std::size_t text_size) {
+    using namespace portamem::debug;
     try {
         const std::string found = damage_text(*block, before, behind);
         if (found.empty()) return 0;

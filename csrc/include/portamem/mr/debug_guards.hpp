@@ -4,11 +4,11 @@
 // Every way to a resource's memory leads through MemoryResource::allocate and deallocate, so both have one branch that
 // leads here. Off, that is all it costs: a predicted branch on a constant. On, an allocation of a resource takes 512
 // bytes more (which the counters show, and a limit counts), is filled with 0xA5 between two redzones, and is noted with
-// its call site. When it is freed the redzones are copied out in stream order, the memory is filled with 0xDB, and the
-// call waits up to two seconds for that; where the stream takes longer, what is found then is only printed. What a
-// resource takes of its upstream is its own business: chunks have no redzones, blocks of them do. Neither has memory of
-// allocate_pitched, nor what is taken or freed on a captured stream. Where a resource refuses to take memory back, the
-// memory is still the program's, but it has been poisoned.
+// its call site. When it is freed the redzones are copied out in stream order and the memory is filled with 0xDB. Both
+// calls wait up to two seconds for that; where a stream that is freed on takes longer, what is found then is only
+// printed. What a resource takes of its upstream is its own business: chunks have no redzones, blocks of them do. Neither
+// has memory of allocate_pitched, nor what is taken or freed on a captured stream. Where a resource refuses to take
+// memory back, the memory is still the program's, but it has been poisoned.
 //
 // Included by mr/memory_resource.hpp.
 #pragma once
@@ -120,7 +120,9 @@ class DebugBlock : public portamem_debug_block {
 
     char* ptr() const noexcept { return static_cast<char*>(base) + front; }
 
-    /// Fills redzones and memory. What is not stream-ordered may be used by any work, so it is waited for.
+    /// Fills redzones and memory, and waits for that: what is not stream-ordered may be used by any work, and a program
+    /// that does not keep to a stream's order should not find its own bytes overwritten by this. Where the stream is
+    /// held up for longer, the order is all there is.
     void write(const std::shared_ptr<Stream>& stream) {
         if (traits_.is_host_memory) {
             std::memset(base, PORTAMEM_DEBUG_REDZONE_BYTE, total);
@@ -132,7 +134,9 @@ class DebugBlock : public portamem_debug_block {
             fill(base, PORTAMEM_DEBUG_REDZONE_BYTE, front, on);
             fill(ptr(), PORTAMEM_DEBUG_FRESH_BYTE, nbytes, on);
             fill(ptr() + nbytes, PORTAMEM_DEBUG_REDZONE_BYTE, PORTAMEM_DEBUG_REDZONE, on);
-            if (!traits_.stream_ordered) check(rt::StreamSynchronize(on.handle()), "StreamSynchronize");
+            const auto done = Event::create(on.device());
+            on.record_unasked(*done);
+            if (!wait_a_moment(*done) && !traits_.stream_ordered) done->synchronize();
         }
         is_guarded = 1;
     }
