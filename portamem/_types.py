@@ -88,6 +88,10 @@ class AsyncMemoryResource(MemoryResource):
     """Stream-ordered memory of a driver pool."""
 
 
+class PoolMemoryResource(MemoryResource):
+    """Memory of another resource, kept and handed out again."""
+
+
 class ResourceAdaptor(MemoryResource):
     """A resource over another one."""
 
@@ -122,6 +126,7 @@ TYPES: tuple[BackendType, ...] = (
     ManagedMemoryResource,
     SystemMemoryResource,
     AsyncMemoryResource,
+    PoolMemoryResource,
     ResourceAdaptor,
     StatisticsAdaptor,
     TrackingAdaptor,

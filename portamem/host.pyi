@@ -18,6 +18,7 @@ from portamem._host import MemoryResource as MemoryResource
 from portamem._host import PinnedMemoryResource as PinnedMemoryResource
 from portamem._host import PitchedBuffer as PitchedBuffer
 from portamem._host import PointerInfo as PointerInfo
+from portamem._host import PoolMemoryResource as PoolMemoryResource
 from portamem._host import PrefaultedPinnedMemoryResource as PrefaultedPinnedMemoryResource
 from portamem._host import ProbedCapabilities as ProbedCapabilities
 from portamem._host import Quirk as Quirk

@@ -28,7 +28,7 @@ endfunction()
 
 # What programs call in loops is compiled for speed, the rest for size: a wheel holds three modules.
 set(PORTAMEM_SELDOM_CALLED
-  async_resource capabilities device dlpack_import errors foreign module order_check pointer_info prefaulted_resource
+  async_resource capabilities device dlpack_import errors foreign module order_check pointer_info pool_resource prefaulted_resource
   quirks recording_adaptors registration scope versions)
 
 function(portamem_add_backend_module backend)

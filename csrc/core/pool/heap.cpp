@@ -35,7 +35,8 @@ constexpr std::array<SlabShape, kSmallClasses> all_shapes() {
 
 constexpr std::array<SlabShape, kSmallClasses> kShapes = all_shapes();
 
-std::size_t states_of(unsigned index) { return std::size_t{kShapes[index].blocks} << kShapes[index].stride; }
+// One more than there are blocks, never out: what is left over at a slab's end may be taken for one.
+std::size_t states_of(unsigned index) { return (std::size_t{kShapes[index].blocks} + 1) << kShapes[index].stride; }
 
 }  // namespace
 
