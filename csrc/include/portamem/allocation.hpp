@@ -121,8 +121,11 @@ class Allocation {
         refuse_captured(**stream_, "using memory on another stream");
         stream->wait(**stream_);
         shared_.store(true, std::memory_order_release);
-        std::lock_guard<std::mutex> lock(mutex_);
-        users_.push_back(stream);
+        {
+            std::lock_guard<std::mutex> lock(mutex_);
+            users_.push_back(stream);
+        }
+        if (resource_) resource_->note_use(ptr_, nbytes_, *stream);
     }
 
     /// Makes `stream` wait for all work declared on this memory.
