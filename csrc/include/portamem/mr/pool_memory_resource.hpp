@@ -36,7 +36,7 @@ class PoolMemoryResource : public MemoryResource {
   public:
     /// Throws std::invalid_argument where the upstream is null or closed.
     explicit PoolMemoryResource(std::shared_ptr<MemoryResource> upstream, PoolOptions options = {})
-        : MemoryResource(traits_over(upstream)),
+        : MemoryResource(traits_over(upstream), true),
           runtime_(detail::PoolRuntime::create(std::move(upstream), std::move(options))),
           pool_(runtime_->pool()) {}
 
@@ -116,6 +116,14 @@ class PoolMemoryResource : public MemoryResource {
     void do_deallocate(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) final {
         const int status = portamem_pool_deallocate(pool_, ptr, nbytes, stream->identity(), address_of(stream));
         if (status != PORTAMEM_POOL_OK) answer(status, nbytes);
+    }
+
+    void* do_allocate_at_hand(std::size_t nbytes, const std::shared_ptr<Stream>& stream,
+                              std::size_t alignment) noexcept final {
+        return alignment == kAlignment ? portamem_pool_allocate_at_hand(pool_, nbytes, stream->identity()) : nullptr;
+    }
+    bool do_deallocate_at_hand(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) noexcept final {
+        return portamem_pool_deallocate_at_hand(pool_, ptr, nbytes, stream->identity()) != 0;
     }
 
     bool try_close() final {
