@@ -120,3 +120,11 @@ SELECTORS: dict[str, Callable[[Kind], bool]] = {
 def selected(words: str) -> list[Kind]:
     """The registered kinds that a clause binds, in the order in which they were registered."""
     return [kind for kind in KINDS.values() if SELECTORS[words](kind)]
+
+
+_FREES = {"device": "Free", "managed": "Free", "pinned": "HostFree", "async": "FreeAsync"}
+
+
+def freeing_call(resource: Any) -> str:
+    """The runtime's call that takes a resource's memory back; empty where there is none."""
+    return "HostUnregister" if getattr(resource, "registers", False) else _FREES.get(resource.kind, "")

@@ -33,6 +33,7 @@
 #include "portamem/mr/managed_memory_resource.hpp"
 #include "portamem/mr/memory_resource.hpp"
 #include "portamem/mr/pinned_memory_resource.hpp"
+#include "portamem/mr/pool_annotations.hpp"
 #include "portamem/mr/prefaulted_pinned_memory_resource.hpp"
 #include "portamem/mr/prepared_chunk.hpp"
 #include "portamem/mr/recycled_pools.hpp"
