@@ -10,12 +10,15 @@ Conventions of every call here:
   runtime answers; portamem.OutOfMemoryError, which is also a MemoryError, when there is no memory.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Protocol, SupportsIndex, TypeAlias, final
+from typing import Any, Protocol, SupportsIndex, SupportsInt, TypeAlias, final
 
 from typing_extensions import Buffer as _HostBuffer
 from typing_extensions import Self
+
+from portamem._record import MemoryCounts, OutstandingAllocation, StatisticsScope
 
 _Size: TypeAlias = SupportsIndex | str
 _StreamLike: TypeAlias = Stream | Any
@@ -556,6 +559,59 @@ class ResourceAdaptor(MemoryResource):
         """The resource below, kept alive."""
 
 @final
+class StatisticsAdaptor(ResourceAdaptor):
+    """Counts what goes through it: in all, by tag, by thread, and within scopes.
+
+    Memory counts for the tag and the thread that allocated it, whoever frees it. What is given back has to be what was
+    given: another address or another size is a ValueError.
+    """
+
+    def __init__(self, upstream: MemoryResource) -> None: ...
+    @property
+    def counts(self) -> MemoryCounts: ...
+    @property
+    def by_tag(self) -> dict[str, MemoryCounts]:
+        """By tag; "" is what had none."""
+    @property
+    def by_thread(self) -> dict[int, MemoryCounts]:
+        """By ``threading.get_native_id()`` of the allocating thread. A number that the system gave to another thread
+        later stands for both, with the larger peaks."""
+    def reset_peak(self) -> None:
+        """Peaks start again at what is current, those of scopes too."""
+    def scope(self) -> StatisticsScope:
+        """A context manager, whose ``counts`` start at 0. All threads count; scopes may be nested."""
+    def _begin_scope(self) -> int: ...
+    def _end_scope(self, scope: SupportsInt) -> None: ...
+    def _scope_counts(self, scope: SupportsInt) -> MemoryCounts: ...
+
+@final
+class TrackingAdaptor(ResourceAdaptor):
+    """Knows each allocation that is out: its size, stream, time, thread, tag and where in the program it was made.
+
+    What is out when it is destroyed, or when the process exits, is printed to stderr; a close that is refused says
+    where the memory was allocated. What is given back has to be what was given, as with StatisticsAdaptor.
+    """
+
+    def __init__(self, upstream: MemoryResource) -> None: ...
+    def outstanding(self) -> list[OutstandingAllocation]:
+        """The oldest first."""
+
+@final
+class LoggingAdaptor(ResourceAdaptor):
+    """Writes what goes through it to a file, which it overwrites: one JSON object a line.
+
+    ``path`` may have ``%r`` (the rank of a launched process), ``%h`` (the host's name), ``%p`` (the process) and ``%%``
+    in it. The log is complete when the adaptor is closed or destroyed, or the process exits; ``portamem replay`` runs
+    it again. ValueError where the file cannot be written, or another writes it.
+    """
+
+    def __init__(self, upstream: MemoryResource, path: str | bytes | os.PathLike[str]) -> None: ...
+    @property
+    def path(self) -> str: ...
+    def flush(self) -> None:
+        """Hands what is written so far to the system, which otherwise sees it in pieces of 64 KiB."""
+
+@final
 class DeviceMemoryResource(MemoryResource):
     """Plain Malloc and Free. (cuda.core's class of this name is a pool: that is AsyncMemoryResource here.)"""
 
@@ -737,6 +793,11 @@ def _order_findings(
     session: int,
 ) -> list[tuple[str, int, int, tuple[str, str, str, int, int], tuple[str, str, str, int, int], str, int, str]]: ...
 def _order_end(session: int) -> None: ...
+def _push_tag(name: str) -> int: ...
+def _pop_tag(depth: SupportsInt) -> None: ...
+def current_tag() -> str:
+    """This thread's tag; "" where none is open."""
+
 def _push_resource(resource: MemoryResource) -> None: ...
 def _pop_resource(resource: MemoryResource) -> None: ...
 def held(device: _DeviceLike | None = None) -> int: ...

@@ -92,6 +92,18 @@ class ResourceAdaptor(MemoryResource):
     """A resource over another one."""
 
 
+class StatisticsAdaptor(ResourceAdaptor):
+    """Counts what goes through it."""
+
+
+class TrackingAdaptor(ResourceAdaptor):
+    """Knows each allocation that is out."""
+
+
+class LoggingAdaptor(ResourceAdaptor):
+    """Writes a line of JSON for every call."""
+
+
 class HostRegistration(metaclass=BackendType):
     """Memory of a Python object, page-locked."""
 
@@ -111,6 +123,9 @@ TYPES: tuple[BackendType, ...] = (
     SystemMemoryResource,
     AsyncMemoryResource,
     ResourceAdaptor,
+    StatisticsAdaptor,
+    TrackingAdaptor,
+    LoggingAdaptor,
     HostRegistration,
 )
 

@@ -103,11 +103,24 @@ std::shared_ptr<Stream> wrap_stream(const py::handle& value) {
     return stream;
 }
 
+namespace {
+
+// A final class: no other type has its objects.
+bool is_stream(PyObject* object) noexcept {
+    static const PyObject* const type = py::type::of<Stream>().ptr();
+    return reinterpret_cast<PyObject*>(Py_TYPE(object)) == type;
+}
+
+}  // namespace
+
+const std::shared_ptr<Stream>* stream_in(PyObject* object) noexcept {
+    return is_stream(object) ? reference_of<Stream>(object) : nullptr;
+}
+
 std::shared_ptr<Stream> to_stream(const py::handle& value) {
     if (value.is_none()) return nullptr;
-    static const PyObject* const type = py::type::of<Stream>().ptr();  // a final class: no other type has its objects
-    if (reinterpret_cast<PyObject*>(Py_TYPE(value.ptr())) != type) return wrap_stream(value);
-    if (auto* stream = value_of<Stream>(value.ptr())) return stream->shared_from_this();
+    if (!is_stream(value.ptr())) return wrap_stream(value);
+    if (const auto* stream = reference_of<Stream>(value.ptr())) return *stream;
     throw py::type_error("the stream was made without its __init__");
 }
 

@@ -26,6 +26,9 @@ Device to_device(const py::handle& value);
 /// A Stream, a foreign stream object, or None for null.
 std::shared_ptr<Stream> to_stream(const py::handle& value);
 
+/// The reference in a Stream object, valid as long as the object is; null for anything else.
+const std::shared_ptr<Stream>* stream_in(PyObject* object) noexcept;
+
 /// A foreign stream object as a Stream that keeps it alive. The same object gives the same Stream while it is in use.
 std::shared_ptr<Stream> wrap_stream(const py::handle& value);
 

@@ -31,11 +31,17 @@ def main(options: argparse.Namespace) -> int:
     if options.list:
         _print_list(out)
         return 0
-    for module in options.modules:
+    select, resources, modules = options.select, options.resource, options.modules
+    if options.pairs:
+        from portamem.conformance import pairs
+
+        select, modules = select or list(pairs.GROUPS), [*modules, pairs.__name__]
+        resources = resources or [kind.name for kind in pairs.PAIRS]
+    for module in modules:
         importlib.import_module(module)
     if wrong := plan.mismatches():
         raise ValueError(f"contract and checks do not fit: {'; '.join(wrong)}")
-    list(plan.cases("host", options.select))  # an unknown name is refused before anything runs
+    list(plan.cases("host", select, resources=resources))  # an unknown name is refused before anything runs
     runs = []
     for backend in options.backend or _ready():
         if options.backend:
@@ -44,8 +50,9 @@ def main(options: argparse.Namespace) -> int:
             runs.append(
                 runner.run(
                     backend,
-                    options.select,
-                    modules=options.modules,
+                    select,
+                    resources=resources,
+                    modules=modules,
                     first_failure=options.first_failure,
                     in_process=options.in_process,
                     progress=progress,

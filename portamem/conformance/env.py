@@ -31,6 +31,7 @@ class Env:
         self.witnessed = False
         self._after = ExitStack()
         self._latches: list[Latch] = []
+        self._kinds: list[tuple[Any, kinds.Kind]] = []
         self._before = self._held()
 
     # ---- devices and streams
@@ -60,13 +61,18 @@ class Env:
 
     def resource(self, name: str, device: Any = None) -> Any:
         """A resource by its name in the table of kinds; closed after the check. Unsupported where it cannot be."""
-        kind = kinds.KINDS[name]
         device = self.device if device is None else device
+        kind = kinds.KINDS[name].on(direct_host_access=bool(device.capabilities.direct_host_access))
         if not kind.needs(device.capabilities):
             raise Unsupported(f"{kind.capability}: {device!r} has no memory of kind {kind.name}")
         made = kind.make(self.pm, device)
+        self._kinds.append((made, kind))
         self._after.callback(self._close_when_empty, made)
         return made
+
+    def kind_of(self, resource: Any) -> kinds.Kind:
+        """The kind by which a resource was made here."""
+        return next(kind for made, kind in self._kinds if made is resource)
 
     def allocate(self, resource: Any, nbytes: int | str = 64 * KIB, stream: Any = None) -> Any:
         """Allocates from any resource; one that is stream-ordered gets the default stream where none is named."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
@@ -29,7 +29,52 @@ class Kind:
     """What it needs, in words: the text of "unsupported"."""
     needs: Callable[[Any], bool] = _always
     """Whether a device's capabilities give that."""
+    cls: str = ""
+    """The class that makes it, where that stands over other resources; empty: the runtime's calls make the memory."""
+    upstream: Kind | None = None
+    """The kind of the resource that it stands over, whose memory it gives."""
+    over: Callable[[ModuleType, Any], Any] | None = None
+    """Makes one over a resource of that kind."""
+    direct_host_access: bool = False
+    """The host reaches device memory where it is made."""
 
+    @property
+    def host_accessible(self) -> bool:
+        """Whether the host reaches its memory."""
+        return self.host_memory or self.kind == "managed" or (self.kind == "device" and self.direct_host_access)
+
+    @property
+    def keeps(self) -> bool:
+        """Whether a buffer's memory stays with it, or with one below, when the buffer is closed."""
+        return self._has(KEEPING)
+
+    @property
+    def reuses(self) -> bool:
+        """Whether it hands such memory out again."""
+        return self._has(REUSING)
+
+    @property
+    def knows(self) -> bool:
+        """Whether it, or one below, knows every buffer that is out, and what not."""
+        return self._has(("PoolMemoryResource", *RECORDING))
+
+    def on(self, *, direct_host_access: bool) -> Kind:
+        """As it is on a device whose memory the host reaches, or does not: memory that the host reaches is handed out
+        again when the work on it has run, and follows no stream."""
+        if self.kind != "device":
+            return self
+        ordered = not direct_host_access if self.reuses else self.stream_ordered
+        return replace(self, direct_host_access=direct_host_access, stream_ordered=ordered)
+
+    def _has(self, classes: tuple[str, ...]) -> bool:
+        return self.cls in classes or (self.upstream is not None and self.upstream._has(classes))
+
+
+KEEPING = ("PoolMemoryResource", "FixedSizeMemoryResource", "MonotonicMemoryResource")
+"""Classes that carve their buffers out of larger memory, and keep what comes back."""
+RECORDING = ("StatisticsAdaptor", "TrackingAdaptor", "LoggingAdaptor")
+"""Classes that know each buffer that is out."""
+REUSING = ("PoolMemoryResource", "FixedSizeMemoryResource")
 
 KINDS: dict[str, Kind] = {}
 
@@ -99,27 +144,53 @@ register(
     )
 )
 
+
+def _is_pool(kind: Kind) -> bool:
+    return kind.cls == "PoolMemoryResource"
+
+
 SELECTORS: dict[str, Callable[[Kind], bool]] = {
     "every resource": lambda kind: True,
+    "every resource of the runtime": lambda kind: not kind.cls,
     "stream-ordered resources": lambda kind: kind.stream_ordered,
     "resources without stream order": lambda kind: not kind.stream_ordered,
+    "resources without stream order that keep nothing": lambda kind: not kind.stream_ordered and not kind.keeps,
     "device memory": lambda kind: kind.kind in ("device", "async"),
-    "plain device memory": lambda kind: kind.kind == "device",
+    "device memory of the runtime": lambda kind: kind.kind in ("device", "async") and not kind.cls,
+    "plain device memory": lambda kind: kind.kind == "device" and not kind.cls,
     "host memory": lambda kind: kind.host_memory,
     "host-accessible memory": lambda kind: kind.host_memory or kind.kind == "managed",
-    "pinned memory": lambda kind: kind.kind == "pinned",
-    "managed memory": lambda kind: kind.kind == "managed",
-    "system memory": lambda kind: kind.kind == "system",
-    "memory of the runtime": lambda kind: kind.kind != "system",
-    "plain memory of the runtime": lambda kind: kind.kind in ("device", "pinned", "managed"),
-    "pools": lambda kind: kind.kind == "async",
+    "pinned memory": lambda kind: kind.kind == "pinned" and not kind.cls,
+    "managed memory": lambda kind: kind.kind == "managed" and not kind.cls,
+    "system memory": lambda kind: kind.kind == "system" and not kind.cls,
+    "all but system memory": lambda kind: kind.kind != "system",
+    "memory of the runtime": lambda kind: kind.kind != "system" and not kind.keeps,
+    "plain memory of the runtime": lambda kind: kind.kind in ("device", "pinned", "managed") and not kind.keeps,
+    "memory whose frees the runtime judges": lambda kind: kind.kind != "system" and not kind.keeps and not kind.knows,
+    "plain memory whose frees the runtime judges": lambda kind: (
+        kind.kind in ("device", "pinned", "managed") and not kind.keeps and not kind.knows
+    ),
+    "resources of any size": lambda kind: kind.cls != "FixedSizeMemoryResource",
+    "the driver's pools": lambda kind: kind.kind == "async" and not kind.cls,
+    "pools": lambda kind: _is_pool(kind),
+    "pools of memory that the host reaches": lambda kind: _is_pool(kind) and kind.host_accessible,
+    "pools of memory that devices alone reach": lambda kind: _is_pool(kind) and not kind.host_accessible,
+    "resources that know their buffers": lambda kind: kind.knows,
+    "resources over an upstream": lambda kind: kind.upstream is not None,
+    "adaptors": lambda kind: kind.cls.endswith("Adaptor"),
 }
 """The words by which clauses name the resources that they bind."""
 
 
 def selected(words: str) -> list[Kind]:
-    """The registered kinds that a clause binds, in the order in which they were registered."""
-    return [kind for kind in KINDS.values() if SELECTORS[words](kind)]
+    """The registered kinds that a clause binds, on some device, in the order in which they were registered."""
+    fits = SELECTORS[words]
+    return [kind for kind in KINDS.values() if any(fits(kind.on(direct_host_access=on)) for on in (False, True))]
+
+
+def binds(words: str, kind: Kind, capabilities: Any) -> bool:
+    """Whether a clause binds a kind on a device with these capabilities."""
+    return SELECTORS[words](kind.on(direct_host_access=bool(capabilities.direct_host_access)))
 
 
 _FREES = {"device": "Free", "managed": "Free", "pinned": "HostFree", "async": "FreeAsync"}

@@ -14,6 +14,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--backend", action="append", choices=_loader.BACKENDS, help="default: every backend that is ready")
     add("--select", action="append", default=[], metavar="GROUP", help="a group of clauses (ALLOC), or one (ALLOC-03)")
+    add(
+        "--resource",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="a kind of resource that the clauses are shown over (pool-*), and nothing that is about none",
+    )
+    add(
+        "--pairs",
+        action="store_true",
+        help="allocation, lifetime and order over each ordered pair of adaptors on a pool",
+    )
     add("--with", dest="modules", action="append", default=[], metavar="MODULE", help="a module that registers kinds")
     add("--json", type=Path, metavar="FILE", help="all results, as JSON")
     add("--junit", type=Path, metavar="FILE", help="a test case for each clause, as JUnit's XML")

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from portamem.conformance.check import Check
 from portamem.conformance.checks import checks
 from portamem.conformance.clause import Clause
 from portamem.conformance.contract import clauses
-from portamem.conformance.kinds import SELECTORS, Kind, selected
+from portamem.conformance.kinds import KINDS, SELECTORS, Kind, selected
 
 
 @dataclass(frozen=True)
@@ -26,12 +27,22 @@ class Case:
         return self.check.name + (f"[{self.kind.name}]" if self.kind else "")
 
 
-def cases(backend: str, select: Iterable[str] = (), *, with_device: bool = True) -> Iterator[Case]:
-    """The cases of a backend. ``select`` holds groups ("ALLOC") and ids ("ALLOC-03"); empty: everything."""
+def cases(
+    backend: str, select: Iterable[str] = (), *, with_device: bool = True, resources: Iterable[str] = ()
+) -> Iterator[Case]:
+    """The cases of a backend. ``select`` holds groups ("ALLOC") and ids ("ALLOC-03"); empty: everything.
+
+    ``resources`` holds patterns ("pool-*") for the names of kinds: then only the cases on such kinds. ValueError for
+    what selects nothing.
+    """
     contract, wanted = clauses(), {each.upper() for each in select}
     unknown = wanted - contract.keys() - {clause.group for clause in contract.values()}
     if unknown:
         raise ValueError(f"there is no clause or group {', '.join(sorted(unknown))}: --list shows them")
+    patterns = tuple(resources)
+    strange = [each for each in patterns if not any(fnmatchcase(name, each) for name in KINDS)]
+    if strange:
+        raise ValueError(f"there is no resource {', '.join(strange)}: there are {', '.join(KINDS)}")
     for check in checks():
         bound = [contract[id] for id in check.ids if backend in contract[id].backends]
         if not bound or (check.backends and backend not in check.backends):
@@ -41,7 +52,11 @@ def cases(backend: str, select: Iterable[str] = (), *, with_device: bool = True)
         if check.only_without if with_device else not check.without_device:
             continue
         kinds = selected(bound[0].resources) if "resource" in check.parameters else [None]
-        yield from (Case(check, kind) for kind in kinds)
+        yield from (Case(check, kind) for kind in kinds if not patterns or _is_one_of(kind, patterns))
+
+
+def _is_one_of(kind: Kind | None, patterns: tuple[str, ...]) -> bool:
+    return kind is not None and any(fnmatchcase(kind.name, each) for each in patterns)
 
 
 def mismatches() -> list[str]:

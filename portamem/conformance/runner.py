@@ -87,19 +87,21 @@ def run(
     backend: str,
     select: Sequence[str] = (),
     *,
+    resources: Sequence[str] = (),
     modules: Sequence[str] = (),
     first_failure: bool = False,
     in_process: bool = False,
     progress: Progress = lambda name, done, total: None,
 ) -> Run:
-    """Runs what is selected on a backend that loads. ``modules`` register kinds of their own.
+    """Runs what is selected on a backend that loads. ``modules`` register kinds of their own; of ``resources``, those
+    alone whose names match a pattern.
 
     ``in_process`` is for debuggers and memory checkers: all runs here, and what needs its own process is not shown.
     """
     begun = time.monotonic()
     platform = _platform_here(backend) if in_process else _platform(backend, modules)
     with_device = platform["evidence"] != "library"
-    planned = list(cases(backend, select, with_device=with_device))
+    planned = list(cases(backend, select, with_device=with_device, resources=resources))
     found: dict[str, CaseResult] = {}
     stopped = False
 
@@ -122,7 +124,7 @@ def run(
         for case in planned:
             if case.check.exclusive and not stopped:
                 _run_all(backend, [case], modules, take, lambda: stopped)
-    results = list(_by_clause(backend, select, planned, found, with_device))
+    results = list(_by_clause(backend, select, planned, found, with_device, every_kind=not resources))
     return Run(backend, platform, results, time.monotonic() - begun, finished=not stopped)
 
 
@@ -175,11 +177,15 @@ class _Worker:
         order = json.dumps({"backend": backend, "cases": keys, "with": list(modules)})
         self._files = ExitStack()
         self._said: IO[bytes] = self._files.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
+        # More than fits a command line.
+        told: IO[bytes] = self._files.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
+        told.write(order.encode())
+        told.seek(0)
         try:
             self._process = subprocess.Popen(
-                program.python(_WORKER, "", [str(write_end), order]),
+                program.python(_WORKER, "", [str(write_end)]),
                 pass_fds=(write_end,),
-                stdin=subprocess.DEVNULL,
+                stdin=told,
                 stdout=self._said,
                 stderr=self._said,
                 env={**os.environ, **environment},
@@ -280,7 +286,13 @@ def _result(case: Case, answer: dict[str, Any]) -> CaseResult:
 
 
 def _by_clause(
-    backend: str, select: Iterable[str], planned: Sequence[Case], found: dict[str, CaseResult], with_device: bool
+    backend: str,
+    select: Iterable[str],
+    planned: Sequence[Case],
+    found: dict[str, CaseResult],
+    with_device: bool,
+    *,
+    every_kind: bool,
 ) -> Iterator[ClauseResult]:
     wanted = {each.upper() for each in select}
     for clause in clauses().values():
@@ -288,6 +300,8 @@ def _by_clause(
             continue
         own = [case for case in planned if clause.id in case.check.ids]
         results = [found[case.key] for case in own if case.key in found]
+        if not own and not every_kind:
+            continue
         if not own:
             words = "it needs a device" if not with_device else "it concerns machines without a device"
             results = [CaseResult("", "", Outcome.NOT_SHOWN, words, 0.0)]

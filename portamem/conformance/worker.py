@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The process that runs cases. It is told which by a line of JSON, and answers with a line before and after each."""
+"""The process that runs cases. It is told which on its standard input, and answers with a line before and after
+each."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import faulthandler
 import importlib
 import json
 import os
+import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -14,6 +16,7 @@ from pathlib import PurePath
 from types import ModuleType
 from typing import Any
 
+from portamem.conformance import kinds
 from portamem.conformance.clause import Platform
 from portamem.conformance.contract import clauses
 from portamem.conformance.env import Env
@@ -28,10 +31,10 @@ _OWN = ("worker.py", "expect.py", "env.py", "contextlib.py")
 
 
 def main(arguments: list[str]) -> None:
-    """``arguments`` are a file descriptor to answer on, and what to do, as JSON."""
+    """``arguments`` are a file descriptor to answer on. What to do is on standard input, as JSON."""
     faulthandler.enable()
     answers = os.fdopen(int(arguments[0]), "w", buffering=1)
-    order = json.loads(arguments[1])
+    order = json.load(sys.stdin)
     for module in order["with"]:
         importlib.import_module(module)
 
@@ -74,11 +77,21 @@ def _arguments(case: Case, env: Env) -> dict[str, Any]:
     """What the check asks for by the names of its parameters."""
     give: dict[str, Callable[[], Any]] = {
         "env": lambda: env,
-        "resource": lambda: env.resource(case.kind.name if case.kind else ""),
+        "resource": lambda: _resource(case, env),
         "witness": lambda: env.witness,
         "kernels": lambda: env.kernels,
     }
     return {name: give[name]() for name in case.check.parameters}
+
+
+def _resource(case: Case, env: Env) -> Any:
+    """The resource of a case, if the clause binds it on this device."""
+    if case.kind is None:
+        raise ValueError(f"{case.key} has no kind of resource")
+    words = next(words for id in case.check.ids if (words := clauses()[id].resources))
+    if not kinds.binds(words, case.kind, env.device.capabilities):
+        raise Unsupported(f"direct_host_access: on {env.device!r} memory of kind {case.kind.name} is none of {words}")
+    return env.resource(case.kind.name)
 
 
 def _verdict(action: Callable[[], None]) -> tuple[Outcome, str]:

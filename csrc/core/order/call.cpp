@@ -107,11 +107,9 @@ _Unwind_Reason_Code note_frame(_Unwind_Context* context, void* argument) {
     return walk.count < native_frames ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
-Site present_site() {
+Site site_of(const char* text) {
     Site site;
-    char text[1024];
-    const SiteProvider ask = provider.load(std::memory_order_acquire);
-    if (ask != nullptr && ask(text, sizeof text) != 0) {
+    if (text != nullptr) {
         site.text = text;
     } else {
         Walk walk;
@@ -119,6 +117,12 @@ Site present_site() {
         site.frames = walk.frames;
     }
     return site;
+}
+
+Site present_site() {
+    char text[1024];
+    const SiteProvider ask = provider.load(std::memory_order_acquire);
+    return site_of(ask != nullptr && ask(text, sizeof text) != 0 ? text : nullptr);
 }
 
 SiteId number_of(Site site) {
@@ -201,6 +205,8 @@ bool Call::is_own_query() noexcept { return call_state().own_queries != 0; }
 void Call::own_queries(int change) noexcept { call_state().own_queries += change; }
 
 void set_site_provider(SiteProvider asked) noexcept { provider.store(asked, std::memory_order_release); }
+
+SiteId number_site(const char* text) { return number_of(site_of(text)); }
 
 std::string describe(SiteId id) {
     Site site;

@@ -22,9 +22,9 @@ NBYTES = 10_007
 
 
 def _others(env: Env) -> list[Any]:
-    """A resource of every kind that the device has."""
+    """A resource of every kind of the runtime's that the device has."""
     found = []
-    for name in kinds.KINDS:
+    for name in (kind.name for kind in kinds.selected("every resource of the runtime")):
         try:
             found.append(env.resource(name))
         except Unsupported:
@@ -264,7 +264,7 @@ def every_value(env: Env, resource: Any) -> None:
 @check("COPY-13")
 def between_devices(env: Env, resource: Any) -> None:
     data, device, other = pattern(NBYTES), env.device, env.other_device
-    kind = next(each for each in kinds.KINDS.values() if each.kind == resource.kind)
+    kind = env.kind_of(resource)
     there = env.resource(kind.name, other)
     if resource.kind == "async":
         if not device.can_access_peer(other) or not other.can_access_peer(device):

@@ -145,7 +145,7 @@ def memory_goes_back_on_the_stream_that_is_named(env: Env, resource: Any) -> Non
     with env.latch(named) as held:
         done = named.record()
         held.release_soon()
-        if resource.is_stream_ordered:
+        if resource.is_stream_ordered or env.kind_of(resource).keeps:
             with _undeclared(env, buf) as alias:
                 done = alias.fill(1, stream=named)
                 buf.close(stream=named)

@@ -8,7 +8,6 @@ import weakref
 from functools import partial
 from typing import Any
 
-from portamem.conformance import kinds
 from portamem.conformance.check import check
 from portamem.conformance.checks.free import interrupt
 from portamem.conformance.env import Env
@@ -141,7 +140,7 @@ def an_exception_closes_an_empty_resource(env: Env, resource: Any) -> None:
 
 @check("OWN-06")
 def a_buffer_keeps_its_resource(env: Env, resource: Any) -> None:
-    kind = next(each for each in kinds.KINDS.values() if each.kind == resource.kind)
+    kind = env.kind_of(resource)
     buf = env.allocate(kind.make(env.pm, env.device), NBYTES)  # of a resource that nobody else holds
     gc.collect()
     expect_equal((buf.resource.live_buffers, buf.resource.is_closed), (1, False), "what the buffer's resource says")
@@ -241,7 +240,7 @@ def addresses_that_are_none(env: Env, resource: Any) -> None:
 
 @check("OWN-07")
 def the_device_is_found(env: Env, resource: Any) -> None:
-    other, kind = env.other_device, next(each for each in kinds.KINDS.values() if each.kind == resource.kind)
+    other, kind = env.other_device, env.kind_of(resource)
     there = env.resource(kind.name, other)
     with env.allocate(there, NBYTES) as buf:
         with env.pm.Buffer.from_handle(buf.handle, NBYTES) as foreign:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from portamem.conformance import kinds
 from portamem.conformance.check import check
 from portamem.conformance.env import Env
 from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
@@ -47,7 +46,7 @@ def every_kind_is_told(env: Env, resource: Any) -> None:
 
 @check("POINTER-01")
 def the_device_is_told(env: Env, resource: Any) -> None:
-    kind = next(each for each in kinds.KINDS.values() if each.kind == resource.kind)
+    kind = env.kind_of(resource)
     there = env.resource(kind.name, env.other_device)
     with env.allocate(there, NBYTES) as buf:
         buf.fill(1)

@@ -9,42 +9,42 @@ CLAUSES = (
     Clause(
         "COPY-01",
         "Between any two kinds of memory a copy moves every byte, in each direction, blocking or on a stream.",
-        "every resource",
+        "every resource of the runtime",
     ),
     Clause(
         "COPY-02",
         "Objects with the buffer protocol (bytes, bytearray, memoryview, NumPy arrays of any shape and type) are an "
         "end of a copy like any memory; so are two of them.",
-        "every resource",
+        "every resource of the runtime",
     ),
     Clause(
         "COPY-03",
         "copy(dst, src), dst.copy_from(src) and src.copy_to(dst) do the same. With a stream they answer an Event that "
         "is done when the bytes are there, without one they answer None and the bytes are there.",
-        "every resource",
+        "every resource of the runtime",
     ),
     Clause(
         "COPY-04",
         "A copy or a fill writes exactly the bytes of its target, at any offset and of any length, and no byte beside "
         "them.",
-        "every resource",
+        "every resource of the runtime",
     ),
     Clause(
         "COPY-05",
         "Source and target must have the same size, and must not overlap: ValueError, before a byte is written. Parts "
         "of one buffer that only touch are fine.",
-        "every resource",
+        "every resource of the runtime",
     ),
     Clause(
         "COPY-06",
         "What cannot be an end of a copy is refused in words: TypeError for objects without memory, ValueError for a "
         "target that is read-only and for what is not C-contiguous. A read-only source is fine.",
-        "every resource",
+        "every resource of the runtime",
     ),
     Clause(
         "COPY-07",
         "A copy or a fill without a stream runs behind all work declared on its memory, and is done on return.",
-        "every resource",
+        "every resource of the runtime",
     ),
     Clause(
         "COPY-08",
@@ -63,7 +63,7 @@ CLAUSES = (
         "COPY-09",
         "A copy on a stream keeps both its ends until it has happened, also Python objects: dropping them disturbs "
         "nothing, and they are let go afterwards.",
-        "every resource",
+        "every resource of the runtime",
     ),
     Clause(
         "COPY-10",
@@ -74,18 +74,18 @@ CLAUSES = (
     Clause(
         "COPY-11",
         "Many megabytes arrive whole, from pageable memory and from pinned, and over two streams that take turns.",
-        "device memory",
+        "device memory of the runtime",
     ),
     Clause(
         "COPY-12",
         "A fill sets every byte to its value, 0 to 255; another number raises ValueError, and what is no int "
         "TypeError.",
-        "every resource",
+        "every resource of the runtime",
     ),
     Clause(
         "COPY-13",
         "Memory of one device is copied to another's, blocking or on a stream of either.",
-        "every resource",
+        "every resource of the runtime",
         shortfalls=(
             Shortfall(
                 "both",
@@ -99,7 +99,7 @@ CLAUSES = (
         "COPY-14",
         "copy_2d copies `height` rows of `width` bytes between any pitches, there and back, blocking or on a stream; a "
         "PitchedBuffer gives its own width, height and pitch, other memory has no padding.",
-        "every resource",
+        "every resource of the runtime",
     ),
     Clause(
         "COPY-15",

@@ -28,7 +28,7 @@ CLAUSES = (
         "MANAGED-02",
         "A buffer and its resource say that host or device reach the memory exactly where they do: a memoryview shows "
         "the bytes, or BufferError says that it cannot.",
-        "every resource",
+        "every resource of the runtime",
         shortfalls=(
             Shortfall(
                 "nvidia",

@@ -11,7 +11,7 @@ CLAUSES = (
         "ORDER-01",
         "A copy with a stream returns when it is queued, and happens behind what the stream holds; its event and the "
         "stream are done when the bytes are there, and not before.",
-        "memory of the runtime",
+        "all but system memory",
     ),
     Clause(
         "ORDER-02",
@@ -30,7 +30,7 @@ CLAUSES = (
     Clause(
         "ORDER-03",
         "Work on one stream happens in the order in which it was queued: fills, copies and host functions alike.",
-        "memory of the runtime",
+        "all but system memory",
     ),
     Clause(
         "ORDER-04",
@@ -70,7 +70,7 @@ CLAUSES = (
     Clause(
         "ORDER-11",
         "A copy reads and writes what it was given, even where its memory is let go of before it has happened.",
-        "memory of the runtime",
+        "all but system memory",
     ),
     Clause(
         "ORDER-12",
@@ -81,7 +81,7 @@ CLAUSES = (
         "ORDER-13",
         "Closing stream-ordered memory does not wait, and is behind the work on its own stream and no other that was "
         "not declared.",
-        "pools",
+        "the driver's pools",
     ),
     Clause(
         "ORDER-14",
@@ -105,7 +105,7 @@ CLAUSES = (
     Clause(
         "ORDER-16",
         "Memory without stream order is given back when the work declared on it is done: close waits for that.",
-        "resources without stream order",
+        "resources without stream order that keep nothing",
         shortfalls=(
             Shortfall(
                 "both",
@@ -131,7 +131,7 @@ CLAUSES = (
         "ORDER-19",
         "A stream gets memory that it freed itself again at once, before that work is done: a loop takes no more of "
         "the device than its first turn.",
-        "pools",
+        "the driver's pools",
     ),
     Clause(
         "ORDER-20",
@@ -147,7 +147,7 @@ CLAUSES = (
     Clause(
         "ORDER-23",
         "Closing a stream hands its pending frees over: the memory is the pool's again once they have run.",
-        "pools",
+        "the driver's pools",
     ),
     Clause(
         "ORDER-24",

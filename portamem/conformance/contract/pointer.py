@@ -29,7 +29,7 @@ CLAUSES = (
     Clause(
         "POINTER-03",
         "Buffers, sub-views and Views are told like their address, and closed ones raise ValueError.",
-        "every resource",
+        "every resource of the runtime",
     ),
     Clause(
         "POINTER-04",
@@ -66,12 +66,12 @@ CLAUSES = (
     Clause(
         "POINTER-09",
         "The vendor's own call says the same of every address: kind, device and both addresses.",
-        "every resource",
+        "every resource of the runtime",
     ),
     Clause(
         "POINTER-10",
         "Whether memory can go to another process by a legacy handle is True, False, or None where the runtime does "
         "not say; never True for memory of a pool, of the system or of nobody.",
-        "every resource",
+        "every resource of the runtime",
     ),
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Pools: threshold, trim, counters, reuse."""
+"""Pools, the driver's and portamem's: threshold, trim, counters, reuse."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CLAUSES = (
     Clause(
         "POOL-02",
         "A release threshold reads back as it was set, by any spelling of a size, at the making or later.",
-        "pools",
+        "the driver's pools",
     ),
     Clause(
         "POOL-03",
@@ -54,13 +54,13 @@ CLAUSES = (
     Clause(
         "POOL-05",
         "trim leaves memory alone that is in use, or whose free has not run yet.",
-        "pools",
+        "the driver's pools",
     ),
     Clause(
         "POOL-06",
         "used is what is allocated and reserved no less than that; both are of this pool alone, and used is back to "
         "what it was when the frees have run.",
-        "pools",
+        "the driver's pools",
     ),
     Clause(
         "POOL-07",
@@ -94,7 +94,7 @@ CLAUSES = (
     Clause(
         "POOL-10",
         "Memory whose free has run serves every stream: going from stream to stream reserves nothing more.",
-        "pools",
+        "the driver's pools",
     ),
     Clause(
         "POOL-11",
@@ -112,7 +112,7 @@ CLAUSES = (
     Clause(
         "POOL-12",
         "A pool's own device reads and writes its memory, and another only after set_access, which access tells.",
-        "pools",
+        "the driver's pools",
     ),
     Clause(
         "POOL-13",
@@ -136,24 +136,134 @@ CLAUSES = (
         "POOL-17",
         "Allocating from a pool takes a stream, by name, of the pool's own device; anything else is refused in words, "
         "before any runtime call.",
-        "pools",
+        "the driver's pools",
     ),
     Clause(
         "POOL-18",
         "Sizes that are negative, no whole numbers or no sizes at all, policies that are not True or False and words "
         "that mean no access are refused, and nothing is changed.",
-        "pools",
+        "the driver's pools",
     ),
     Clause("POOL-19", "A pool is closed once and refuses every use from then on, in words."),
     Clause(
         "POOL-20",
         "What a pool says of itself, and what is set on it, is what the runtime says and gets.",
-        "pools",
+        "the driver's pools",
     ),
     Clause(
         "POOL-21",
         "Pools of closed resources serve again once their frees have run, with the settings of new ones: making and "
         "closing any number of resources of one max_size makes no more pools than were open, or had frees pending, at "
         "once.",
+    ),
+    Clause(
+        "POOL-22",
+        "A PoolMemoryResource takes nothing of its upstream before it must, little more than it must, and gives all of "
+        "it back when it is closed.",
+        "pools",
+    ),
+    Clause(
+        "POOL-23",
+        "Memory that a stream gave back is that stream's again at once, before the work on it is done, where the host "
+        "does not reach it: a loop takes no more of the device than its first turn.",
+        "pools of memory that devices alone reach",
+    ),
+    Clause(
+        "POOL-24",
+        "Another stream gets it only behind the work that was declared on it, without a wait of the host's while there "
+        "is other memory.",
+        "pools",
+    ),
+    Clause(
+        "POOL-25",
+        "Memory that the host reaches is handed out again only when the work on it has run, that of its own stream and "
+        "of each that was declared: whoever gets it may write to it from the host at once. After that it is handed "
+        "out again.",
+        "pools of memory that the host reaches",
+    ),
+    Clause(
+        "POOL-26",
+        "Memory of a stream that was closed serves others, behind that stream's last work; a stream that comes by the "
+        "handle of an earlier one is not taken for it.",
+        "pools",
+    ),
+    Clause(
+        "POOL-27",
+        "Pools, and what records, know each buffer that is out. What is none is refused with ValueError before "
+        "anything is changed: an address that was never given, one inside a buffer, memory of others, a wrong size, a "
+        "second free.",
+        "resources that know their buffers",
+    ),
+    Clause(
+        "POOL-28",
+        "Memory may be given back on any stream of its device; a stream of another device is refused with ValueError, "
+        "and nothing is taken or given back.",
+        "pools",
+    ),
+    Clause(
+        "POOL-29",
+        "A captured stream takes from a pool what the pool has for it, and gives it back; the capture stays valid.",
+        "pools of memory that devices alone reach",
+    ),
+    Clause(
+        "POOL-30",
+        "What a pool has not at hand for a captured stream is refused with ValueError before any runtime call, and the "
+        "capture stays valid; other streams are served meanwhile.",
+        "pools",
+    ),
+    Clause(
+        "POOL-31",
+        "In the child of a fork pools refuse every use as Forked, and in the parent they go on.",
+        "pools",
+    ),
+    Clause(
+        "POOL-32",
+        "trim(keep) gives unused memory upstream until no more than keep is reserved beside what is in use; a size "
+        "that is none is refused, and nothing changed.",
+        "pools",
+    ),
+    Clause(
+        "POOL-33",
+        "Before memory goes upstream, by trim or by close, the work on it has run.",
+        "pools",
+    ),
+    Clause(
+        "POOL-34",
+        "A pool may be trimmed while others allocate from it and free: nobody loses a byte.",
+        "pools",
+    ),
+    Clause(
+        "POOL-35",
+        "Filled to 95 %, freed in pieces, run out of memory and freed at last, a pool gives everything back, within 2 "
+        "MiB of the device; its refusal says what was asked for, what is cached and the largest free block.",
+        "pools",
+    ),
+    Clause(
+        "POOL-36",
+        "Running out of memory and recovering a thousand times leaves a pool as once did.",
+        "pools",
+    ),
+    Clause(
+        "POOL-37",
+        "A pool with a limit never reserves more: it makes room out of what is free, and else refuses with "
+        "OutOfMemoryError that names the limit. What is no limit is refused.",
+        "pools",
+    ),
+    Clause(
+        "POOL-38",
+        "The figures of a pool fit each other and what is out: used, reserved, peak, largest_free, free_blocks, "
+        "fragmentation, hits and misses; reset_peak takes the peak to what is current.",
+        "pools",
+    ),
+    Clause(
+        "POOL-39",
+        "snapshot() tells every chunk and every block, used or free, without gap or overlap, in sums that stats has "
+        "too, as data that JSON can carry.",
+        "pools",
+    ),
+    Clause(
+        "POOL-40",
+        "A release policy of the user's is asked; what is no policy is refused.",
+        "pools",
     ),
 )

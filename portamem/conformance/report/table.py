@@ -86,9 +86,16 @@ def print_sums(out: Console, runs: Sequence[Run]) -> None:
         about = {"counts": counts, "witnesses": witnesses, "clauses_decided_by_witnesses": decided}
         on = ", ".join(device["name"] for device in run.platform["devices"]) or "no device"
         out.print(
-            f"{run.backend} ({run.platform['evidence']}: {on}): {counted(about)}; {run.seconds:.1f} s"
+            f"{run.backend} ({run.platform['evidence']}: {on}): {counted(about)}; {_cases(run)}; {run.seconds:.1f} s"
             + ("" if run.finished else ", ended by the first failure")
         )
+
+
+def _cases(run: Run) -> str:
+    """How many cases there were, and over how many kinds of resources."""
+    cases = {(case.check, case.resource) for result in run.clauses for case in result.cases if case.check}
+    kinds = {resource for _, resource in cases if resource}
+    return f"{len(cases)} cases" + (f" over {len(kinds)} kinds of resources" if kinds else "")
 
 
 def _cell(result: ClauseResult | None) -> str:

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: MIT
+"""Shows who gets a pool's memory next, and when: on its own stream, on others, from the host, after a stream's end."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from portamem.conformance.check import check
+from portamem.conformance.checks.order_memory import expect_filled
+from portamem.conformance.ends import NBYTES, NEW, OLD, other_end
+from portamem.conformance.env import Env
+from portamem.conformance.expect import expect, expect_bytes, expect_equal
+from portamem.conformance.memory import KIB, MIB
+from portamem.conformance.pooled import pool_like
+
+
+@check("POOL-22")
+def a_pool_takes_nothing_before_it_must(env: Env, resource: Any) -> None:
+    expect_equal((resource.stats.used, resource.stats.reserved), (0, 0), "used and reserved of a new pool")
+    expect_equal(resource.upstream.live_bytes, 0, "bytes that a new pool has of its upstream")
+    with env.allocate(resource, 1000) as buf:
+        buf.fill(1)
+        reserved = resource.stats.reserved
+        expect(0 < reserved <= 4 * MIB, f"{reserved} bytes are reserved for 1000")
+        expect_equal(resource.upstream.live_bytes, reserved, "bytes that the pool has of its upstream")
+    expect_equal(resource.stats.reserved, reserved, "reserved after the free")
+    upstream = resource.upstream
+    resource.close()
+    expect_equal((upstream.live_buffers, upstream.live_bytes), (0, 0), "what a closed pool has of its upstream")
+
+
+@check("POOL-23")
+def a_stream_gets_its_own_memory_at_once(env: Env, resource: Any) -> None:
+    stream, turns, nbytes = env.stream(), 50, 4 * KIB
+    with env.resource("pinned").allocate(turns * nbytes) as seen:
+        seen.fill(0)
+        with env.latch(stream):
+            resource.allocate(nbytes, stream=stream).close()
+            reserved, misses = resource.stats.reserved, resource.stats.misses
+            for turn in range(turns):
+                with resource.allocate(nbytes, stream=stream) as buf, seen[turn * nbytes : (turn + 1) * nbytes] as part:
+                    buf.fill(turn, stream=stream)
+                    part.copy_from(buf, stream=stream)
+            expect(not stream.query(), "the pool waited for the stream's work")
+            expect_equal(resource.stats.reserved, reserved, "reserved after a loop")
+            expect_equal(resource.stats.misses, misses, "misses of a loop that takes what it gave back")
+        stream.synchronize()
+        expect_bytes(env.read(seen), b"".join(bytes([turn]) * nbytes for turn in range(turns)), "what each turn wrote")
+
+
+@check("POOL-24")
+def another_stream_gets_it_behind_its_last_use(env: Env, resource: Any) -> None:
+    first, second, side = env.stream(), env.stream(), env.stream()
+    with other_end(env, resource).allocate(NBYTES, stream=side) as target:
+        env.write(target, OLD)
+        source = resource.allocate(NBYTES, stream=first)
+        env.write(source, NEW)
+        with env.latch(first):
+            target.copy_from(source, stream=first)
+            source.close()
+            others = [resource.allocate(NBYTES, stream=second) for _ in range(3)]  # waits for nobody
+            for other in others:
+                other.fill(0xFF, stream=second)
+        second.synchronize()
+        first.synchronize()
+        expect_bytes(env.read(target), NEW, "the target of a copy out of memory that another stream got meanwhile")
+        expect_filled(env, others, 0xFF, "memory that another stream got")
+
+
+@check("POOL-24")
+def where_there_is_no_other_memory(env: Env, resource: Any) -> None:
+    first, second, side, nbytes = env.stream(), env.stream(), env.stream(), 4 * MIB
+    with (
+        pool_like(env, resource, limit=6 * MIB) as pool,
+        other_end(env, resource).allocate(nbytes, stream=side) as target,
+    ):
+        env.write(target, bytes(nbytes))
+        for giver, taker in ((first, second), (second, first), (first, second)):
+            source = pool.allocate(nbytes, stream=giver)
+            source.fill(0x11, stream=giver)
+            giver.synchronize()
+            with env.latch(giver) as held:
+                target.copy_from(source, stream=giver)
+                source.close()
+                held.release_soon()  # whoever takes it may have to wait for it
+                with pool.allocate(nbytes, stream=taker) as other:
+                    other.fill(0xFF, stream=taker)
+                    giver.synchronize()
+                    expect_bytes(
+                        env.read(target), b"\x11" * nbytes, "the target of a copy out of memory that was taken"
+                    )
+                    expect_bytes(env.read(other), b"\xff" * nbytes, "memory that was taken")
+        expect(pool.stats.reserved <= 6 * MIB, f"{pool.stats.reserved} bytes are reserved under a limit of 6 MiB")
+
+
+def _host_writes(buf: Any, value: int) -> None:
+    """Writes as the host does: by address, and behind nothing."""
+    ctypes.memset(buf.handle, value, buf.nbytes)
+
+
+@check("POOL-25")
+def the_host_writes_while_a_latch_holds_the_old_copy(env: Env, resource: Any) -> None:
+    if resource.kind == "managed":  # without it the host may touch none while the device works
+        env.need(env.device.capabilities.concurrent_managed_access, "concurrent_managed_access")
+    stream, user = env.stream(), env.stream()
+    with env.resource("device").allocate(NBYTES) as target:
+        for on in (stream, user):  # the memory's own stream, and one that was declared
+            source = resource.allocate(NBYTES, stream=stream)
+            env.write(source, NEW)
+            target.fill(0)
+            with env.latch(on) as held:
+                target.copy_from(source, stream=on)
+                source.close()
+                others = [resource.allocate(NBYTES, stream=stream) for _ in range(4)]
+                for other in others:
+                    _host_writes(other, 0xFF)
+                expect(not on.query(), "the pool waited for what a latch holds")
+                held.release()
+                on.synchronize()
+            expect_bytes(env.read(target), NEW, "the target of a copy whose source was closed and handed out again")
+            expect_filled(env, others, 0xFF, "memory that the host wrote")
+
+
+@check("POOL-25")
+def every_declared_stream_is_waited_for(env: Env, resource: Any) -> None:
+    if resource.kind == "managed":
+        env.need(env.device.capabilities.concurrent_managed_access, "concurrent_managed_access")
+    home, users = env.stream(), [env.stream() for _ in range(2)]
+    targets = [env.resource("device").allocate(NBYTES) for _ in users]
+    for last in users:
+        source = resource.allocate(NBYTES, stream=home)
+        env.write(source, NEW)
+        with env.latch(last) as held:
+            for user, target in zip(users, targets, strict=True):
+                source.record_stream(user)
+                target.copy_from(source, stream=user)
+            source.close()
+            with resource.allocate(NBYTES, stream=home) as other:
+                _host_writes(other, 0xFF)
+            held.release()
+        for user, target in zip(users, targets, strict=True):
+            user.synchronize()
+            expect_bytes(env.read(target), NEW, "the target of a copy on one of two declared streams")
+            target.fill(0)
+    for target in targets:
+        target.close()
+
+
+@check("POOL-25")
+def what_is_done_is_handed_out_again(env: Env, resource: Any) -> None:
+    stream = env.stream()
+    resource.allocate(NBYTES, stream=stream).close()
+    stream.synchronize()
+    reserved = resource.stats.reserved
+    for turn in range(2 * reserved // NBYTES):
+        with resource.allocate(NBYTES, stream=stream) as buf:
+            buf.fill(turn % 256, stream=stream)
+        stream.synchronize()
+    expect_equal(resource.stats.reserved, reserved, "reserved after a loop whose every turn was waited for")
+
+
+@check("POOL-26")
+def memory_of_a_closed_stream(env: Env, resource: Any) -> None:
+    side = env.stream()
+    with other_end(env, resource).allocate(NBYTES, stream=side) as target:
+        env.write(target, OLD)
+        gone = env.pm.Stream(env.device)
+        source = resource.allocate(NBYTES, stream=gone)
+        env.write(source, NEW)
+        with env.latch(gone) as held:
+            target.copy_from(source, stream=gone)
+            source.close()
+            held.release_soon()  # some vendors wait for a stream's work before they destroy it
+            gone.close()
+            streams = [env.stream() for _ in range(4)]
+            others = [resource.allocate(NBYTES, stream=stream) for stream in streams]
+            for other, stream in zip(others, streams, strict=True):
+                other.fill(0xFF, stream=stream)
+        for stream in streams:
+            stream.synchronize()
+        expect_bytes(env.read(target), NEW, "the target of a copy on a stream that was closed meanwhile")
+        expect_filled(env, others, 0xFF, "memory that another stream got")
+
+
+@check("POOL-26")
+def a_handle_that_comes_again_is_another_stream(env: Env, resource: Any) -> None:
+    reserved, handles = 0, set()
+    for turn in range(64):
+        stream = env.pm.Stream(env.device)
+        handles.add(stream.handle)
+        with resource.allocate(NBYTES, stream=stream) as buf, resource.allocate(NBYTES, stream=stream) as beside:
+            buf.fill(turn, stream=stream)
+            beside.fill(0xFF, stream=stream)
+            expect_bytes(env.read(buf), bytes([turn]) * NBYTES, "memory of a new stream")
+        stream.close()
+        reserved = reserved or resource.stats.reserved
+    expect(
+        resource.stats.reserved <= 2 * reserved, f"{resource.stats.reserved} bytes for 64 streams, one after another"
+    )
+    env.note(f"64 streams had {len(handles)} handles")

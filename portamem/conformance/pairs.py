@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: MIT
+"""A kind for every ordered pair of adaptors on a pool: that they compose is seen, and not deduced.
+
+Importing this registers them; ``portamem conformance --pairs`` runs the suite over them alone.
+"""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+from portamem.conformance.kinds import KINDS, Kind, register
+from portamem.conformance.kinds_over import ADAPTORS, _is_there, adaptor_over, pool_over
+
+GROUPS = ("ALLOC", "FREE", "OWN", "ORDER")
+"""The groups of clauses that are run over pairs: allocation, lifetime and order."""
+
+
+def _pair(above: str, below: str) -> Kind:
+    memory = "managed" if "PrefetchAdaptor" in (above, below) else "device"  # the one that moves
+    return adaptor_over(adaptor_over(pool_over(KINDS[memory]), below), above)
+
+
+PAIRS = [kind for pair in permutations(ADAPTORS, 2) if _is_there(kind := _pair(*pair))]
+
+for _kind in PAIRS:
+    register(_kind)

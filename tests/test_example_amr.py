@@ -1,0 +1,93 @@
+"""examples/amr: the same bits on a pool and on plain memory, nothing lost, and figures that add up."""
+
+from __future__ import annotations
+
+import json
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from helpers.process import run, run_python
+
+EXAMPLE = Path(__file__).parent.parent / "examples" / "amr"
+SMALL = ("--steps", "45", "--cells", "8", "--levels", "3")
+
+
+@pytest.fixture(scope="module")
+def figures(pm: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    file = tmp_path_factory.mktemp("amr") / "figures.json"
+    done = run(sys.executable, str(EXAMPLE / "amr.py"), "--backend", pm.backend, *SMALL, "--json", str(file))
+    assert done.returncode == 0, done.stdout + done.stderr
+    run_of: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    assert run_of["backend"] == pm.backend
+    return list(run_of["runs"])
+
+
+def test_both_resources_end_with_the_same_bits(figures: list[dict[str, Any]]) -> None:
+    assert [each["name"] for each in figures] == ["plain", "pool"]
+    assert figures[0]["checksum"] == figures[1]["checksum"]
+    assert all(each["worst error"] < 1e-12 for each in figures)
+
+
+def test_arrays_grow_and_shrink(figures: list[dict[str, Any]]) -> None:
+    first, most, last = figures[0]["blocks"]
+    assert first < most
+    assert last < most
+    assert figures[0]["allocations"] > 300
+
+
+def test_the_figures_add_up(figures: list[dict[str, Any]]) -> None:
+    for each in figures:
+        live = [entry[1] for entry in each["series"]]
+        assert len(live) >= 2 * each["allocations"] - 10  # at the end, state and mesh are still there
+        assert max(live) == each["peak live"]
+        assert all(reserved >= used for _, used, reserved in each["series"])
+        assert 0 < each["seconds"] < each["seconds in all"]
+
+
+def test_it_draws_memory_over_time(pm: ModuleType, tmp_path: Path) -> None:
+    pytest.importorskip("pygal")
+    file = tmp_path / "memory.svg"
+    done = run(sys.executable, str(EXAMPLE / "amr.py"), "--backend", pm.backend, *SMALL, "--svg", str(file))
+    assert done.returncode == 0, done.stdout + done.stderr
+    text = file.read_text(encoding="utf-8")
+    assert ET.fromstring(text).tag.endswith("svg")
+    assert "in use" in text
+    assert "reserved by the pool" in text
+
+
+SPOILED = """
+    import sys
+    sys.path.insert(0, sys.argv[1])
+    import amr, solver
+    {spoil}
+    sys.argv = ["amr", "--backend", sys.argv[2], "--steps", "6", "--cells", "8", "--levels", "3"]
+    sys.exit(amr.main())
+"""
+
+SPOILS = {
+    "dye that comes from nowhere": (
+        "solver.Solver.amount = lambda self, amount=solver.Solver.amount: amount(self) * (1 + 1e-6 * self.steps)",
+        "of the dye came or went",
+    ),
+    "a wrong bit in one of the runs": (
+        "seen = []\n"
+        "    def step(self, before=solver.Solver.step):\n"
+        "        before(self)\n"
+        "        seen.append(self)\n"
+        "        if len(seen) == 12: self.state.buffer[:1].fill(1)\n"
+        "    solver.Solver.step = step",
+        "the runs end with other bits",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SPOILS)
+def test_it_sees(pm: ModuleType, name: str) -> None:
+    spoil, message = SPOILS[name]
+    done = run_python(SPOILED.format(spoil=spoil), str(EXAMPLE), pm.backend)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert message in done.stderr
