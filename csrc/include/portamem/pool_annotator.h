@@ -22,7 +22,8 @@ typedef struct portamem_pool_annotator {
     void (*chunk)(void* ptr, size_t nbytes);
     /* The chunk goes back: it is no business of the pool's any more. */
     void (*chunk_gone)(void* ptr, size_t nbytes);
-    /* These bytes of a chunk may be touched from now on, and no others beside them. */
+    /* These bytes of a chunk may be touched from now on. Some of them, and of their neighbours, may be in use already, of a
+     * block that went before: what was not said to be unused stays in use. */
     void (*used)(void* ptr, size_t nbytes);
     /* Nobody may touch them any more, and no work that may is on its way: the same range as in `used`, or a part of it. */
     void (*unused)(void* ptr, size_t nbytes);
