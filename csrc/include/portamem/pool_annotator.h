@@ -22,15 +22,15 @@ typedef struct portamem_pool_annotator {
     void (*chunk)(void* ptr, size_t nbytes);
     /* The chunk goes back: it is no business of the pool's any more. */
     void (*chunk_gone)(void* ptr, size_t nbytes);
-    /* These bytes of a chunk may be touched from now on. Some of them, and of their neighbours, may be in use already, of a
-     * block that went before: what was not said to be unused stays in use. */
+    /* These bytes of a chunk may be touched from now on. Some of them, and of their neighbours, may be in use already,
+     * of a block that went before: what was not said to be unused stays in use. */
     void (*used)(void* ptr, size_t nbytes);
-    /* Nobody may touch them any more, and no work that may is on its way: the same range as in `used`, or a part of it. */
+    /* Nobody may touch them any more, and no work that may is on its way: a range as in `used`, or a part of one. */
     void (*unused)(void* ptr, size_t nbytes);
 } portamem_pool_annotator;
 
-/* AddressSanitizer, where the program runs under it and sees the uses of that memory: memory that the host can reach, and
- * all memory of the host backend. Null elsewhere. portamem itself need not be compiled with it. */
+/* AddressSanitizer, where the program runs under it and sees the uses of that memory: memory that the host can reach,
+ * and all memory of the host backend. Null elsewhere. portamem itself need not be compiled with it. */
 PORTAMEM_EXPORT const portamem_pool_annotator* portamem_address_sanitizer(portamem_backend backend,
                                                                           int is_host_accessible);
 
