@@ -68,6 +68,8 @@ typedef struct portamem_pool_ops {
     void (*drop)(void* self, void* event);
     /* Asked after memory came back: how many bytes to keep reserved; SIZE_MAX keeps all. Null: keeps all. */
     size_t (*keep)(void* self);
+    /* Most bytes to reserve, 0 for no limit; asked before the upstream is. Null: that of the options. */
+    int (*limit)(void* self, size_t* nbytes);
 } portamem_pool_ops;
 
 typedef struct portamem_pool_options {
