@@ -54,9 +54,9 @@ class Kind:
         return self._has(REUSING)
 
     @property
-    def pools(self) -> bool:
-        """Whether it is a pool, or stands over one."""
-        return self._has(("PoolMemoryResource",))
+    def knows(self) -> bool:
+        """Whether it, or one below, knows every buffer that is out, and what not."""
+        return self._has(("PoolMemoryResource", *RECORDING))
 
     def on(self, *, direct_host_access: bool) -> Kind:
         """As it is on a device whose memory the host reaches, or does not: memory that the host reaches is handed out
@@ -72,6 +72,8 @@ class Kind:
 
 KEEPING = ("PoolMemoryResource", "FixedSizeMemoryResource", "MonotonicMemoryResource")
 """Classes that carve their buffers out of larger memory, and keep what comes back."""
+RECORDING = ("StatisticsAdaptor", "TrackingAdaptor", "LoggingAdaptor")
+"""Classes that know each buffer that is out."""
 REUSING = ("PoolMemoryResource", "FixedSizeMemoryResource")
 
 KINDS: dict[str, Kind] = {}
@@ -164,11 +166,16 @@ SELECTORS: dict[str, Callable[[Kind], bool]] = {
     "all but system memory": lambda kind: kind.kind != "system",
     "memory of the runtime": lambda kind: kind.kind != "system" and not kind.keeps,
     "plain memory of the runtime": lambda kind: kind.kind in ("device", "pinned", "managed") and not kind.keeps,
+    "memory whose frees the runtime judges": lambda kind: kind.kind != "system" and not kind.keeps and not kind.knows,
+    "plain memory whose frees the runtime judges": lambda kind: (
+        kind.kind in ("device", "pinned", "managed") and not kind.keeps and not kind.knows
+    ),
+    "resources of any size": lambda kind: kind.cls != "FixedSizeMemoryResource",
     "the driver's pools": lambda kind: kind.kind == "async" and not kind.cls,
     "pools": lambda kind: _is_pool(kind),
     "pools of memory that the host reaches": lambda kind: _is_pool(kind) and kind.host_accessible,
     "pools of memory that devices alone reach": lambda kind: _is_pool(kind) and not kind.host_accessible,
-    "pools and what stands over them": lambda kind: kind.pools,
+    "resources that know their buffers": lambda kind: kind.knows,
     "resources over an upstream": lambda kind: kind.upstream is not None,
     "adaptors": lambda kind: kind.cls.endswith("Adaptor"),
 }

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from types import ModuleType
@@ -16,11 +17,21 @@ ADAPTORS: dict[str, Callable[[ModuleType, Any], Any]] = {
     "LimitingAdaptor": lambda pm, upstream: pm.LimitingAdaptor(upstream, 1 << 62),
     "StatisticsAdaptor": lambda pm, upstream: pm.StatisticsAdaptor(upstream),
     "TrackingAdaptor": lambda pm, upstream: pm.TrackingAdaptor(upstream),
-    "LoggingAdaptor": lambda pm, upstream: pm.LoggingAdaptor(upstream, os.devnull),
+    "LoggingAdaptor": lambda pm, upstream: _log(pm, upstream),
     "FailureCallbackAdaptor": lambda pm, upstream: pm.FailureCallbackAdaptor(upstream, lambda *told: False),
     "PrefetchAdaptor": lambda pm, upstream: pm.PrefetchAdaptor(upstream),
 }
 """How each adaptor is made over a resource, so that it refuses nothing and says nothing."""
+
+
+def _log(pm: ModuleType, upstream: Any) -> Any:
+    """One whose file nobody sees: it goes when it is closed."""
+    number, path = tempfile.mkstemp(prefix="portamem-", suffix=".jsonl")
+    os.close(number)
+    try:
+        return pm.LoggingAdaptor(upstream, path)
+    finally:
+        os.unlink(path)
 
 
 def over(upstream: Kind, cls: str, make: Callable[[ModuleType, Any], Any], **differences: Any) -> Kind:
@@ -84,6 +95,10 @@ def _all() -> list[Kind]:
     ]
 
 
+def _is_there(kind: Kind | None) -> bool:
+    return kind is None or ((not kind.cls or hasattr(_types, kind.cls)) and _is_there(kind.upstream))
+
+
 for _kind in _all():
-    if hasattr(_types, _kind.cls):
+    if _is_there(_kind):
         register(_kind)

@@ -177,11 +177,15 @@ class _Worker:
         order = json.dumps({"backend": backend, "cases": keys, "with": list(modules)})
         self._files = ExitStack()
         self._said: IO[bytes] = self._files.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
+        # More than fits a command line.
+        told: IO[bytes] = self._files.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
+        told.write(order.encode())
+        told.seek(0)
         try:
             self._process = subprocess.Popen(
-                program.python(_WORKER, "", [str(write_end), order]),
+                program.python(_WORKER, "", [str(write_end)]),
                 pass_fds=(write_end,),
-                stdin=subprocess.DEVNULL,
+                stdin=told,
                 stdout=self._said,
                 stderr=self._said,
                 env={**os.environ, **environment},

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The process that runs cases. It is told which by a line of JSON, and answers with a line before and after each."""
+"""The process that runs cases. It is told which on its standard input, and answers with a line before and after
+each."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import faulthandler
 import importlib
 import json
 import os
+import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -29,10 +31,10 @@ _OWN = ("worker.py", "expect.py", "env.py", "contextlib.py")
 
 
 def main(arguments: list[str]) -> None:
-    """``arguments`` are a file descriptor to answer on, and what to do, as JSON."""
+    """``arguments`` are a file descriptor to answer on. What to do is on standard input, as JSON."""
     faulthandler.enable()
     answers = os.fdopen(int(arguments[0]), "w", buffering=1)
-    order = json.loads(arguments[1])
+    order = json.load(sys.stdin)
     for module in order["with"]:
         importlib.import_module(module)
 

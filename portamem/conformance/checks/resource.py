@@ -10,7 +10,7 @@ from typing import Any
 from portamem.conformance.check import check
 from portamem.conformance.env import Env
 from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
-from portamem.conformance.memory import MIB, pattern
+from portamem.conformance.memory import pattern
 from portamem.conformance.outcome import Failed
 
 NBYTES = 64 * 1024
@@ -35,7 +35,6 @@ def it_says_what_its_upstream_says(env: Env, resource: Any) -> None:
     expect_equal(resource.is_stream_ordered, kind.stream_ordered, "is_stream_ordered")
     if kind.cls.endswith("Adaptor"):
         expect_equal(resource.is_stream_ordered, upstream.is_stream_ordered, "is_stream_ordered")
-    expect(kind.cls in repr(resource), f"repr does not say the class: {resource!r}")
     with env.allocate(resource, NBYTES) as buf, env.allocate(upstream, NBYTES) as other:
         for name in SAME:
             expect_equal(getattr(buf, name), getattr(other, name), f"{name} of a buffer")
@@ -111,7 +110,7 @@ def an_upstream_that_is_in_use_stays_open(env: Env, resource: Any) -> None:
 @check("RESOURCE-04")
 def an_upstream_that_was_closed(env: Env, resource: Any) -> None:
     resource.upstream.close()
-    for nbytes in (NBYTES, 0, 64 * MIB):
+    for nbytes in (NBYTES, 0):
         if nbytes == 0 and env.kind_of(resource).keeps:
             continue  # nothing needs no memory
         with refused(ValueError, saying="closed"):

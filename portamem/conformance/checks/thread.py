@@ -94,11 +94,14 @@ def counters_stay_right(env: Env, resource: Any) -> None:
     in_threads(allocate, THREADS)
     expected = sum((100 + number) * (TURNS // 2) for number in range(THREADS))
     expect_equal((resource.live_buffers, resource.live_bytes), (len(made), expected), "live buffers and bytes")
+    keeps = env.kind_of(resource).keeps
     now = env.pm.held(env.device), env.pm.held("host")
-    expect_equal(sum(now) - sum(held), expected, "what portamem holds more than before")
+    if not keeps:
+        expect_equal(sum(now) - sum(held), expected, "what portamem holds more than before")
     in_threads(lambda number: [buf.close() for buf in made[number::THREADS]], THREADS)
     expect_equal((resource.live_buffers, resource.live_bytes), (0, 0), "live buffers and bytes")
-    expect_equal((env.pm.held(env.device), env.pm.held("host")), held, "what portamem holds")
+    if not keeps:
+        expect_equal((env.pm.held(env.device), env.pm.held("host")), held, "what portamem holds")
 
 
 @check("THREAD-05")
@@ -272,7 +275,7 @@ def _use_everything(env: Env, device: Any, resource: Any) -> None:
         device.capabilities.as_dict()
         device.limit("malloc_heap_size")
         pm.current_resource(device)
-        with refused(Error):
+        with refused(Error, ValueError):
             resource.allocate(2**50, stream=stream)
 
 

@@ -70,7 +70,7 @@ CLAUSES = (
         "ALLOC-11",
         "More than there is raises OutOfMemoryError, which is a MemoryError and has the size asked for; no buffer is "
         "counted, what is live keeps its contents, and the next allocation that fits succeeds.",
-        "every resource",
+        "resources of any size",
     ),
     Clause(
         "ALLOC-12",

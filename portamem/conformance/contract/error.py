@@ -27,7 +27,7 @@ CLAUSES = (
     Clause(
         "ERROR-03",
         "Where there is no memory, OutOfMemoryError is raised: as itself, as portamem.Error and as MemoryError.",
-        "every resource",
+        "resources of any size",
     ),
     Clause(
         "ERROR-04",
@@ -45,7 +45,7 @@ CLAUSES = (
         "ERROR-05",
         "After a refused allocation the counters are as before, live memory is untouched, and the next allocation "
         "works.",
-        "every resource",
+        "resources of any size",
         shortfalls=(
             Shortfall(
                 "amd",
@@ -111,6 +111,13 @@ CLAUSES = (
     Clause(
         "ERROR-13",
         "An exception in a with block arrives as it is, also where closing fails at its end.",
+        backends=("host",),
+    ),
+    Clause(
+        "ERROR-14",
+        "Whatever call of the runtime fails under resources that stand over others: an exception with that call's code "
+        "is raised or the operation works without it, nothing leaks, the counters are right, no memory is out twice, "
+        "and the next allocation works.",
         backends=("host",),
     ),
 )

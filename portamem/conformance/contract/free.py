@@ -28,12 +28,12 @@ CLAUSES = (
         "FREE-04",
         "Freeing an address that the runtime never gave, or one inside an allocation, raises InvalidValue; the "
         "counters and all live memory stay as they were.",
-        "memory of the runtime",
+        "memory whose frees the runtime judges",
     ),
     Clause(
         "FREE-05",
         "Freeing memory a second time raises InvalidValue and changes nothing.",
-        "plain memory of the runtime",
+        "plain memory whose frees the runtime judges",
     ),
     Clause(
         "FREE-06",

@@ -189,9 +189,10 @@ CLAUSES = (
     ),
     Clause(
         "POOL-27",
-        "What a pool did not give is refused with ValueError, before anything is changed: an address that it never "
-        "gave, one inside a buffer, memory of others, a wrong size, and a second free.",
-        "pools and what stands over them",
+        "Pools, and what records, know each buffer that is out. What is none is refused with ValueError before "
+        "anything is changed: an address that was never given, one inside a buffer, memory of others, a wrong size, a "
+        "second free.",
+        "resources that know their buffers",
     ),
     Clause(
         "POOL-28",

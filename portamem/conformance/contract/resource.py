@@ -33,4 +33,63 @@ CLAUSES = (
         "No resource stands over one that is closed (ValueError), over none or over what is no resource (TypeError).",
         "resources over an upstream",
     ),
+    Clause(
+        "RESOURCE-06",
+        "A LimitingAdaptor lets no more than its limit out, of any number of threads, and refuses the rest with "
+        "OutOfMemoryError that names the limit, before the resource below is asked.",
+    ),
+    Clause(
+        "RESOURCE-07",
+        "A scope goes on at a limit: what is refused there is counted nowhere, and what is let go of makes room.",
+    ),
+    Clause(
+        "RESOURCE-08",
+        "A StatisticsAdaptor counts bytes and buffers, current, most and in all, over its life, in nested scopes, by "
+        "tag and by thread; refusals too.",
+    ),
+    Clause(
+        "RESOURCE-09",
+        "A TrackingAdaptor knows each buffer that is out, with its address, size, stream, thread, time and the line "
+        "that asked for it.",
+    ),
+    Clause(
+        "RESOURCE-10",
+        "A LoggingAdaptor writes a line of JSON for each allocation and free, in their order, and its file is whole "
+        "when it is closed.",
+    ),
+    Clause(
+        "RESOURCE-11",
+        "A FailureCallbackAdaptor asks the program's function when there is no memory, and tries again for as long as "
+        "it answers True; the function may free, trim and allocate from the same pool.",
+    ),
+    Clause(
+        "RESOURCE-12",
+        "A PrefetchAdaptor gives managed memory that has its bytes wherever it is, and stands over no memory that does "
+        "not move.",
+    ),
+    Clause(
+        "RESOURCE-13",
+        "A FixedSizeMemoryResource gives blocks of one size, each to one buffer at a time, takes them back on any "
+        "stream, and refuses more than a block.",
+    ),
+    Clause(
+        "RESOURCE-14",
+        "A MonotonicMemoryResource uses no byte twice before release(), which refuses while a buffer is out and then "
+        "gives everything back.",
+    ),
+    Clause(
+        "RESOURCE-15",
+        "A CallbackMemoryResource calls the program's two functions, Python's or C's, once for each buffer that has "
+        "bytes, with its size and its stream.",
+    ),
+    Clause(
+        "RESOURCE-16",
+        "What a function of the program's raises reaches whoever allocates or frees as it is, through everything that "
+        "stands above it: nothing is counted or lost, and the next call works.",
+    ),
+    Clause(
+        "RESOURCE-17",
+        "The functions of the program's may use the very resources that stand over them: a pool does not wait for "
+        "itself.",
+    ),
 )

@@ -90,6 +90,23 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
         do_deallocate(ptr, nbytes, stream);
     }
 
+    /// allocate, where the resource has the memory at hand: with no runtime's call, no upstream's and no user's, and no
+    /// waiting, so that an embedding language's lock may be held. Null where that cannot be, for whatever reason (0
+    /// bytes, a closed stream, a forked child, a recorder among them): allocate does it, or says why not.
+    void* allocate_at_hand(std::size_t nbytes, const std::shared_ptr<Stream>& stream,
+                           std::size_t alignment = kAlignment) noexcept {
+        return has_at_hand_ && !detail::is_recording() ? do_allocate_at_hand(nbytes, stream, alignment) : nullptr;
+    }
+
+    /// deallocate in the same way. False where that cannot be: nothing was done, and deallocate does it, or says why
+    /// not. Unlike there, the stream may be closed meanwhile: its handle is not used.
+    bool deallocate_at_hand(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) noexcept {
+        return has_at_hand_ && !detail::is_recording() && do_deallocate_at_hand(ptr, nbytes, stream);
+    }
+
+    /// Whether the resource ever has memory at hand.
+    bool has_at_hand() const noexcept { return has_at_hand_; }
+
     /// Told that memory of allocate is used on another stream from now on, which its free will wait for: those who watch
     /// want to know.
     void note_use(void* ptr, std::size_t nbytes, const Stream& stream) {
@@ -126,10 +143,20 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     bool is_permanent() const noexcept { return permanent_.load(std::memory_order_relaxed); }
 
   protected:
-    explicit MemoryResource(const MemoryTraits& traits) : traits_(traits) {}
+    /// has_at_hand: the resource keeps memory itself, and overrides both functions of memory at hand.
+    explicit MemoryResource(const MemoryTraits& traits, bool has_at_hand = false)
+        : traits_(traits), has_at_hand_(has_at_hand) {}
 
     virtual void* do_allocate(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) = 0;
     virtual void do_deallocate(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) = 0;
+    virtual void* do_allocate_at_hand(std::size_t /*nbytes*/, const std::shared_ptr<Stream>& /*stream*/,
+                                      std::size_t /*alignment*/) noexcept {
+        return nullptr;
+    }
+    virtual bool do_deallocate_at_hand(void* /*ptr*/, std::size_t /*nbytes*/,
+                                       const std::shared_ptr<Stream>& /*stream*/) noexcept {
+        return false;
+    }
     /// Closes where nothing is out; false otherwise. True where it was closed before.
     virtual bool try_close() = 0;
     virtual void do_note_use(void* /*ptr*/, std::size_t /*nbytes*/, const Stream& /*stream*/) {}
@@ -174,6 +201,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     }
 
     const MemoryTraits traits_;
+    const bool has_at_hand_;
     const std::uint64_t identity_ = portamem_new_identity();
     std::atomic<bool> permanent_{false};
 };
