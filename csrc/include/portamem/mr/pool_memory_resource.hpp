@@ -34,12 +34,15 @@ PORTAMEM_OPEN
 /// std::invalid_argument, and nothing has happened. Thread-safe.
 class PoolMemoryResource : public MemoryResource {
   public:
+    /// Throws std::invalid_argument where the upstream is null or closed.
+    explicit PoolMemoryResource(std::shared_ptr<MemoryResource> upstream, PoolOptions options = {})
+        : MemoryResource(traits_over(upstream), true),
+          runtime_(detail::PoolRuntime::create(std::move(upstream), std::move(options))),
+          pool_(runtime_->pool()) {}
+
     static std::shared_ptr<PoolMemoryResource> create(std::shared_ptr<MemoryResource> upstream,
                                                       PoolOptions options = {}) {
-        refuse_forked();
-        if (!upstream) throw std::invalid_argument("there is no upstream resource");
-        if (upstream->is_closed()) throw std::invalid_argument("the upstream resource is closed");
-        return std::shared_ptr<PoolMemoryResource>(new PoolMemoryResource(std::move(upstream), std::move(options)));
+        return std::make_shared<PoolMemoryResource>(std::move(upstream), std::move(options));
     }
 
     const std::shared_ptr<MemoryResource>& upstream() const noexcept { return runtime_->upstream(); }
@@ -115,6 +118,14 @@ class PoolMemoryResource : public MemoryResource {
         if (status != PORTAMEM_POOL_OK) answer(status, nbytes);
     }
 
+    void* do_allocate_at_hand(std::size_t nbytes, const std::shared_ptr<Stream>& stream,
+                              std::size_t alignment) noexcept final {
+        return alignment == kAlignment ? portamem_pool_allocate_at_hand(pool_, nbytes, stream->identity()) : nullptr;
+    }
+    bool do_deallocate_at_hand(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) noexcept final {
+        return portamem_pool_deallocate_at_hand(pool_, ptr, nbytes, stream->identity()) != 0;
+    }
+
     bool try_close() final {
         const int status = portamem_pool_close(pool_);
         if (status == PORTAMEM_POOL_BUSY) return false;
@@ -123,13 +134,11 @@ class PoolMemoryResource : public MemoryResource {
     }
 
   private:
-    PoolMemoryResource(std::shared_ptr<MemoryResource> upstream, PoolOptions options)
-        : MemoryResource(traits_over(*upstream)),
-          runtime_(detail::PoolRuntime::create(std::move(upstream), std::move(options))),
-          pool_(runtime_->pool()) {}
-
-    static MemoryTraits traits_over(const MemoryResource& upstream) {
-        MemoryTraits traits = upstream.traits();
+    static MemoryTraits traits_over(const std::shared_ptr<MemoryResource>& upstream) {
+        refuse_forked();
+        if (!upstream) throw std::invalid_argument("there is no upstream resource");
+        if (upstream->is_closed()) throw std::invalid_argument("the upstream resource is closed");
+        MemoryTraits traits = upstream->traits();
         traits.stream_ordered = true;
         return traits;
     }
