@@ -162,6 +162,12 @@ Span to_span(const py::handle& value, bool writable, const char* role) {
     return Span::host(bytes.ptr, bytes.nbytes, std::move(bytes.owner));
 }
 
+std::shared_ptr<MemoryResource> to_upstream(const py::handle& value) {
+    if (py::isinstance<MemoryResource>(value)) return value.cast<std::shared_ptr<MemoryResource>>();
+    throw py::type_error(std::string("the upstream is a MemoryResource of backend ") + rt::BackendName + ", not " +
+                         type_name(value));
+}
+
 std::uintptr_t to_address(const void* ptr) { return reinterpret_cast<std::uintptr_t>(ptr); }
 
 void* from_address(const py::handle& value, const char* what) { return reinterpret_cast<void*>(to_count(value, what)); }

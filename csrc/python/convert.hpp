@@ -38,6 +38,9 @@ rt::Location to_location(const py::handle& value);
 /// A Buffer, View or HostRegistration of this backend, or host memory with the buffer protocol.
 Span to_span(const py::handle& value, bool writable, const char* role);
 
+/// A MemoryResource of this backend, to build another on.
+std::shared_ptr<MemoryResource> to_upstream(const py::handle& value);
+
 /// An address as a Python int, 0 for null, and back.
 std::uintptr_t to_address(const void* ptr);
 void* from_address(const py::handle& value, const char* what);
