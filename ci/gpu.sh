@@ -7,7 +7,8 @@
 #   check      memcheck, processes and example: the vendor's memory checker over both kinds of tests, four processes of
 #              each at once on one GPU, the example program
 #   bench      portamem beside its peers, in one run
-#   soak       every kind of memory from many threads, for $SOAK_SECONDS (120) on each backend
+#   table      the speed table of the pool and the adaptive mesh, as $REPORTS/performance/*.json for benchmarks/page.py
+#   soak       every kind of memory from many threads, for $SOAK_SECONDS (120) each in Python and in C++ on each backend
 #   demo       `portamem info` and `portamem demo`
 #
 # cpp, conformance, pytest, memcheck, processes and example can be named alone. Each takes less than eight minutes and writes
@@ -20,7 +21,7 @@
 #   include/doctest, lib/cmake/doctest   doctest, for the C++ tests
 #   hip/include/hip                      HIP's headers: portamem.hip is built on the NVIDIA platform, over
 #   cuda12/include, cuda12/lib           the headers and the static runtime of CUDA 12 (HIP's do not take CUDA 13)
-#   wheels/*.whl                         Python packages
+#   wheels/*.whl                         Python packages; RMM for the table: rmm, librmm and rapids-logger (6 MB)
 # $COMMIT names the commit where the checkout has no .git. GPU_BACKENDS=cuda (or hip) leaves the other backend out of
 # the stages after build. REHEARSE=host runs every stage on the CPU, without a GPU.
 source "$(dirname "$0")/lib.sh"
@@ -297,14 +298,35 @@ bench() {
     rows+=(--part "$part")
 }
 
+# Who is not here to be measured is named: a table without them holds fewer bounds.
+table() {
+    local backend out=$REPORTS/performance
+    mkdir -p "$out"
+    for backend in "${gpu_backends[@]}"; do
+        if [[ $backend == cuda ]] && ! elsewhere "$GPU_PYTHON" -c 'import librmm, rmm' 2>/dev/null; then
+            not_run "$backend" "RMM in the speed table" "its wheels are not here"
+        fi
+        ran "$backend" "the speed table" on "$backend" elsewhere "$GPU_PYTHON" "$ROOT/benchmarks/table.py" \
+            --backend "$backend" --json "$out/table-$backend.json"
+        ran "$backend" "the adaptive mesh" on "$backend" elsewhere "$GPU_PYTHON" "$ROOT/examples/amr/amr.py" \
+            --backend "$backend" --json "$out/amr-$backend.json"
+    done
+}
+
 soak() {
     local backend part code
     for backend in "${gpu_backends[@]}"; do
         part=$CI_DIR/soak-part-$backend.json code=0
         rm -f "$part"
         on "$backend" elsewhere timeout $((SOAK_SECONDS + 90)) "$GPU_PYTHON" "$ROOT/tests/soak/soak.py" --backend "$backend" \
-            --seconds "$SOAK_SECONDS" --threads 8 --streams 4 --devices 2 --json "$part" || code=$?
+            --seconds "$SOAK_SECONDS" --threads 16 --streams 4 --devices 2 --json "$part" || code=$?
         if [[ -e $part ]]; then rows+=(--part "$part"); else rows+=(--ran "$backend" soak "$code"); fi
+        if [[ -x $CPP_TESTS/portamem_soak_$backend ]]; then
+            ran "$backend" "soak of pools, C++" on "$backend" timeout $((SOAK_SECONDS + 90)) \
+                "$CPP_TESTS/portamem_soak_$backend" --seconds "$SOAK_SECONDS" --threads 16 --streams 16
+        else
+            not_run "$backend" "soak of pools, C++" "$no_doctest"
+        fi
     done
 }
 
@@ -328,13 +350,13 @@ run_stage() {
         failed+=("$name")
 }
 
-[[ $# -gt 0 ]] || set -- build test check bench soak demo
+[[ $# -gt 0 ]] || set -- build test check bench table soak demo
 for word in "$@"; do
     case $word in
-    build | cpp | conformance | pytest | memcheck | processes | example | bench | soak | demo) run_stage "$word" ;;
+    build | cpp | conformance | pytest | memcheck | processes | example | bench | table | soak | demo) run_stage "$word" ;;
     test) for stage in cpp conformance pytest; do run_stage "$stage"; done ;;
     check) for stage in memcheck processes example; do run_stage "$stage"; done ;;
-    *) die "unknown stage '$word': build, test, check, bench, soak or demo" ;;
+    *) die "unknown stage '$word': build, test, check, bench, table, soak or demo" ;;
     esac
 done
 [[ ${#failed[@]} == 0 ]] || die "failed: ${failed[*]}"

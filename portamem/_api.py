@@ -37,6 +37,18 @@ class Scopes:
         finally:
             self._native._pop_resource(resource)
 
+    @contextmanager
+    def tag(self, name: str) -> Iterator[str]:
+        """Names what this thread allocates within a ``with`` block, for the adaptors that watch memory and for logs.
+
+        Within another tag it is a part of that one: ``solver/setup``. What ``with`` binds is the tag in full.
+        """
+        depth = self._native._push_tag(name)
+        try:
+            yield self._native.current_tag()
+        finally:
+            self._native._pop_tag(depth)
+
     def check(self, *, raises: bool = True) -> OrderCheck:
         """Finds uses of memory that no order covers, while a ``with`` block runs. All threads' calls count.
 
@@ -55,6 +67,6 @@ def populate(namespace: dict[str, Any], backend: str) -> None:
     scopes, arrays = Scopes(native), Arrays(native)
     api = {name: value for name, value in vars(native).items() if not name.startswith("_")}
     api["_c_api"] = native._c_api  # where c_api.h tells other extension modules to look
-    api.update(devices=scopes.devices, using=scopes.using, check=scopes.check)
+    api.update(devices=scopes.devices, using=scopes.using, tag=scopes.tag, check=scopes.check)
     api.update(empty=arrays.empty, zeros=arrays.zeros, asarray=arrays.asarray)
     namespace.update(api)

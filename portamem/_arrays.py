@@ -137,9 +137,13 @@ class Arrays:
 
 
 def _extents(shape: Shape) -> tuple[int, ...]:
-    extents = tuple(operator.index(extent) for extent in (shape if isinstance(shape, Sequence) else (shape,)))
-    if any(extent < 0 for extent in extents):
-        raise ValueError(f"a shape cannot have a negative extent: {extents}")
+    if isinstance(shape, int):  # as the tuple below: the abstract class takes its time to answer
+        extents: tuple[int, ...] = (shape,)
+    else:
+        extents = tuple(map(operator.index, shape if isinstance(shape, (tuple, list, Sequence)) else (shape,)))
+    for extent in extents:
+        if extent < 0:
+            raise ValueError(f"a shape cannot have a negative extent: {extents}")
     return extents
 
 

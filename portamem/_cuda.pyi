@@ -5,6 +5,7 @@ from portamem._host import Device as Device
 from portamem._host import DeviceMemoryResource as DeviceMemoryResource
 from portamem._host import Event as Event
 from portamem._host import HostRegistration as HostRegistration
+from portamem._host import LoggingAdaptor as LoggingAdaptor
 from portamem._host import ManagedMemoryResource as ManagedMemoryResource
 from portamem._host import MemoryInfo as MemoryInfo
 from portamem._host import MemoryResource as MemoryResource
@@ -14,8 +15,11 @@ from portamem._host import PointerInfo as PointerInfo
 from portamem._host import PrefaultedPinnedMemoryResource as PrefaultedPinnedMemoryResource
 from portamem._host import ProbedCapabilities as ProbedCapabilities
 from portamem._host import Quirk as Quirk
+from portamem._host import ResourceAdaptor as ResourceAdaptor
+from portamem._host import StatisticsAdaptor as StatisticsAdaptor
 from portamem._host import Stream as Stream
 from portamem._host import SystemMemoryResource as SystemMemoryResource
+from portamem._host import TrackingAdaptor as TrackingAdaptor
 from portamem._host import View as View
 from portamem._host import _loads as _loads
 from portamem._host import _pop_resource as _pop_resource
@@ -25,6 +29,7 @@ from portamem._host import compiled_version as compiled_version
 from portamem._host import copy as copy
 from portamem._host import copy_2d as copy_2d
 from portamem._host import current_resource as current_resource
+from portamem._host import current_tag as current_tag
 from portamem._host import device_count as device_count
 from portamem._host import driver_version as driver_version
 from portamem._host import fill_2d as fill_2d

@@ -10,12 +10,15 @@ Conventions of every call here:
   runtime answers; portamem.OutOfMemoryError, which is also a MemoryError, when there is no memory.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Protocol, SupportsIndex, TypeAlias, final
+from typing import Any, Protocol, SupportsIndex, SupportsInt, TypeAlias, final
 
 from typing_extensions import Buffer as _HostBuffer
 from typing_extensions import Self
+
+from portamem._record import MemoryCounts, OutstandingAllocation, StatisticsScope
 
 _Size: TypeAlias = SupportsIndex | str
 _StreamLike: TypeAlias = Stream | Any
@@ -556,6 +559,158 @@ class ResourceAdaptor(MemoryResource):
         """The resource below, kept alive."""
 
 @final
+class StatisticsAdaptor(ResourceAdaptor):
+    """Counts what goes through it: in all, by tag, by thread, and within scopes.
+
+    Memory counts for the tag and the thread that allocated it, whoever frees it. What is given back has to be what was
+    given: another address or another size is a ValueError.
+    """
+
+    def __init__(self, upstream: MemoryResource) -> None: ...
+    @property
+    def counts(self) -> MemoryCounts: ...
+    @property
+    def by_tag(self) -> dict[str, MemoryCounts]:
+        """By tag; "" is what had none."""
+    @property
+    def by_thread(self) -> dict[int, MemoryCounts]:
+        """By ``threading.get_native_id()`` of the allocating thread. A number that the system gave to another thread
+        later stands for both, with the larger peaks."""
+    def reset_peak(self) -> None:
+        """Peaks start again at what is current, those of scopes too."""
+    def scope(self) -> StatisticsScope:
+        """A context manager, whose ``counts`` start at 0. All threads count; scopes may be nested."""
+    def _begin_scope(self) -> int: ...
+    def _end_scope(self, scope: SupportsInt) -> None: ...
+    def _scope_counts(self, scope: SupportsInt) -> MemoryCounts: ...
+
+@final
+class TrackingAdaptor(ResourceAdaptor):
+    """Knows each allocation that is out: its size, stream, time, thread, tag and where in the program it was made.
+
+    What is out when it is destroyed, or when the process exits, is printed to stderr; a close that is refused says
+    where the memory was allocated. What is given back has to be what was given, as with StatisticsAdaptor.
+    """
+
+    def __init__(self, upstream: MemoryResource) -> None: ...
+    def outstanding(self) -> list[OutstandingAllocation]:
+        """The oldest first."""
+
+@final
+class LoggingAdaptor(ResourceAdaptor):
+    """Writes what goes through it to a file, which it overwrites: one JSON object a line.
+
+    ``path`` may have ``%r`` (the rank of a launched process), ``%h`` (the host's name), ``%p`` (the process) and ``%%``
+    in it. The log is complete when the adaptor is closed or destroyed, or the process exits; ``portamem replay`` runs
+    it again. ValueError where the file cannot be written, or another writes it.
+    """
+
+    def __init__(self, upstream: MemoryResource, path: str | bytes | os.PathLike[str]) -> None: ...
+    @property
+    def path(self) -> str: ...
+    def flush(self) -> None:
+        """Hands what is written so far to the system, which otherwise sees it in pieces of 64 KiB."""
+
+@final
+class LimitingAdaptor(ResourceAdaptor):
+    """Never has more than ``limit`` bytes out. Beyond it OutOfMemoryError, whose text names the limit, before the
+    upstream is asked."""
+
+    def __init__(self, upstream: MemoryResource, limit: _Size) -> None: ...
+    @property
+    def limit(self) -> int: ...
+    @property
+    def allocated(self) -> int:
+        """Bytes out, as they were asked for."""
+    @property
+    def available(self) -> int: ...
+
+@final
+class FailureCallbackAdaptor(ResourceAdaptor):
+    """Where the upstream has no memory, ``callback(nbytes)`` answers whether to try again, as often as it says True.
+
+    It may free, trim and allocate. After False the upstream's OutOfMemoryError reaches the caller, as does whatever
+    the callback raises."""
+
+    def __init__(self, upstream: MemoryResource, callback: Callable[[int], bool]) -> None: ...
+
+@final
+class PrefetchAdaptor(ResourceAdaptor):
+    """Prefetches what it allocates, on the stream of the allocation; ``location=None`` is that stream's device.
+
+    For managed memory, and for system memory where the device has pageable memory access; ValueError for others."""
+
+    def __init__(self, upstream: MemoryResource, location: _LocationLike | None = None) -> None: ...
+    @property
+    def location(self) -> int | str | None: ...
+
+@final
+class FixedSizeMemoryResource(MemoryResource):
+    """Blocks of one size, carved from chunks of ``upstream``: an allocation of up to ``block_size`` takes a block.
+
+    Memory that only devices reach is stream-ordered: a freed block is its stream's next one at once, and another's
+    behind an event. Memory that the host reaches is given out again when the work before its free has run.
+    ``blocks_per_chunk``: taken from the upstream at a time; None is as many as fill 1 MiB."""
+
+    def __init__(
+        self, upstream: MemoryResource, block_size: _Size, *, blocks_per_chunk: SupportsIndex | None = None
+    ) -> None: ...
+    @property
+    def upstream(self) -> MemoryResource: ...
+    @property
+    def block_size(self) -> int: ...
+    @property
+    def blocks_per_chunk(self) -> int: ...
+    @property
+    def reserved(self) -> int:
+        """Bytes that the upstream has given."""
+    def trim(self, keep: _Size = 0) -> None:
+        """Gives chunks without a live block back to the upstream, behind their last uses, until at most ``keep`` bytes
+        are reserved."""
+
+@final
+class MonotonicMemoryResource(MemoryResource):
+    """Carves buffers one behind the other out of chunks of ``upstream``, each chunk twice as large as the one before.
+
+    Closing a buffer counts only: the memory goes back by ``release()`` or ``close()``, when no buffer lives."""
+
+    def __init__(self, upstream: MemoryResource, *, initial_size: _Size = 1048576) -> None: ...
+    @property
+    def upstream(self) -> MemoryResource: ...
+    @property
+    def initial_size(self) -> int: ...
+    @property
+    def reserved(self) -> int:
+        """Bytes that the upstream has given."""
+    def release(self) -> None:
+        """Gives all memory back, behind every stream that used it. BufferError while buffers live."""
+
+@final
+class CallbackMemoryResource(MemoryResource):
+    """Allocates by ``allocate(nbytes, stream) -> address`` and frees by ``deallocate(address, nbytes, stream)``.
+
+    Both are Python functions, or C functions ``void* (size_t nbytes, void* stream, void* user_data)`` and
+    ``void (void* ptr, size_t nbytes, void* stream, void* user_data)`` as ctypes function pointers, objects with an
+    ``address`` (Numba's cfunc) or addresses; those run without the GIL. nbytes is never 0, the address is aligned to
+    256 bytes, 0 means that there is no memory. What a Python function raises reaches the caller unchanged. They are
+    called with no lock held, and may use other resources and pools that stand on this one.
+
+    ``kind``, ``host_accessible`` and ``stream_ordered`` say what the memory is; the latter two follow from the kind
+    unless given. Unless it is stream-ordered, ``deallocate`` is called when the work on the stream has run."""
+
+    def __init__(
+        self,
+        allocate: Callable[[int, Stream], SupportsIndex] | SupportsIndex | Any,
+        deallocate: Callable[[int, int, Stream], object] | SupportsIndex | Any,
+        *,
+        device: _DeviceLike | None = None,
+        kind: str = "device",
+        host_accessible: bool | None = None,
+        stream_ordered: bool | None = None,
+        user_data: SupportsIndex = 0,
+    ) -> None: ...
+
+@final
 class DeviceMemoryResource(MemoryResource):
     """Plain Malloc and Free. (cuda.core's class of this name is a pool: that is AsyncMemoryResource here.)"""
 
@@ -737,6 +892,11 @@ def _order_findings(
     session: int,
 ) -> list[tuple[str, int, int, tuple[str, str, str, int, int], tuple[str, str, str, int, int], str, int, str]]: ...
 def _order_end(session: int) -> None: ...
+def _push_tag(name: str) -> int: ...
+def _pop_tag(depth: SupportsInt) -> None: ...
+def current_tag() -> str:
+    """This thread's tag; "" where none is open."""
+
 def _push_resource(resource: MemoryResource) -> None: ...
 def _pop_resource(resource: MemoryResource) -> None: ...
 def held(device: _DeviceLike | None = None) -> int: ...

@@ -88,8 +88,44 @@ class AsyncMemoryResource(MemoryResource):
     """Stream-ordered memory of a driver pool."""
 
 
+class FixedSizeMemoryResource(MemoryResource):
+    """Equal blocks of another resource's memory."""
+
+
+class MonotonicMemoryResource(MemoryResource):
+    """Memory of another resource that goes back all at once."""
+
+
+class CallbackMemoryResource(MemoryResource):
+    """Memory of two functions of the program's."""
+
+
 class ResourceAdaptor(MemoryResource):
     """A resource over another one."""
+
+
+class StatisticsAdaptor(ResourceAdaptor):
+    """Counts what goes through it."""
+
+
+class TrackingAdaptor(ResourceAdaptor):
+    """Knows each allocation that is out."""
+
+
+class LoggingAdaptor(ResourceAdaptor):
+    """Writes a line of JSON for every call."""
+
+
+class LimitingAdaptor(ResourceAdaptor):
+    """No more than so many bytes of another resource."""
+
+
+class FailureCallbackAdaptor(ResourceAdaptor):
+    """A chance to make room when there is no memory."""
+
+
+class PrefetchAdaptor(ResourceAdaptor):
+    """Memory that is prefetched as it is allocated."""
 
 
 class HostRegistration(metaclass=BackendType):
@@ -110,7 +146,16 @@ TYPES: tuple[BackendType, ...] = (
     ManagedMemoryResource,
     SystemMemoryResource,
     AsyncMemoryResource,
+    FixedSizeMemoryResource,
+    MonotonicMemoryResource,
+    CallbackMemoryResource,
     ResourceAdaptor,
+    StatisticsAdaptor,
+    TrackingAdaptor,
+    LoggingAdaptor,
+    LimitingAdaptor,
+    FailureCallbackAdaptor,
+    PrefetchAdaptor,
     HostRegistration,
 )
 

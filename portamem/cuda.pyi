@@ -5,6 +5,7 @@ from portamem.host import Device as Device
 from portamem.host import DeviceMemoryResource as DeviceMemoryResource
 from portamem.host import Event as Event
 from portamem.host import HostRegistration as HostRegistration
+from portamem.host import LoggingAdaptor as LoggingAdaptor
 from portamem.host import ManagedMemoryResource as ManagedMemoryResource
 from portamem.host import MemoryInfo as MemoryInfo
 from portamem.host import MemoryResource as MemoryResource
@@ -14,8 +15,11 @@ from portamem.host import PointerInfo as PointerInfo
 from portamem.host import PrefaultedPinnedMemoryResource as PrefaultedPinnedMemoryResource
 from portamem.host import ProbedCapabilities as ProbedCapabilities
 from portamem.host import Quirk as Quirk
+from portamem.host import ResourceAdaptor as ResourceAdaptor
+from portamem.host import StatisticsAdaptor as StatisticsAdaptor
 from portamem.host import Stream as Stream
 from portamem.host import SystemMemoryResource as SystemMemoryResource
+from portamem.host import TrackingAdaptor as TrackingAdaptor
 from portamem.host import View as View
 from portamem.host import asarray as asarray
 from portamem.host import backend as backend
@@ -24,6 +28,7 @@ from portamem.host import compiled_version as compiled_version
 from portamem.host import copy as copy
 from portamem.host import copy_2d as copy_2d
 from portamem.host import current_resource as current_resource
+from portamem.host import current_tag as current_tag
 from portamem.host import device_count as device_count
 from portamem.host import devices as devices
 from portamem.host import driver_version as driver_version
@@ -35,6 +40,7 @@ from portamem.host import pointer_info as pointer_info
 from portamem.host import probe as probe
 from portamem.host import runtime_version as runtime_version
 from portamem.host import set_quirk as set_quirk
+from portamem.host import tag as tag
 from portamem.host import using as using
 from portamem.host import version_text as version_text
 from portamem.host import zeros as zeros

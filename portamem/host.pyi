@@ -6,29 +6,39 @@ from portamem import knobs as knobs
 from portamem._check import OrderCheck
 from portamem._host import AsyncMemoryResource as AsyncMemoryResource
 from portamem._host import Buffer as Buffer
+from portamem._host import CallbackMemoryResource as CallbackMemoryResource
 from portamem._host import Capabilities as Capabilities
 from portamem._host import Device as Device
 from portamem._host import DeviceMemoryResource as DeviceMemoryResource
 from portamem._host import Event as Event
+from portamem._host import FailureCallbackAdaptor as FailureCallbackAdaptor
+from portamem._host import FixedSizeMemoryResource as FixedSizeMemoryResource
 from portamem._host import HostRegistration as HostRegistration
+from portamem._host import LimitingAdaptor as LimitingAdaptor
+from portamem._host import LoggingAdaptor as LoggingAdaptor
 from portamem._host import ManagedMemoryResource as ManagedMemoryResource
 from portamem._host import MemoryInfo as MemoryInfo
 from portamem._host import MemoryResource as MemoryResource
+from portamem._host import MonotonicMemoryResource as MonotonicMemoryResource
 from portamem._host import PinnedMemoryResource as PinnedMemoryResource
 from portamem._host import PitchedBuffer as PitchedBuffer
 from portamem._host import PointerInfo as PointerInfo
 from portamem._host import PrefaultedPinnedMemoryResource as PrefaultedPinnedMemoryResource
+from portamem._host import PrefetchAdaptor as PrefetchAdaptor
 from portamem._host import ProbedCapabilities as ProbedCapabilities
 from portamem._host import Quirk as Quirk
 from portamem._host import ResourceAdaptor as ResourceAdaptor
+from portamem._host import StatisticsAdaptor as StatisticsAdaptor
 from portamem._host import Stream as Stream
 from portamem._host import SystemMemoryResource as SystemMemoryResource
+from portamem._host import TrackingAdaptor as TrackingAdaptor
 from portamem._host import View as View
 from portamem._host import backend as backend
 from portamem._host import compiled_version as compiled_version
 from portamem._host import copy as copy
 from portamem._host import copy_2d as copy_2d
 from portamem._host import current_resource as current_resource
+from portamem._host import current_tag as current_tag
 from portamem._host import device_count as device_count
 from portamem._host import driver_version as driver_version
 from portamem._host import fill_2d as fill_2d
@@ -47,6 +57,8 @@ def devices() -> list[Device]: ...
 def check(*, raises: bool = True) -> OrderCheck: ...
 @contextmanager
 def using(resource: _Resource) -> Iterator[_Resource]: ...
+@contextmanager
+def tag(name: str) -> Iterator[str]: ...
 def empty(
     shape: _Shape,
     dtype: Any = "float64",

@@ -4,9 +4,11 @@
 
 #include <structmember.h>
 
+#include <array>
 #include <cstddef>
 #include <string>
 
+#include "hold.hpp"
 #include "host_export.hpp"
 
 #define PORTAMEM_QUOTED_(x) #x
@@ -36,10 +38,44 @@ PyTypeObject* pitched_buffer_type = nullptr;
 
 Head* head_of(PyObject* self) { return reinterpret_cast<Head*>(self); }
 
+// Buffer objects that were dropped, each with a blank Allocation, and without a reference. Under the GIL.
+struct Spare {
+    static constexpr std::size_t kMost = 64;
+    std::array<PyObject*, kMost> objects{};
+    std::size_t count = 0;
+};
+Spare spare;
+
+// May run anybody's code.
+void drop(const Allocation::Keeper& keeper) {
+    Py_DECREF(static_cast<PyObject*>(keeper.stream));
+    Py_DECREF(static_cast<PyObject*>(keeper.resource));
+}
+
+// Keeps an object whose last reference has gone.
+bool keep_spare(PyObject* self, Buffer& buffer) {
+    if (spare.count == Spare::kMost || portamem::python::detail::follows_sites()) return false;
+    Allocation::Keeper keeper;
+    const bool was_open = buffer.close_at_hand(keeper);
+    if (was_open ? keeper.let_go == nullptr : !buffer.is_blank()) return false;
+    spare.objects[spare.count++] = self;
+    if (was_open) drop(keeper);
+    return true;
+}
+
+void add_spare() {
+    PyObject* self = buffer_type->tp_alloc(buffer_type, 0);
+    if (self == nullptr) throw py::error_already_set();
+    auto* object = reinterpret_cast<BufferObject<Buffer>*>(self);
+    object->head.memory = ::new (static_cast<void*>(&object->value)) Buffer(Buffer::blank());
+    Py_DECREF(self);
+}
+
 void dealloc(PyObject* self) {
     PyTypeObject* type = Py_TYPE(self);
     Head* head = head_of(self);
     if (head->weak_references != nullptr) PyObject_ClearWeakRefs(self);
+    if (type == buffer_type && head->memory != nullptr && keep_spare(self, *head->memory)) return;
     if (head->memory != nullptr) head->memory->~Buffer();
     type->tp_free(self);
     Py_DECREF(type);
@@ -79,6 +115,31 @@ PitchedBuffer* pitched_buffer_of(const py::handle& object) noexcept {
 
 py::object to_python(Buffer&& buffer) { return make(buffer_type, std::move(buffer)); }
 py::object to_python(PitchedBuffer&& buffer) { return make(pitched_buffer_type, std::move(buffer)); }
+
+PyObject* buffer_at_hand(PyObject* resource_object, MemoryResource& resource, std::size_t nbytes,
+                         PyObject* stream_object, const std::shared_ptr<Stream>& stream, std::size_t alignment) {
+    if (!resource.has_at_hand() || portamem::python::detail::follows_sites()) return nullptr;
+    if (spare.count == 0) add_spare();
+    PyObject* self = spare.objects[spare.count - 1];
+    const Allocation::Keeper keeper{drop_keeper, resource_object, stream_object};
+    if (!head_of(self)->memory->reopen(resource, nbytes, stream, alignment, keeper)) return nullptr;
+    --spare.count;
+    Py_INCREF(resource_object);
+    Py_INCREF(stream_object);
+    _Py_NewReference(self);  // its type counts it still
+    return self;
+}
+
+bool close_at_hand(Buffer& buffer) noexcept {
+    Allocation::Keeper keeper;
+    if (portamem::python::detail::follows_sites() || !buffer.close_at_hand(keeper)) return false;
+    if (keeper.let_go == nullptr) {
+        buffer.abandon();
+    } else {
+        drop(keeper);
+    }
+    return true;
+}
 
 PyTypeObject* make_buffer_type(PyMethodDef* methods, PyGetSetDef* attributes, getbufferproc get) {
     static PyMemberDef members[] = {

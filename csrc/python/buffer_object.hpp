@@ -4,6 +4,10 @@
 // Buffers come and go with every allocation, so theirs is a plain type with the Buffer inside the object. One of
 // pybind11's takes three blocks of memory and an entry in a table besides. Here are the type, the conversions that
 // pybind11 needs to take and give such objects in functions of its own, and the means to define methods by those.
+//
+// A pool gives memory in less time than it takes to count a reference to it and to its stream, as C++ does, so that
+// neither to make an object nor to let go of the GIL. Where a resource has memory at hand, none of that is done: objects
+// that were dropped are kept with their Allocation, and the new one holds the Python objects of resource and stream.
 #pragma once
 
 #include <new>
@@ -23,6 +27,14 @@ PitchedBuffer* pitched_buffer_of(const py::handle& object) noexcept;
 /// A new object that owns the memory. Needs the GIL.
 py::object to_python(Buffer&& buffer);
 py::object to_python(PitchedBuffer&& buffer);
+
+/// A new Buffer object of memory that the resource has at hand, with the GIL kept: Resource::allocate_at_hand. Both
+/// objects are kept alive by it; `stream` is in the second. Null where there is none at hand.
+PyObject* buffer_at_hand(PyObject* resource_object, MemoryResource& resource, std::size_t nbytes,
+                         PyObject* stream_object, const std::shared_ptr<Stream>& stream, std::size_t alignment);
+
+/// Closes the Buffer of an object in the same way; false, and nothing was done, where that cannot be.
+bool close_at_hand(Buffer& buffer) noexcept;
 
 /// Makes the types, the first one first. methods and attributes: what Python finds without pybind11; each ends with a
 /// null name. get: the buffer protocol, of which release_py_buffer is the other half.

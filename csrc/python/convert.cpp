@@ -103,11 +103,24 @@ std::shared_ptr<Stream> wrap_stream(const py::handle& value) {
     return stream;
 }
 
+namespace {
+
+// A final class: no other type has its objects.
+bool is_stream(PyObject* object) noexcept {
+    static const PyObject* const type = py::type::of<Stream>().ptr();
+    return reinterpret_cast<PyObject*>(Py_TYPE(object)) == type;
+}
+
+}  // namespace
+
+const std::shared_ptr<Stream>* stream_in(PyObject* object) noexcept {
+    return is_stream(object) ? reference_of<Stream>(object) : nullptr;
+}
+
 std::shared_ptr<Stream> to_stream(const py::handle& value) {
     if (value.is_none()) return nullptr;
-    static const PyObject* const type = py::type::of<Stream>().ptr();  // a final class: no other type has its objects
-    if (reinterpret_cast<PyObject*>(Py_TYPE(value.ptr())) != type) return wrap_stream(value);
-    if (auto* stream = value_of<Stream>(value.ptr())) return stream->shared_from_this();
+    if (!is_stream(value.ptr())) return wrap_stream(value);
+    if (const auto* stream = reference_of<Stream>(value.ptr())) return *stream;
     throw py::type_error("the stream was made without its __init__");
 }
 
@@ -147,6 +160,12 @@ Span to_span(const py::handle& value, bool writable, const char* role) {
     }
     HostBytes bytes = host_bytes(value, writable, role);
     return Span::host(bytes.ptr, bytes.nbytes, std::move(bytes.owner));
+}
+
+std::shared_ptr<MemoryResource> to_upstream(const py::handle& value) {
+    if (py::isinstance<MemoryResource>(value)) return value.cast<std::shared_ptr<MemoryResource>>();
+    throw py::type_error(std::string("the upstream is a MemoryResource of backend ") + rt::BackendName + ", not " +
+                         type_name(value));
 }
 
 std::uintptr_t to_address(const void* ptr) { return reinterpret_cast<std::uintptr_t>(ptr); }

@@ -26,6 +26,9 @@ Device to_device(const py::handle& value);
 /// A Stream, a foreign stream object, or None for null.
 std::shared_ptr<Stream> to_stream(const py::handle& value);
 
+/// The reference in a Stream object, valid as long as the object is; null for anything else.
+const std::shared_ptr<Stream>* stream_in(PyObject* object) noexcept;
+
 /// A foreign stream object as a Stream that keeps it alive. The same object gives the same Stream while it is in use.
 std::shared_ptr<Stream> wrap_stream(const py::handle& value);
 
@@ -34,6 +37,9 @@ rt::Location to_location(const py::handle& value);
 
 /// A Buffer, View or HostRegistration of this backend, or host memory with the buffer protocol.
 Span to_span(const py::handle& value, bool writable, const char* role);
+
+/// A MemoryResource of this backend, to build another on.
+std::shared_ptr<MemoryResource> to_upstream(const py::handle& value);
 
 /// An address as a Python int, 0 for null, and back.
 std::uintptr_t to_address(const void* ptr);

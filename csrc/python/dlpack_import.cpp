@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
 #include <optional>
 
 #include "convert.hpp"
@@ -155,16 +154,6 @@ std::string element_type_name(const dlpack::DataType& dtype) {
                           std::to_string(dtype.lanes) + " lanes are no element type here: convert them first");
 }
 
-// portamem._dtypes is asked once for each.
-const ElementType& element_type(const dlpack::DataType& dtype) {
-    static auto* known = new std::map<std::string, ElementType>;  // under the GIL
-    const std::string name = element_type_name(dtype);
-    const auto found = known->find(name);
-    if (found != known->end()) return found->second;
-    ElementType type = to_element_type(py::str(name));  // may run other threads
-    return known->emplace(name, std::move(type)).first->second;
-}
-
 View::Shape contiguous_shape(const dlpack::Tensor& tensor) {
     View::Shape shape;
     bool empty = false;
@@ -246,7 +235,7 @@ py::object from_dlpack(const py::object& obj, const py::object& stream) {
     if (imported.read_only) {
         throw py::value_error("the memory is read-only, and a View is not: make a copy of it first");
     }
-    ElementType type = element_type(tensor.dtype);
+    const ElementType& type = to_element_type(py::str(element_type_name(tensor.dtype)));
     View::Shape shape = contiguous_shape(tensor);
     std::size_t count = 1;
     for (const std::size_t n : shape) count *= n;
@@ -263,7 +252,7 @@ py::object from_dlpack(const py::object& obj, const py::object& stream) {
     const auto home = wanted ? wanted : Stream::default_stream(traits.device);
     const std::size_t nbytes = count * type.itemsize;
     const py::object buffer = to_python(Buffer::from_handle(ptr, nbytes, home, traits, hold(imported.owner)));
-    return py::cast(std::make_shared<View>(buffer, *buffer_of(buffer), std::move(type), std::move(shape), 0));
+    return py::cast(std::make_shared<View>(buffer, *buffer_of(buffer), type, std::move(shape), 0));
 }
 
 }  // namespace PORTAMEM_BACKEND

@@ -48,15 +48,12 @@ class Parameters {
     Values parse(PyObject* const* args, Py_ssize_t nargs, PyObject* keywords) const {
         Values values{};
         const auto count = static_cast<std::size_t>(nargs);
-        if (count > positional_) {
-            throw py::type_error(std::string(function_) + "() takes " + std::to_string(positional_) +
-                                 " positional argument(s), and " + std::to_string(count) + " were given");
-        }
+        if (count > positional_) refuse_count(count);
         for (std::size_t i = 0; i < count; ++i) values[i] = args[i];
         const Py_ssize_t named = keywords == nullptr ? 0 : PyTuple_GET_SIZE(keywords);
         for (Py_ssize_t k = 0; k < named; ++k) {
             PyObject*& value = values[index_of(PyTuple_GET_ITEM(keywords, k))];
-            if (value != nullptr) throw py::type_error(std::string(function_) + "() was given an argument twice");
+            if (value != nullptr) refuse_twice();
             value = args[nargs + k];
         }
         return values;
@@ -72,11 +69,23 @@ class Parameters {
         for (std::size_t i = 0; i < N; ++i) {  // keywords in source code are interned, as the names here
             if (name == names_[i]) return i;
         }
+        return index_of_text(name);
+    }
+
+    std::size_t index_of_text(PyObject* name) const {
         for (std::size_t i = 0; i < N; ++i) {
             if (PyUnicode_Compare(name, names_[i]) == 0) return i;
         }
         throw py::type_error(std::string(function_) + "() got an unexpected keyword argument '" +
                              py::str(name).cast<std::string>() + "'");
+    }
+
+    [[noreturn]] void refuse_count(std::size_t count) const {
+        throw py::type_error(std::string(function_) + "() takes " + std::to_string(positional_) +
+                             " positional argument(s), and " + std::to_string(count) + " were given");
+    }
+    [[noreturn]] void refuse_twice() const {
+        throw py::type_error(std::string(function_) + "() was given an argument twice");
     }
 
     const char* function_;
@@ -90,6 +99,15 @@ template <class T>
 T* value_of(PyObject* object) noexcept {
     const auto* instance = reinterpret_cast<py::detail::instance*>(object);
     return instance->simple_layout ? static_cast<T*>(instance->simple_value_holder[0]) : nullptr;
+}
+
+/// The shared reference that such an object holds, which stays where it is while the object lives; null where value_of
+/// is null. T is the class itself.
+template <class T>
+const std::shared_ptr<T>* reference_of(PyObject* object) noexcept {
+    const auto* instance = reinterpret_cast<py::detail::instance*>(object);
+    if (!instance->simple_layout || !instance->simple_holder_constructed) return nullptr;
+    return reinterpret_cast<const std::shared_ptr<T>*>(&instance->simple_value_holder[1]);
 }
 
 /// A method definition, with the casts that CPython's API asks for. `doc` begins with the signature for inspect.

@@ -12,6 +12,8 @@
 
 #include <atomic>
 
+#include <portamem/record_api.h>
+
 namespace portamem::python {
 
 /// Whether the interpreter is going down, or gone.
@@ -44,15 +46,21 @@ __attribute__((no_sanitize("null"))) auto take_gil(Function&& function) noexcept
 
 namespace detail {
 
-// While the order checker follows this module's calls: where the program is has to be read before the GIL is dropped.
+// While the order checker follows this module's calls, or a recorder notes where memory is allocated: where the program
+// is has to be read before the GIL is dropped.
 // Who took it back just for that could wait for ever: calls are made under locks that others want with the GIL held.
 inline std::atomic<bool> sites_wanted{false};
 
 void remember_site() noexcept;  // order_check.cpp
 void forget_site() noexcept;
 
+inline bool follows_sites() noexcept {
+    return sites_wanted.load(std::memory_order_relaxed) ||
+           __atomic_load_n(&portamem_record_sites, __ATOMIC_RELAXED) != 0;
+}
+
 inline PyThreadState* leave_python() noexcept {
-    if (sites_wanted.load(std::memory_order_relaxed)) remember_site();
+    if (follows_sites()) remember_site();
     return PyEval_SaveThread();
 }
 
@@ -64,7 +72,7 @@ class WithoutGil {
     WithoutGil() noexcept : state_(detail::leave_python()) {}
     ~WithoutGil() {
         detail::take_gil([this] { PyEval_RestoreThread(state_); });
-        if (detail::sites_wanted.load(std::memory_order_relaxed)) detail::forget_site();
+        if (detail::follows_sites()) detail::forget_site();
     }
     WithoutGil(const WithoutGil&) = delete;
     WithoutGil& operator=(const WithoutGil&) = delete;

@@ -27,6 +27,13 @@ struct PythonBuffer {
 
 }  // namespace
 
+void drop_keeper(const Allocation::Keeper& keeper) noexcept {
+    with_gil([&keeper] {
+        Py_DECREF(static_cast<PyObject*>(keeper.stream));
+        Py_DECREF(static_cast<PyObject*>(keeper.resource));
+    });
+}
+
 std::shared_ptr<void> hold(const py::object& object) {
     if (object.is_none()) return nullptr;
     PyObject* reference = object.inc_ref().ptr();

@@ -26,10 +26,13 @@ PYBIND11_MODULE(PORTAMEM_MODULE, m) {
     register_async_resource(m);
     register_prefaulted_resource(m);
     register_adaptors(m);
+    register_recording_adaptors(m);
+    register_composed_resources(m);
     register_scope(m);
     register_registration(m);
     register_pointer_info(m);
     register_copy(m);
     register_order_check(m);
+    give_each_resource_its_allocate();
     stop_reaper_at_exit();
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "bindings.hpp"
+#include "call_site.hpp"
 
 namespace portamem::python {
 
@@ -57,6 +58,13 @@ bool write_site(char* text, std::size_t size) {
     return written;
 }
 
+void want_sites() {
+    portamem_order_set_site_provider(provide_site);
+    detail::sites_wanted.store(true, std::memory_order_relaxed);
+}
+
+}  // namespace
+
 int provide_site(char* text, std::size_t size) {
     if (interpreter_is_going()) return 0;
     if (PyGILState_Check() != 0) return write_site(text, size) ? 1 : 0;
@@ -65,13 +73,6 @@ int provide_site(char* text, std::size_t size) {
     (void)std::snprintf(text, size, "%s", site.text);
     return 1;
 }
-
-void want_sites() {
-    portamem_order_set_site_provider(provide_site);
-    detail::sites_wanted.store(true, std::memory_order_relaxed);
-}
-
-}  // namespace
 
 namespace detail {
 

@@ -31,15 +31,18 @@ std::shared_ptr<Stream> allocation_stream(const MemoryResource& resource, const 
 }
 
 PyObject* allocate(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* keywords) {
-    return answer_python([&] {
+    return answer_python([&]() -> PyObject* {
         static const Parameters<3> parameters("allocate", 1, {"nbytes", "stream", "alignment"});
         const auto [nbytes, stream, alignment] = parameters.parse(args, nargs, keywords);
         if (nbytes == nullptr) parameters.missing(0);
         const std::size_t size = to_size(nbytes);
         auto* known = value_of<MemoryResource>(self);
         if (known == nullptr) throw py::type_error("the resource was made without its __init__");
-        auto on = allocation_stream(*known, stream == nullptr ? py::none() : py::handle(stream));
         const std::size_t aligned = alignment == nullptr ? MemoryResource::kAlignment : to_size(alignment, "alignment");
+        if (const auto* held = stream == nullptr ? nullptr : stream_in(stream)) {
+            if (PyObject* made = buffer_at_hand(self, *known, size, stream, *held, aligned)) return made;
+        }
+        auto on = allocation_stream(*known, stream == nullptr ? py::none() : py::handle(stream));
         return to_python(unlocked_buffer<Buffer>(known->shared_from_this(), size, std::move(on), aligned))
             .release()
             .ptr();
@@ -74,8 +77,7 @@ void close_resource(MemoryResource& self) {
 
 constexpr Spelling<rt::MemAttach> kAttach[] = {{"global", rt::MemAttach::Global}, {"host", rt::MemAttach::Host}};
 
-void register_base(py::module_& m) {
-    py::class_<MemoryResource, Resource> type(m, "MemoryResource", "Where buffers come from.");
+void define_allocate(const py::handle& type) {
     static PyMethodDef definition =
         fast_method<allocate>("allocate",
                               "allocate($self, /, nbytes, *, stream=None, alignment=256)\n--\n\n"
@@ -85,6 +87,11 @@ void register_base(py::module_& m) {
                               "OutOfMemoryError.");
     auto* of = reinterpret_cast<PyTypeObject*>(type.ptr());
     type.attr("allocate") = py::reinterpret_steal<py::object>(PyDescr_NewMethod(of, &definition));
+    for (const py::handle derived : type.attr("__subclasses__")()) define_allocate(derived);
+}
+
+void register_base(py::module_& m) {
+    py::class_<MemoryResource, Resource> type(m, "MemoryResource", "Where buffers come from.");
     type.def("deallocate", &deallocate, py::arg("ptr"), py::arg("nbytes"), py::kw_only(),
              py::arg("stream") = py::none(), "Takes back memory that Buffer.release gave out.")
         .def_property_readonly("device", [](const MemoryResource& r) { return Device(r.device()); })
@@ -113,6 +120,8 @@ void register_base(py::module_& m) {
 }
 
 }  // namespace
+
+void give_each_resource_its_allocate() { define_allocate(py::type::of<MemoryResource>()); }
 
 void register_resources(py::module_& m) {
     register_base(m);

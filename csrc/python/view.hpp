@@ -23,16 +23,16 @@ class View {
   public:
     using Shape = std::vector<std::size_t>;
 
-    View(py::object buffer, const Buffer& memory, ElementType type, Shape shape, std::size_t offset);
+    View(py::object buffer, const Buffer& memory, const ElementType& type, Shape shape, std::size_t offset);
 
     /// The bytes seen; throws once closed.
     const Buffer& memory() const;
     const py::object& buffer() const { return buffer_; }
-    const ElementType& type() const noexcept { return type_; }
+    const ElementType& type() const noexcept { return *type_; }
     const Shape& shape() const noexcept { return shape_; }
     Shape strides() const;
     std::size_t size() const noexcept;
-    std::size_t nbytes() const noexcept { return size() * type_.itemsize; }
+    std::size_t nbytes() const noexcept { return size() * type_->itemsize; }
     bool is_closed() const noexcept { return memory_.is_closed(); }
 
     View reshaped(Shape shape) const;
@@ -46,7 +46,7 @@ class View {
 
     py::object buffer_;
     Buffer memory_;
-    ElementType type_;
+    const ElementType* type_;
     Shape shape_;
 };
 
@@ -55,8 +55,8 @@ View::Shape to_shape(const py::handle& shape);
 py::tuple to_tuple(const View::Shape& values);
 std::string text_of(const View::Shape& shape);
 
-/// The element type that a Python value means, by portamem._dtypes.
-ElementType to_element_type(const py::handle& dtype);
+/// The element type that a Python value means, by portamem._dtypes; kept for good.
+const ElementType& to_element_type(const py::handle& dtype);
 
 /// A View of a Buffer object; dtype, shape and offset as Python gives them.
 View make_view(const py::object& buffer, const py::object& dtype, const py::object& shape, const py::object& offset);

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import datetime
 import importlib
 import json
 import sys
@@ -65,7 +66,7 @@ class Run:
             "seconds in all": self.seconds,
             "runtime calls": memory.runtime_calls(),
             "peak live": memory.peak,
-            "peak reserved": max(reserved for _, reserved in memory.series),
+            "peak reserved": max(reserved for *_, reserved in memory.series),
             "checksum": solver.checksum(),
             "worst error": solver.worst,
             "blocks": [solver.mesh.base**2, solver.most_blocks, len(solver.mesh.blocks)],
@@ -155,7 +156,9 @@ def main() -> int:
     print(f"{pm.backend}: {pm.Device(0).name}; {options.steps} steps, {blocks[0]} to {blocks[1]} blocks")
     show(figures)
     if options.json:
-        options.json.write_text(json.dumps(figures), encoding="utf-8")
+        run = {"format": 1, "backend": pm.backend, "on": pm.Device(0).name, "steps": options.steps, "runs": figures}
+        run["when"] = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
+        options.json.write_text(json.dumps(run), encoding="utf-8")
     if options.svg:
         import picture
 

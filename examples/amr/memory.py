@@ -54,8 +54,8 @@ class Memory:
         self.seconds = 0.0
         self.allocations = 0
         self.live = self.peak = 0
-        self.series: list[tuple[int, int]] = []
-        """Bytes live and bytes reserved after each allocation and each free."""
+        self.series: list[tuple[int, int, int]] = []
+        """After each allocation and each free: its number, bytes live and bytes reserved."""
 
     def array(self, shape: tuple[int, ...], dtype: str = "float64") -> Array:
         return Array(self, shape, dtype)
@@ -86,4 +86,4 @@ class Memory:
     def _note(self, nbytes: int) -> None:
         self.live += nbytes
         self.peak = max(self.peak, self.live)
-        self.series.append((self.live, self.reserved()))
+        self.series.append((len(self.series), self.live, self.reserved()))

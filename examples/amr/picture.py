@@ -6,14 +6,20 @@ from __future__ import annotations
 from typing import Any
 
 import pygal
+from pygal.style import Style
 
 POINTS = 400
 
 
-def thinned(values: list[int]) -> list[tuple[int, int]]:
-    """At most POINTS of them with their places, each the largest of those that it stands for."""
-    width = max(1, -(-len(values) // POINTS))
-    return [(begin, max(values[begin : begin + width])) for begin in range(0, len(values), width)]
+Entry = tuple[int, int, int]
+"""A place in the series, bytes live and bytes reserved."""
+
+
+def thinned(series: list[Any]) -> list[Entry]:
+    """At most POINTS entries, each with the most live and the most reserved of those that it stands for."""
+    width = max(1, -(-len(series) // POINTS))
+    groups = (series[begin : begin + width] for begin in range(0, len(series), width))
+    return [(some[0][0], max(live for _, live, _ in some), max(held for *_, held in some)) for some in groups]
 
 
 def memory_over_time(figures: list[dict[str, Any]]) -> str:
@@ -25,14 +31,12 @@ def memory_over_time(figures: list[dict[str, Any]]) -> str:
         show_dots=False,
         width=900,
         height=420,
-        include_x_axis=True,
         legend_at_bottom=True,
         js=(),
-        style=pygal.style.CleanStyle,
+        style=Style(background="white", plot_background="white", colors=("#2c6fbb", "#c0392b")),
     )
     chart.uuid = "memory"  # it would be a random one
-    pool = figures[-1]
-    for name, which, fill in (("reserved by the pool", 1, False), ("in use", 0, True)):
-        points = thinned([entry[which] for entry in pool["series"]])
-        chart.add(name, [(at, nbytes / 2**20) for at, nbytes in points], fill=fill)
-    return str(chart.render(is_unicode=True))
+    series = thinned(figures[-1]["series"])
+    for name, which, fill in (("reserved by the pool", 2, False), ("in use", 1, True)):
+        chart.add(name, [(entry[0], entry[which] / 2**20) for entry in series], fill=fill)
+    return str(chart.render(is_unicode=True)) + "\n"

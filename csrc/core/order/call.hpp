@@ -56,6 +56,9 @@ using SiteProvider = int (*)(char* text, std::size_t size);
 
 void set_site_provider(SiteProvider provider) noexcept;
 
+/// The number of a place: of the one that a text names, or, for null, of the calling thread's innermost functions.
+SiteId number_site(const char* text);
+
 /// The place as text: what the provider wrote, or symbol and offset of the native caller.
 std::string describe(SiteId site);
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "portamem/mr/memory_resource.hpp"
@@ -23,9 +24,17 @@ class Allocation {
     };
 
   public:
+    /// What keeps an allocation's resource and stream alive in place of shared references: their objects in a language
+    /// that portamem is embedded in, which counts references for less.
+    struct Keeper {
+        void (*let_go)(const Keeper&) noexcept = nullptr;  ///< null: there is nothing to let go of. On any thread.
+        void* resource = nullptr;
+        void* stream = nullptr;
+    };
+
     /// For the makers below: the key is private.
     Allocation(Key, void* ptr, std::size_t nbytes, std::shared_ptr<Stream> stream)
-        : ptr_(ptr), nbytes_(nbytes), stream_(std::move(stream)), exports_(kClosed) {}
+        : ptr_(ptr), nbytes_(nbytes), stream_(&own_stream_), own_stream_(std::move(stream)), exports_(kClosed) {}
 
     /// Takes `nbytes` of the resource on the stream.
     static std::shared_ptr<Allocation> make(std::shared_ptr<MemoryResource> resource, std::size_t nbytes,
@@ -33,7 +42,7 @@ class Allocation {
                                             std::size_t alignment = MemoryResource::kAlignment) {
         // Everything that can fail comes before the memory does, or is undone with it.
         auto allocation = std::make_shared<Allocation>(Key{}, nullptr, nbytes, std::move(stream));
-        allocation->ptr_ = resource->allocate(nbytes, allocation->stream_, alignment);
+        allocation->ptr_ = resource->allocate(nbytes, allocation->own_stream_, alignment);
         allocation->adopt(std::move(resource));
         return allocation;
     }
@@ -50,35 +59,39 @@ class Allocation {
     static std::shared_ptr<Allocation> foreign(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream,
                                                const MemoryTraits& traits, std::shared_ptr<void> owner) {
         auto allocation = std::make_shared<Allocation>(Key{}, ptr, nbytes, stream);
-        allocation->traits_ = traits;
+        allocation->own_traits_ = traits;
+        allocation->traits_ = &allocation->own_traits_;
         allocation->owner_ = std::move(owner);
         allocation->exports_.store(0, std::memory_order_release);
         return allocation;
     }
 
     ~Allocation() {
-        if (exports_.load(std::memory_order_relaxed) < 0 || !runtime_usable()) return;
-        detail::unlocked([this] {
-            try {
-                give_back(stream_);
-            } catch (...) {
-                give_back_later();
-            }
-        });
+        if (exports_.load(std::memory_order_relaxed) >= 0 && runtime_usable() && !give_back_at_hand()) {
+            detail::unlocked([this] {
+                try {
+                    give_back(*stream_);
+                } catch (...) {
+                    give_back_later();
+                }
+            });
+        }
+        if (keeper_.let_go != nullptr) keeper_.let_go(keeper_);
     }
     Allocation(const Allocation&) = delete;
     Allocation& operator=(const Allocation&) = delete;
 
     void* ptr() const noexcept { return ptr_; }
     std::size_t nbytes() const noexcept { return nbytes_; }
-    const std::shared_ptr<Stream>& stream() const noexcept { return stream_; }
-    const std::shared_ptr<MemoryResource>& resource() const noexcept { return resource_; }
+    const std::shared_ptr<Stream>& stream() const noexcept { return *stream_; }
+    /// Null for somebody else's memory.
+    std::shared_ptr<MemoryResource> resource() const { return resource_ ? resource_->shared_from_this() : nullptr; }
     /// Whoever keeps foreign memory alive; null once it has been let go.
     std::shared_ptr<void> owner() const {
         std::lock_guard<std::mutex> lock(mutex_);
         return owner_;
     }
-    const MemoryTraits& traits() const noexcept { return traits_; }
+    const MemoryTraits& traits() const noexcept { return *traits_; }
 
     bool is_closed() const noexcept { return exports_.load(std::memory_order_acquire) < 0; }
     std::size_t exports() const noexcept {
@@ -99,17 +112,20 @@ class Allocation {
     /// first time, the stream is also ordered behind the allocation itself.
     void use_on(const std::shared_ptr<Stream>& stream) {
         used_.store(true, std::memory_order_release);
-        if (stream == stream_) return;
+        if (stream == *stream_) return;
         {
             std::lock_guard<std::mutex> lock(mutex_);
             if (std::find(users_.begin(), users_.end(), stream) != users_.end()) return;
         }
         stream->refuse_capture("declaring a use of memory");
-        refuse_captured(*stream_, "using memory on another stream");
-        stream->wait(*stream_);
+        refuse_captured(**stream_, "using memory on another stream");
+        stream->wait(**stream_);
         shared_.store(true, std::memory_order_release);
-        std::lock_guard<std::mutex> lock(mutex_);
-        users_.push_back(stream);
+        {
+            std::lock_guard<std::mutex> lock(mutex_);
+            users_.push_back(stream);
+        }
+        if (resource_) resource_->note_use(ptr_, nbytes_, *stream);
     }
 
     /// Makes `stream` wait for all work declared on this memory.
@@ -153,14 +169,14 @@ class Allocation {
 
     /// hand_over where that takes no call and no waiting: the memory is used on this stream alone. False otherwise.
     bool hand_over_at_once(const std::shared_ptr<Stream>& stream) noexcept {
-        if (stream != stream_ || !stream->is_default() || shared_.load(std::memory_order_acquire)) return false;
+        if (stream != *stream_ || !stream->is_default() || shared_.load(std::memory_order_acquire)) return false;
         used_.store(true, std::memory_order_release);
         return true;
     }
 
     /// An open stream behind which all work declared on this memory is: what others wait for before they touch it.
     std::shared_ptr<Stream> exchange_stream() {
-        auto stream = open_stream(stream_);
+        auto stream = open_stream(*stream_);
         const auto declared = users();
         if (!declared.empty()) stream->refuse_capture("handing memory over");
         for (const auto& user : declared) {
@@ -193,11 +209,44 @@ class Allocation {
         refuse_forked();
         if (!begin_close()) return;
         try {
-            give_back(stream ? stream : stream_);
+            give_back(stream ? stream : *stream_);
         } catch (...) {
             exports_.store(0, std::memory_order_release);
             throw;
         }
+    }
+
+    /// close() by the only holder, where the resource takes the memory back at hand. False where it does not, or where
+    /// others used the memory: nothing was done. The keeper is the caller's to let go of.
+    bool close_at_hand(Keeper& keeper) noexcept {
+        if (exports_.load(std::memory_order_acquire) != 0 || !give_back_at_hand()) return false;
+        exports_.store(kClosed, std::memory_order_release);
+        keeper = std::exchange(keeper_, Keeper{});
+        return true;
+    }
+
+    /// Of no memory, closed: to be reopened.
+    static std::shared_ptr<Allocation> blank() { return std::make_shared<Allocation>(Key{}, nullptr, 0, nullptr); }
+
+    /// Whether it is as blank() makes it: closed at hand after reopen, or never open.
+    bool is_blank() const noexcept { return is_closed() && own_stream_ == nullptr && keeper_.let_go == nullptr; }
+
+    /// Opens a blank allocation that nobody else holds, with memory that the resource has at hand. False where it has
+    /// none, and nothing was done. The keeper, which is let go of after the memory, keeps the resource alive, and
+    /// `stream` at its place.
+    bool reopen(MemoryResource& resource, std::size_t nbytes, const std::shared_ptr<Stream>& stream,
+                std::size_t alignment, const Keeper& keeper) noexcept {
+        void* ptr = resource.allocate_at_hand(nbytes, stream, alignment);
+        if (ptr == nullptr) return false;
+        ptr_ = ptr;
+        nbytes_ = nbytes;
+        resource_ = &resource;
+        stream_ = &stream;
+        traits_ = &resource.traits();
+        keeper_ = keeper;
+        used_.store(false, std::memory_order_relaxed);
+        exports_.store(0, std::memory_order_release);
+        return true;
     }
 
     /// close() of foreign memory that has been let go on return: waits for all declared work first.
@@ -233,8 +282,9 @@ class Allocation {
     }
 
     void adopt(std::shared_ptr<MemoryResource> resource) noexcept {
-        traits_ = resource->traits();
-        resource_ = std::move(resource);
+        traits_ = &resource->traits();
+        resource_ = resource.get();
+        own_resource_ = std::move(resource);
         exports_.store(0, std::memory_order_release);
     }
 
@@ -250,7 +300,7 @@ class Allocation {
     }
     std::vector<std::shared_ptr<Stream>> all_users() {
         auto all = users();
-        all.push_back(stream_);
+        all.push_back(*stream_);
         return all;
     }
 
@@ -271,17 +321,24 @@ class Allocation {
         return stands_in;
     }
 
+    // As nearly always with a pool: nothing to wait for, and nobody to ask.
+    bool give_back_at_hand() noexcept {
+        return !shared_.load(std::memory_order_acquire) && resource_ != nullptr &&
+               resource_->deallocate_at_hand(ptr_, nbytes_, *stream_);
+    }
+
     void give_back(const std::shared_ptr<Stream>& named) {
+        if (named == *stream_ && give_back_at_hand()) return;
         // Another thread may close the stream meanwhile, and not know of this memory.
         const Stream::Use use(*named);
-        if (use && !shared_.load(std::memory_order_acquire) && named == stream_ && resource_) {
-            resource_->deallocate(ptr_, nbytes_, stream_);  // as nearly always
+        if (use && !shared_.load(std::memory_order_acquire) && named == *stream_ && resource_) {
+            resource_->deallocate(ptr_, nbytes_, named);  // as nearly always
             return;
         }
         auto behind = users();
-        const RelaxedCapture beside(stream_->device());
+        const RelaxedCapture beside((*stream_)->device());
         const auto stream = use ? named : stand_in(*named);
-        if (named != stream_) behind.push_back(stream_);
+        if (named != *stream_) behind.push_back(*stream_);
         if (!resource_ && !owner_) return;
         wait_for_borrowers();
         // Marking a captured stream would harm the capture: refused here, and tried again later where nobody asked.
@@ -325,16 +382,18 @@ class Allocation {
     // What could not go back now (a capture in the way, a runtime out of resources) is tried again, never lost.
     void give_back_later() noexcept {
         try {
-            auto again = std::make_shared<Allocation>(Key{}, ptr_, nbytes_, stream_);
-            again->traits_ = traits_;
+            auto again = std::make_shared<Allocation>(Key{}, ptr_, nbytes_, *stream_);
+            again->own_traits_ = *traits_;
+            again->traits_ = &again->own_traits_;
             again->resource_ = resource_;
+            again->own_resource_ = resource();
             again->owner_ = owner_;
             again->users_ = std::move(users_);
             again->borrowers_ = std::move(borrowers_);
             again->shared_.store(true, std::memory_order_relaxed);
             Reaper::instance().add([again] {
                 try {
-                    again->give_back(again->stream_);
+                    again->give_back(again->own_stream_);
                     return true;
                 } catch (...) {
                     return false;
@@ -346,16 +405,21 @@ class Allocation {
     }
 
     void* ptr_;
-    const std::size_t nbytes_;
-    const std::shared_ptr<Stream> stream_;
-    std::shared_ptr<MemoryResource> resource_;  // null: foreign
-    MemoryTraits traits_;
+    std::size_t nbytes_;
+    MemoryResource* resource_ = nullptr;  // null: foreign
+    const MemoryTraits* traits_ = nullptr;
+    // Where the reference is: here, or in an object that the keeper keeps.
+    const std::shared_ptr<Stream>* stream_;
+    Keeper keeper_;
+    std::shared_ptr<MemoryResource> own_resource_;
+    const std::shared_ptr<Stream> own_stream_;
+    MemoryTraits own_traits_;  // of foreign memory
     std::shared_ptr<void> owner_;
     mutable std::mutex mutex_;                    // guards users_ and borrowers_, and owner_ once it may be dropped
-    std::vector<std::shared_ptr<Stream>> users_;  // streams declared beside stream_
+    std::vector<std::shared_ptr<Stream>> users_;  // streams declared beside the allocation's own
     std::vector<int> borrowers_;                  // devices of streams that were handed the memory, undeclared
     std::atomic<bool> shared_{false};             // one of both has something in it
-    std::atomic<bool> used_{false};               // work was declared on stream_ or another
+    std::atomic<bool> used_{false};               // work was declared on the allocation's stream or another
     std::atomic<std::int64_t> exports_;           // negative once closed, or not yet open
 };
 

@@ -81,6 +81,22 @@ class Buffer {
         abandon();
     }
 
+    /// Of no memory, closed: to be reopened.
+    static Buffer blank() { return Buffer(Allocation::blank(), 0); }
+
+    /// Allocation::is_blank, reopen and close_at_hand, for embedders that keep objects of buffers that are gone. reopen
+    /// is for blank buffers; the others are false unless this is a whole buffer and nobody else holds its memory.
+    bool is_blank() const noexcept { return is_only_holder() && allocation_->is_blank(); }
+    bool reopen(MemoryResource& resource, std::size_t nbytes, const std::shared_ptr<Stream>& stream,
+                std::size_t alignment, const Allocation::Keeper& keeper) noexcept {
+        if (!allocation_->reopen(resource, nbytes, stream, alignment, keeper)) return false;
+        nbytes_ = nbytes;
+        return true;
+    }
+    bool close_at_hand(Allocation::Keeper& keeper) noexcept {
+        return is_only_holder() && allocation_->close_at_hand(keeper);
+    }
+
     /// Lets go without a refusal: the memory goes back with its last export.
     void abandon() noexcept { (void)take(); }
 
@@ -99,6 +115,17 @@ class Buffer {
     }
 
   private:
+    // What others did with the memory before they let go of it has happened then. ThreadSanitizer knows no fences.
+    bool is_only_holder() const noexcept {
+#if defined(__SANITIZE_THREAD__)
+        return false;
+#else
+        if (allocation_.use_count() != 1 || export_) return false;
+        std::atomic_thread_fence(std::memory_order_acquire);
+        return true;
+#endif
+    }
+
     const Allocation& open() const {
         if (is_closed()) throw std::invalid_argument("the buffer is closed");
         return *allocation_;

@@ -2,6 +2,7 @@
 // portamem/stream.hpp: in-order queues of work.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <map>
@@ -9,6 +10,8 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "portamem/device.hpp"
 #include "portamem/kept.hpp"
@@ -24,6 +27,17 @@ inline std::uint64_t this_thread_number() {
 }
 
 }  // namespace detail
+
+class Stream;
+
+/// Told when a stream ends: those who keep something by its identity, such as pools.
+class StreamListener {
+  public:
+    virtual ~StreamListener() = default;
+    /// The stream is being closed or destroyed, once and for all, behind `last` (null: nothing to wait for). Its handle
+    /// still lives. No lock is held that others take.
+    virtual void stream_ended(std::uint64_t identity, std::shared_ptr<Event> last) noexcept = 0;
+};
 
 /// A stream of a device. Known by an identity that is never reused, unlike handles, which vendors hand out again.
 /// Everything that was submitted still runs after close(); using a closed stream is std::invalid_argument.
@@ -76,6 +90,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
     ~Stream() {
         count_capture(false);
+        if (!closed_ && !listeners_.empty() && runtime_usable()) detail::unlocked([this] { tell_end_unasked(); });
         if (kind_ != Kind::Owned || closed_ || !runtime_usable()) return;
         detail::unlocked([this] {
             try {
@@ -101,9 +116,13 @@ class Stream : public std::enable_shared_from_this<Stream> {
     int device() const noexcept { return device_; }
     std::uint64_t identity() const noexcept { return identity_; }
     bool is_default() const noexcept { return kind_ == Kind::Legacy || kind_ == Kind::PerThread; }
+    bool is_per_thread() const noexcept { return kind_ == Kind::PerThread; }
     /// A per-thread stream of another thread: it can be waited for, by tail(), and nothing else.
     bool is_elsewhere() const noexcept { return kind_ == Kind::PerThread && thread_ != detail::this_thread_number(); }
     bool is_closed() const noexcept { return closed_.load(std::memory_order_acquire); }
+    /// Whether anybody may take its tail() at any later time, closed or not. Not of a per-thread stream, which its own
+    /// thread marks, and not of a foreign one without an owner, whose handle may be gone before anybody is told.
+    bool can_be_marked_later() const noexcept { return can_be_marked_later_; }
     bool is_nonblocking() const {
         if (is_default()) return false;
         refuse_capture("is_nonblocking");  // asking would invalidate the capture
@@ -116,6 +135,21 @@ class Stream : public std::enable_shared_from_this<Stream> {
         int priority = 0;
         check(rt::StreamGetPriority(handle(), &priority), "StreamGetPriority");
         return priority;
+    }
+
+    /// Whether portamem learns of its end: not of a foreign stream's whose owner it does not hold.
+    bool tells_its_end() const noexcept { return tells_its_end_; }
+    /// Tells the listener when the stream ends, as long as it lives. False, and nothing is told, once it has ended.
+    bool listen(const std::weak_ptr<StreamListener>& listener) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (is_closed()) return false;
+        if (kind_ == Kind::Legacy) return true;  // never ends
+        if (listeners_.size() == listeners_.capacity()) {
+            const auto is_gone = [](const std::weak_ptr<StreamListener>& l) { return l.expired(); };
+            listeners_.erase(std::remove_if(listeners_.begin(), listeners_.end(), is_gone), listeners_.end());
+        }
+        listeners_.push_back(listener);
+        return true;
     }
 
     /// True when all work has run.
@@ -149,15 +183,15 @@ class Stream : public std::enable_shared_from_this<Stream> {
     }
 
     /// A new event at the stream's present end, or, of a closed stream, at its last one. Null if nothing was ever
-    /// submitted through a stream that could not be marked any more.
-    std::shared_ptr<Event> tail() {
+    /// submitted through a stream that could not be marked any more. `blank`: an event of this device to use, if given.
+    std::shared_ptr<Event> tail(std::shared_ptr<Event> blank = nullptr) {
         refuse_forked();
         // Only its own thread can mark a per-thread stream. Others wait for the whole device: rare, and never wrong.
         if (is_elsewhere()) {
             Device(device_).synchronize();
             return nullptr;
         }
-        auto event = is_closed() ? nullptr : Event::create(device_);
+        auto event = is_closed() || blank ? std::move(blank) : Event::create(device_);
         // Waiting for a stream is no use of it, so it may be closed meanwhile: not between the question and the mark.
         std::lock_guard<std::mutex> lock(mutex_);
         if (is_closed()) return last_;
@@ -288,6 +322,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
             closing_now_.store(false);
             throw;
         }
+        tell_end(last());
         // Without the lock: destroying may wait for the stream's work (HIP's does).
         const rt::Error_t answer = kind_ == Kind::Owned ? rt::StreamDestroy(handle_) : rt::Error_t::Success;
         if (answer != rt::Error_t::Success) {
@@ -302,7 +337,12 @@ class Stream : public std::enable_shared_from_this<Stream> {
     enum class Kind { Owned, Foreign, Legacy, PerThread };
 
     Stream(rt::Stream_t handle, int device, Kind kind, std::shared_ptr<void> owner)
-        : handle_(handle), device_(device), kind_(kind), owner_(std::move(owner)) {}
+        : handle_(handle),
+          device_(device),
+          kind_(kind),
+          tells_its_end_(kind != Kind::Foreign || owner),
+          can_be_marked_later_(kind == Kind::Owned || kind == Kind::Legacy || owner != nullptr),
+          owner_(std::move(owner)) {}
 
     static std::shared_ptr<Stream> make(rt::Stream_t handle, int device, Kind kind, std::shared_ptr<void> owner) {
         return std::shared_ptr<Stream>(new Stream(handle, device, kind, std::move(owner)));
@@ -336,6 +376,36 @@ class Stream : public std::enable_shared_from_this<Stream> {
         closed_.store(closed, std::memory_order_release);
     }
 
+    std::shared_ptr<Event> last() {
+        std::lock_guard<std::mutex> lock(mutex_);
+        return last_;
+    }
+
+    void tell_end(const std::shared_ptr<Event>& last) noexcept {
+        std::vector<std::weak_ptr<StreamListener>> listeners;
+        {
+            std::lock_guard<std::mutex> lock(mutex_);
+            listeners.swap(listeners_);
+        }
+        for (const auto& listener : listeners) {
+            if (const auto told = listener.lock()) told->stream_ended(identity_, last);
+        }
+    }
+
+    // From the destructor: nobody asked, and nobody is told why the stream cannot be marked.
+    void tell_end_unasked() noexcept {
+        try {
+            tell_end(is_elsewhere() ? nullptr : tail());
+        } catch (...) {
+            try {
+                Device(device_).synchronize();
+                tell_end(nullptr);
+            } catch (...) {
+                // Captured, or the device is gone. What listeners keep stays with them.
+            }
+        }
+    }
+
     // Each capture begun here counts once, however and by whomever it is ended.
     void count_capture(bool open) const noexcept {
         if (captured_here_.exchange(open) != open) detail::open_captures().fetch_add(open ? 1 : -1);
@@ -344,6 +414,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
     const rt::Stream_t handle_;
     const int device_;
     const Kind kind_;
+    const bool tells_its_end_;
+    const bool can_be_marked_later_;
     const std::uint64_t identity_ = portamem_new_identity();
     const std::uint64_t thread_ = detail::this_thread_number();
     std::shared_ptr<void> owner_;
@@ -354,7 +426,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
     std::atomic<int> uses_{0};
     std::atomic<bool> closing_now_{false};  // since close() began; refuses further uses
     std::atomic<bool> closed_{false};
-    mutable std::mutex mutex_;  // guards last_, and closed_ against those who only wait
+    mutable std::mutex mutex_;  // guards last_ and listeners_, and closed_ against those who only wait
+    std::vector<std::weak_ptr<StreamListener>> listeners_;
     std::shared_ptr<Event> last_;
 };
 

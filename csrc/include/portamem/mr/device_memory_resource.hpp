@@ -32,13 +32,16 @@ class DeviceMemoryResource : public RuntimeMemoryResource {
         if (coherence_ != rt::Coherence::Default) {
             throw std::invalid_argument("pitched memory has default coherence: take a resource of that coherence");
         }
-        std::size_t pitch = 0;
-        const Block block = allocated(width * height, *stream, [&] {
-            void* ptr = nullptr;
-            check(rt::MallocPitch(&ptr, &pitch, width, height), "MallocPitch");
-            return Block{ptr, pitch * height};
-        });
-        return {block.ptr, pitch, block.nbytes};
+        if (!detail::is_recording()) return take_pitched(width, height, *stream);
+        Rows rows;
+        (void)recorded(portamem_record_process(), *stream, nullptr, width * height, kAlignment)
+            .allocate(
+                [&] {
+                    rows = take_pitched(width, height, *stream);
+                    return rows.ptr;
+                },
+                &rows.nbytes);
+        return rows;
     }
 
   protected:
@@ -54,6 +57,16 @@ class DeviceMemoryResource : public RuntimeMemoryResource {
     void call_deallocate(void* ptr, std::size_t, Stream&) override { check(rt::Free(ptr), "Free"); }
 
   private:
+    Rows take_pitched(std::size_t width, std::size_t height, Stream& stream) {
+        std::size_t pitch = 0;
+        const Block block = allocated(width * height, stream, [&] {
+            void* ptr = nullptr;
+            check(rt::MallocPitch(&ptr, &pitch, width, height), "MallocPitch");
+            return Block{ptr, pitch * height};
+        });
+        return {block.ptr, pitch, block.nbytes};
+    }
+
     static MemoryTraits traits(int device) {
         MemoryTraits t;
         t.kind = ResourceKind::Device;

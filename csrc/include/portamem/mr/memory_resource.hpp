@@ -8,7 +8,9 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <typeinfo>
 
+#include "portamem/mr/recorded.hpp"
 #include "portamem/stream.hpp"
 
 PORTAMEM_OPEN
@@ -67,6 +69,8 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     bool is_stream_ordered() const noexcept { return traits_.stream_ordered; }
     bool is_host_accessible() const noexcept { return traits_.host_accessible; }
     bool is_device_accessible() const noexcept { return traits_.device_accessible; }
+    /// A number never reused in this process.
+    std::uint64_t identity() const noexcept { return identity_; }
 
     /// Memory that work submitted to `stream` from now on may use; on a resource that is not stream-ordered, any work.
     /// 0 bytes give a null pointer, which deallocate takes back like any other. alignment: a power of two; resources
@@ -74,6 +78,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     /// Throws OutOfMemory, Error; std::invalid_argument when closed, for a stream of another device or, unless the
     /// resource has the memory at hand, under capture, and for an alignment that it cannot give.
     void* allocate(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment = kAlignment) {
+        if (detail::is_recording()) return allocate_recorded(nbytes, stream, alignment);
         return do_allocate(nbytes, stream, alignment);
     }
 
@@ -81,7 +86,32 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     /// blocks until that work has run: no vendor promises that its Free waits. Null with nothing of 0 bytes out is fine.
     /// Throws Error, and std::invalid_argument for what cannot be the resource's: the memory is still allocated.
     void deallocate(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
+        if (detail::is_recording()) return deallocate_recorded(ptr, nbytes, stream);
         do_deallocate(ptr, nbytes, stream);
+    }
+
+    /// allocate, where the resource has the memory at hand: with no runtime's call, no upstream's and no user's, and no
+    /// waiting, so that an embedding language's lock may be held. Null where that cannot be, for whatever reason (0
+    /// bytes, a closed stream, a forked child, a recorder among them): allocate does it, or says why not.
+    void* allocate_at_hand(std::size_t nbytes, const std::shared_ptr<Stream>& stream,
+                           std::size_t alignment = kAlignment) noexcept {
+        return has_at_hand_ && !detail::is_recording() ? do_allocate_at_hand(nbytes, stream, alignment) : nullptr;
+    }
+
+    /// deallocate in the same way. False where that cannot be: nothing was done, and deallocate does it, or says why
+    /// not. Unlike there, the stream may be closed meanwhile: its handle is not used.
+    bool deallocate_at_hand(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) noexcept {
+        return has_at_hand_ && !detail::is_recording() && do_deallocate_at_hand(ptr, nbytes, stream);
+    }
+
+    /// Whether the resource ever has memory at hand.
+    bool has_at_hand() const noexcept { return has_at_hand_; }
+
+    /// Told that memory of allocate is used on another stream from now on, which its free will wait for: those who watch
+    /// want to know.
+    void note_use(void* ptr, std::size_t nbytes, const Stream& stream) {
+        if (detail::is_recording()) recorded(portamem_record_process(), stream, ptr, nbytes, 0).use();
+        do_note_use(ptr, nbytes, stream);
     }
 
     /// Buffers that are out, and their bytes as they were asked for.
@@ -99,9 +129,13 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
             throw ExportError("the process's default resource stays open: others allocate from it");
         }
         if (live_buffers() > 0) Reaper::instance().run_once();  // what waits to go back may go
-        if (try_close()) return;
+        const bool was_closed = is_closed();
+        if (try_close()) {
+            if (!was_closed && detail::is_recording()) note_closed();
+            return;
+        }
         throw ExportError("the resource still has " + std::to_string(live_buffers()) + " live buffer(s) of " +
-                          std::to_string(live_bytes()) + " bytes in all: close them first");
+                          std::to_string(live_bytes()) + " bytes in all: close them first" + live_text());
     }
 
     /// For the default resource of a process, which nobody may close.
@@ -109,12 +143,34 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     bool is_permanent() const noexcept { return permanent_.load(std::memory_order_relaxed); }
 
   protected:
-    explicit MemoryResource(const MemoryTraits& traits) : traits_(traits) {}
+    /// has_at_hand: the resource keeps memory itself, and overrides both functions of memory at hand.
+    explicit MemoryResource(const MemoryTraits& traits, bool has_at_hand = false)
+        : traits_(traits), has_at_hand_(has_at_hand) {}
 
     virtual void* do_allocate(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) = 0;
     virtual void do_deallocate(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) = 0;
+    virtual void* do_allocate_at_hand(std::size_t /*nbytes*/, const std::shared_ptr<Stream>& /*stream*/,
+                                      std::size_t /*alignment*/) noexcept {
+        return nullptr;
+    }
+    virtual bool do_deallocate_at_hand(void* /*ptr*/, std::size_t /*nbytes*/,
+                                       const std::shared_ptr<Stream>& /*stream*/) noexcept {
+        return false;
+    }
     /// Closes where nothing is out; false otherwise. True where it was closed before.
     virtual bool try_close() = 0;
+    virtual void do_note_use(void* /*ptr*/, std::size_t /*nbytes*/, const Stream& /*stream*/) {}
+    /// What is known of the buffers that are out, to follow a sentence; mostly nothing.
+    virtual std::string live_text() const { return {}; }
+
+    /// This resource as recorders know it.
+    portamem_record_resource record_of() const noexcept {
+        return {identity_, typeid(*this).name(), to_string(traits_.kind), rt::BackendId, traits_.device};
+    }
+    detail::RecordedCall recorded(portamem_recorder* recorder, const Stream& stream, void* ptr, std::size_t nbytes,
+                                  std::size_t alignment) const {
+        return {recorder, record_of(), stream, ptr, nbytes, alignment};
+    }
 
     /// Refuses a stream that a stream-ordered resource cannot follow.
     void refuse_stream_of_another_device(const Stream& stream) const {
@@ -124,7 +180,29 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     }
 
   private:
+    void note_closed() const noexcept {
+        const auto resource = record_of();
+        portamem_record_closed(portamem_record_process(), &resource);
+    }
+
+    [[gnu::cold, gnu::noinline]] void* allocate_recorded(std::size_t nbytes, const std::shared_ptr<Stream>& stream,
+                                                         std::size_t alignment) {
+        portamem_recorder* recorder = portamem_record_process();
+        if (recorder == nullptr) return do_allocate(nbytes, stream, alignment);
+        return recorded(recorder, *stream, nullptr, nbytes, alignment).allocate([&] {
+            return do_allocate(nbytes, stream, alignment);
+        });
+    }
+    [[gnu::cold, gnu::noinline]] void deallocate_recorded(void* ptr, std::size_t nbytes,
+                                                          const std::shared_ptr<Stream>& stream) {
+        portamem_recorder* recorder = portamem_record_process();
+        if (recorder == nullptr) return do_deallocate(ptr, nbytes, stream);
+        recorded(recorder, *stream, ptr, nbytes, 0).deallocate([&] { do_deallocate(ptr, nbytes, stream); }, false);
+    }
+
     const MemoryTraits traits_;
+    const bool has_at_hand_;
+    const std::uint64_t identity_ = portamem_new_identity();
     std::atomic<bool> permanent_{false};
 };
 

@@ -28,6 +28,9 @@ class ResourceAdaptor : public CountedMemoryResource {
     void give_back(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) override {
         upstream_->deallocate(ptr, nbytes, stream);
     }
+    void do_note_use(void* ptr, std::size_t nbytes, const Stream& stream) override {
+        upstream_->note_use(ptr, nbytes, stream);
+    }
 
   private:
     static const MemoryResource& open(const std::shared_ptr<MemoryResource>& upstream) {

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: MIT
+"""Make docs/performance.md and its pictures from the runs in docs/performance.
+
+    python benchmarks/page.py                 prints the page
+    python benchmarks/page.py --write         writes docs/performance.md and docs/performance/*.svg
+    python benchmarks/page.py --add FILE...   takes runs in first, each in the place of its backend's last one
+
+A run is what benchmarks/table.py or examples/amr/amr.py writes with --json. The pictures are pygal's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "examples" / "amr")]
+from bounds import KNOWN_ON, OWN, ROWS  # noqa: E402
+
+FOLDER = ROOT / "docs" / "performance"
+PAGE = ROOT / "docs" / "performance.md"
+BACKENDS = ("cuda", "hip", "host")
+BUSY = 0.3
+"""A load, by processor, from which on a page says that the machine had other work."""
+
+Run = dict[str, Any]
+
+ABOUT = """\
+What portamem's pool costs, beside what people use today, and what it has to reach. Every row is of a
+default-constructed resource with all checks on and a stream given. A figure is the median of rounds in which everybody
+takes a turn, in one process; behind it are the lowest and the highest. A time says something about its machine only:
+what counts is the ratio of two that were measured in turns."""
+
+ABOUT_PREDICTIONS = f"""\
+*Predicted* is no measurement: it is this run's figure by what the peer took on another machine ({KNOWN_ON})."""
+
+
+def read(paths: Iterable[Path]) -> list[Run]:
+    runs = []
+    for path in sorted(paths):
+        run = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(run, dict) or run.get("format") != 1 or not ("rows" in run or "runs" in run):
+            raise ValueError(f"{path}: neither a run of benchmarks/table.py nor one of examples/amr")
+        runs.append(run)
+    return runs
+
+
+def tables(runs: list[Run]) -> list[Run]:
+    return [run for run in runs if "rows" in run]
+
+
+def meshes(runs: list[Run]) -> list[Run]:
+    return [run for run in runs if "runs" in run]
+
+
+def wrapped(text: str) -> list[str]:
+    return textwrap.wrap(" ".join(text.split()), 120, break_on_hyphens=False)
+
+
+def table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *lines)]
+
+
+def number(value: float) -> str:
+    """Three digits; thousands as they are."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def figures(values: Sequence[float]) -> str:
+    middle, low, high = values
+    return number(middle) if low == high else f"{number(middle)} ({number(low)} to {number(high)})"
+
+
+def judgement(run: Run | None, key: str, which: int) -> str:
+    """What a run says of a bound."""
+    row = next((row for row in run["rows"] if row["key"] == key), None) if run else None
+    if row is None or which >= len(row["bounds"]):
+        return "not measured yet"
+    bound = row["bounds"][which]
+    if bound["holds"] is None:
+        predicted = f"; predicted {number(bound['predicted'])}" if "predicted" in bound else ""
+        return f"not measured: needs {bound['missing']}{predicted}"
+    return f"{number(bound['ratio'])}: holds" if bound["holds"] else f"**{number(bound['ratio'])}: missed**"
+
+
+def what_holds(runs: list[Run]) -> list[str]:
+    by_backend = {run["backend"]: run for run in tables(runs)}
+    lines = []
+    for row in ROWS:
+        for which, bound in enumerate(row.bounds):
+            text = bound.judged({}, "")["text"]
+            cells = [judgement(by_backend.get(backend), row.key, which) for backend in BACKENDS]
+            lines.append([row.what, text, *cells])
+    return ["## What has to hold", "", *table(["work", "bound", *BACKENDS], lines), "", *wrapped(ABOUT_PREDICTIONS), ""]
+
+
+def busy(run: Run) -> str:
+    processors = int(run["cpu"].split()[0])
+    low, high = min(run["load"]), max(run["load"])
+    if high / processors < BUSY:
+        return f"The machine was idle otherwise (load {low:g} before, {high:g} after)."
+    return (
+        f"**The machine had other work meanwhile** (load {low:g} to {high:g} on {processors} processors): only ratios "
+        "are worth something, and those of rows with many threads little."
+    )
+
+
+def section(run: Run, pictures: Iterable[str]) -> list[str]:
+    """One run, with all figures."""
+    lines = [f"## {run['backend']}: {run['on']}", ""]
+    about = f"{run['cpu']}, Python {run['python']}, {run['when']}, commit {run['commit']}, {run['rounds']} rounds."
+    pool = "" if run["pool"] else " **There was no PoolMemoryResource yet**: the runtime's own memory stands for it."
+    lines += [*wrapped(f"{about} {busy(run)}{pool}"), ""]
+    rows = []
+    for row in run["rows"]:
+        values, unit = row["values"], row["unit"]
+        own = f"{figures(values[OWN])} {unit}".rstrip() if OWN in values else "not measured yet"
+        others = [f"{who} {figures(value)}" for who, value in values.items() if who != OWN]
+        rows.append([row["what"], own, "<br>".join(others)])
+    lines += [*table(["work", "portamem", "beside it"], rows), ""]
+    for name in pictures:
+        lines += [f"![{name}](performance/{run['backend']}-{name}.svg)", ""]
+    return lines
+
+
+def mesh_section(run: Run) -> list[str]:
+    """What a pool saves an adaptive mesh."""
+    plain, pool = run["runs"]
+    lines = [f"## An adaptive mesh on {run['backend']}", ""]
+    lines += wrapped(
+        f"[examples/amr](../examples/README.md), {run['steps']} steps, {plain['blocks'][0]} to {plain['blocks'][1]} "
+        f"blocks, on {run['on']}, {run['when']}. Arrays grow and shrink every few steps; both runs ended with the same "
+        f"bits ({plain['checksum']})."
+    )
+    of: dict[str, Callable[[Run], str]] = {
+        "allocations": lambda each: f"{each['allocations']:,}",
+        "us for each, with its free": lambda each: number(each["seconds"] / each["allocations"] * 1e6),
+        "of the time in all": lambda each: f"{each['seconds'] / each['seconds in all']:.1%}",
+        "calls to the runtime": lambda each: f"{each['runtime calls']:,}",
+        "peak reserved by peak live": lambda each: number(each["peak reserved"] / each["peak live"]),
+    }
+    rows = [[what, *(say(each) for each in (plain, pool))] for what, say in of.items()]
+    head = ["", *(f"{each['name']}: {each['resource']}" for each in (plain, pool))]
+    return [*lines, "", *table(head, rows), "", f"![memory over time](performance/{run['backend']}-amr.svg)", ""]
+
+
+def page(runs: list[Run]) -> str:
+    import plots
+
+    lines = ["# Performance", ""]
+    lines += wrapped(
+        "Generated by `python benchmarks/page.py --write` from the runs in `docs/performance`: do not edit. "
+        "[benchmarks](../benchmarks/README.md) says how to make a run."
+    )
+    lines += ["", *wrapped(ABOUT), "", *what_holds(runs)]
+    for run in tables(runs):
+        lines += section(run, plots.pictures(run))
+    for backend in BACKENDS:
+        if not any(run["backend"] == backend for run in tables(runs)):
+            lines += [f"## {backend}: not measured yet", ""]
+            lines += [f"`python benchmarks/table.py --backend {backend} --json FILE` on a machine with such a GPU.", ""]
+    for run in meshes(runs):
+        lines += mesh_section(run)
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def drawn(runs: list[Run]) -> dict[str, str]:
+    """Every picture of the page by the name of its file."""
+    import picture
+    import plots
+
+    found = {}
+    for run in tables(runs):
+        found |= {f"{run['backend']}-{name}.svg": text for name, text in plots.pictures(run).items()}
+    for run in meshes(runs):
+        found[f"{run['backend']}-amr.svg"] = picture.memory_over_time(run["runs"])
+    return found
+
+
+def add(path: Path) -> None:
+    """Takes a run in. What only the picture needs is thinned to what it shows."""
+    import picture
+
+    (run,) = read([path])
+    for each in run.get("runs", []):
+        each["series"] = picture.thinned(each["series"])
+    kind = "table" if "rows" in run else "amr"
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(run, indent=1 if kind == "table" else None) + "\n"
+    (FOLDER / f"{kind}-{run['backend']}.json").write_text(text, encoding="utf-8")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--write", action="store_true", help="write the page and its pictures")
+    parser.add_argument("--add", nargs="+", type=Path, default=[], metavar="FILE", help="take runs in, then --write")
+    options = parser.parse_args()
+    for path in options.add:
+        add(path)
+    runs = read(FOLDER.glob("*.json"))
+    if not (options.write or options.add):
+        sys.stdout.write(page(runs))
+        return 0
+    PAGE.write_text(page(runs), encoding="utf-8")
+    for old in FOLDER.glob("*.svg"):
+        old.unlink()
+    for name, text in drawn(runs).items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT
+// core/pool/api.cpp: pools as C functions, and the path on which a cache alone serves.
+//
+// That path reads the thread's memo and the cache, writes the cache and the block's state, and nothing else: no lock
+// and no memory that other threads write.
+#include "portamem/pool_api.h"
+
+#include <new>
+
+#include "pool.hpp"
+#include "thread.hpp"
+
+using portamem::pool::Block;
+using portamem::pool::Cache;
+using portamem::pool::Item;
+using portamem::pool::PageMap;
+using portamem::pool::Pool;
+using portamem::pool::Refused;
+
+namespace {
+
+Pool& pool_of(portamem_pool* pool) noexcept { return *reinterpret_cast<Pool*>(pool); }
+
+int refuse(portamem_pool_status status, std::string text) noexcept {
+    auto& refusal = portamem::pool::last_refusal();
+    refusal.status = status;
+    refusal.text = std::move(text);
+    return status;
+}
+
+// Runs what may throw. Kept out of the functions that are called most.
+template <class Function>
+__attribute__((noinline)) int answered(Function&& function) noexcept {
+    try {
+        function();
+        return refuse(PORTAMEM_POOL_OK, {});
+    } catch (Refused& refused) {
+        return refuse(refused.status, std::move(refused.text));
+    } catch (const std::bad_alloc&) {
+        return refuse(PORTAMEM_POOL_HOST_MEMORY, {});
+    } catch (const std::exception& e) {  // a lock that the system refuses
+        try {
+            return refuse(PORTAMEM_POOL_INVALID, e.what());
+        } catch (...) {
+            return refuse(PORTAMEM_POOL_HOST_MEMORY, {});
+        }
+    }
+}
+
+void* allocated_slowly(Pool& pool, std::size_t nbytes, std::size_t alignment, std::uint64_t identity,
+                       void* stream) noexcept {
+    void* ptr = nullptr;
+    (void)answered([&] { ptr = pool.allocate(nbytes, alignment, identity, stream); });
+    return ptr;
+}
+
+inline Cache* cache_of(const Pool& pool, std::uint64_t identity) noexcept {
+    Cache* const cache = portamem::pool::remembered_cache(&pool, identity);
+    return __builtin_expect(cache != nullptr, 1) ? cache : portamem::pool::find_cache(&pool, identity);
+}
+
+// The state of a block that is out, of the class that nbytes have. Null for all that has to be looked at closely.
+inline std::atomic<std::uint8_t>* state_of(Cache& cache, const PageMap& pages, std::uintptr_t address, unsigned index) {
+    const std::uintptr_t key = address >> PageMap::kLeafBits;
+    if (__builtin_expect(cache.leaf_key != key, 0)) {
+        auto* const found = pages.leaf_of(address);
+        if (found == nullptr) return nullptr;
+        cache.leaf_key = key;
+        cache.leaf = found;
+    }
+    const Block* const block =
+        PageMap::entry(*static_cast<PageMap::Leaf*>(cache.leaf), address).load(std::memory_order_acquire);
+    if (block == nullptr) return nullptr;
+    const std::size_t offset = address - block->base;
+    const std::size_t number = offset * block->reciprocal >> 32;
+    if (number * block->size != offset || block->index != index) return nullptr;
+    return block->states + (number << block->stride);
+}
+
+}  // namespace
+
+portamem_pool* portamem_pool_create(const portamem_pool_ops* ops, void* self, const portamem_pool_options* options) {
+    try {
+        auto pool = std::make_shared<Pool>(*ops, self, *options);
+        pool->keeps_itself = pool;
+        return reinterpret_cast<portamem_pool*>(pool.get());
+    } catch (...) {
+        return nullptr;
+    }
+}
+
+void portamem_pool_destroy(portamem_pool* pool) {
+    pool_of(pool).shut_down();
+    const auto last = std::move(pool_of(pool).keeps_itself);
+}
+
+void* portamem_pool_allocate(portamem_pool* pool, size_t nbytes, uint64_t identity, void* stream) {
+    Pool& of = pool_of(pool);
+    Cache* const cache = cache_of(of, identity);
+    if (__builtin_expect(cache != nullptr && nbytes - 1 < portamem::pool::kLargestCached && cache->lock.enter(), 1)) {
+        const unsigned index = portamem::pool::class_of(nbytes);
+        Cache::Bin& bin = cache->bins[index];
+        if (__builtin_expect(bin.count != 0, 1)) {
+            const Item item = bin.items[--bin.count];
+            item.state->store(portamem::pool::kOut, std::memory_order_relaxed);
+            cache->hits.add(1);
+            cache->live_bytes.add(nbytes);
+            cache->cached.add(0 - portamem::pool::size_of(index));
+            cache->lock.leave();
+            return reinterpret_cast<void*>(item.address);
+        }
+        cache->lock.leave();
+    }
+    return allocated_slowly(of, nbytes, portamem::pool::kGrain, identity, stream);
+}
+
+void* portamem_pool_allocate_aligned(portamem_pool* pool, size_t nbytes, size_t alignment, uint64_t identity,
+                                     void* stream) {
+    return allocated_slowly(pool_of(pool), nbytes, alignment, identity, stream);
+}
+
+int portamem_pool_deallocate(portamem_pool* pool, void* ptr, size_t nbytes, uint64_t identity, void* stream) {
+    using namespace portamem::pool;
+    Pool& of = pool_of(pool);
+    Cache* const cache = cache_of(of, identity);
+    if (__builtin_expect(cache != nullptr && nbytes - 1 < kLargestCached && !cache->deferred && cache->lock.enter(),
+                         1)) {
+        const unsigned index = class_of(nbytes);
+        const auto address = reinterpret_cast<std::uintptr_t>(ptr);
+        std::atomic<std::uint8_t>* const state = state_of(*cache, of.pages(), address, index);
+        Cache::Bin& bin = cache->bins[index];
+        const std::size_t cached = cache->cached.get() + size_of(index);
+        if (__builtin_expect(state != nullptr && bin.count < bin.capacity && cached <= kCacheBytes &&
+                                 state->load(std::memory_order_relaxed) == kOut &&
+                                 state->exchange(kIn, std::memory_order_acq_rel) == kOut,
+                             1)) {
+            bin.items[bin.count++] = {address, state};
+            cache->frees.add(1);
+            cache->live_bytes.add(0 - nbytes);
+            cache->cached.add(size_of(index));
+            cache->lock.leave();
+            return PORTAMEM_POOL_OK;
+        }
+        cache->lock.leave();
+    }
+    return answered([&] { of.deallocate(ptr, nbytes, identity, stream); });
+}
+
+void portamem_pool_stream_ended(portamem_pool* pool, uint64_t identity, void* event) {
+    (void)answered([&] { pool_of(pool).stream_ended(identity, event); });
+}
+
+int portamem_pool_trim(portamem_pool* pool, size_t keep) {
+    return answered([&] { pool_of(pool).trim(keep); });
+}
+
+int portamem_pool_close(portamem_pool* pool) {
+    return answered([&] {
+        if (!pool_of(pool).close()) throw Refused{PORTAMEM_POOL_BUSY, {}};
+    });
+}
+
+int portamem_pool_is_closed(const portamem_pool* pool) {
+    return reinterpret_cast<const Pool*>(pool)->is_closed() ? 1 : 0;
+}
+
+void portamem_pool_stats(portamem_pool* pool, portamem_pool_figures* figures) {
+    (void)answered([&] { pool_of(pool).figures(*figures); });
+}
+
+void portamem_pool_live(portamem_pool* pool, uint64_t* blocks, uint64_t* nbytes) {
+    (void)answered([&] { pool_of(pool).live(*blocks, *nbytes); });
+}
+
+void portamem_pool_reset_peak(portamem_pool* pool) {
+    (void)answered([&] { pool_of(pool).reset_peak(); });
+}
+
+int portamem_pool_snapshot(portamem_pool* pool, portamem_pool_visitor visitor, void* self) {
+    return answered([&] {
+        for (const portamem_pool_piece& piece : pool_of(pool).snapshot()) visitor(self, &piece);
+    });
+}
+
+int portamem_pool_error(const char** text) {
+    const auto& refusal = portamem::pool::last_refusal();
+    if (text != nullptr) *text = refusal.text.c_str();
+    return refusal.status;
+}

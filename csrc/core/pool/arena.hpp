@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+// core/pool/arena.hpp: what is free on one stream, or, in the pool's common arena, what nobody uses.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "block.hpp"
+#include "mark.hpp"
+
+namespace portamem::pool {
+
+/// Free memory by size. Under the heap's lock.
+struct Arena {
+    explicit Arena(std::uint64_t identity) : stream(identity) {}
+    Arena(const Arena&) = delete;
+    Arena& operator=(const Arena&) = delete;
+
+    const std::uint64_t stream;  ///< 0: the common arena
+    void* ref = nullptr;         ///< of the stream, for the owner's callbacks
+    bool is_per_thread = false;
+    bool has_ended = false;  ///< what comes now belongs to the common arena, behind latest
+    bool is_marked = false;  ///< latest is after all that is here
+    MarkPtr latest;          ///< of a per-thread stream, made by its thread; of an ended one, its last
+
+    std::array<Block*, kLists> lists{};
+    std::array<std::uint64_t, (kLists + 63) / 64> nonempty{};
+    std::array<std::vector<Item>, kSmallClasses> bins;
+    std::array<Block*, kSmallClasses> carving{};  ///< slabs that are not all cut yet
+
+    std::size_t binned = 0;                                   ///< bytes in bins
+    std::size_t whole = 0;                                    ///< bytes of slabs all of whose blocks are in bins
+    std::uint64_t insertions = 0;                             ///< how often something was freed into it
+    std::deque<Batch> batches;                                ///< behind events, oldest first
+    std::unordered_map<std::uint64_t, std::uint64_t> waited;  ///< up to which insertion of another arena
+
+    void link(Block& block) noexcept {
+        const unsigned list = list_of(block.length);
+        block.use = Block::Use::Free;
+        block.arena = this;
+        block.list_before = nullptr;
+        block.list_after = lists[list];
+        if (lists[list] != nullptr) lists[list]->list_before = &block;
+        lists[list] = &block;
+        nonempty[list / 64] |= std::uint64_t{1} << list % 64;
+    }
+
+    void unlink(Block& block) noexcept {
+        const unsigned list = list_of(block.length);
+        if (block.list_after != nullptr) block.list_after->list_before = block.list_before;
+        if (block.list_before != nullptr) {
+            block.list_before->list_after = block.list_after;
+        } else {
+            lists[list] = block.list_after;
+            if (lists[list] == nullptr) nonempty[list / 64] &= ~(std::uint64_t{1} << list % 64);
+        }
+        block.arena = nullptr;
+    }
+
+    /// The first list from `list` on that has something; kLists where none has.
+    unsigned next_list(unsigned list) const noexcept {
+        for (unsigned word = list / 64; word < nonempty.size(); ++word) {
+            std::uint64_t bits = nonempty[word];
+            if (word == list / 64) bits &= ~std::uint64_t{0} << list % 64;
+            if (bits != 0) return word * 64 + static_cast<unsigned>(__builtin_ctzll(bits));
+        }
+        return kLists;
+    }
+
+    /// The bytes in front of the first place in a free block that is so aligned.
+    static std::size_t front(const Block& block, std::size_t alignment) noexcept {
+        return static_cast<std::size_t>(-block.base & (alignment - 1));
+    }
+
+    /// A free block that holds `length` bytes at an aligned place, of a list that is as small as can be.
+    Block* find(std::size_t length, std::size_t alignment) const noexcept {
+        const unsigned first = list_of(length);
+        for (unsigned list = next_list(first); list < kLists; list = next_list(list + 1)) {
+            unsigned looked_at = 0;
+            const bool all_fit = alignment <= kGrain && list > first;
+            for (Block* block = lists[list]; block != nullptr; block = block->list_after) {
+                if (all_fit || front(*block, alignment) + length <= block->length) return block;
+                if (++looked_at == 64) break;
+            }
+        }
+        return nullptr;
+    }
+
+    std::size_t largest() const noexcept {
+        for (std::size_t word = nonempty.size(); word-- > 0;) {
+            if (nonempty[word] == 0) continue;
+            const std::size_t list = word * 64 + 63 - static_cast<std::size_t>(__builtin_clzll(nonempty[word]));
+            std::size_t most = 0;
+            for (const Block* block = lists[list]; block != nullptr; block = block->list_after) {
+                if (block->length > most) most = block->length;
+            }
+            return most;
+        }
+        return 0;
+    }
+};
+
+}  // namespace portamem::pool

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+// core/pool/barrier.hpp: a lock that costs its owner nothing and all others much.
+//
+// The owner says that it is inside by a plain store and then looks whether anybody wants in. The processor may swap the
+// two; who wants in makes every thread of the process pass a memory barrier after saying so (membarrier), which has the
+// same effect as if the owner had passed one. Where the system has no such call, and under ThreadSanitizer, which does
+// not see it, the owner's store is an exchange.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+
+namespace portamem::pool {
+
+#if defined(__SANITIZE_THREAD__)
+#define PORTAMEM_POOL_SEES_BARRIERS 0
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define PORTAMEM_POOL_SEES_BARRIERS 0
+#endif
+#endif
+#ifndef PORTAMEM_POOL_SEES_BARRIERS
+#define PORTAMEM_POOL_SEES_BARRIERS 1
+#endif
+
+/// Whether every thread can be made to pass a barrier. Fixed before the first lock is made.
+#if PORTAMEM_POOL_SEES_BARRIERS
+extern const bool has_process_barrier;
+#else
+inline constexpr bool has_process_barrier = false;
+#endif
+
+void process_barrier() noexcept;
+
+/// Owned by one thread, which enters and leaves all the time. Others shut it, which waits until the owner is out.
+class OwnersLock {
+  public:
+    /// False while it is shut: the owner is outside then.
+    bool enter() noexcept {
+        if (has_process_barrier) {
+            inside_.store(1, std::memory_order_relaxed);
+            std::atomic_signal_fence(std::memory_order_seq_cst);
+        } else {
+            inside_.exchange(1, std::memory_order_seq_cst);
+        }
+        if (__builtin_expect(
+                shut_.load(has_process_barrier ? std::memory_order_acquire : std::memory_order_seq_cst) == 0, 1)) {
+            return true;
+        }
+        leave();
+        return false;
+    }
+    void leave() noexcept { inside_.store(0, std::memory_order_release); }
+
+    /// Several of these may be shut with one barrier: begin_shut for each, process_barrier, end_shut for each.
+    void begin_shut() noexcept { shut_.store(1, std::memory_order_seq_cst); }
+    void end_shut() const noexcept {
+        while (inside_.load(has_process_barrier ? std::memory_order_acquire : std::memory_order_seq_cst) != 0) {
+            std::this_thread::yield();
+        }
+    }
+    void open() noexcept { shut_.store(0, std::memory_order_release); }
+
+  private:
+    std::atomic<std::uint32_t> inside_{0};
+    std::atomic<std::uint32_t> shut_{0};
+};
+
+}  // namespace portamem::pool

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+// core/pool/cache.hpp: what one thread has freed on one stream.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "arena.hpp"
+#include "barrier.hpp"
+
+namespace portamem::pool {
+
+class Pool;
+
+inline constexpr std::size_t kCacheBytes = std::size_t{64} << 20;  ///< most bytes in one cache
+
+/// How many blocks of a class a cache holds at most.
+constexpr unsigned capacity_of(unsigned index) noexcept {
+    const std::size_t size = size_of(index);
+    if (size <= 4096) return 128;
+    if (size <= kLargestSmall) return 64;
+    const std::size_t count = (std::size_t{16} << 20) / size;
+    return count < 1 ? 1 : (count > 32 ? 32 : static_cast<unsigned>(count));
+}
+
+/// Bins of blocks that may be used on the stream at once. Owned by its thread; others come in through the lock.
+class alignas(64) Cache {
+  public:
+    Cache(std::shared_ptr<Pool> of, std::shared_ptr<Arena> beneath, std::uint64_t identity, bool defers)
+        : pool(of.get()), stream(identity), arena(std::move(beneath)), keep(std::move(of)), deferred(defers) {}
+
+    struct Bin {
+        std::unique_ptr<Item[]> items;  ///< made at first use
+        std::uint32_t count = 0;
+        std::uint32_t capacity = 0;
+    };
+
+    // What every call reads.
+    Pool* const pool;
+    const std::uint64_t stream;
+    OwnersLock lock;
+
+    // Counters are written by the owner, with the lock, and read by all.
+    class Counter {
+      public:
+        void add(std::uint64_t delta) noexcept {
+            value_.store(value_.load(std::memory_order_relaxed) + delta, std::memory_order_relaxed);
+        }
+        std::uint64_t get() const noexcept { return value_.load(std::memory_order_relaxed); }
+
+      private:
+        std::atomic<std::uint64_t> value_{0};
+    };
+    Counter cached;      ///< bytes in bins and in pending
+    Counter hits;        ///< allocations
+    Counter frees;       ///< of which blocks came back
+    Counter live_bytes;  ///< allocated less freed, as asked; may be below zero, the sum over all caches is not
+
+    // The address table's latest leaf.
+    std::uintptr_t leaf_key = ~std::uintptr_t{0};
+    void* leaf = nullptr;
+
+    std::array<Bin, kClasses> bins;
+
+    std::vector<Item> pending;  ///< freed, and usable only behind an event that has not been recorded yet
+    std::size_t pending_bytes = 0;
+
+    const std::shared_ptr<Arena> arena;  ///< of the stream
+    const std::shared_ptr<Pool> keep;
+    const bool deferred;                 ///< what is freed goes to pending
+    std::atomic<bool> has_ended{false};  ///< its stream or its pool is gone: shut for good, and empty
+
+    /// Takes everything out. With the lock, or shut. Throws std::bad_alloc, and nothing has happened.
+    void empty_into(std::vector<Item>& ready, std::vector<Item>& unmarked) {
+        std::size_t count = ready.size();
+        for (const Bin& bin : bins) count += bin.count;
+        ready.reserve(count);
+        unmarked.reserve(unmarked.size() + pending.size());
+        for (Bin& bin : bins) {
+            for (std::uint32_t i = 0; i < bin.count; ++i) ready.push_back(bin.items[i]);
+            bin.count = 0;
+        }
+        unmarked.insert(unmarked.end(), pending.begin(), pending.end());
+        pending.clear();
+        pending_bytes = 0;
+        cached.add(0 - cached.get());
+    }
+};
+
+}  // namespace portamem::pool

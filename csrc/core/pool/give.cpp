@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+// core/pool/give.cpp: what becomes of a block that was freed.
+#include <algorithm>
+
+#include "pool.hpp"
+
+namespace portamem::pool {
+namespace {
+
+constexpr std::size_t kMostPending = 64;                          // blocks that wait for one event
+constexpr std::size_t kMostPendingBytes = std::size_t{16} << 20;  // and their bytes, but for a single one
+
+}  // namespace
+
+// Into the cache; where that is full, half of it goes to the arena first.
+void Pool::give(const Place& place, const Item& item, const Block& block) {
+    std::vector<Item> over;
+    const std::size_t size = block.size;
+    const unsigned index = block.index;
+    if (place.cache == nullptr || index == kHuge) {
+        over.push_back(item);
+        flush(place, over);
+        return;
+    }
+    Cache& cache = *place.cache;
+    {
+        const Entered entered(*this, cache);
+        Cache::Bin& bin = cache.bins[index];
+        if (bin.capacity == 0) {
+            bin.items = std::make_unique<Item[]>(capacity_of(index));
+            bin.capacity = capacity_of(index);
+        }
+        if (bin.count == bin.capacity) {
+            const std::uint32_t stay = bin.capacity / 2;
+            over.assign(bin.items.get(), bin.items.get() + (bin.count - stay));  // the ones that came first
+            std::copy(bin.items.get() + (bin.count - stay), bin.items.get() + bin.count, bin.items.get());
+            cache.cached.add(0 - (bin.count - stay) * size);
+            bin.count = stay;
+        }
+        if (cache.cached.get() + size > kCacheBytes) {
+            std::size_t count = over.size();
+            for (const Cache::Bin& other : cache.bins) count += other.count;
+            over.reserve(count);
+            std::size_t left = cache.cached.get();
+            for (unsigned i = kClasses; i-- > 0 && left > kCacheBytes / 2;) {
+                Cache::Bin& other = cache.bins[i];
+                while (other.count != 0 && left > kCacheBytes / 2) {
+                    over.push_back(other.items[--other.count]);
+                    left -= size_of(i);
+                }
+            }
+            cache.cached.add(left - cache.cached.get());
+        }
+    }
+    if (!over.empty()) flush(place, over);
+    const Entered entered(*this, cache);
+    Cache::Bin& bin = cache.bins[index];
+    bin.items[bin.count++] = item;
+    cache.cached.add(size);
+}
+
+// From the cache into the stream's arena.
+void Pool::flush(const Place& place, const std::vector<Item>& items) {
+    MarkPtr mark;
+    bool is_marked = false;
+    if (place.arena != nullptr && place.arena->is_per_thread) {
+        // Its own thread only can mark it, and may not come back. What cannot be marked is left to the stream itself.
+        try {
+            mark = mark_here(place.stream);
+            is_marked = true;
+        } catch (const Refused&) {
+            is_marked = false;
+        }
+    }
+    const std::lock_guard<std::mutex> lock(heap_.mutex());
+    Arena& arena = *place.arena;
+    heap_.give(arena, items.data(), items.size());
+    arena.latest = std::move(mark);
+    arena.is_marked = is_marked;
+}
+
+// Host-accessible memory: behind the next event of the stream.
+void Pool::defer(const Place& place, const Item& item, std::size_t size) {
+    if (place.cache == nullptr) {
+        Batch batch;
+        batch.mark = mark_here(place.stream);
+        batch.stream = place.identity;
+        batch.items.push_back(item);
+        put_behind(place.arena, std::move(batch));
+        return;
+    }
+    bool is_full = false;
+    {
+        const Entered entered(*this, *place.cache);
+        if (place.cache->pending.capacity() == 0) place.cache->pending.reserve(kMostPending);
+        is_full = place.cache->pending.size() == kMostPending ||
+                  (!place.cache->pending.empty() && place.cache->pending_bytes + size > kMostPendingBytes);
+    }
+    if (is_full) flush_pending(place);
+    const Entered entered(*this, *place.cache);
+    place.cache->pending.push_back(item);
+    place.cache->pending_bytes += size;
+    place.cache->cached.add(size);
+}
+
+// Marks the stream behind what the cache has freed on it.
+void Pool::flush_pending(const Place& place) {
+    Batch batch;
+    batch.stream = place.identity;
+    batch.items.reserve(kMostPending);
+    MarkPtr mark = mark_here(place.stream);  // first: where it is refused, nothing has happened
+    {
+        const Entered entered(*this, *place.cache);
+        batch.items.swap(place.cache->pending);
+        place.cache->cached.add(0 - place.cache->pending_bytes);
+        place.cache->pending_bytes = 0;
+    }
+    if (batch.items.empty()) return;
+    batch.mark = std::move(mark);
+    put_behind(place.arena, std::move(batch));
+}
+
+void Pool::put_behind(const std::shared_ptr<Arena>& arena, Batch&& batch) {
+    const std::lock_guard<std::mutex> lock(heap_.mutex());
+    Arena& where = arena != nullptr && !arena->has_ended ? *arena : heap_.common();
+    if (batch.mark == nullptr) {
+        heap_.give(heap_.common(), batch);
+        return;
+    }
+    where.batches.push_back(std::move(batch));
+}
+
+}  // namespace portamem::pool

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: MIT
+// core/pool/heap.cpp: chunks, cut into blocks and put together again.
+#include "heap.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace portamem::pool {
+namespace {
+
+constexpr std::size_t kLeastRest = kPage;  // what is left of a block and smaller than this stays with it, if it is
+constexpr std::size_t kRestShare = 32;     // also smaller than this share of the block
+
+struct SlabShape {
+    std::size_t length;
+    std::uint32_t blocks;
+    std::uint8_t stride;
+};
+
+// Whole pages, for 8 blocks at least, of which not more than 1/32 is left over. Few blocks have a cache line of state
+// each: they may be with different threads.
+constexpr SlabShape shape_of(unsigned index) {
+    const std::size_t size = size_of(index);
+    std::size_t length = std::max<std::size_t>(2 * kPage, (8 * size + kPage - 1) / kPage * kPage);
+    while (length % size * 32 > length) length += kPage;
+    const auto blocks = static_cast<std::uint32_t>(length / size);
+    return {length, blocks, static_cast<std::uint8_t>(blocks <= 32 ? 6 : 0)};
+}
+
+constexpr std::array<SlabShape, kSmallClasses> all_shapes() {
+    std::array<SlabShape, kSmallClasses> shapes{};
+    for (unsigned index = 0; index < kSmallClasses; ++index) shapes[index] = shape_of(index);
+    return shapes;
+}
+
+constexpr std::array<SlabShape, kSmallClasses> kShapes = all_shapes();
+
+std::size_t states_of(unsigned index) { return std::size_t{kShapes[index].blocks} << kShapes[index].stride; }
+
+}  // namespace
+
+Heap::~Heap() = default;
+
+Arena* Heap::arena_of(std::uint64_t stream) noexcept {
+    const auto found = arenas_.find(stream);
+    return found == arenas_.end() ? nullptr : found->second.get();
+}
+
+// ---- records ----
+
+Block* Heap::new_block() {
+    if (spare_ != nullptr) return std::exchange(spare_, spare_->list_after);
+    if (unused_ == 0) {
+        constexpr std::size_t kAtOnce = 64;
+        records_.emplace_back(new Block[kAtOnce]);
+        unused_ = kAtOnce;
+    }
+    return &records_.back()[--unused_];
+}
+
+// The states of a slab's record stay readable: they are all kIn, and another slab's once that has the record.
+void Heap::recycle(Block* block) noexcept {
+    block->list_after = spare_;
+    spare_ = block;
+}
+
+std::atomic<std::uint8_t>* Heap::new_states(unsigned index, std::size_t nbytes) {
+    States& states = states_[index];
+    if (!states.free.empty()) {
+        auto* const found = states.free.back();
+        states.free.pop_back();
+        return found;
+    }
+    if (states.free.capacity() <= states.made) states.free.reserve(2 * states.made + 1);  // giving back cannot fail
+    std::unique_ptr<std::atomic<std::uint8_t>[]> memory(new std::atomic<std::uint8_t>[nbytes]);
+    for (std::size_t i = 0; i < nbytes; ++i) memory[i].store(kIn, std::memory_order_relaxed);
+    state_memory_.push_back(std::move(memory));
+    ++states.made;
+    return state_memory_.back().get();
+}
+
+// ---- large blocks ----
+
+Block* Heap::take_block(Arena& arena, std::size_t length, std::size_t alignment) {
+    Block* const found = arena.find(length, alignment);
+    if (found == nullptr) return nullptr;
+    const std::size_t front = Arena::front(*found, alignment);
+    const std::size_t rest = found->length - front - length;
+    const bool cuts_rest = rest >= kLeastRest || rest * kRestShare > length;
+    Block* const first = front != 0 ? new_block() : nullptr;
+    Block* last = nullptr;
+    if (cuts_rest) {
+        try {
+            last = new_block();
+        } catch (...) {
+            if (first != nullptr) recycle(first);
+            throw;
+        }
+    }
+    arena.unlink(*found);
+    if (first != nullptr) {
+        first->base = found->base;
+        first->length = front;
+        first->before = found->before;
+        first->after = found;
+        if (found->before != nullptr) found->before->after = first;
+        found->before = first;
+        found->base += front;
+        found->length -= front;
+        if (first->before == nullptr) {
+            std::find_if(chunks_.begin(), chunks_.end(), [&](const Chunk& c) { return c.first == found; })->first =
+                first;
+        }
+        arena.link(*first);
+    }
+    if (last != nullptr) {
+        last->base = found->base + length;
+        last->length = found->length - length;
+        last->before = found;
+        last->after = found->after;
+        if (found->after != nullptr) found->after->before = last;
+        found->after = last;
+        found->length = length;
+        arena.link(*last);
+    }
+    found->use = Block::Use::Taken;
+    return found;
+}
+
+void Heap::give_block(Block* block, Arena& arena) noexcept {
+    if (Block* const after = block->after;
+        after != nullptr && after->use == Block::Use::Free && after->arena == &arena) {
+        arena.unlink(*after);
+        block->length += after->length;
+        block->after = after->after;
+        if (block->after != nullptr) block->after->before = block;
+        recycle(after);
+    }
+    if (Block* const before = block->before;
+        before != nullptr && before->use == Block::Use::Free && before->arena == &arena) {
+        arena.unlink(*before);
+        before->length += block->length;
+        before->after = block->after;
+        if (before->after != nullptr) before->after->before = before;
+        recycle(block);
+        block = before;
+    }
+    arena.link(*block);
+}
+
+bool Heap::take_large_from(Arena& arena, std::size_t size, unsigned index, std::size_t alignment, Item& item) {
+    Block* const block = take_block(arena, size, alignment);
+    if (block == nullptr) return false;
+    block->size = size;
+    block->index = static_cast<std::uint16_t>(index);
+    block->reciprocal = 0;
+    block->stride = 0;
+    block->states = &block->own_state;
+    block->own_state.store(kIn, std::memory_order_relaxed);
+    pages_.set(block->base, block);
+    item = {block->base, &block->own_state};
+    return true;
+}
+
+// ---- slabs ----
+
+Item Heap::item_of(const Block& slab, std::uint32_t number) noexcept {
+    return {slab.base + number * slab.size, slab.states + (std::size_t{number} << slab.stride)};
+}
+
+Block* Heap::new_slab(Arena& arena, unsigned index, Arena& owner) {
+    const SlabShape& shape = kShapes[index];
+    auto* const states = new_states(index, states_of(index));
+    Block* slab = nullptr;
+    try {
+        slab = take_block(arena, shape.length, kPage);
+    } catch (...) {
+        states_[index].free.push_back(states);
+        throw;
+    }
+    if (slab == nullptr) {
+        states_[index].free.push_back(states);
+        return nullptr;
+    }
+    slab->size = size_of(index);
+    slab->index = static_cast<std::uint16_t>(index);
+    slab->reciprocal = static_cast<std::uint32_t>(((std::uint64_t{1} << 32) + slab->size - 1) / slab->size);
+    slab->stride = shape.stride;
+    slab->states = states;
+    slab->use = Block::Use::Slab;
+    slab->blocks = shape.blocks;
+    slab->carved = 0;
+    slab->home = 0;
+    slab->arena = &owner;
+    for (std::uintptr_t page = slab->base; page < slab->base + shape.length; page += kPage) pages_.set(page, slab);
+    return slab;
+}
+
+void Heap::put_in_bin(Arena& arena, Block& slab, const Item& item) noexcept {
+    arena.bins[slab.index].push_back(item);  // reserved by the caller
+    arena.binned += slab.size;
+    if (slab.home == 0) slab.arena = &arena;
+    if (slab.arena != &arena) return;
+    if (++slab.home == slab.blocks) arena.whole += slab.length;
+}
+
+void Heap::taken_from_bin(Arena& arena, const Item& item) noexcept {
+    Block& slab = *pages_.find(item.address);
+    arena.binned -= slab.size;
+    if (slab.arena != &arena || slab.home == 0) return;
+    if (slab.home-- == slab.blocks) arena.whole -= slab.length;
+}
+
+unsigned Heap::take_from(Arena& arena, unsigned index, Item* items, unsigned most) {
+    std::vector<Item>& bin = arena.bins[index];
+    unsigned count = 0;
+    while (count < most && !bin.empty()) {
+        items[count] = bin.back();
+        bin.pop_back();
+        taken_from_bin(arena, items[count++]);
+    }
+    Block*& slab = arena.carving[index];
+    while (count < most && slab != nullptr) {
+        items[count++] = item_of(*slab, slab->carved++);
+        if (slab->carved == slab->blocks) slab = nullptr;
+    }
+    return count;
+}
+
+unsigned Heap::take(Arena& own, unsigned index, Item* items, unsigned most) {
+    unsigned count = take_from(own, index, items, most);
+    if (count == 0 && &own != &common_) count = take_from(common_, index, items, most);
+    if (count != 0) return count;
+    Block* slab = new_slab(own, index, own);
+    if (slab == nullptr && &own != &common_) slab = new_slab(common_, index, own);
+    if (slab == nullptr) return 0;
+    own.carving[index] = slab;
+    return take_from(own, index, items, most);
+}
+
+void Heap::give(Arena& arena, const Item* items, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+        const Block& slab = *pages_.find(items[i].address);
+        if (slab.use != Block::Use::Slab) continue;
+        auto& bin = arena.bins[slab.index];
+        if (bin.capacity() - bin.size() < count) bin.reserve(std::max(2 * bin.capacity(), bin.size() + count));
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+        Block* const block = pages_.find(items[i].address);
+        if (block->use == Block::Use::Slab) {
+            put_in_bin(arena, *block, items[i]);
+        } else {
+            pages_.set(block->base, nullptr);
+            give_block(block, arena);
+        }
+    }
+    ++arena.insertions;
+}
+
+void Heap::give(Arena& arena, Batch& batch) {
+    give(arena, batch.items.data(), batch.items.size());
+    batch.items.clear();
+    for (Block* const block : batch.blocks) give_block(block, arena);
+    batch.blocks.clear();
+}
+
+void Heap::detach(Arena& arena, Batch& batch) {
+    std::size_t items = batch.items.size();
+    std::size_t blocks = batch.blocks.size();
+    for (const auto& bin : arena.bins) items += bin.size();
+    for (const Block* slab : arena.carving) items += slab == nullptr ? 0 : slab->blocks - slab->carved;
+    for (unsigned list = arena.next_list(0); list < kLists; list = arena.next_list(list + 1)) {
+        for (const Block* block = arena.lists[list]; block != nullptr; block = block->list_after) ++blocks;
+    }
+    batch.items.reserve(items);
+    batch.blocks.reserve(blocks);
+
+    for (auto& bin : arena.bins) {
+        for (const Item& item : bin) {
+            taken_from_bin(arena, item);
+            batch.items.push_back(item);
+        }
+        bin.clear();
+    }
+    for (Block*& slab : arena.carving) {
+        for (; slab != nullptr && slab->carved < slab->blocks; ++slab->carved) {
+            batch.items.push_back(item_of(*slab, slab->carved));
+        }
+        slab = nullptr;
+    }
+    for (unsigned list = arena.next_list(0); list < kLists; list = arena.next_list(list + 1)) {
+        while (Block* const block = arena.lists[list]) {
+            arena.unlink(*block);
+            block->use = Block::Use::Limbo;
+            batch.blocks.push_back(block);
+        }
+    }
+}
+
+bool Heap::detach_some(Arena& arena, std::size_t length, std::size_t alignment, std::size_t piece, Batch& batch) {
+    batch.blocks.reserve(batch.blocks.size() + 1);
+    Block* block = take_block(arena, std::max(length, piece), alignment);
+    if (block == nullptr) block = take_block(arena, length, alignment);
+    if (block == nullptr) return false;
+    block->use = Block::Use::Limbo;
+    batch.blocks.push_back(block);
+    return true;
+}
+
+bool Heap::dissolve(Arena& arena) {
+    if (arena.whole == 0) return false;
+    const auto is_whole = [&](const Item& item) {
+        const Block& slab = *pages_.find(item.address);
+        return slab.arena == &arena && slab.home == slab.blocks;
+    };
+    std::vector<Block*> slabs;
+    slabs.reserve(arena.whole / (2 * kPage));
+    for (auto& bin : arena.bins) {
+        const auto rest = std::partition(bin.begin(), bin.end(), [&](const Item& item) { return !is_whole(item); });
+        for (auto item = rest; item != bin.end(); ++item) {
+            Block* const slab = pages_.find(item->address);
+            if (item->address == slab->base) slabs.push_back(slab);
+            arena.binned -= slab->size;
+        }
+        bin.erase(rest, bin.end());
+    }
+    for (Block* const slab : slabs) {
+        for (std::uintptr_t page = slab->base; page < slab->base + slab->length; page += kPage) {
+            pages_.set(page, nullptr);
+        }
+        arena.whole -= slab->length;
+        states_[slab->index].free.push_back(slab->states);
+        slab->home = 0;
+        give_block(slab, arena);
+    }
+    return true;
+}
+
+// ---- chunks ----
+
+void Heap::add_chunk(void* ptr, std::size_t nbytes, Arena& arena) {
+    chunks_.reserve(chunks_.size() + 1);
+    const auto begin = reinterpret_cast<std::uintptr_t>(ptr);
+    const std::uintptr_t aligned = (begin + kGrain - 1) & ~(kGrain - 1);
+    const std::size_t length = (nbytes - (aligned - begin)) & ~(kGrain - 1);
+    if (!pages_.prepare(aligned, length)) throw std::bad_alloc();
+    Block* const block = new_block();
+    block->base = aligned;
+    block->length = length;
+    block->before = nullptr;
+    block->after = nullptr;
+    chunks_.push_back({ptr, nbytes, block});
+    arena.link(*block);
+    reserved_ += nbytes;
+    peak_ = std::max(peak_, reserved_);
+}
+
+bool Heap::remove_chunk(std::size_t most, Chunk& chunk) {
+    auto chosen = chunks_.end();
+    for (auto it = chunks_.begin(); it != chunks_.end(); ++it) {
+        const Block& first = *it->first;
+        if (first.use != Block::Use::Free || first.arena != &common_ || first.after != nullptr) continue;
+        const auto is_better = [most](const Chunk& one, const Chunk& other) {
+            if ((one.nbytes <= most) != (other.nbytes <= most)) return one.nbytes <= most;
+            return one.nbytes <= most ? one.nbytes > other.nbytes : one.nbytes < other.nbytes;
+        };
+        if (chosen == chunks_.end() || is_better(*it, *chosen)) chosen = it;
+    }
+    if (chosen == chunks_.end()) return false;
+    chunk = *chosen;
+    common_.unlink(*chunk.first);
+    recycle(chunk.first);
+    *chosen = chunks_.back();
+    chunks_.pop_back();
+    reserved_ -= chunk.nbytes;
+    return true;
+}
+
+void Heap::restore_chunk(const Chunk& chunk) {
+    const std::size_t peak = peak_;
+    add_chunk(chunk.ptr, chunk.nbytes, common_);
+    peak_ = peak;
+}
+
+}  // namespace portamem::pool

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+// core/pool/heap.hpp: chunks, cut into blocks and put together again.
+//
+// One lock for all of it: the neighbours of a block may be another stream's. Threads come here with whole batches, so
+// that it is seldom waited for. Nothing here calls anybody.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "arena.hpp"
+#include "page_map.hpp"
+
+namespace portamem::pool {
+
+/// Memory of the upstream.
+struct Chunk {
+    void* ptr = nullptr;
+    std::size_t nbytes = 0;
+    Block* first = nullptr;
+};
+
+class Heap {
+  public:
+    Heap() = default;
+    ~Heap();
+
+    std::mutex& mutex() noexcept { return mutex_; }
+    const PageMap& pages() const noexcept { return pages_; }
+
+    // ---- all below under the lock ----
+
+    Arena& common() noexcept { return common_; }
+    std::unordered_map<std::uint64_t, std::shared_ptr<Arena>>& arenas() noexcept { return arenas_; }
+    Arena* arena_of(std::uint64_t stream) noexcept;
+
+    /// Blocks of a class, for use on the arena's stream: its own, then what nobody uses. Answers how many there were.
+    unsigned take(Arena& own, unsigned index, Item* items, unsigned most);
+    /// The same out of one arena only: for those who order the streams themselves.
+    unsigned take_from(Arena& arena, unsigned index, Item* items, unsigned most);
+    /// A block of `size` bytes that stands by itself.
+    bool take_large_from(Arena& arena, std::size_t size, unsigned index, std::size_t alignment, Item& item);
+
+    /// Puts blocks into an arena. Throws std::bad_alloc, and nothing has happened.
+    void give(Arena& arena, const Item* items, std::size_t count);
+    /// Puts the blocks of a batch into an arena.
+    void give(Arena& arena, Batch& batch);
+    /// Takes out all that is free in an arena.
+    void detach(Arena& arena, Batch& batch);
+    /// Moves a free block that holds `length` bytes, cut to `piece`, from one arena to another one's batch.
+    bool detach_some(Arena& arena, std::size_t length, std::size_t alignment, std::size_t piece, Batch& batch);
+
+    /// Puts slabs that are all free back among the large blocks. True if there was one.
+    bool dissolve(Arena& arena);
+
+    void add_chunk(void* ptr, std::size_t nbytes, Arena& arena);
+    /// Takes a chunk out that is all free in the common arena: the largest of up to `most` bytes, or else the smallest.
+    /// False where there is none.
+    bool remove_chunk(std::size_t most, Chunk& chunk);
+    /// Puts it back.
+    void restore_chunk(const Chunk& chunk);
+
+    std::size_t reserved() const noexcept { return reserved_; }
+    std::size_t peak() const noexcept { return peak_; }
+    void reset_peak() noexcept { peak_ = reserved_; }
+    const std::vector<Chunk>& chunks() const noexcept { return chunks_; }
+
+  private:
+    Block* new_block();
+    void recycle(Block* block) noexcept;
+    Block* take_block(Arena& arena, std::size_t length, std::size_t alignment);
+    void give_block(Block* block, Arena& arena) noexcept;
+    Block* new_slab(Arena& arena, unsigned index, Arena& owner);
+    void put_in_bin(Arena& arena, Block& slab, const Item& item) noexcept;
+    void taken_from_bin(Arena& arena, const Item& item) noexcept;
+    static Item item_of(const Block& slab, std::uint32_t number) noexcept;
+    std::atomic<std::uint8_t>* new_states(unsigned index, std::size_t nbytes);
+
+    std::mutex mutex_;
+    PageMap pages_;
+    Arena common_{0};
+    std::unordered_map<std::uint64_t, std::shared_ptr<Arena>> arenas_;
+    std::vector<Chunk> chunks_;
+    std::size_t reserved_ = 0;
+    std::size_t peak_ = 0;
+
+    std::vector<std::unique_ptr<Block[]>> records_;
+    Block* spare_ = nullptr;
+    std::size_t unused_ = 0;  ///< records at the end of the latest array
+
+    struct States {
+        std::vector<std::atomic<std::uint8_t>*> free;
+        std::size_t made = 0;
+    };
+    std::array<States, kSmallClasses> states_;
+    std::vector<std::unique_ptr<std::atomic<std::uint8_t>[]>> state_memory_;
+};
+
+}  // namespace portamem::pool

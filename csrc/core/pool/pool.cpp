@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: MIT
+// core/pool/pool.cpp: allocating and freeing where a cache alone cannot do it.
+#include "pool.hpp"
+
+#include <algorithm>
+#include <new>
+
+#include "thread.hpp"
+
+namespace portamem::pool {
+namespace {
+
+std::string bytes_text(std::size_t nbytes) { return std::to_string(nbytes) + " bytes"; }
+
+std::string address_text(const void* ptr) {
+    static constexpr char kDigits[] = "0123456789abcdef";
+    auto value = reinterpret_cast<std::uintptr_t>(ptr);
+    std::string text;
+    do {
+        text.insert(text.begin(), kDigits[value & 15]);
+        value >>= 4;
+    } while (value != 0);
+    return "0x" + text;
+}
+
+[[noreturn]] void refuse_pointer(const std::string& text) { throw Refused{PORTAMEM_POOL_INVALID, text}; }
+
+// The block of a pointer and the state of what it points to. Throws for what the pool has not given out.
+struct Found {
+    Block* block;
+    std::atomic<std::uint8_t>* state;
+};
+
+Found found_block(const PageMap& pages, const void* ptr) {
+    const auto address = reinterpret_cast<std::uintptr_t>(ptr);
+    Block* const block = pages.find(address);
+    if (block == nullptr || address < block->base) {
+        refuse_pointer("the pool has no block at " + address_text(ptr) +
+                       ": it was freed before, or is another resource's");
+    }
+    const std::size_t offset = address - block->base;
+    const std::size_t number = offset * block->reciprocal >> 32;
+    if (number * block->size != offset) {
+        refuse_pointer("the address " + address_text(ptr) + " is inside of a block of the pool: free its beginning");
+    }
+    if (block->reciprocal != 0 && number >= block->carved) {
+        refuse_pointer("the pool has never given out " + address_text(ptr));
+    }
+    return {block, block->states + (number << block->stride)};
+}
+
+// Whether a block that is out may be freed as nbytes.
+bool is_size_of(const Block& block, std::uint8_t state, std::size_t nbytes) noexcept {
+    if (nbytes == 0 || nbytes > kLargestAsked) return false;
+    const std::size_t size = rounded(nbytes);
+    return state == kOutAligned ? size <= block.size : size == block.size;
+}
+
+}  // namespace
+
+Refusal& last_refusal() noexcept {
+    static thread_local Refusal refusal;
+    return refusal;
+}
+
+void Pool::thrown(int status) { throw Refused{static_cast<portamem_pool_status>(status), {}}; }
+
+// Whoever shuts caches holds the registry for as long.
+void Pool::enter(Cache& cache) {
+    while (!cache.lock.enter()) {
+        const std::lock_guard<std::mutex> raided(registry_);
+        if (cache.has_ended.load(std::memory_order_relaxed)) {
+            throw Refused{PORTAMEM_POOL_INVALID, "the stream, or the memory resource, was closed during the call"};
+        }
+    }
+}
+
+std::shared_ptr<Arena> Pool::arena_for(std::uint64_t identity, const portamem_pool_stream& about) {
+    const auto forget = [forgets = ops_.forget, self = self_](Arena* arena) {
+        if (arena->ref != nullptr) forgets(self, arena->ref);
+        delete arena;
+    };
+    std::shared_ptr<Arena> made;
+    try {
+        made = std::shared_ptr<Arena>(new Arena(identity), forget);
+    } catch (...) {
+        if (about.ref != nullptr) ops_.forget(self_, about.ref);
+        throw;
+    }
+    made->ref = about.ref;
+    made->is_per_thread = about.is_per_thread != 0;
+    const std::lock_guard<std::mutex> lock(heap_.mutex());
+    return heap_.arenas().emplace(identity, made).first->second;
+}
+
+Pool::Place Pool::place_of(std::uint64_t identity, void* stream) {
+    Place place;
+    place.identity = identity;
+    place.stream = stream;
+    Cache* known = remembered_cache(this, identity);
+    if (known == nullptr) known = find_cache(this, identity);
+    if (known != nullptr && !known->has_ended.load(std::memory_order_acquire)) {
+        place.cache = known;
+        place.arena = known->arena;
+        return place;
+    }
+    if (known != nullptr) forget_ended_caches();
+    portamem_pool_stream about{};
+    if (const int status = ops_.describe(self_, stream, &about); status != PORTAMEM_POOL_OK) thrown(status);
+    place.ends_unseen = about.ends_unseen != 0;
+    if (place.ends_unseen) {
+        if (about.ref != nullptr) ops_.forget(self_, about.ref);
+        return place;
+    }
+    place.arena = arena_for(identity, about);
+    if (!thread_takes_caches()) return place;
+    auto cache = std::make_shared<Cache>(shared_from_this(), place.arena, identity, defers());
+    {
+        const std::lock_guard<std::mutex> lock(registry_);
+        caches_.push_back(cache);
+    }
+    place.cache = cache.get();
+    if (!adopt_cache(cache)) place.cache = nullptr;
+    return place;
+}
+
+Pool::Ask Pool::ask_for(std::size_t nbytes, std::size_t alignment) {
+    Ask ask{nbytes, rounded(nbytes), kHuge, alignment};
+    if (nbytes <= kLargestCached) ask.index = class_of(nbytes);
+    if (alignment <= kGrain) return ask;
+    if (nbytes <= kLargestSmall && alignment <= kPage) {
+        ask.index = aligned_class(nbytes, alignment);
+        if (ask.index != kHuge) {
+            ask.size = size_of(ask.index);
+            return ask;
+        }
+    }
+    if (ask.size <= kLargestSmall) {  // stands by itself: the next size
+        ask.index = kSmallClasses;
+        ask.size = size_of(kSmallClasses);
+    }
+    return ask;
+}
+
+void Pool::refuse_captured(void* stream, const char* what) {
+    const int captured = ops_.is_captured(self_, stream);
+    if (captured < 0) thrown(PORTAMEM_POOL_THROWN);
+    if (captured == 0) return;
+    throw Refused{PORTAMEM_POOL_INVALID, what};
+}
+
+void Pool::count_live(const Place& place, std::int64_t blocks, std::int64_t nbytes) {
+    const auto bytes = static_cast<std::uint64_t>(nbytes);
+    if (place.cache != nullptr) {
+        const Entered entered(*this, *place.cache);
+        (blocks > 0 ? place.cache->hits : place.cache->frees).add(1);
+        place.cache->live_bytes.add(bytes);
+        return;
+    }
+    (blocks > 0 ? hits_ : frees_).fetch_add(1, std::memory_order_relaxed);
+    live_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+}
+
+// The first of the blocks for the caller, the others for the cache.
+void* Pool::got(const Place& place, const Ask& ask, const Item* items, unsigned count) {
+    if (count > 1) {
+        const Entered entered(*this, *place.cache);
+        Cache::Bin& bin = place.cache->bins[ask.index];
+        for (unsigned i = count; i-- > 1;) bin.items[bin.count++] = items[i];
+        place.cache->cached.add((count - 1) * ask.size);
+    }
+    const std::uint8_t out = ask.nbytes <= kLargestAsked && rounded(ask.nbytes) == ask.size ? kOut : kOutAligned;
+    count_live(place, 1, static_cast<std::int64_t>(ask.nbytes));
+    items[0].state->store(out, std::memory_order_relaxed);
+    return reinterpret_cast<void*>(items[0].address);
+}
+
+void* Pool::allocate(std::size_t nbytes, std::size_t alignment, std::uint64_t identity, void* stream) {
+    if (portamem_forked() != 0) throw Refused{PORTAMEM_POOL_FORKED, {}};
+    const Inside inside(*this);
+    const Place place = place_of(identity, stream);
+    if (nbytes == 0) {
+        empty_.fetch_add(1, std::memory_order_relaxed);
+        return nullptr;
+    }
+    if (nbytes > kLargestAsked) {
+        void* ptr = nullptr;
+        refuse_captured(stream,
+                        "allocate is forbidden while its stream is captured: do it before or after the capture");
+        const portamem_pool_status status = ask_upstream(nbytes, place, &ptr);  // says in its own words that it cannot
+        if (status != PORTAMEM_POOL_OK) thrown(status);
+        (void)ops_.deallocate(self_, ptr, nbytes);
+        throw Refused{PORTAMEM_POOL_INVALID, bytes_text(nbytes) + " are more than a pool can give"};
+    }
+    const Ask ask = ask_for(nbytes, alignment);
+    Item items[128];
+    unsigned most = 1;
+    if (ask.index != kHuge && place.cache != nullptr) {
+        const Entered entered(*this, *place.cache);
+        Cache::Bin& bin = place.cache->bins[ask.index];
+        if (bin.capacity == 0) {
+            bin.items = std::make_unique<Item[]>(capacity_of(ask.index));
+            bin.capacity = capacity_of(ask.index);
+        }
+        // Large blocks in caches are aligned to kGrain, whatever their class.
+        if (bin.count != 0 && (ask.is_small() || alignment <= kGrain)) {
+            items[0] = bin.items[--bin.count];
+            place.cache->cached.add(0 - ask.size);
+            most = 0;
+        } else if (bin.count == 0) {
+            most = std::max(1U, capacity_of(ask.index) / 2);
+        }
+    }
+    if (most == 0) return got(place, ask, items, 1);
+    unsigned count = take(place, ask, items, most);
+    if (count == 0) count = take_with_calls(place, ask, items, most);
+    return got(place, ask, items, count);
+}
+
+void Pool::deallocate(void* ptr, std::size_t nbytes, std::uint64_t identity, void* stream) {
+    if (portamem_forked() != 0) throw Refused{PORTAMEM_POOL_FORKED, {}};
+    const Inside inside(*this);
+    if (ptr == nullptr) {
+        auto count = empty_.load(std::memory_order_relaxed);
+        while (count > 0 && !empty_.compare_exchange_weak(count, count - 1, std::memory_order_relaxed)) {
+        }
+        return;
+    }
+    const Place place = place_of(identity, stream);
+    const Found found = found_block(pages(), ptr);
+    std::uint8_t state = found.state->load(std::memory_order_relaxed);
+    if (state == kIn) refuse_pointer("the block at " + address_text(ptr) + " is not out: it was freed before");
+    if (!is_size_of(*found.block, state, nbytes)) {
+        refuse_pointer("the block at " + address_text(ptr) + " is of " + bytes_text(found.block->size) + ", not of " +
+                       bytes_text(nbytes) + ": give the size that was allocated");
+    }
+    if (defers() || place.ends_unseen) {
+        refuse_captured(stream,
+                        "deallocate is forbidden while its stream is captured: do it before or after the capture");
+    }
+    MarkPtr mark;
+    if (place.ends_unseen) mark = mark_here(stream);
+    if (!found.state->compare_exchange_strong(state, kIn, std::memory_order_acq_rel)) {
+        refuse_pointer("the block at " + address_text(ptr) + " is not out: it was freed before");
+    }
+    const Item item{reinterpret_cast<std::uintptr_t>(ptr), found.state};
+    const std::size_t size = found.block->size;
+    try {
+        if (place.ends_unseen) {
+            Batch batch;
+            batch.mark = std::move(mark);
+            batch.stream = identity;
+            batch.items.push_back(item);
+            put_behind(nullptr, std::move(batch));
+        } else if (defers()) {
+            defer(place, item, size);
+        } else {
+            give(place, item, *found.block);
+        }
+    } catch (...) {
+        found.state->store(state, std::memory_order_relaxed);
+        throw;
+    }
+    count_live(place, -1, -static_cast<std::int64_t>(nbytes));
+    after_free();
+}
+
+}  // namespace portamem::pool

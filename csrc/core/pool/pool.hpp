@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT
+// core/pool/pool.hpp: a pool: a heap, the caches above it, and the order between streams.
+//
+// Locks, in the order in which they are taken: reclaim, registry, a cache's, the heap's. Callbacks run with none of
+// them, but for marking and waiting for events under reclaim, which only those take who have found no memory.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cache.hpp"
+#include "heap.hpp"
+#include "portamem/pool_api.h"
+
+namespace portamem::pool {
+
+/// Why the calling thread's latest call was refused.
+struct Refusal {
+    portamem_pool_status status = PORTAMEM_POOL_OK;
+    std::string text;
+};
+Refusal& last_refusal() noexcept;
+
+/// Thrown inside the library only.
+struct Refused {
+    portamem_pool_status status = PORTAMEM_POOL_OK;
+    std::string text;
+};
+
+class Pool : public std::enable_shared_from_this<Pool> {
+  public:
+    Pool(const portamem_pool_ops& ops, void* self, const portamem_pool_options& options)
+        : ops_(ops), self_(self), options_(options) {}
+
+    // ---- what the caches cannot do; throw Refused and std::bad_alloc ----
+
+    void* allocate(std::size_t nbytes, std::size_t alignment, std::uint64_t identity, void* stream);
+    void deallocate(void* ptr, std::size_t nbytes, std::uint64_t identity, void* stream);
+
+    void trim(std::size_t keep);
+    bool close();
+    bool is_closed() const noexcept { return (inside_.load(std::memory_order_acquire) & kClosed) != 0; }
+    void stream_ended(std::uint64_t identity, void* event);
+    /// Gives up everything; nobody calls any more, but for threads that end.
+    void shut_down() noexcept;
+    /// The thread of a cache ends.
+    void retire(const std::shared_ptr<Cache>& cache) noexcept;
+
+    void live(std::uint64_t& blocks, std::uint64_t& nbytes);
+    void figures(portamem_pool_figures& figures);
+    void reset_peak();
+    std::vector<portamem_pool_piece> snapshot();
+
+    const PageMap& pages() const noexcept { return heap_.pages(); }
+
+    std::shared_ptr<Pool> keeps_itself;  ///< from create to destroy
+
+  private:
+    struct Ask {
+        std::size_t nbytes;
+        std::size_t size;  ///< of the block
+        unsigned index;
+        std::size_t alignment;
+        bool is_small() const noexcept { return index < kSmallClasses; }
+        /// Of the memory that a chunk must have to hold it.
+        std::size_t need() const noexcept;
+        std::size_t stands_in() const noexcept;  ///< bytes of a block that can be cut for it
+    };
+    /// Where a call finds its memory. No cache: a thread that ends, or a stream whose end nobody tells.
+    struct Place {
+        std::uint64_t identity = 0;
+        void* stream = nullptr;
+        Cache* cache = nullptr;
+        std::shared_ptr<Arena> arena;
+        bool ends_unseen = false;
+    };
+    class Inside;
+    class Entered;
+
+    static constexpr std::uint64_t kClosed = std::uint64_t{1} << 63;
+
+    // pool.cpp
+    Place place_of(std::uint64_t identity, void* stream);
+    std::shared_ptr<Arena> arena_for(std::uint64_t identity, const portamem_pool_stream& about);
+    static Ask ask_for(std::size_t nbytes, std::size_t alignment);
+    void* got(const Place& place, const Ask& ask, const Item* items, unsigned count);
+    void refuse_captured(void* stream, const char* what);
+    void enter(Cache& cache);
+
+    // take.cpp
+    Arena& own(const Place& place) noexcept { return place.arena && !defers() ? *place.arena : heap_.common(); }
+    bool defers() const noexcept { return options_.host_accessible != 0; }
+    unsigned take_locked(const Place& place, const Ask& ask, Item* items, unsigned most);
+    unsigned take(const Place& place, const Ask& ask, Item* items, unsigned most);
+    unsigned take_with_calls(const Place& place, const Ask& ask, Item* items, unsigned most);
+    void poll(const Place& place);
+    bool poll_one(const std::shared_ptr<Arena>& arena, Arena& from);
+    bool steal(const Place& place, const Ask& ask);
+    bool steal_batch(const Place& place, const Ask& ask);
+    unsigned grow(const Place& place, const Ask& ask, Item* items, unsigned most);
+    std::size_t chunk_size(const Ask& ask) const noexcept;
+    portamem_pool_status ask_upstream(std::size_t nbytes, const Place& place, void** ptr);
+
+    // give.cpp
+    void give(const Place& place, const Item& item, const Block& block);
+    void flush(const Place& place, const std::vector<Item>& items);
+    void defer(const Place& place, const Item& item, std::size_t size);
+    void flush_pending(const Place& place);
+    void put_behind(const std::shared_ptr<Arena>& arena, Batch&& batch);
+    void return_batch(Arena& arena, Batch& batch);
+
+    // reclaim.cpp
+    void reclaim(bool waits);
+    void raid_all();
+    void raid(const std::vector<std::shared_ptr<Cache>>& caches, bool for_good);
+    void spill(const std::shared_ptr<Arena>& arena, std::vector<Item>& ready, std::vector<Item>& unmarked);
+    void settle(const std::shared_ptr<Arena>& arena, bool waits);
+    std::size_t release(std::size_t keep, bool throws);
+    void after_free();
+    void forget_owner() noexcept;
+
+    MarkPtr mark_of(Arena& arena);    ///< now, by whom may; throws Refused
+    MarkPtr mark_here(void* stream);  ///< on the stream of the call
+    MarkPtr make_mark(void* event);
+    [[noreturn]] static void thrown(int status);
+    void count_live(const Place& place, std::int64_t blocks, std::int64_t nbytes);
+
+    const portamem_pool_ops ops_;
+    void* const self_;
+    const portamem_pool_options options_;
+
+    Heap heap_;
+    std::mutex registry_;
+    std::vector<std::shared_ptr<Cache>> caches_;
+    std::mutex reclaim_;
+    std::vector<std::weak_ptr<Arena>> ended_;  ///< of streams that are gone; under the heap's lock
+
+    std::atomic<std::uint64_t> inside_{0};  ///< calls under way; kClosed on top
+    std::atomic<std::int64_t> empty_{0};    ///< live blocks of 0 bytes
+    // Of calls without a cache, and of caches that are gone.
+    std::atomic<std::uint64_t> hits_{0};
+    std::atomic<std::uint64_t> frees_{0};
+    std::atomic<std::uint64_t> live_bytes_{0};
+    std::atomic<std::uint64_t> misses_{0};
+    std::atomic<std::uint64_t> steals_{0};
+    std::atomic<std::uint64_t> releases_{0};
+    std::atomic<std::uint64_t> marks_{0};
+};
+
+/// A call under way: close and destroy wait for it, or refuse.
+class Pool::Inside {
+  public:
+    explicit Inside(Pool& pool) : pool_(pool) {
+        if ((pool.inside_.fetch_add(1) & kClosed) == 0) return;
+        pool.inside_.fetch_sub(1);
+        throw Refused{PORTAMEM_POOL_INVALID, "the memory resource is closed"};
+    }
+    ~Inside() { pool_.inside_.fetch_sub(1); }
+    Inside(const Inside&) = delete;
+    Inside& operator=(const Inside&) = delete;
+
+  private:
+    Pool& pool_;
+};
+
+/// The owner inside of its cache's lock.
+class Pool::Entered {
+  public:
+    Entered(Pool& pool, Cache& cache) : cache_(cache) { pool.enter(cache); }
+    ~Entered() { cache_.lock.leave(); }
+    Entered(const Entered&) = delete;
+    Entered& operator=(const Entered&) = delete;
+
+  private:
+    Cache& cache_;
+};
+
+}  // namespace portamem::pool

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: MIT
+// core/pool/take.cpp: where memory is looked for: on the stream, where nobody uses it, on other streams, upstream.
+#include <algorithm>
+
+#include "pool.hpp"
+
+namespace portamem::pool {
+namespace {
+
+constexpr std::size_t kLeastChunk = std::size_t{2} << 20;
+constexpr std::size_t kMostChunk = std::size_t{256} << 20;
+constexpr std::size_t kChunkShare = 8;  // a chunk is this part of what the pool has already
+constexpr std::size_t kMostAtOnce = std::size_t{512} << 10;
+constexpr std::size_t kLeastPiece = std::size_t{2} << 20;  // what is taken from another stream, where it has as much
+
+constexpr std::size_t round_up(std::size_t value, std::size_t step) noexcept {
+    return (value + step - 1) / step * step;
+}
+
+constexpr const char* kCaptured =
+    "the pool has no block at hand for a stream that is captured, and allocating more is forbidden meanwhile: allocate "
+    "once before the capture";
+
+}  // namespace
+
+// A slab of any class fits into 2 MiB, wherever its pages begin.
+std::size_t Pool::Ask::stands_in() const noexcept {
+    return is_small() ? std::size_t{2} << 20 : size + (alignment > kGrain ? alignment : 0);
+}
+
+std::size_t Pool::Ask::need() const noexcept {
+    if (is_small()) return round_up(std::max<std::size_t>(8 * size, 2 * kPage) * 2 + kPage, 2 * kPage);
+    return round_up(size + (alignment > kGrain ? alignment : 0), 2 * kPage);
+}
+
+unsigned Pool::take_locked(const Place& place, const Ask& ask, Item* items, unsigned most) {
+    if (ask.is_small()) return heap_.take(own(place), ask.index, items, most);
+    if (ask.alignment > kGrain) most = 1;
+    Arena& from = own(place);
+    unsigned count = 0;
+    // More than one, of up to kMostAtOnce bytes, only of what the stream has freed.
+    while (count < most && (count == 0 || count * ask.size < kMostAtOnce) &&
+           heap_.take_large_from(from, ask.size, ask.index, ask.alignment, items[count])) {
+        ++count;
+    }
+    if (count != 0 || &from == &heap_.common()) return count;
+    return heap_.take_large_from(heap_.common(), ask.size, ask.index, ask.alignment, items[0]) ? 1 : 0;
+}
+
+unsigned Pool::take(const Place& place, const Ask& ask, Item* items, unsigned most) {
+    const std::lock_guard<std::mutex> lock(heap_.mutex());
+    return take_locked(place, ask, items, most);
+}
+
+unsigned Pool::take_with_calls(const Place& place, const Ask& ask, Item* items, unsigned most) {
+    {
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        const bool own_dissolved = heap_.dissolve(own(place));
+        if (heap_.dissolve(heap_.common()) || own_dissolved) {
+            if (const unsigned count = take_locked(place, ask, items, most); count != 0) return count;
+        }
+    }
+    refuse_captured(place.stream, kCaptured);
+    if (defers() && place.cache != nullptr) flush_pending(place);
+    poll(place);
+    if (const unsigned count = take(place, ask, items, most); count != 0) return count;
+    if (!defers()) {
+        // What was taken over may be gone to another thread of the stream before this one has it.
+        while (steal(place, ask)) {
+            if (const unsigned count = take(place, ask, items, most); count != 0) return count;
+        }
+    }
+    return grow(place, ask, items, most);
+}
+
+// ---- events ----
+
+// Takes the oldest batch of an arena where its event has happened. `from` is kept alive by `arena`, or is the common one.
+bool Pool::poll_one(const std::shared_ptr<Arena>&, Arena& from) {
+    Batch batch;
+    {
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        if (from.batches.empty()) return false;
+        batch = std::move(from.batches.front());
+        from.batches.pop_front();
+    }
+    const int done = batch.mark == nullptr ? 1 : ops_.query(self_, batch.mark->event());
+    const std::lock_guard<std::mutex> lock(heap_.mutex());
+    if (done == 1) {
+        heap_.give(heap_.common(), batch);
+    } else {
+        Arena& back = from.has_ended ? heap_.common() : from;
+        back.batches.push_front(std::move(batch));
+    }
+    if (done < 0) thrown(PORTAMEM_POOL_THROWN);
+    return done == 1;
+}
+
+void Pool::poll(const Place& place) {
+    if (place.arena != nullptr) {
+        while (poll_one(place.arena, *place.arena)) {
+        }
+    }
+    while (poll_one(nullptr, heap_.common())) {
+    }
+    if (!defers()) return;
+    std::vector<std::shared_ptr<Arena>> others;
+    {
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        for (const auto& entry : heap_.arenas()) {
+            if (entry.second != place.arena && !entry.second->batches.empty()) others.push_back(entry.second);
+        }
+    }
+    for (const auto& other : others) {
+        while (poll_one(other, *other)) {
+        }
+    }
+}
+
+MarkPtr Pool::make_mark(void* event) {
+    marks_.fetch_add(1, std::memory_order_relaxed);
+    if (event == nullptr) return nullptr;
+    try {
+        return std::make_shared<Mark>(ops_, self_, event);
+    } catch (...) {
+        ops_.drop(self_, event);
+        throw;
+    }
+}
+
+MarkPtr Pool::mark_here(void* stream) {
+    void* event = nullptr;
+    if (const int status = ops_.mark(self_, nullptr, stream, &event); status != PORTAMEM_POOL_OK) thrown(status);
+    return make_mark(event);
+}
+
+// ---- other streams ----
+
+// Memory that a stream without a teller has freed, or that ended streams have: behind the event that it has already.
+bool Pool::steal_batch(const Place& place, const Ask& ask) {
+    Batch batch;
+    {
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        auto& batches = heap_.common().batches;
+        const auto fits = [&](const Batch& candidate) {
+            for (const Item& item : candidate.items) {
+                const Block& block = *heap_.pages().find(item.address);
+                if (ask.is_small() ? block.index == ask.index
+                                   : block.use == Block::Use::Taken && block.length >= ask.stands_in()) {
+                    return true;
+                }
+            }
+            return std::any_of(candidate.blocks.begin(), candidate.blocks.end(),
+                               [&](const Block* block) { return block->length >= ask.stands_in(); });
+        };
+        const auto found = std::find_if(batches.begin(), batches.end(), fits);
+        if (found == batches.end()) return false;
+        batch = std::move(*found);
+        batches.erase(found);
+    }
+    const int status = batch.mark == nullptr ? 0 : ops_.wait(self_, place.stream, batch.mark->event());
+    const std::lock_guard<std::mutex> lock(heap_.mutex());
+    if (status != PORTAMEM_POOL_OK || place.arena == nullptr || place.arena->has_ended) {
+        heap_.common().batches.push_front(std::move(batch));
+        if (status != PORTAMEM_POOL_OK) thrown(status);
+        return false;
+    }
+    heap_.give(*place.arena, batch);
+    steals_.fetch_add(1, std::memory_order_relaxed);
+    return true;
+}
+
+void Pool::return_batch(Arena& arena, Batch& batch) {
+    if (!arena.has_ended) {
+        heap_.give(arena, batch);
+        return;
+    }
+    batch.mark = arena.latest;
+    heap_.common().batches.push_back(std::move(batch));
+}
+
+// True if something came over that may serve.
+bool Pool::steal(const Place& place, const Ask& ask) {
+    if (steal_batch(place, ask)) return true;
+    if (place.arena == nullptr) return false;  // a stream that may be gone tomorrow keeps nothing
+    std::vector<const Arena*> refused;
+    for (;;) {
+        std::shared_ptr<Arena> donor;
+        Batch batch;
+        MarkPtr mark;
+        std::uint64_t seen = 0;
+        bool is_ordered = false;
+        {
+            const std::lock_guard<std::mutex> lock(heap_.mutex());
+            const auto has = [&](const Arena& arena) {
+                if (&arena == place.arena.get() || arena.has_ended || (arena.is_per_thread && !arena.is_marked) ||
+                    std::find(refused.begin(), refused.end(), &arena) != refused.end()) {
+                    return false;
+                }
+                if (!ask.is_small()) return arena.find(ask.size, ask.alignment) != nullptr;
+                return !arena.bins[ask.index].empty() || arena.carving[ask.index] != nullptr || arena.whole != 0 ||
+                       arena.find(ask.need(), kGrain) != nullptr;
+            };
+            for (const auto& entry : heap_.arenas()) {
+                if (!has(*entry.second)) continue;
+                const auto waited = place.arena->waited.find(entry.first);
+                is_ordered = waited != place.arena->waited.end() && waited->second == entry.second->insertions;
+                donor = entry.second;
+                if (is_ordered) break;  // costs nothing
+            }
+            if (donor == nullptr) return false;
+            place.arena->waited[donor->stream];  // from here on nothing throws that would have to be undone
+            batch.stream = donor->stream;
+            if (ask.is_small()) {
+                batch.items.resize(256);
+                batch.items.resize(heap_.take_from(*donor, ask.index, batch.items.data(), 256));
+                if (batch.items.empty()) (void)heap_.dissolve(*donor);
+            }
+            if (batch.items.empty()) {
+                const std::size_t length = ask.is_small() ? ask.need() : ask.size;
+                if (!heap_.detach_some(*donor, length, ask.alignment, std::max(length, kLeastPiece), batch)) {
+                    refused.push_back(donor.get());
+                    continue;
+                }
+            }
+            seen = donor->insertions;
+            mark = donor->latest;
+        }
+        try {
+            if (!is_ordered) {
+                if (!donor->is_per_thread) mark = mark_of(*donor);
+                if (mark != nullptr) {
+                    if (const int status = ops_.wait(self_, place.stream, mark->event()); status != PORTAMEM_POOL_OK) {
+                        thrown(status);
+                    }
+                }
+            }
+        } catch (const Refused& refusal) {
+            const std::lock_guard<std::mutex> lock(heap_.mutex());
+            return_batch(*donor, batch);
+            if (refusal.status != PORTAMEM_POOL_BUSY) throw;
+            refused.push_back(donor.get());  // cannot be marked now: captured, or about to end
+            continue;
+        }
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        place.arena->waited[donor->stream] = seen;
+        return_batch(*place.arena, batch);
+        place.arena->is_marked = false;
+        steals_.fetch_add(1, std::memory_order_relaxed);
+        return true;
+    }
+}
+
+// ---- upstream ----
+
+// Geometric, so that a pool of any size is made of few chunks, and little of it is not asked for.
+std::size_t Pool::chunk_size(const Ask& ask) const noexcept {
+    return ask.stands_in() > kMostChunk ? ask.need() : std::max(round_up(ask.need(), kLeastChunk), kLeastChunk);
+}
+
+portamem_pool_status Pool::ask_upstream(std::size_t nbytes, const Place& place, void** ptr) {
+    return static_cast<portamem_pool_status>(ops_.allocate(self_, nbytes, place.stream, ptr));
+}
+
+unsigned Pool::grow(const Place& place, const Ask& ask, Item* items, unsigned most) {
+    misses_.fetch_add(1, std::memory_order_relaxed);
+    const std::size_t least = ask.need();
+    portamem_pool_status status = PORTAMEM_POOL_OK;
+    for (int attempt = 0; attempt < 2; ++attempt) {
+        std::size_t nbytes = chunk_size(ask);
+        std::size_t reserved = 0;
+        {
+            const std::lock_guard<std::mutex> lock(heap_.mutex());
+            reserved = heap_.reserved();
+        }
+        const std::size_t share = std::min(round_up(reserved / kChunkShare, kLeastChunk), kMostChunk);
+        nbytes = std::max(nbytes, share);
+        if (attempt != 0) nbytes = least;
+        while (true) {
+            status = PORTAMEM_POOL_OK;
+            if (options_.limit != 0) {
+                const std::size_t left = options_.limit > reserved ? options_.limit - reserved : 0;
+                if (left < least) {
+                    status = PORTAMEM_POOL_LIMIT;
+                    break;
+                }
+                nbytes = std::min(nbytes, left & ~(kGrain - 1));
+            }
+            void* ptr = nullptr;
+            status = ask_upstream(nbytes, place, &ptr);
+            if (status == PORTAMEM_POOL_OUT_OF_MEMORY && nbytes > least) {
+                nbytes = least;
+                continue;
+            }
+            if (status == PORTAMEM_POOL_THROWN) thrown(status);
+            if (status != PORTAMEM_POOL_OK) break;
+            // Memory that may be used on one stream only is that one's; any other is nobody's.
+            const bool is_own = options_.stream_ordered != 0 && !defers() && place.arena != nullptr;
+            try {
+                const std::lock_guard<std::mutex> lock(heap_.mutex());
+                heap_.add_chunk(ptr, nbytes, is_own ? *place.arena : heap_.common());
+                if (const unsigned count = take_locked(place, ask, items, most); count != 0) return count;
+            } catch (...) {
+                (void)ops_.deallocate(self_, ptr, nbytes);
+                throw;
+            }
+            break;  // others were quicker, or the chunk is oddly aligned
+        }
+        if (attempt != 0) break;
+        // What other threads' caches hold can be taken over without a wait of the host.
+        raid_all();
+        if (const unsigned count = take(place, ask, items, most); count != 0) return count;
+        while (!defers() && steal(place, ask)) {
+            if (const unsigned count = take(place, ask, items, most); count != 0) return count;
+        }
+        // What the streams have is waited for, put together, and what is a whole chunk goes back.
+        reclaim(true);
+        if (const unsigned count = take(place, ask, items, most); count != 0) return count;
+        (void)release(0, false);
+    }
+    throw Refused{status == PORTAMEM_POOL_OK ? PORTAMEM_POOL_OUT_OF_MEMORY : status, {}};
+}
+
+}  // namespace portamem::pool

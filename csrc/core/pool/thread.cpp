@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+// core/pool/thread.cpp: the caches of the calling thread, and what becomes of them when it ends.
+#include "thread.hpp"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "pool.hpp"
+
+namespace portamem::pool {
+namespace {
+
+ThreadMemo empty_memo{};  // of no pool; never written
+
+struct Thread {
+    ThreadMemo memo{};
+    std::vector<std::shared_ptr<Cache>> caches;
+
+    Thread() { thread_memo = &memo; }
+    ~Thread();
+};
+
+thread_local bool has_ended = false;
+
+Thread& this_thread() {
+    static thread_local Thread thread;
+    return thread;
+}
+
+// A forked child has the caches of a process whose runtimes it has not: its calls find none, and are refused.
+const int at_fork = pthread_atfork(nullptr, nullptr, [] {
+    has_ended = true;
+    thread_memo = &empty_memo;
+});
+
+Thread::~Thread() {
+    has_ended = true;
+    thread_memo = &empty_memo;
+    for (const auto& cache : caches) cache->keep->retire(cache);
+}
+
+}  // namespace
+
+__thread ThreadMemo* thread_memo = &empty_memo;
+
+bool thread_takes_caches() noexcept { return !has_ended; }
+
+Cache* find_cache(const Pool* pool, std::uint64_t stream) noexcept {
+    if (has_ended) return nullptr;
+    (void)at_fork;
+    for (const auto& cache : this_thread().caches) {
+        if (cache->pool != pool || cache->stream != stream) continue;
+        thread_memo->place(pool, stream) = {pool, stream, cache.get()};
+        return cache.get();
+    }
+    return nullptr;
+}
+
+bool adopt_cache(const std::shared_ptr<Cache>& cache) {
+    if (has_ended) return false;
+    Thread& thread = this_thread();
+    thread.caches.push_back(cache);
+    thread.memo.place(cache->pool, cache->stream) = {cache->pool, cache->stream, cache.get()};
+    return true;
+}
+
+void forget_ended_caches() noexcept {
+    if (has_ended) return;
+    Thread& thread = this_thread();
+    for (ThreadMemo::Place& place : thread.memo.places) {
+        if (place.cache != nullptr && place.cache->has_ended.load(std::memory_order_acquire)) place = {};
+    }
+    const auto ended = [](const std::shared_ptr<Cache>& c) { return c->has_ended.load(std::memory_order_acquire); };
+    thread.caches.erase(std::remove_if(thread.caches.begin(), thread.caches.end(), ended), thread.caches.end());
+}
+
+}  // namespace portamem::pool

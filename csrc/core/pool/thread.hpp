@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// core/pool/thread.hpp: the caches of the calling thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "cache.hpp"
+
+namespace portamem::pool {
+
+/// What a thread finds its caches by: one load and two comparisons where a place is not shared.
+struct ThreadMemo {
+    struct Place {
+        const Pool* pool;
+        std::uint64_t stream;
+        Cache* cache;
+    };
+    std::array<Place, 16> places;
+
+    Place& place(const Pool* pool, std::uint64_t stream) noexcept {
+        return places[(stream + (reinterpret_cast<std::uintptr_t>(pool) >> 6)) & 15];
+    }
+};
+
+/// Of this thread; never null. The library may have been loaded late, when the usual model asks a function each time.
+/// (__thread and not thread_local, which would ask whether it is initialised.)
+extern __thread ThreadMemo* thread_memo __attribute__((tls_model("initial-exec")));
+
+/// The thread's cache for a stream, which may have ended; null where there is none.
+inline Cache* remembered_cache(const Pool* pool, std::uint64_t stream) noexcept {
+    const ThreadMemo::Place& place = thread_memo->place(pool, stream);
+    return place.pool == pool && place.stream == stream ? place.cache : nullptr;
+}
+
+/// The same, found by a longer search.
+Cache* find_cache(const Pool* pool, std::uint64_t stream) noexcept;
+
+/// Makes a cache the thread's. False on a thread that is about to end, which gets none.
+bool adopt_cache(const std::shared_ptr<Cache>& cache);
+bool thread_takes_caches() noexcept;
+
+/// Forgets the thread's caches that have ended.
+void forget_ended_caches() noexcept;
+
+}  // namespace portamem::pool

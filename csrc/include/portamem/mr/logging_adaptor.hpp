@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// portamem/mr/logging_adaptor.hpp: a line of JSON for every call.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "portamem/mr/recording_adaptor.hpp"
+
+PORTAMEM_OPEN
+
+/// Writes what goes through it to a file, which it overwrites: one JSON object a line, between a header that names the
+/// format and an end line that says how many there are. The end is written by close(), by the destructor, or when the
+/// process exits. `portamem replay` runs such a log again. The disk sees it in pieces of 64 KiB, and at flush().
+class LoggingAdaptor : public RecordingAdaptor {
+  public:
+    /// path: %r in it is the rank of a launched process, %h the host's name, %p the process, %% a percent sign.
+    /// Throws std::invalid_argument where the file cannot be written, or another writes it.
+    LoggingAdaptor(std::shared_ptr<MemoryResource> upstream, const std::string& path)
+        : RecordingAdaptor(std::move(upstream), PORTAMEM_RECORD_SITES, named(path)) {}
+
+    std::string path() const { return portamem_recorder_path(recorder()); }
+
+    /// Hands what is written so far to the system. Throws std::runtime_error where that is refused.
+    void flush() {
+        refuse_forked();
+        const int error = portamem_recorder_flush(recorder());
+        if (error != 0) throw std::runtime_error("the log " + path() + " is incomplete: " + std::strerror(error));
+    }
+
+  protected:
+    void at_close() override {
+        RecordingAdaptor::at_close();
+        portamem_recorder_end(recorder());
+    }
+
+  private:
+    static const std::string& named(const std::string& path) {
+        if (path.empty()) throw std::invalid_argument("the path of a log is empty");
+        return path;
+    }
+};
+
+PORTAMEM_CLOSE

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// portamem/mr/pool_figures.hpp: what a pool is asked and what it is told.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "portamem/backend.hpp"
+
+PORTAMEM_OPEN
+
+/// A pool's figures at about one moment: threads that allocate meanwhile are not stopped.
+struct PoolStats {
+    std::size_t used = 0;          ///< bytes that are out, as they were asked for
+    std::size_t reserved = 0;      ///< bytes that the pool holds of its upstream
+    std::size_t peak = 0;          ///< the most that were reserved at once, since reset_peak()
+    std::size_t largest_free = 0;  ///< bytes of the largest free block
+    std::size_t free_blocks = 0;
+    double fragmentation = 0;    ///< the share of the free bytes that is not in the largest free block; 0 where none is
+    std::uint64_t hits = 0;      ///< allocations from what the pool had
+    std::uint64_t misses = 0;    ///< allocations for which the upstream was asked
+    std::uint64_t steals = 0;    ///< times that a stream took over what was freed on another, behind an event
+    std::uint64_t releases = 0;  ///< chunks that went back to the upstream
+};
+
+enum class PoolPieceState {
+    Free,    ///< may be joined with its neighbours
+    Cached,  ///< free, with a thread or behind an event
+    Live,
+    Slab  ///< cut into small blocks of one size
+};
+
+/// A piece of a chunk of the upstream's memory.
+struct PoolPiece {
+    std::uintptr_t chunk = 0;  ///< address of the chunk
+    std::size_t chunk_nbytes = 0;
+    std::uintptr_t address = 0;
+    std::size_t nbytes = 0;
+    std::uint64_t stream = 0;  ///< identity of the stream that a Free piece may be used on; 0: any
+    PoolPieceState state = PoolPieceState::Free;
+    std::size_t blocks = 0;  ///< that it is cut into
+    std::size_t live = 0;    ///< of those, how many are out
+    std::size_t block_nbytes = 0;
+};
+
+struct PoolOptions {
+    /// Most bytes to reserve; 0: as many as the upstream gives.
+    std::size_t limit = 0;
+    /// How much to keep when memory has come back: asked with no lock held and on slow paths only, answers the bytes
+    /// that may stay reserved (nothing: all). Only whole chunks that nobody uses any more go back, and nobody is waited
+    /// for. Null: everything stays until trim() or until the upstream has no more.
+    std::function<std::optional<std::size_t>(const PoolStats&)> release;
+
+    /// A release policy: keeps a share (from 0) of the most bytes that were reserved at once.
+    static std::function<std::optional<std::size_t>(const PoolStats&)> keep_share_of_peak(double share) {
+        return [share](const PoolStats& stats) {
+            return std::optional<std::size_t>(static_cast<std::size_t>(share * static_cast<double>(stats.peak)));
+        };
+    }
+};
+
+PORTAMEM_CLOSE

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT
+// portamem/mr/pool_memory_resource.hpp: memory of another resource, kept and handed out again.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "portamem/mr/pool_runtime.hpp"
+
+PORTAMEM_OPEN
+
+/// Stream-ordered memory cut from chunks of any upstream, which is kept alive.
+///
+/// Order. What is freed on a stream is used on it again at once where only devices reach it. Memory that the host reaches
+/// is handed out again only when an event recorded at or after its free has happened. Another stream takes memory over
+/// behind one event on the stream it was freed on, never by a wait of the host and never by one for a whole device. A
+/// stream that ends leaves its memory behind its last event. A foreign handle whose owner portamem does not hold costs
+/// an event at each free, since nobody tells when it ends. What is freed on a captured stream is taken back where that
+/// takes no event; an allocation on one is served from what is at hand, and refused before any vendor call otherwise.
+///
+/// Cost. A block that the calling thread has freed on the same stream is found again without a lock, a vendor call or a
+/// write to memory that other threads write. Threads and streams share nothing until a cache is empty or full.
+///
+/// Waste. A block is at most 255 bytes or 6.25 % larger than was asked for (above 64 MiB: less than 2 MiB), and up to
+/// `alignment` larger for an alignment above 256. A thread's cache for a stream holds at most 64 MiB; other threads empty
+/// it when memory runs out, and at trim(). Chunks are an eighth of what the pool has, from 2 to 256 MiB, and nothing is
+/// reserved before it is asked for. The pool's own records take less than 96 bytes of host memory for each block.
+///
+/// Wrong frees (a block that is not out, an address inside of one, another resource's, another size) are
+/// std::invalid_argument, and nothing has happened. Thread-safe.
+class PoolMemoryResource : public MemoryResource {
+  public:
+    static std::shared_ptr<PoolMemoryResource> create(std::shared_ptr<MemoryResource> upstream,
+                                                      PoolOptions options = {}) {
+        refuse_forked();
+        if (!upstream) throw std::invalid_argument("there is no upstream resource");
+        if (upstream->is_closed()) throw std::invalid_argument("the upstream resource is closed");
+        return std::shared_ptr<PoolMemoryResource>(new PoolMemoryResource(std::move(upstream), std::move(options)));
+    }
+
+    const std::shared_ptr<MemoryResource>& upstream() const noexcept { return runtime_->upstream(); }
+    /// Most bytes that the pool reserves; 0: none is set.
+    std::size_t limit() const noexcept { return runtime_->options().limit; }
+
+    PoolStats stats() const {
+        refuse_forked();
+        return runtime_->stats();
+    }
+
+    /// Every piece of every chunk, by address, as it was at one moment.
+    std::vector<PoolPiece> snapshot() const {
+        refuse_forked();
+        std::vector<PoolPiece> pieces;
+        const auto add = [](void* self, const portamem_pool_piece* p) {
+            PoolPiece piece;
+            piece.chunk = p->chunk;
+            piece.chunk_nbytes = p->chunk_bytes;
+            piece.address = p->address;
+            piece.nbytes = p->nbytes;
+            piece.stream = p->stream;
+            piece.state = static_cast<PoolPieceState>(p->state);
+            piece.blocks = p->blocks;
+            piece.live = p->live;
+            piece.block_nbytes = p->block_bytes;
+            static_cast<std::vector<PoolPiece>*>(self)->push_back(piece);
+        };
+        if (portamem_pool_snapshot(pool_, add, &pieces) != PORTAMEM_POOL_OK) throw std::bad_alloc();
+        return pieces;
+    }
+
+    /// The peak is what is reserved now.
+    void reset_peak() {
+        refuse_forked();
+        portamem_pool_reset_peak(pool_);
+    }
+
+    /// Gives whole chunks back to the upstream until at most `keep` bytes are reserved, as far as nothing of them is
+    /// out. Waits for the work that used them. Other threads may allocate meanwhile.
+    void trim(std::size_t keep = 0) {
+        refuse_forked();
+        answer(portamem_pool_trim(pool_, keep), 0);
+    }
+
+    std::size_t live_buffers() const noexcept override { return live().first; }
+    std::size_t live_bytes() const noexcept override { return live().second; }
+    bool is_closed() const noexcept override { return portamem_pool_is_closed(pool_) != 0; }
+
+    /// Bytes that are reserved and not out.
+    std::optional<std::size_t> cached() const override {
+        const PoolStats now = runtime_->stats();
+        return now.reserved > now.used ? now.reserved - now.used : 0;
+    }
+
+  protected:
+    void* do_allocate(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) final {
+        if (alignment == kAlignment) {
+            void* const ptr = portamem_pool_allocate(pool_, nbytes, stream->identity(), address_of(stream));
+            if (ptr != nullptr) return ptr;
+        } else {
+            detail::refuse_alignment(alignment);
+            void* const ptr =
+                portamem_pool_allocate_aligned(pool_, nbytes, alignment, stream->identity(), address_of(stream));
+            if (ptr != nullptr) return ptr;
+        }
+        answer(portamem_pool_error(nullptr), nbytes);
+        return nullptr;
+    }
+
+    void do_deallocate(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) final {
+        const int status = portamem_pool_deallocate(pool_, ptr, nbytes, stream->identity(), address_of(stream));
+        if (status != PORTAMEM_POOL_OK) answer(status, nbytes);
+    }
+
+    bool try_close() final {
+        const int status = portamem_pool_close(pool_);
+        if (status == PORTAMEM_POOL_BUSY) return false;
+        answer(status, 0);
+        return true;
+    }
+
+  private:
+    PoolMemoryResource(std::shared_ptr<MemoryResource> upstream, PoolOptions options)
+        : MemoryResource(traits_over(*upstream)),
+          runtime_(detail::PoolRuntime::create(std::move(upstream), std::move(options))),
+          pool_(runtime_->pool()) {}
+
+    static MemoryTraits traits_over(const MemoryResource& upstream) {
+        MemoryTraits traits = upstream.traits();
+        traits.stream_ordered = true;
+        return traits;
+    }
+
+    static void* address_of(const std::shared_ptr<Stream>& stream) noexcept {
+        return const_cast<std::shared_ptr<Stream>*>(&stream);
+    }
+
+    std::pair<std::size_t, std::size_t> live() const noexcept {
+        std::uint64_t blocks = 0;
+        std::uint64_t nbytes = 0;
+        if (portamem_forked() == 0) portamem_pool_live(pool_, &blocks, &nbytes);
+        return {blocks, nbytes};
+    }
+
+    // Throws what a call was refused for.
+    void answer(int status, std::size_t asked) {
+        if (status == PORTAMEM_POOL_OK) return;
+        const char* text = "";
+        (void)portamem_pool_error(&text);
+        const std::string words = text;
+        const std::exception_ptr thrown = std::exchange(detail::PoolRuntime::failure(), nullptr);
+        switch (status) {
+            case PORTAMEM_POOL_OUT_OF_MEMORY:
+            case PORTAMEM_POOL_LIMIT:
+                no_memory(status, asked, thrown);
+            case PORTAMEM_POOL_INVALID:
+                throw std::invalid_argument(words);
+            case PORTAMEM_POOL_HOST_MEMORY:
+                throw std::bad_alloc();
+            case PORTAMEM_POOL_FORKED:
+                refuse_forked();
+                break;
+            default:
+                break;
+        }
+        if (thrown) std::rethrow_exception(thrown);
+        throw std::invalid_argument(words.empty() ? "the stream cannot be marked now: it is captured, or it has ended"
+                                                  : words);
+    }
+
+    [[noreturn]] void no_memory(int status, std::size_t asked, const std::exception_ptr& thrown) {
+        const PoolStats now = runtime_->stats();
+        MemoryFigures figures;
+        figures.asked = asked;
+        figures.used = now.used;
+        figures.cached = now.reserved > now.used ? now.reserved - now.used : 0;
+        const std::string text = "the pool was asked for " + std::to_string(asked) + " bytes, has " +
+                                 std::to_string(now.used) + " out and " + std::to_string(*figures.cached) +
+                                 " cached, of which the largest free block has " + std::to_string(now.largest_free);
+        if (status == PORTAMEM_POOL_OUT_OF_MEMORY && thrown) {
+            try {
+                std::rethrow_exception(thrown);
+            } catch (const OutOfMemory& refused) {
+                MemoryFigures all = refused.figures();
+                all.asked = asked;
+                all.used = figures.used;
+                all.cached = figures.cached;
+                throw OutOfMemory(refused, std::string(refused.what()) + "; " + text, all);
+            }
+        }
+        const auto code = rt::Error_t::OutOfMemory;
+        const OutOfMemory refused(code, rt::GetErrorName(code), "allocate", "");
+        const std::string why = status == PORTAMEM_POOL_LIMIT
+                                    ? "the pool's limit of " + std::to_string(limit()) + " bytes is reached"
+                                    : "other threads took the memory that the upstream gave";
+        throw OutOfMemory(refused,
+                          std::string(rt::BackendName) + " allocate: OutOfMemory: " + why + "; " + text +
+                              "; close buffers that are no longer needed",
+                          figures);
+    }
+
+    const std::shared_ptr<detail::PoolRuntime> runtime_;
+    portamem_pool* const pool_;
+};
+
+PORTAMEM_CLOSE

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: MIT
+// portamem/mr/pool_runtime.hpp: what a pool's machinery asks of the runtime and of the upstream.
+#pragma once
+
+#include <exception>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "portamem/mr/memory_resource.hpp"
+#include "portamem/mr/pool_figures.hpp"
+#include "portamem/pool_api.h"
+
+PORTAMEM_OPEN
+
+namespace detail {
+
+/// The owner of a portamem_pool: its callbacks. An exception inside of one is kept for the thread, and thrown again once
+/// the machinery has answered. Kept alive by whoever is inside of it: the resource, and streams that tell of their end.
+class PoolRuntime : public StreamListener {
+  public:
+    static std::shared_ptr<PoolRuntime> create(std::shared_ptr<MemoryResource> upstream, PoolOptions options) {
+        auto runtime = std::make_shared<PoolRuntime>(Key{}, std::move(upstream), std::move(options));
+        runtime->self_ = runtime;
+        portamem_pool_options settings{};
+        settings.size = sizeof settings;
+        settings.limit = runtime->options_.limit;
+        settings.host_accessible = runtime->upstream_->is_host_accessible() ? 1 : 0;
+        settings.stream_ordered = runtime->upstream_->is_stream_ordered() ? 1 : 0;
+        runtime->pool_ = portamem_pool_create(ops(runtime->options_.release != nullptr), runtime.get(), &settings);
+        if (runtime->pool_ == nullptr) throw std::bad_alloc();
+        watch_exit();
+        return runtime;
+    }
+
+    ~PoolRuntime() override {
+        if (pool_ == nullptr || !runtime_usable()) {
+            // The machinery and all that it holds are leaked, its events with it.
+            (void)new std::vector<std::shared_ptr<Event>>(std::move(idle_));
+            return;
+        }
+        unlocked([this] { portamem_pool_destroy(pool_); });
+    }
+
+    portamem_pool* pool() const noexcept { return pool_; }
+    const std::shared_ptr<MemoryResource>& upstream() const noexcept { return upstream_; }
+    const PoolOptions& options() const noexcept { return options_; }
+
+    PoolStats stats() const {
+        portamem_pool_figures figures{};
+        figures.size = sizeof figures;
+        portamem_pool_stats(pool_, &figures);
+        PoolStats stats;
+        stats.used = figures.used;
+        stats.reserved = figures.reserved;
+        stats.peak = figures.peak;
+        stats.largest_free = figures.largest_free;
+        stats.free_blocks = figures.free_blocks;
+        if (figures.free_bytes != 0) {
+            stats.fragmentation =
+                1 - static_cast<double>(figures.largest_free) / static_cast<double>(figures.free_bytes);
+        }
+        stats.hits = figures.hits;
+        stats.misses = figures.misses;
+        stats.steals = figures.steals;
+        stats.releases = figures.releases;
+        return stats;
+    }
+
+    void stream_ended(std::uint64_t identity, std::shared_ptr<Event> last) noexcept override {
+        portamem_pool_stream_ended(pool_, identity, last ? handle_of(std::move(last)) : nullptr);
+    }
+
+    /// What a callback has thrown on this thread since the latest call.
+    static std::exception_ptr& failure() noexcept {
+        static thread_local std::exception_ptr kept;
+        return kept;
+    }
+
+  private:
+    struct Key {
+        explicit Key() = default;
+    };
+
+  public:
+    PoolRuntime(Key, std::shared_ptr<MemoryResource> upstream, PoolOptions options)
+        : upstream_(std::move(upstream)), options_(std::move(options)), device_(upstream_->device()) {}
+
+  private:
+    struct StreamRef {
+        std::weak_ptr<Stream> stream;
+    };
+
+    static PoolRuntime& of(void* self) noexcept { return *static_cast<PoolRuntime*>(self); }
+    static const std::shared_ptr<Stream>& stream_of(void* stream) noexcept {
+        return *static_cast<const std::shared_ptr<Stream>*>(stream);
+    }
+    static Event& event_of(void* event) noexcept { return **static_cast<std::shared_ptr<Event>*>(event); }
+
+    // An event as the machinery holds it.
+    static void* handle_of(std::shared_ptr<Event> event) noexcept {
+        try {
+            return new std::shared_ptr<Event>(std::move(event));
+        } catch (...) {
+            return nullptr;
+        }
+    }
+
+    template <class Function>
+    static int guarded(Function&& function, int failed = PORTAMEM_POOL_THROWN) noexcept {
+        try {
+            return function();
+        } catch (const OutOfMemory&) {
+            failure() = std::current_exception();
+            return failed == PORTAMEM_POOL_THROWN ? static_cast<int>(PORTAMEM_POOL_OUT_OF_MEMORY) : failed;
+        } catch (...) {
+            failure() = std::current_exception();
+            return failed;
+        }
+    }
+
+    static const portamem_pool_ops* ops(bool has_policy) {
+        static const portamem_pool_ops all = make_ops(true);
+        static const portamem_pool_ops without = make_ops(false);
+        return has_policy ? &all : &without;
+    }
+
+    static portamem_pool_ops make_ops(bool has_policy) {
+        portamem_pool_ops ops{};
+        ops.size = sizeof ops;
+        ops.allocate = [](void* self, std::size_t nbytes, void* stream, void** ptr) {
+            return guarded([&] {
+                *ptr = of(self).upstream_->allocate(nbytes, stream_of(stream));
+                return static_cast<int>(PORTAMEM_POOL_OK);
+            });
+        };
+        ops.deallocate = [](void* self, void* ptr, std::size_t nbytes) {
+            return guarded([&] {
+                of(self).upstream_->deallocate(ptr, nbytes, of(self).idle_stream());
+                return static_cast<int>(PORTAMEM_POOL_OK);
+            });
+        };
+        ops.describe = [](void* self, void* stream, portamem_pool_stream* about) {
+            return guarded([&] { return of(self).describe(stream_of(stream), *about); });
+        };
+        ops.forget = [](void*, void* ref) { delete static_cast<StreamRef*>(ref); };
+        ops.is_captured = [](void*, void* stream) {
+            return guarded([&] { return stream_of(stream)->capture_status() == rt::StreamCaptureStatus::None ? 0 : 1; },
+                           -1);
+        };
+        ops.mark = [](void* self, void* ref, void* stream, void** event) {
+            return guarded([&] {
+                const auto target =
+                    ref == nullptr ? stream_of(stream) : static_cast<const StreamRef*>(ref)->stream.lock();
+                return of(self).mark(target, event);
+            });
+        };
+        ops.wait = [](void*, void* stream, void* event) {
+            return guarded([&] {
+                stream_of(stream)->wait(event_of(event));
+                return static_cast<int>(PORTAMEM_POOL_OK);
+            });
+        };
+        ops.query = [](void*, void* event) {
+            return guarded(
+                [&] {
+                    const OwnQueries own;
+                    return event_of(event).query() ? 1 : 0;
+                },
+                -1);
+        };
+        ops.synchronize = [](void*, void* event) {
+            return guarded([&] {
+                const OwnQueries own;
+                event_of(event).synchronize();
+                return static_cast<int>(PORTAMEM_POOL_OK);
+            });
+        };
+        ops.drop = [](void* self, void* event) {
+            std::unique_ptr<std::shared_ptr<Event>> dropped(static_cast<std::shared_ptr<Event>*>(event));
+            of(self).recycle(std::move(*dropped));
+        };
+        if (has_policy) {
+            ops.keep = [](void* self) noexcept -> std::size_t {
+                try {
+                    PoolRuntime& runtime = of(self);
+                    const auto keep = runtime.options_.release(runtime.stats());
+                    return keep ? *keep : std::numeric_limits<std::size_t>::max();
+                } catch (...) {
+                    return std::numeric_limits<std::size_t>::max();  // a policy that fails keeps what there is
+                }
+            };
+        }
+        return ops;
+    }
+
+    int describe(const std::shared_ptr<Stream>& stream, portamem_pool_stream& about) {
+        if (stream->device() != device_) {
+            throw std::invalid_argument("the stream belongs to device " + std::to_string(stream->device()) +
+                                        ", the resource to device " + std::to_string(device_));
+        }
+        (void)stream->handle();  // refuses a closed one, and another thread's own
+        about.is_per_thread = stream->is_per_thread() ? 1 : 0;
+        about.ends_unseen = stream->tells_its_end() ? 0 : 1;
+        if (about.ends_unseen != 0) return PORTAMEM_POOL_OK;
+        about.ref = new StreamRef{stream};
+        if (!stream->listen(self_)) {
+            delete static_cast<StreamRef*>(std::exchange(about.ref, nullptr));
+            throw std::invalid_argument("the stream is closed");
+        }
+        return PORTAMEM_POOL_OK;
+    }
+
+    // Busy: it cannot be marked now, or not by this thread, and nothing is wrong.
+    int mark(const std::shared_ptr<Stream>& stream, void** event) {
+        if (!stream || stream->is_elsewhere()) return PORTAMEM_POOL_BUSY;
+        const RelaxedCapture beside(device_);
+        if (!stream->is_closed() && stream->capture_status() != rt::StreamCaptureStatus::None)
+            return PORTAMEM_POOL_BUSY;
+        auto tail = stream->tail(blank());
+        if (!tail) return PORTAMEM_POOL_OK;
+        *event = handle_of(std::move(tail));
+        if (*event == nullptr) throw std::bad_alloc();
+        return PORTAMEM_POOL_OK;
+    }
+
+    std::shared_ptr<Event> blank() {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (idle_.empty()) return nullptr;
+        auto event = std::move(idle_.back());
+        idle_.pop_back();
+        return event;
+    }
+
+    // No runtime call, as the machinery may hold locks: events are destroyed with the pool.
+    void recycle(std::shared_ptr<Event> event) noexcept {
+        if (event.use_count() != 1) return;  // a closed stream's last one, which others ask
+        try {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            idle_.push_back(std::move(event));
+        } catch (...) {
+            (void)new std::shared_ptr<Event>(std::move(event));
+        }
+    }
+
+    // What goes back upstream is used by nobody: a stream without work is the right one to free on.
+    std::shared_ptr<Stream> idle_stream() {
+        {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            if (idle_stream_) return idle_stream_;
+        }
+        const RelaxedCapture beside(device_);
+        auto made = Stream::create(device_);
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (!idle_stream_) idle_stream_ = std::move(made);
+        return idle_stream_;
+    }
+
+    const std::shared_ptr<MemoryResource> upstream_;
+    const PoolOptions options_;
+    const int device_;
+    std::weak_ptr<PoolRuntime> self_;
+    portamem_pool* pool_ = nullptr;
+    std::mutex mutex_;  // a leaf
+    std::vector<std::shared_ptr<Event>> idle_;
+    std::shared_ptr<Stream> idle_stream_;
+};
+
+}  // namespace detail
+
+PORTAMEM_CLOSE

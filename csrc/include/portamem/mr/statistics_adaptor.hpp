@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+// portamem/mr/statistics_adaptor.hpp: how much memory is and was used, by whom.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "portamem/mr/recording_adaptor.hpp"
+
+PORTAMEM_OPEN
+
+/// Bytes as they were asked for, and allocations. Those of 0 bytes count in total_count alone.
+using MemoryCounts = portamem_record_counts;
+
+/// Counts what goes through it: in all, by tag, by thread, and within scopes. Memory counts for the tag and the thread
+/// that allocated it, whoever frees it.
+class StatisticsAdaptor : public RecordingAdaptor {
+  public:
+    explicit StatisticsAdaptor(std::shared_ptr<MemoryResource> upstream) : RecordingAdaptor(std::move(upstream), 0) {}
+
+    MemoryCounts counts() const { return counts_of(0); }
+
+    /// By tag; "" is what had none.
+    std::map<std::string, MemoryCounts> by_tag() const {
+        std::map<std::string, MemoryCounts> found;
+        visit(PORTAMEM_COUNTS_BY_TAG, &found,
+              [](void* self, const char* tag, std::uint64_t, const MemoryCounts* counts) {
+                  static_cast<std::map<std::string, MemoryCounts>*>(self)->emplace(tag, *counts);
+              });
+        return found;
+    }
+
+    /// By the system's number of the thread. One that was given to another thread later stands for both, with the larger
+    /// peaks.
+    std::map<std::uint64_t, MemoryCounts> by_thread() const {
+        std::map<std::uint64_t, MemoryCounts> found;
+        visit(PORTAMEM_COUNTS_BY_THREAD, &found,
+              [](void* self, const char*, std::uint64_t thread, const MemoryCounts* counts) {
+                  merge((*static_cast<std::map<std::uint64_t, MemoryCounts>*>(self))[thread], *counts);
+              });
+        return found;
+    }
+
+    /// Peaks start again at what is current, those of scopes too.
+    void reset_peak() { portamem_recorder_reset_peak(recorder()); }
+
+    /// Counts from 0 while it lives, whatever thread allocates: `current` is what was allocated and not freed since, and
+    /// may be negative. Scopes may be nested and overlap.
+    class Scope {
+      public:
+        explicit Scope(std::shared_ptr<StatisticsAdaptor> of) : of_(std::move(of)), number_(of_->begin_scope()) {}
+        ~Scope() { of_->end_scope(number_); }
+        Scope(const Scope&) = delete;
+        Scope& operator=(const Scope&) = delete;
+
+        MemoryCounts counts() const { return of_->counts_of(number_); }
+
+      private:
+        const std::shared_ptr<StatisticsAdaptor> of_;
+        const std::uint64_t number_;
+    };
+
+    /// The same by number, for other languages. counts_of throws std::invalid_argument for a scope that is not open.
+    std::uint64_t begin_scope() {
+        refuse_forked();
+        const std::uint64_t scope = portamem_recorder_scope_begin(recorder());
+        if (scope == 0) throw std::bad_alloc();
+        return scope;
+    }
+    void end_scope(std::uint64_t scope) noexcept { (void)portamem_recorder_scope_end(recorder(), scope); }
+    MemoryCounts counts_of(std::uint64_t scope) const {
+        refuse_forked();
+        MemoryCounts counts{};
+        if (portamem_recorder_counts(recorder(), scope, &counts) == 0) return counts;
+        throw std::invalid_argument("the scope of statistics is not open");
+    }
+
+  private:
+    void visit(int by, void* into, portamem_counts_visitor visitor) const {
+        refuse_forked();
+        if (portamem_recorder_visit_counts(recorder(), by, visitor, into) != 0) throw std::bad_alloc();
+    }
+
+    static void merge(MemoryCounts& into, const MemoryCounts& more) {
+        into.current_bytes += more.current_bytes;
+        into.current_count += more.current_count;
+        into.peak_bytes = into.peak_bytes > more.peak_bytes ? into.peak_bytes : more.peak_bytes;
+        into.peak_count = into.peak_count > more.peak_count ? into.peak_count : more.peak_count;
+        into.total_bytes += more.total_bytes;
+        into.total_count += more.total_count;
+        into.failed_count += more.failed_count;
+    }
+};
+
+PORTAMEM_CLOSE

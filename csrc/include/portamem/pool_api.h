@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT
+ * portamem/pool_api.h: the machinery of memory pools in libportamem, as C functions.
+ *
+ * A pool carves blocks out of chunks that an upstream gives, and keeps for each stream what was freed on it. It knows
+ * nothing of a vendor: whatever touches a runtime or the upstream is asked of its owner through portamem_pool_ops.
+ * portamem::PoolMemoryResource is the class over it, and this header is its private side: it may change with any
+ * version.
+ *
+ * Streams are known by identities that are never reused. `stream` in these functions is what the owner's callbacks
+ * know the stream of the running call by; the pool keeps no such pointer.
+ *
+ * Every function is thread-safe and none throws. No callback runs with a lock of the pool held, but for `drop`. */
+#ifndef PORTAMEM_POOL_API_H
+#define PORTAMEM_POOL_API_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "portamem/c_api.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct portamem_pool portamem_pool;
+
+/* Why a call was refused. */
+typedef enum portamem_pool_status {
+    PORTAMEM_POOL_OK = 0,
+    PORTAMEM_POOL_THROWN = 1,        /* a callback has failed; its owner knows why */
+    PORTAMEM_POOL_OUT_OF_MEMORY = 2, /* the upstream has no memory; its owner knows why */
+    PORTAMEM_POOL_LIMIT = 3,         /* the pool's own limit is reached */
+    PORTAMEM_POOL_INVALID = 4,       /* misuse, and portamem_pool_error says which */
+    PORTAMEM_POOL_HOST_MEMORY = 5,   /* no host memory for the pool's own records */
+    PORTAMEM_POOL_FORKED = 6,
+    PORTAMEM_POOL_BUSY = 7 /* memory is out, or another thread is inside a call */
+} portamem_pool_status;
+
+/* What the pool has to know of a stream. */
+typedef struct portamem_pool_stream {
+    void* ref;         /* by which callbacks find the stream later, while it lives; given back by `forget` */
+    int ends_unseen;   /* nobody will tell when it ends: everything freed on it is marked at once */
+    int is_per_thread; /* marked by its own thread only */
+} portamem_pool_stream;
+
+/* What a pool asks of its owner. `self` is the owner. Those that answer int answer a portamem_pool_status unless it says
+ * otherwise. An event is a mark in a stream: all work submitted before it. */
+typedef struct portamem_pool_ops {
+    uint32_t size; /* sizeof this struct */
+    /* A chunk, aligned to 256 bytes, that work submitted to `stream` from now on may use. */
+    int (*allocate)(void* self, size_t nbytes, void* stream, void** ptr);
+    /* A chunk that nobody uses any more. */
+    int (*deallocate)(void* self, void* ptr, size_t nbytes);
+    /* Refuses a stream that the pool cannot follow: closed, of another device, another thread's own. */
+    int (*describe)(void* self, void* stream, portamem_pool_stream* about);
+    void (*forget)(void* self, void* ref);
+    /* 1 while the stream is captured, 0 while not; -1: failed. */
+    int (*is_captured)(void* self, void* stream);
+    /* A new event at the end of a stream, named by `ref`, or by `stream` where ref is null. Null: nothing to wait for.
+     * Refuses a stream that cannot be marked now. */
+    int (*mark)(void* self, void* ref, void* stream, void** event);
+    /* Work submitted to `stream` later waits for the event. */
+    int (*wait)(void* self, void* stream, void* event);
+    /* 1 when it has happened, 0 when not yet; -1: failed. */
+    int (*query)(void* self, void* event);
+    int (*synchronize)(void* self, void* event);
+    /* The pool is done with an event. May be called under the pool's locks: calls no runtime and takes only a leaf lock. */
+    void (*drop)(void* self, void* event);
+    /* Asked after memory came back: how many bytes to keep reserved; SIZE_MAX keeps all. Null: keeps all. */
+    size_t (*keep)(void* self);
+} portamem_pool_ops;
+
+typedef struct portamem_pool_options {
+    uint32_t size;       /* sizeof this struct */
+    size_t limit;        /* most bytes reserved; 0: none */
+    int host_accessible; /* freed memory is handed out again only when the work before its free has run */
+    int stream_ordered;  /* the upstream's memory may be used on the stream of its allocation only */
+} portamem_pool_options;
+
+typedef struct portamem_pool_figures {
+    uint32_t size;         /* sizeof this struct, set by the caller */
+    uint64_t used;         /* bytes that are out, as asked for */
+    uint64_t live;         /* blocks that are out */
+    uint64_t reserved;     /* bytes held of the upstream */
+    uint64_t peak;         /* the most that were reserved at once since reset_peak */
+    uint64_t largest_free; /* bytes of the largest block that is free */
+    uint64_t free_blocks;
+    uint64_t free_bytes;
+    uint64_t hits;     /* allocations from what the pool had */
+    uint64_t misses;   /* allocations that the upstream was asked for */
+    uint64_t steals;   /* times that a stream took over what was freed on another */
+    uint64_t releases; /* chunks that went back to the upstream */
+    uint64_t chunks;
+    uint64_t marks; /* events that were recorded */
+} portamem_pool_figures;
+
+/* A piece of a chunk. `stream` is the one that it was freed on, 0: nobody uses it. */
+typedef enum portamem_pool_piece_state {
+    PORTAMEM_POOL_PIECE_FREE = 0,
+    PORTAMEM_POOL_PIECE_CACHED = 1, /* free, in a thread's cache or behind an event */
+    PORTAMEM_POOL_PIECE_LIVE = 2,
+    PORTAMEM_POOL_PIECE_SLAB = 3 /* small blocks of one size, `blocks` of which `live` are out */
+} portamem_pool_piece_state;
+
+typedef struct portamem_pool_piece {
+    uint64_t chunk; /* address */
+    uint64_t chunk_bytes;
+    uint64_t address;
+    uint64_t nbytes;
+    uint64_t stream;
+    uint32_t state;
+    uint32_t blocks;
+    uint32_t live;
+    uint64_t block_bytes;
+} portamem_pool_piece;
+
+typedef void (*portamem_pool_visitor)(void* self, const portamem_pool_piece* piece);
+
+/* Null where there is no host memory. ops must stay valid as long as the pool. */
+PORTAMEM_EXPORT portamem_pool* portamem_pool_create(const portamem_pool_ops* ops, void* self,
+                                                    const portamem_pool_options* options);
+
+/* Waits until nobody uses what is free, gives it to the upstream, and ends the pool. Chunks with memory that is out, or
+ * that cannot be waited for, are never given back. */
+PORTAMEM_EXPORT void portamem_pool_destroy(portamem_pool* pool);
+
+/* nbytes aligned to 256 bytes, for work submitted to the stream from now on. Null where nbytes is 0, and on a refusal:
+ * portamem_pool_error tells which. */
+PORTAMEM_EXPORT void* portamem_pool_allocate(portamem_pool* pool, size_t nbytes, uint64_t identity, void* stream);
+/* The same for an alignment, a power of two. */
+PORTAMEM_EXPORT void* portamem_pool_allocate_aligned(portamem_pool* pool, size_t nbytes, size_t alignment,
+                                                     uint64_t identity, void* stream);
+PORTAMEM_EXPORT int portamem_pool_deallocate(portamem_pool* pool, void* ptr, size_t nbytes, uint64_t identity,
+                                             void* stream);
+
+/* The stream has ended, behind an event that becomes the pool's (null: nothing to wait for). */
+PORTAMEM_EXPORT void portamem_pool_stream_ended(portamem_pool* pool, uint64_t identity, void* event);
+
+/* Gives whole chunks to the upstream until at most `keep` bytes are reserved. */
+PORTAMEM_EXPORT int portamem_pool_trim(portamem_pool* pool, size_t keep);
+/* trim(0) for good, where nothing is out: PORTAMEM_POOL_BUSY otherwise. Closing twice is fine. */
+PORTAMEM_EXPORT int portamem_pool_close(portamem_pool* pool);
+PORTAMEM_EXPORT int portamem_pool_is_closed(const portamem_pool* pool);
+
+PORTAMEM_EXPORT void portamem_pool_stats(portamem_pool* pool, portamem_pool_figures* figures);
+/* Blocks and bytes that are out: a part of stats that costs little. */
+PORTAMEM_EXPORT void portamem_pool_live(portamem_pool* pool, uint64_t* blocks, uint64_t* nbytes);
+PORTAMEM_EXPORT void portamem_pool_reset_peak(portamem_pool* pool);
+/* Every piece of every chunk, by address, as it was at one moment; with no lock held. 0, or PORTAMEM_POOL_HOST_MEMORY. */
+PORTAMEM_EXPORT int portamem_pool_snapshot(portamem_pool* pool, portamem_pool_visitor visitor, void* self);
+
+/* Of the latest call on this thread that was refused; the text is valid until the next one. */
+PORTAMEM_EXPORT int portamem_pool_error(const char** text);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+// python/recording_adaptors.cpp: resources that watch what goes through them, and tags.
+#include "call_site.hpp"
+#include "convert.hpp"
+
+namespace portamem::python {
+inline namespace PORTAMEM_BACKEND {
+
+namespace {
+
+using Upstream = std::shared_ptr<MemoryResource>;
+using Statistics = StatisticsAdaptor;
+
+py::object record_module() { return py::module_::import("portamem._record"); }
+
+py::object counts_object(const MemoryCounts& counts) {
+    return record_module().attr("MemoryCounts")(counts.current_bytes, counts.current_count, counts.peak_bytes,
+                                                counts.peak_count, counts.total_bytes, counts.total_count,
+                                                counts.failed_count);
+}
+
+template <class Map>
+py::dict counts_by(const Map& map) {
+    py::dict found;
+    for (const auto& [key, counts] : map) found[py::cast(key)] = counts_object(counts);
+    return found;
+}
+
+py::list outstanding_list(const TrackingAdaptor& self) {
+    const py::object type = record_module().attr("OutstandingAllocation");
+    py::list found;
+    for (const OutstandingAllocation& each : self.outstanding()) {
+        const std::chrono::duration<double> time = each.time.time_since_epoch();
+        found.append(type(to_address(each.ptr), each.nbytes, each.stream, each.stream_device, time.count(), each.thread,
+                          each.tag, each.site));
+    }
+    return found;
+}
+
+std::string to_path(const py::object& path) {
+    const py::object text = py::module_::import("os").attr("fsencode")(path);
+    return text.cast<std::string>();
+}
+
+}  // namespace
+
+void register_recording_adaptors(py::module_& m) {
+    portamem_record_prepare();
+    portamem::detail::site_hook().store(provide_site, std::memory_order_release);
+
+    py::class_<Statistics, std::shared_ptr<Statistics>, ResourceAdaptor>(
+        m, "StatisticsAdaptor", py::is_final(), "Counts what goes through it: in all, by tag, by thread, in scopes.")
+        .def(py::init([](const Upstream& upstream) { return std::make_shared<Statistics>(upstream); }),
+             py::arg("upstream").none(false))
+        .def_property_readonly("counts", [](const Statistics& s) { return counts_object(s.counts()); })
+        .def_property_readonly(
+            "by_tag", [](const Statistics& s) { return counts_by(s.by_tag()); }, "By tag; '' is what had none.")
+        .def_property_readonly(
+            "by_thread", [](const Statistics& s) { return counts_by(s.by_thread()); },
+            "By the allocating thread's threading.get_native_id().")
+        .def("reset_peak", &Statistics::reset_peak, "Peaks start again at what is current, those of scopes too.")
+        .def(
+            "scope", [](const py::object& self) { return record_module().attr("StatisticsScope")(self); },
+            "A context manager, whose counts start at 0.")
+        .def("_begin_scope", &Statistics::begin_scope)
+        .def("_end_scope", &Statistics::end_scope, py::arg("scope"))
+        .def(
+            "_scope_counts", [](const Statistics& s, std::uint64_t scope) { return counts_object(s.counts_of(scope)); },
+            py::arg("scope"));
+
+    py::class_<TrackingAdaptor, std::shared_ptr<TrackingAdaptor>, ResourceAdaptor>(
+        m, "TrackingAdaptor", py::is_final(), "Knows each allocation that is out, and where it was made.")
+        .def(py::init([](const Upstream& upstream) { return std::make_shared<TrackingAdaptor>(upstream); }),
+             py::arg("upstream").none(false))
+        .def("outstanding", &outstanding_list, "The allocations that are out, the oldest first.");
+
+    py::class_<LoggingAdaptor, std::shared_ptr<LoggingAdaptor>, ResourceAdaptor>(
+        m, "LoggingAdaptor", py::is_final(), "Writes a line of JSON for every call.")
+        .def(py::init([](const Upstream& upstream, const py::object& path) {
+                 const std::string to = to_path(path);
+                 const WithoutGil nogil;
+                 return std::make_shared<LoggingAdaptor>(upstream, to);
+             }),
+             py::arg("upstream").none(false), py::arg("path"))
+        .def_property_readonly(
+            "path",
+            [](const LoggingAdaptor& r) { return py::module_::import("os").attr("fsdecode")(py::bytes(r.path())); })
+        .def("flush", &LoggingAdaptor::flush, py::call_guard<WithoutGil>(),
+             "Hands what is written so far to the system.");
+
+    m.def("_push_tag", &push_tag, py::arg("name"), "Opens a tag on this thread; answers what _pop_tag takes.");
+    m.def("_pop_tag", &pop_tag, py::arg("depth"));
+    m.def("current_tag", &current_tag, "This thread's tag; '' where none is open.");
+}
+
+}  // namespace PORTAMEM_BACKEND
+}  // namespace portamem::python

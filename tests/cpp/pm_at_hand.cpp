@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: MIT
+// tests/cpp/pm_at_hand.cpp: memory that a resource has at hand is taken and given back with no call and no waiting.
+#include <algorithm>
+
+#include "pm_support.hpp"
+
+namespace {
+
+/// Keeps what came back, of one size, and gives that out again.
+class KeepingResource final : public pm::MemoryResource {
+  public:
+    explicit KeepingResource(Resource upstream)
+        : MemoryResource(ordered(upstream->traits()), true), upstream_(std::move(upstream)) {}
+    ~KeepingResource() override { empty(); }
+
+    std::size_t live_buffers() const noexcept override { return live_; }
+    std::size_t live_bytes() const noexcept override { return live_ * kSize; }
+    bool is_closed() const noexcept override { return closed_; }
+    std::size_t kept() const noexcept { return kept_.size(); }
+    void empty() {
+        for (void* ptr : kept_) upstream_->deallocate(ptr, kSize, pm::Stream::default_stream(device()));
+        kept_.clear();
+    }
+
+    static constexpr std::size_t kSize = 4096;
+    int calls = 0;      // of allocate and deallocate
+    int at_hand = 0;    // of the others
+    bool takes = true;  // at hand
+
+  protected:
+    void* do_allocate(std::size_t nbytes, const StreamPtr& stream, std::size_t alignment) override {
+        ++calls;
+        void* ptr = upstream_->allocate(nbytes, stream, alignment);
+        ++live_;
+        return ptr;
+    }
+    void do_deallocate(void* ptr, std::size_t, const StreamPtr&) override {
+        ++calls;
+        kept_.push_back(ptr);
+        --live_;
+    }
+    void* do_allocate_at_hand(std::size_t nbytes, const StreamPtr& stream, std::size_t) noexcept override {
+        if (kept_.empty() || nbytes != kSize || stream->is_closed()) return nullptr;
+        ++at_hand;
+        ++live_;
+        void* ptr = kept_.back();
+        kept_.pop_back();
+        return ptr;
+    }
+    bool do_deallocate_at_hand(void* ptr, std::size_t, const StreamPtr& stream) noexcept override {
+        if (!takes || stream->is_closed()) return false;
+        ++at_hand;
+        --live_;
+        kept_.push_back(ptr);
+        return true;
+    }
+    bool try_close() override { return closed_ = live_ == 0; }
+
+  private:
+    static pm::MemoryTraits ordered(pm::MemoryTraits traits) {
+        traits.stream_ordered = true;
+        return traits;
+    }
+
+    Resource upstream_;
+    std::vector<void*> kept_;
+    std::size_t live_ = 0;
+    bool closed_ = false;
+};
+
+std::shared_ptr<KeepingResource> keeping_resource() { return std::make_shared<KeepingResource>(device_resource()); }
+
+/// A keeper that counts how often it was let go of, and how many buffers were live then.
+struct Holder {
+    std::shared_ptr<KeepingResource> resource = keeping_resource();
+    StreamPtr stream = pm::Stream::create(0);
+    int let_go = 0;
+    std::size_t live_then = 99;
+
+    Holder() { pm::Buffer(resource, KeepingResource::kSize, stream).close(); }
+    pm::Allocation::Keeper keeper() { return {&Holder::drop, this, nullptr}; }
+
+  private:
+    static void drop(const pm::Allocation::Keeper& keeper) noexcept {
+        auto& self = *static_cast<Holder*>(keeper.resource);
+        ++self.let_go;
+        self.live_then = self.resource->live_buffers();
+    }
+};
+
+}  // namespace
+
+TEST_CASE("pm at hand: a resource that keeps nothing has nothing at hand") {
+    if (no_device()) return;
+    const auto stream = pm::Stream::create(0);
+    for (const Resource& resource : every_resource()) {
+        CAPTURE(std::string(pm::to_string(resource->kind())));
+        CHECK_FALSE(resource->has_at_hand());
+        CHECK(resource->allocate_at_hand(4096, stream) == nullptr);
+        pm::Buffer buffer(resource, 4096, stream);
+        CHECK_FALSE(resource->deallocate_at_hand(buffer.ptr(), 4096, stream));
+        CHECK(resource->live_buffers() == 1);
+    }
+}
+
+TEST_CASE("pm at hand: buffers go back at hand, by close and by their end") {
+    if (no_device()) return;
+    const auto resource = keeping_resource();
+    const auto stream = pm::Stream::create(0);
+    {
+        pm::Buffer closed(resource, KeepingResource::kSize, stream);
+        pm::Buffer dropped(resource, KeepingResource::kSize, stream);
+        resource->calls = 0;
+        closed.close();
+        CHECK(resource->kept() == 1);
+        closed.close();
+        CHECK(resource->kept() == 1);
+    }
+    CHECK(resource->kept() == 2);
+    CHECK(resource->at_hand == 2);
+    CHECK(resource->calls == 0);
+    CHECK(resource->live_buffers() == 0);
+}
+
+TEST_CASE("pm at hand: what is refused at hand goes back by deallocate") {
+    if (no_device()) return;
+    const auto resource = keeping_resource();
+    const auto stream = pm::Stream::create(0);
+    pm::Buffer closed(resource, KeepingResource::kSize, stream);
+    {
+        pm::Buffer dropped(resource, KeepingResource::kSize, stream);
+        resource->calls = 0;
+        resource->takes = false;
+    }
+    CHECK(resource->calls == 1);
+    closed.close();
+    CHECK(resource->calls == 2);
+    CHECK(resource->at_hand == 0);
+    CHECK(resource->kept() == 2);
+}
+
+TEST_CASE("pm at hand: memory that another stream used, and memory of a closed stream, waits as ever") {
+    if (no_device()) return;
+    const auto resource = keeping_resource();
+    const auto stream = pm::Stream::create(0);
+    const auto other = pm::Stream::create(0);
+    pm::Buffer used(resource, KeepingResource::kSize, stream);
+    used.record_stream(other);
+    pm::Buffer left(resource, KeepingResource::kSize, stream);
+    resource->calls = 0;
+    {
+        const Gate gate(other);
+        used.close();
+        CHECK(resource->calls == 1);
+        CHECK(resource->at_hand == 0);
+        CHECK_FALSE(stream->query());  // it waits for the other
+    }
+    stream->close();
+    left.close();
+    CHECK(resource->calls == 2);
+    CHECK(resource->at_hand == 0);
+    other->synchronize();
+}
+
+TEST_CASE("pm at hand: a blank buffer is opened, closed and opened again") {
+    if (no_device()) return;
+    Holder holder;
+    pm::Buffer buffer = pm::Buffer::blank();
+    CHECK(buffer.is_closed());
+    CHECK_THROWS_AS(buffer.ptr(), std::invalid_argument);
+    holder.resource->calls = 0;
+    for (int round = 1; round <= 3; ++round) {
+        REQUIRE(buffer.reopen(*holder.resource, KeepingResource::kSize, holder.stream, 256, holder.keeper()));
+        CHECK_FALSE(buffer.is_closed());
+        CHECK_FALSE(buffer.is_blank());
+        CHECK(buffer.nbytes() == KeepingResource::kSize);
+        CHECK(buffer.resource() == holder.resource);
+        CHECK(buffer.stream() == holder.stream);
+        CHECK(buffer.traits().stream_ordered);
+        CHECK(holder.resource->live_buffers() == 1);
+        put(buffer, round);
+        CHECK(get(buffer) == pattern(KeepingResource::kSize, round));
+#if defined(__SANITIZE_THREAD__)  // which knows no fences, so that nobody is the only holder there
+        buffer = pm::Buffer::blank();
+        CHECK(holder.let_go == round);
+#else
+        pm::Allocation::Keeper keeper;
+        REQUIRE(buffer.close_at_hand(keeper));
+        CHECK(keeper.resource == &holder);
+        CHECK(buffer.is_blank());
+        CHECK(buffer.is_closed());
+        CHECK_THROWS_AS(buffer.ptr(), std::invalid_argument);
+        CHECK_FALSE(buffer.close_at_hand(keeper));
+        CHECK(holder.let_go == 0);
+#endif
+        CHECK(holder.resource->live_buffers() == 0);
+    }
+    CHECK(holder.resource->calls == 0);
+}
+
+TEST_CASE("pm at hand: where nothing is at hand a blank buffer stays blank") {
+    if (no_device()) return;
+    Holder holder;
+    pm::Buffer buffer = pm::Buffer::blank();
+    CHECK_FALSE(buffer.reopen(*holder.resource, 17, holder.stream, 256, holder.keeper()));
+    holder.resource->empty();
+    CHECK_FALSE(buffer.reopen(*holder.resource, KeepingResource::kSize, holder.stream, 256, holder.keeper()));
+    CHECK(buffer.is_closed());
+    CHECK(buffer.nbytes() == 0);
+    CHECK(holder.let_go == 0);
+    CHECK(holder.resource->live_buffers() == 0);
+}
+
+TEST_CASE("pm at hand: memory that others hold is not closed at hand, and its keeper goes last") {
+    if (no_device()) return;
+    Holder holder;
+    pm::Buffer buffer = pm::Buffer::blank();
+    REQUIRE(buffer.reopen(*holder.resource, KeepingResource::kSize, holder.stream, 256, holder.keeper()));
+    put(buffer, 5);
+    {
+        pm::Buffer part = buffer.sub(1024, 1024);
+        pm::Allocation::Keeper keeper;
+        CHECK_FALSE(buffer.close_at_hand(keeper));
+        CHECK_FALSE(part.close_at_hand(keeper));
+        CHECK_THROWS_AS(buffer.close(), pm::ExportError);
+        buffer.abandon();
+        CHECK(holder.let_go == 0);
+        CHECK(holder.resource->live_buffers() == 1);
+        const auto all = pattern(KeepingResource::kSize, 5);
+        CHECK(get(part) == decltype(all)(all.begin() + 1024, all.begin() + 2048));
+    }
+    CHECK(holder.resource->live_buffers() == 0);
+    CHECK(holder.let_go == 1);
+    CHECK(holder.live_then == 0);
+}
+
+TEST_CASE("pm at hand: memory that cannot go back at once outlives its keeper") {
+    if (no_device()) return;
+    Holder holder;
+    const auto other = pm::Stream::create(0);
+    pm::Buffer buffer = pm::Buffer::blank();
+    REQUIRE(buffer.reopen(*holder.resource, KeepingResource::kSize, holder.stream, 256, holder.keeper()));
+    buffer.record_stream(other);
+    other->begin_capture(pm::rt::StreamCaptureMode::Relaxed);
+    buffer.abandon();  // which may not mark the captured stream
+    CHECK(holder.let_go == 1);
+    CHECK(holder.resource->live_buffers() == 1);
+    other->end_capture();
+    CHECK(eventually([&] {
+        pm::Reaper::instance().run_once();
+        return holder.resource->live_buffers() == 0;
+    }));
+}

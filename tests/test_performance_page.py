@@ -1,0 +1,111 @@
+"""docs/performance.md and its pictures are what the committed runs say; bounds are judged by what was measured."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+BENCHMARKS = ROOT / "benchmarks"
+
+pytestmark = pytest.mark.skipif(not BENCHMARKS.is_dir(), reason="a source distribution leaves benchmarks and docs out")
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[ModuleType]:
+    pytest.importorskip("pygal")
+    before = list(sys.path)
+    sys.path.insert(0, str(BENCHMARKS))
+    yield importlib.import_module("page")
+    sys.path[:] = before
+
+
+@pytest.fixture(scope="module")
+def bounds(page: ModuleType) -> ModuleType:
+    return importlib.import_module("bounds")
+
+
+@pytest.fixture(scope="module")
+def runs(page: ModuleType) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = page.read(page.FOLDER.glob("*.json"))
+    assert found
+    return found
+
+
+def test_the_committed_page_is_the_generated_one(page: ModuleType, runs: list[dict[str, Any]]) -> None:
+    assert page.PAGE.read_text(encoding="utf-8") == page.page(runs), "run: python benchmarks/page.py --write"
+
+
+def test_the_committed_pictures_are_the_generated_ones(page: ModuleType, runs: list[dict[str, Any]]) -> None:
+    drawn = page.drawn(runs)
+    assert sorted(drawn) == sorted(path.name for path in page.FOLDER.glob("*.svg"))
+    for name, text in drawn.items():
+        assert (page.FOLDER / name).read_text(encoding="utf-8") == text, "run: python benchmarks/page.py --write"
+        assert f"](performance/{name})" in page.PAGE.read_text(encoding="utf-8")
+
+
+def test_runs_name_no_machine(page: ModuleType) -> None:
+    for path in page.FOLDER.glob("*.json"):
+        text = path.read_text(encoding="utf-8")
+        assert path.stat().st_size < 64 << 10, path
+        assert re.findall(r"(?<![\w.])/\w+/", text) == [], f"{path} holds an absolute path"
+
+
+def test_a_run_holds_what_its_figures_say(bounds: ModuleType, page: ModuleType, runs: list[dict[str, Any]]) -> None:
+    """The bounds of today, judged again by the medians of a run: none was made to hold by hand."""
+    for run in page.tables(runs):
+        figures = {row["key"]: {who: v[0] for who, v in row["values"].items()} for row in run["rows"]}
+        assert [row["key"] for row in run["rows"]] == [row.key for row in bounds.ROWS]
+        for row, of in zip(run["rows"], bounds.ROWS, strict=True):
+            for written, bound in zip(row["bounds"], of.bounds, strict=True):
+                again = bound.judged(figures, run["backend"])
+                assert written["holds"] == again["holds"], row["what"]
+                if written["ratio"] is not None:
+                    assert written["ratio"] == pytest.approx(again["ratio"], rel=2e-3), row["what"]
+
+
+PAIR = "pair 1 MiB"
+
+
+@pytest.mark.parametrize(("own", "holds"), [(20.0, True), (24.0, False)])
+def test_a_bound_is_judged_by_its_peer(bounds: ModuleType, own: float, holds: bool) -> None:
+    (bound,) = next(row for row in bounds.ROWS if row.key == PAIR).bounds
+    judged = bound.judged({PAIR: {"portamem": own, "RMM arena": 150.0}}, "cuda")
+    assert judged["holds"] is holds
+    assert judged["ratio"] == own / 150.0
+
+
+def test_a_bound_whose_peer_is_missing_neither_holds_nor_is_missed(bounds: ModuleType, page: ModuleType) -> None:
+    (bound,) = next(row for row in bounds.ROWS if row.key == PAIR).bounds
+    judged = bound.judged({PAIR: {"portamem": 15.8}}, "cuda")
+    assert (judged["holds"], judged["missing"]) == (None, "RMM arena")
+    assert judged["predicted"] == pytest.approx(0.1)
+    run = {"backend": "cuda", "rows": [{"key": PAIR, "bounds": [judged]}]}
+    assert page.judgement(run, PAIR, 0) == "not measured: needs RMM arena; predicted 0.1"
+
+
+def test_what_was_not_run_is_said_to_be_not_measured(page: ModuleType) -> None:
+    text = page.page([])
+    assert text.count("not measured yet") > 60
+    assert "holds" not in text.replace("What has to hold", "")
+
+
+def test_a_missed_bound_shows(page: ModuleType) -> None:
+    judged = {"text": "at most 1 x malloc", "ratio": 1.5, "holds": False}
+    run = {"backend": "host", "rows": [{"key": PAIR, "bounds": [judged]}]}
+    assert page.judgement(run, PAIR, 0) == "**1.5: missed**"
+
+
+def test_what_is_no_run_is_refused(page: ModuleType, tmp_path: Path) -> None:
+    path = tmp_path / "some.json"
+    path.write_text(json.dumps({"format": 1}), encoding="utf-8")
+    with pytest.raises(ValueError, match="neither a run"):
+        page.read([path])
