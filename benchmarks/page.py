@@ -114,8 +114,7 @@ def section(run: Run, pictures: Iterable[str]) -> list[str]:
     """One run, with all figures."""
     lines = [f"## {run['backend']}: {run['on']}", ""]
     about = f"{run['cpu']}, Python {run['python']}, {run['when']}, commit {run['commit']}, {run['rounds']} rounds."
-    pool = "" if run["pool"] else " **There was no PoolMemoryResource yet**: the runtime's own memory stands for it."
-    lines += [*wrapped(f"{about} {busy(run)}{pool}"), ""]
+    lines += [*wrapped(f"{about} {busy(run)}"), ""]
     rows = []
     for row in run["rows"]:
         values, unit = row["values"], row["unit"]

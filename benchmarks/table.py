@@ -43,9 +43,7 @@ Measured = dict[str, dict[str, list[float]]]
 
 def pool_of(pm: Any, stack: ExitStack) -> Any:
     """The pool that is measured: default-constructed, over plain device memory."""
-    if hasattr(pm, "PoolMemoryResource"):
-        return stack.enter_context(pm.PoolMemoryResource(stack.enter_context(pm.DeviceMemoryResource(0))))
-    return stack.enter_context(pm.AsyncMemoryResource(0))
+    return stack.enter_context(pm.PoolMemoryResource(stack.enter_context(pm.DeviceMemoryResource(0))))
 
 
 def rmm_calls(nbytes: int) -> dict[str, tuple[str, dict[str, Any]]]:
@@ -156,9 +154,9 @@ def cpp_rows(program: Path, rounds: int) -> tuple[Measured, dict[str, str]]:
     found: Measured = {}
     units: dict[str, str] = {}
     for line in cpp_lines(program, rounds):
-        who = OWN if line["who"].startswith(OWN) else line["who"]
+        who = line["who"]
         if "failed" in line:
-            print(f"left out: {line['who']}, {line['row']}: {line['failed']}", file=sys.stderr)
+            print(f"left out: {who}, {line['row']}: {line['failed']}", file=sys.stderr)
             continue
         units[line["row"]] = line["unit"]
         if any(line["values"]):  # nothing but 0 is no answer
@@ -255,7 +253,7 @@ def main() -> int:
         cpp, units = cpp_rows(program, options.rounds)
     load.append(round(os.getloadavg()[0], 1))
     run = {"format": 1, **about(options.backend), "load": load, "rounds": options.rounds}
-    run |= {"pool": hasattr(pm, "PoolMemoryResource"), "rows": report(measured | cpp, units, options.backend)}
+    run["rows"] = report(measured | cpp, units, options.backend)
     show(run)
     if options.json:
         options.json.write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")

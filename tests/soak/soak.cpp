@@ -324,15 +324,10 @@ class Worker {
     Counts counts_;
 };
 
-#if __has_include("portamem/mr/pool_memory_resource.hpp")
-using Pool = pm::PoolMemoryResource;
-Resource pool_over(Resource upstream) { return Pool::create(std::move(upstream)); }
-std::shared_ptr<Pool> as_pool(const Resource& resource) { return std::dynamic_pointer_cast<Pool>(resource); }
-#else
-using Pool = pm::AsyncMemoryResource;
-Resource pool_over(Resource upstream) { return upstream; }
-std::shared_ptr<Pool> as_pool(const Resource& resource) { return std::dynamic_pointer_cast<Pool>(resource); }
-#endif
+Resource pool_over(Resource upstream) { return pm::PoolMemoryResource::create(std::move(upstream)); }
+std::shared_ptr<pm::PoolMemoryResource> as_pool(const Resource& resource) {
+    return std::dynamic_pointer_cast<pm::PoolMemoryResource>(resource);
+}
 
 /// Gives back what nobody uses, while others allocate, and asks.
 void Worker::trim() {

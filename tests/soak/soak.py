@@ -84,6 +84,10 @@ class Shared:
             self.kinds["default_pool"] = pm.AsyncMemoryResource.default_pool(device)
         for resource in self.kinds.values():
             stack.callback(close_when_empty, resource)
+        # A pool takes its memory from the resource of that kind, and so it is closed before that.
+        for name in [name for name in ("device", "pinned", "managed") if name in self.kinds]:
+            self.kinds[f"pool of {name}"] = pm.PoolMemoryResource(self.kinds[name])
+            stack.callback(close_when_empty, self.kinds[f"pool of {name}"])
         self.passed_on: queue.SimpleQueue[Item] = queue.SimpleQueue()
         self.stop = threading.Event()
         self.faults: list[str] = []
@@ -96,9 +100,14 @@ def close_when_empty(resource: Any) -> None:
     deadline = time.monotonic() + 20
     while resource.live_buffers and time.monotonic() < deadline:
         time.sleep(0.005)
-    if resource.is_stream_ordered:
+    if hasattr(resource, "trim"):
         resource.trim()
     resource.close()
+
+
+def write(pm: Any, buf: Any, data: np.ndarray[Any, Any]) -> None:
+    """By the host, without a stream."""
+    np.asarray(pm.View(buf, "uint8", data.size))[:] = data
 
 
 class Worker:
@@ -115,6 +124,7 @@ class Worker:
             (self.allocate, 40), (self.verify, 24), (self.close, 24), (self.duplicate, 16), (self.fill, 10),
             (self.hand_over, 10), (self.take_over, 10), (self.foreign_use, 10), (self.refused_close, 5),
             (self.temporary_stream, 4), (self.prefetch, 4), (self.registration, 2), (self.no_memory, 1),
+            (self.staging, 10), (self.trim, 1),
         ]  # fmt: skip
         if number == 0:
             weighted.append((self.capture, 4))
@@ -168,7 +178,7 @@ class Worker:
 
     def make(self, nbytes: int, stream: Any) -> Any:
         name = self.random.choice(list(self.shared.kinds))
-        if name == "managed" and self.live("managed") + nbytes > MANAGED_PER_THREAD:
+        if "managed" in name and self.live("managed") + nbytes > MANAGED_PER_THREAD:
             name = "device"
         self.counts[f"allocations: {name}"] += 1
         return self.shared.kinds[name].allocate(nbytes, stream=stream)
@@ -262,6 +272,23 @@ class Worker:
             again.close()
             self.check(item, found)
             alias.close()
+
+    def staging(self) -> None:
+        """Memory that the host reaches is written by it at once, and goes back while the copy from it runs: who gets it
+        next, and writes it too early, spoils what is copied."""
+        nbytes, stream = self.nbytes(), self.stream()
+        if self.live() + nbytes > LIVE_PER_THREAD:
+            return
+        data, buf = self.some_bytes(nbytes), self.shared.kinds["device"].allocate(nbytes, stream=stream)
+        between = self.shared.kinds[self.random.choice(["pinned", "pool of pinned"])].allocate(nbytes, stream=stream)
+        write(self.pm, between, data)
+        self.pm.copy(buf, between, stream=stream)
+        between.close()
+        self.items.append(Item(buf, data, stream))
+
+    def trim(self) -> None:
+        """Gives back what nobody uses, while others allocate."""
+        self.shared.kinds["pool of device"].trim(self.random.choice([0, 8 * MIB]))
 
     def refused_close(self) -> None:
         if item := self.item():

@@ -74,15 +74,11 @@ class AddressSpace final : public pm::CountedMemoryResource {
     std::atomic<std::size_t> used_{0};
 };
 
-#if __has_include("portamem/mr/pool_memory_resource.hpp")
 constexpr const char* kOwnName = "portamem";
+
 inline std::shared_ptr<pm::MemoryResource> pool_over(std::shared_ptr<pm::MemoryResource> upstream) {
     return pm::PoolMemoryResource::create(std::move(upstream));
 }
-#else
-constexpr const char* kOwnName = "portamem without a pool";
-inline std::shared_ptr<pm::MemoryResource> pool_over(std::shared_ptr<pm::MemoryResource> upstream) { return upstream; }
-#endif
 
 /// portamem as a program uses it: by MemoryResource's own allocate, with a stream.
 class Own {
