@@ -127,6 +127,9 @@ def built(backend: str, folder: Path) -> Path:
         "Torch_DIR": found_folder("torch", "share", "cmake", "Torch") if backend == "cuda" else "",
         "umpire_DIR": os.environ.get("umpire_DIR", ""),  # noqa: SIM112 (CMake's own name for it)
     }
+    if backend == "hip":  # how ci/build.sh is told where HIP is
+        names = ("PORTAMEM_HIP_PLATFORM", "PORTAMEM_HIP_INCLUDE", "PORTAMEM_HIP_CUDA_ROOT")
+        options |= {name: os.environ.get(name, "") for name in names}
     configure = ["cmake", "-S", str(SOURCES), "-B", str(folder), *(f"-D{k}={v}" for k, v in options.items() if v)]
     said = ran(configure)
     print("\n".join(line for line in said.splitlines() if "table: with" in line))

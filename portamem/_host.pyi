@@ -647,6 +647,105 @@ class LoggingAdaptor(ResourceAdaptor):
         """Hands what is written so far to the system, which otherwise sees it in pieces of 64 KiB."""
 
 @final
+class LimitingAdaptor(ResourceAdaptor):
+    """Never has more than ``limit`` bytes out. Beyond it OutOfMemoryError, whose text names the limit, before the
+    upstream is asked."""
+
+    def __init__(self, upstream: MemoryResource, limit: _Size) -> None: ...
+    @property
+    def limit(self) -> int: ...
+    @property
+    def allocated(self) -> int:
+        """Bytes out, as they were asked for."""
+    @property
+    def available(self) -> int: ...
+
+@final
+class FailureCallbackAdaptor(ResourceAdaptor):
+    """Where the upstream has no memory, ``callback(nbytes)`` answers whether to try again, as often as it says True.
+
+    It may free, trim and allocate. After False the upstream's OutOfMemoryError reaches the caller, as does whatever
+    the callback raises."""
+
+    def __init__(self, upstream: MemoryResource, callback: Callable[[int], bool]) -> None: ...
+
+@final
+class PrefetchAdaptor(ResourceAdaptor):
+    """Prefetches what it allocates, on the stream of the allocation; ``location=None`` is that stream's device.
+
+    For managed memory, and for system memory where the device has pageable memory access; ValueError for others."""
+
+    def __init__(self, upstream: MemoryResource, location: _LocationLike | None = None) -> None: ...
+    @property
+    def location(self) -> int | str | None: ...
+
+@final
+class FixedSizeMemoryResource(MemoryResource):
+    """Blocks of one size, carved from chunks of ``upstream``: an allocation of up to ``block_size`` takes a block.
+
+    Memory that only devices reach is stream-ordered: a freed block is its stream's next one at once, and another's
+    behind an event. Memory that the host reaches is given out again when the work before its free has run.
+    ``blocks_per_chunk``: taken from the upstream at a time; None is as many as fill 1 MiB."""
+
+    def __init__(
+        self, upstream: MemoryResource, block_size: _Size, *, blocks_per_chunk: SupportsIndex | None = None
+    ) -> None: ...
+    @property
+    def upstream(self) -> MemoryResource: ...
+    @property
+    def block_size(self) -> int: ...
+    @property
+    def blocks_per_chunk(self) -> int: ...
+    @property
+    def reserved(self) -> int:
+        """Bytes that the upstream has given."""
+    def trim(self, keep: _Size = 0) -> None:
+        """Gives chunks without a live block back to the upstream, behind their last uses, until at most ``keep`` bytes
+        are reserved."""
+
+@final
+class MonotonicMemoryResource(MemoryResource):
+    """Carves buffers one behind the other out of chunks of ``upstream``, each chunk twice as large as the one before.
+
+    Closing a buffer counts only: the memory goes back by ``release()`` or ``close()``, when no buffer lives."""
+
+    def __init__(self, upstream: MemoryResource, *, initial_size: _Size = 1048576) -> None: ...
+    @property
+    def upstream(self) -> MemoryResource: ...
+    @property
+    def initial_size(self) -> int: ...
+    @property
+    def reserved(self) -> int:
+        """Bytes that the upstream has given."""
+    def release(self) -> None:
+        """Gives all memory back, behind every stream that used it. BufferError while buffers live."""
+
+@final
+class CallbackMemoryResource(MemoryResource):
+    """Allocates by ``allocate(nbytes, stream) -> address`` and frees by ``deallocate(address, nbytes, stream)``.
+
+    Both are Python functions, or C functions ``void* (size_t nbytes, void* stream, void* user_data)`` and
+    ``void (void* ptr, size_t nbytes, void* stream, void* user_data)`` as ctypes function pointers, objects with an
+    ``address`` (Numba's cfunc) or addresses; those run without the GIL. nbytes is never 0, the address is aligned to
+    256 bytes, 0 means that there is no memory. What a Python function raises reaches the caller unchanged. They are
+    called with no lock held, and may use other resources and pools that stand on this one.
+
+    ``kind``, ``host_accessible`` and ``stream_ordered`` say what the memory is; the latter two follow from the kind
+    unless given. Unless it is stream-ordered, ``deallocate`` is called when the work on the stream has run."""
+
+    def __init__(
+        self,
+        allocate: Callable[[int, Stream], SupportsIndex] | SupportsIndex | Any,
+        deallocate: Callable[[int, int, Stream], object] | SupportsIndex | Any,
+        *,
+        device: _DeviceLike | None = None,
+        kind: str = "device",
+        host_accessible: bool | None = None,
+        stream_ordered: bool | None = None,
+        user_data: SupportsIndex = 0,
+    ) -> None: ...
+
+@final
 class DeviceMemoryResource(MemoryResource):
     """Plain Malloc and Free. (cuda.core's class of this name is a pool: that is AsyncMemoryResource here.)"""
 

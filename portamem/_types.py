@@ -88,6 +88,18 @@ class AsyncMemoryResource(MemoryResource):
     """Stream-ordered memory of a driver pool."""
 
 
+class FixedSizeMemoryResource(MemoryResource):
+    """Equal blocks of another resource's memory."""
+
+
+class MonotonicMemoryResource(MemoryResource):
+    """Memory of another resource that goes back all at once."""
+
+
+class CallbackMemoryResource(MemoryResource):
+    """Memory of two functions of the program's."""
+
+
 class PoolMemoryResource(MemoryResource):
     """Memory of another resource, kept and handed out again."""
 
@@ -108,6 +120,18 @@ class LoggingAdaptor(ResourceAdaptor):
     """Writes a line of JSON for every call."""
 
 
+class LimitingAdaptor(ResourceAdaptor):
+    """No more than so many bytes of another resource."""
+
+
+class FailureCallbackAdaptor(ResourceAdaptor):
+    """A chance to make room when there is no memory."""
+
+
+class PrefetchAdaptor(ResourceAdaptor):
+    """Memory that is prefetched as it is allocated."""
+
+
 class HostRegistration(metaclass=BackendType):
     """Memory of a Python object, page-locked."""
 
@@ -126,11 +150,17 @@ TYPES: tuple[BackendType, ...] = (
     ManagedMemoryResource,
     SystemMemoryResource,
     AsyncMemoryResource,
+    FixedSizeMemoryResource,
+    MonotonicMemoryResource,
+    CallbackMemoryResource,
     PoolMemoryResource,
     ResourceAdaptor,
     StatisticsAdaptor,
     TrackingAdaptor,
     LoggingAdaptor,
+    LimitingAdaptor,
+    FailureCallbackAdaptor,
+    PrefetchAdaptor,
     HostRegistration,
 )
 

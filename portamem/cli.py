@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The command line: ``portamem demo``, ``info`` and ``conformance``, and where C++ programs find portamem."""
+"""The command line: ``portamem demo``, ``info``, ``conformance``, ``replay``; and where C++ programs find portamem."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import portamem
 from portamem import _choice
 from portamem._sizes import parse_size
 from portamem.conformance.options import add_arguments
+from portamem.replay.options import add_arguments as add_replay_arguments
 
 OK, WRONG, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
 
@@ -21,7 +22,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit status: 0 right, 1 wrong, 2 it could not start, 130 interrupted."""
     options = _parser().parse_args(arguments)
     try:
-        status = {"demo": _demo, "info": _info, "conformance": _conformance}[options.command](options)
+        status = {"demo": _demo, "info": _info, "conformance": _conformance, "replay": _replay}[options.command](
+            options
+        )
         sys.stdout.flush()
     except KeyboardInterrupt:
         print("portamem: interrupted", file=sys.stderr)
@@ -55,6 +58,9 @@ def _parser() -> argparse.ArgumentParser:
 
     conformance = commands.add_parser("conformance", help="show here, clause by clause, that the contract is kept")
     add_arguments(conformance)
+
+    replay = commands.add_parser("replay", help="run the allocations of a log again, against any resource")
+    add_replay_arguments(replay)
     return parser
 
 
@@ -119,6 +125,18 @@ def _info(options: argparse.Namespace) -> int:
 
 def _conformance(options: argparse.Namespace) -> int:
     from portamem.conformance import command
+
+    try:
+        return command.main(options)
+    except (OSError, ValueError) as error:
+        return _unusable(str(error))
+    except portamem.BackendUnavailableError as error:
+        print(f"portamem: {error}", file=sys.stderr)
+        return WRONG
+
+
+def _replay(options: argparse.Namespace) -> int:
+    from portamem.replay import command
 
     try:
         return command.main(options)

@@ -6,20 +6,26 @@ from portamem import knobs as knobs
 from portamem._check import OrderCheck
 from portamem._host import AsyncMemoryResource as AsyncMemoryResource
 from portamem._host import Buffer as Buffer
+from portamem._host import CallbackMemoryResource as CallbackMemoryResource
 from portamem._host import Capabilities as Capabilities
 from portamem._host import Device as Device
 from portamem._host import DeviceMemoryResource as DeviceMemoryResource
 from portamem._host import Event as Event
+from portamem._host import FailureCallbackAdaptor as FailureCallbackAdaptor
+from portamem._host import FixedSizeMemoryResource as FixedSizeMemoryResource
 from portamem._host import HostRegistration as HostRegistration
+from portamem._host import LimitingAdaptor as LimitingAdaptor
 from portamem._host import LoggingAdaptor as LoggingAdaptor
 from portamem._host import ManagedMemoryResource as ManagedMemoryResource
 from portamem._host import MemoryInfo as MemoryInfo
 from portamem._host import MemoryResource as MemoryResource
+from portamem._host import MonotonicMemoryResource as MonotonicMemoryResource
 from portamem._host import PinnedMemoryResource as PinnedMemoryResource
 from portamem._host import PitchedBuffer as PitchedBuffer
 from portamem._host import PointerInfo as PointerInfo
 from portamem._host import PoolMemoryResource as PoolMemoryResource
 from portamem._host import PrefaultedPinnedMemoryResource as PrefaultedPinnedMemoryResource
+from portamem._host import PrefetchAdaptor as PrefetchAdaptor
 from portamem._host import ProbedCapabilities as ProbedCapabilities
 from portamem._host import Quirk as Quirk
 from portamem._host import ResourceAdaptor as ResourceAdaptor

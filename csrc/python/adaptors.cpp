@@ -1,14 +1,78 @@
 // SPDX-License-Identifier: MIT
 // python/adaptors.cpp: resources that do something beside what another resource does.
-#include "bindings.hpp"
+#include "callbacks.hpp"
+#include "convert.hpp"
 
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
+
+namespace {
+
+FailureCallbackAdaptor::Callback to_failure_callback(const py::object& callback) {
+    if (PyCallable_Check(callback.ptr()) == 0) {
+        throw py::type_error(std::string("the callback is a function of a number of bytes, not ") +
+                             Py_TYPE(callback.ptr())->tp_name);
+    }
+    return [held = hold(callback)](std::size_t nbytes) {
+        return call_python([&] {
+            const py::object again = held_object(held)(nbytes);
+            if (PyBool_Check(again.ptr())) return again.ptr() == Py_True;
+            throw py::type_error(std::string("the failure callback answers True (try again) or False, not ") +
+                                 Py_TYPE(again.ptr())->tp_name);
+        });
+    };
+}
+
+std::optional<rt::Location> to_prefetch_location(const py::object& location) {
+    if (location.is_none()) return std::nullopt;
+    return to_location(location);
+}
+
+py::object prefetch_location(const PrefetchAdaptor& self) {
+    if (!self.location()) return py::none();
+    switch (self.location()->type) {
+        case rt::LocationType::Device:
+            return py::int_(self.location()->id);
+        case rt::LocationType::HostNuma:
+            return py::str("host_numa:" + std::to_string(self.location()->id));
+        case rt::LocationType::HostNumaCurrent:
+            return py::str("host_numa_current");
+        default:
+            return py::str("host");
+    }
+}
+
+}  // namespace
 
 void register_adaptors(py::module_& m) {
     py::class_<ResourceAdaptor, std::shared_ptr<ResourceAdaptor>, MemoryResource>(
         m, "ResourceAdaptor", "A resource over another one, whose memory it gives.")
         .def_property_readonly("upstream", &ResourceAdaptor::upstream, "The resource below, kept alive.");
+
+    py::class_<LimitingAdaptor, std::shared_ptr<LimitingAdaptor>, ResourceAdaptor>(
+        m, "LimitingAdaptor", py::is_final(), "No more than so many bytes of another resource.")
+        .def(py::init([](const py::object& upstream, const py::object& limit) {
+                 return std::make_shared<LimitingAdaptor>(to_upstream(upstream), to_size(limit, "limit"));
+             }),
+             py::arg("upstream"), py::arg("limit"))
+        .def_property_readonly("limit", &LimitingAdaptor::limit)
+        .def_property_readonly("allocated", &LimitingAdaptor::allocated, "Bytes out.")
+        .def_property_readonly("available", &LimitingAdaptor::available, "Bytes up to the limit.");
+
+    py::class_<FailureCallbackAdaptor, std::shared_ptr<FailureCallbackAdaptor>, ResourceAdaptor>(
+        m, "FailureCallbackAdaptor", py::is_final(), "A chance to make room when there is no memory.")
+        .def(py::init([](const py::object& upstream, const py::object& callback) {
+                 return std::make_shared<FailureCallbackAdaptor>(to_upstream(upstream), to_failure_callback(callback));
+             }),
+             py::arg("upstream"), py::arg("callback"));
+
+    py::class_<PrefetchAdaptor, std::shared_ptr<PrefetchAdaptor>, ResourceAdaptor>(
+        m, "PrefetchAdaptor", py::is_final(), "Memory that is prefetched as it is allocated.")
+        .def(py::init([](const py::object& upstream, const py::object& location) {
+                 return std::make_shared<PrefetchAdaptor>(to_upstream(upstream), to_prefetch_location(location));
+             }),
+             py::arg("upstream"), py::arg("location") = py::none())
+        .def_property_readonly("location", &prefetch_location, "None: the device of each allocation's stream.");
 }
 
 }  // namespace PORTAMEM_BACKEND

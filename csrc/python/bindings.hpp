@@ -48,6 +48,7 @@ void register_adaptors(py::module_& m);
 /// After all classes of resources: the interpreter calls a class's own methods sooner than inherited ones.
 void give_each_resource_its_allocate();
 void register_recording_adaptors(py::module_& m);
+void register_composed_resources(py::module_& m);
 void register_scope(py::module_& m);
 void register_registration(py::module_& m);
 void register_pointer_info(py::module_& m);

@@ -2,7 +2,7 @@
 // python/errors.cpp: C++ exceptions as portamem's Python exceptions, which all backends share.
 #include <optional>
 
-#include "bindings.hpp"
+#include "callbacks.hpp"
 
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
@@ -33,7 +33,9 @@ py::dict figures_of(const OutOfMemory& e) {
 }  // namespace
 
 void set_python_error(const Error& error) {
-    if (const auto* no_memory = dynamic_cast<const OutOfMemory*>(&error)) {
+    if (const auto* raised = dynamic_cast<const RaisedInPython*>(&error)) {
+        set_raised(*raised);
+    } else if (const auto* no_memory = dynamic_cast<const OutOfMemory*>(&error)) {
         set_error("OutOfMemoryError", error, figures_of(*no_memory));
     } else {
         set_error("Error", error);
@@ -46,6 +48,8 @@ void register_errors(py::module_&) {
             if (thrown) std::rethrow_exception(thrown);
         } catch (const Error& e) {
             set_python_error(e);
+        } catch (const CallbackError& e) {
+            set_raised(e);
         } catch (const ExportError& e) {
             PyErr_SetString(PyExc_BufferError, e.what());
         }

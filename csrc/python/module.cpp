@@ -28,6 +28,7 @@ PYBIND11_MODULE(PORTAMEM_MODULE, m) {
     register_prefaulted_resource(m);
     register_adaptors(m);
     register_recording_adaptors(m);
+    register_composed_resources(m);
     register_scope(m);
     register_registration(m);
     register_pointer_info(m);

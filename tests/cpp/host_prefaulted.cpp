@@ -17,7 +17,12 @@ std::shared_ptr<Prefaulted> prefaulted() { return std::make_shared<Prefaulted>(0
 StreamPtr on() { return pm::Stream::default_stream(0); }
 
 struct Knobs {
-    ~Knobs() { (void)pmhKnobReset(); }
+    ~Knobs() {
+        (void)pmhKnobReset();
+        // Putting a thread's capture mode back is a call too, which may have been the one to fail.
+        rt::StreamCaptureMode mode = rt::StreamCaptureMode::Global;
+        (void)rt::ThreadExchangeStreamCaptureMode(&mode);
+    }
     static void fail(const char* call, unsigned nth, int code) { REQUIRE(pmhKnobFailCall(call, nth, code) == 0); }
 };
 

@@ -54,6 +54,18 @@ def test_static_and_shared_libraries_and_their_program_share_one_portamem(prefix
     output(tmp_path / "program")
 
 
+def test_the_rows_of_the_speed_table(prefix, tmp_path):
+    """They build against an installation, and each prints what table.py reads."""
+    sources = CHECKOUT / "benchmarks" / "cpp" / "table"
+    if not sources.is_dir():
+        pytest.skip("a source distribution leaves benchmarks out")
+    build_project(sources, tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}")
+    lines = [json.loads(line) for line in output(tmp_path / "portamem_table_host", "1").splitlines()]
+    lines += [json.loads(output(tmp_path / "portamem_table_host", "memory", "1000"))]
+    assert {line["row"] for line in lines} >= {"pair 1 MiB", "live 4 MiB, reserved", "threads 16", "mixed p99.9"}
+    assert all(line["values"] for line in lines), lines
+
+
 def test_a_build_folder_is_a_package(built, tmp_path):
     build_project(HERE / "consumer", tmp_path, f"-Dportamem_DIR={built}")
     assert output(tmp_path / "consumer_host") == "verified\n"

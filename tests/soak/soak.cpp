@@ -326,7 +326,7 @@ class Worker {
 
 #if __has_include("portamem/mr/pool_memory_resource.hpp")
 using Pool = pm::PoolMemoryResource;
-Resource pool_over(Resource upstream) { return std::make_shared<Pool>(std::move(upstream)); }
+Resource pool_over(Resource upstream) { return Pool::create(std::move(upstream)); }
 std::shared_ptr<Pool> as_pool(const Resource& resource) { return std::dynamic_pointer_cast<Pool>(resource); }
 #else
 using Pool = pm::AsyncMemoryResource;

@@ -127,7 +127,7 @@ void pinned_start(const Rows&, std::size_t nbytes) {
     for (int round = 0; round < 3; ++round) {
         {
             const auto begin = Clock::now();
-            const auto pool = pool_over(std::make_shared<pm::PinnedMemoryResource>(0));
+            const auto pool = pool_over(std::make_shared<pm::PrefaultedPinnedMemoryResource>(0));
             void* const ptr = pool->allocate(nbytes, stream);
             pooled.push_back(nanoseconds(Clock::now() - begin) / 1e6);
             pool->deallocate(ptr, nbytes, stream);

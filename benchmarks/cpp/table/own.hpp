@@ -77,7 +77,7 @@ class AddressSpace final : public pm::CountedMemoryResource {
 #if __has_include("portamem/mr/pool_memory_resource.hpp")
 constexpr const char* kOwnName = "portamem";
 inline std::shared_ptr<pm::MemoryResource> pool_over(std::shared_ptr<pm::MemoryResource> upstream) {
-    return std::make_shared<pm::PoolMemoryResource>(std::move(upstream));
+    return pm::PoolMemoryResource::create(std::move(upstream));
 }
 #else
 constexpr const char* kOwnName = "portamem without a pool";

@@ -10,9 +10,9 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
 #include <memory>
 #include <mutex>
+#include <unordered_map>
 #include <vector>
 
 #include "checker.hpp"
@@ -28,6 +28,7 @@ std::atomic<bool> active{false};
 namespace {
 
 constexpr std::size_t native_frames = 16;
+constexpr std::size_t few_frames = 8;  // a walk of the stack is most of what noting an allocation costs
 constexpr int most_unnamed = 6;
 constexpr std::size_t most_sites = std::size_t{1} << 16;
 
@@ -37,13 +38,21 @@ struct Site {
     std::string text;  ///< of the provider; empty for a native one
     Frames frames{};
 
-    bool operator<(const Site& other) const { return text != other.text ? text < other.text : frames < other.frames; }
+    bool operator==(const Site& other) const { return frames == other.frames && text == other.text; }
+};
+
+struct SiteHash {
+    std::size_t operator()(const Site& site) const noexcept {
+        std::size_t hash = std::hash<std::string>()(site.text);
+        for (const std::uintptr_t frame : site.frames) hash = hash * 0x9e3779b97f4a7c15ULL + frame;
+        return hash ^ hash >> 32;
+    }
 };
 
 // Never forgotten: a program has so many call sites and no more, and a call under way may still name one.
 struct Sites {
     std::mutex mutex;  ///< a leaf: nothing is called while it is held
-    std::map<Site, SiteId> ids;
+    std::unordered_map<Site, SiteId, SiteHash> ids;
     std::vector<const Site*> all;  ///< by number less 1
 };
 
@@ -93,6 +102,7 @@ const TextRange& own_text() {
 }
 
 struct Walk {
+    std::size_t most;
     Frames frames{};
     std::size_t count = 0;
 };
@@ -104,15 +114,15 @@ _Unwind_Reason_Code note_frame(_Unwind_Context* context, void* argument) {
     const TextRange& own = own_text();
     if (address >= own.begin && address < own.end) return _URC_NO_REASON;
     walk.frames[walk.count++] = address;
-    return walk.count < native_frames ? _URC_NO_REASON : _URC_END_OF_STACK;
+    return walk.count < walk.most ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
-Site site_of(const char* text) {
+Site site_of(const char* text, std::size_t most_frames) {
     Site site;
     if (text != nullptr) {
         site.text = text;
     } else {
-        Walk walk;
+        Walk walk{most_frames};
         (void)_Unwind_Backtrace(note_frame, &walk);
         site.frames = walk.frames;
     }
@@ -122,7 +132,7 @@ Site site_of(const char* text) {
 Site present_site() {
     char text[1024];
     const SiteProvider ask = provider.load(std::memory_order_acquire);
-    return site_of(ask != nullptr && ask(text, sizeof text) != 0 ? text : nullptr);
+    return site_of(ask != nullptr && ask(text, sizeof text) != 0 ? text : nullptr, native_frames);
 }
 
 SiteId number_of(Site site) {
@@ -185,11 +195,7 @@ void Call::begin(const char* name) noexcept {
     noted_ = true;
     CallState& state = call_state();
     state.name = name;
-    try {
-        state.site = number_of(present_site());
-    } catch (...) {
-        state.site = 0;  // out of memory: the call itself goes on
-    }
+    state.site = here();
 }
 
 void Call::end() noexcept {
@@ -206,7 +212,15 @@ void Call::own_queries(int change) noexcept { call_state().own_queries += change
 
 void set_site_provider(SiteProvider asked) noexcept { provider.store(asked, std::memory_order_release); }
 
-SiteId number_site(const char* text) { return number_of(site_of(text)); }
+SiteId here() noexcept {
+    try {
+        return number_of(present_site());
+    } catch (...) {
+        return 0;  // out of memory: the call itself goes on
+    }
+}
+
+SiteId number_site(const char* text) { return number_of(site_of(text, few_frames)); }
 
 std::string describe(SiteId id) {
     Site site;

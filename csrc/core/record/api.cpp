@@ -80,7 +80,7 @@ void portamem_record_refused(portamem_recorder* recorder, portamem_record_call* 
 }
 
 int portamem_record_free_begin(portamem_recorder* recorder, portamem_record_call* call) {
-    call->taken_time = 0;
+    call->is_taken = 0;
     int answer = PORTAMEM_FREE_KNOWN;
     guarded(recorder, [&] { answer = recorder->free_begin(*call); });
     return answer;

@@ -87,7 +87,7 @@ portamem_recorder::~portamem_recorder() {
 
 void portamem_recorder::begin(Call& call) const noexcept {
     call.depth = nests_ ? call_depth()++ : 0;
-    call.started = steady_nanoseconds();
+    if (log_) call.started = steady_nanoseconds();
 }
 
 void portamem_recorder::allocated(Call& call) {
@@ -100,7 +100,7 @@ void portamem_recorder::allocated(Call& call) {
         live.nbytes = call.nbytes;
         live.stream = call.stream;
         live.stream_device = call.stream_device;
-        live.time = portamem::record::wall_nanoseconds();
+        live.time = (flags_ & PORTAMEM_RECORD_SITES) == 0 ? 0 : portamem::record::wall_nanoseconds();
         live.filed = filed;
         live.site = site;
         live_.add(live);
@@ -120,12 +120,14 @@ void portamem_recorder::refused(Call& call, const char* why) {
 int portamem_recorder::free_begin(Call& call) {
     begin(call);
     int answer = PORTAMEM_FREE_KNOWN;
+    call.is_taken = 0;
     call.live_nbytes = 0;
     if (call.ptr != nullptr) {
         const auto live = live_.take(call.resource.identity, reinterpret_cast<std::uintptr_t>(call.ptr));
         if (!live) {
             answer = PORTAMEM_FREE_UNKNOWN;
         } else {
+            call.is_taken = 1;
             call.live_nbytes = live->nbytes;
             call.taken[0] = live->stream;
             call.taken[1] = portamem::record::pair_of(live->filed.tag, live->filed.thread);
@@ -141,7 +143,7 @@ int portamem_recorder::free_begin(Call& call) {
 
 void portamem_recorder::freed(Call& call, const char* why) {
     leave();
-    if (why != nullptr && call.taken_time != 0) {
+    if (why != nullptr && call.is_taken != 0) {
         Live live;
         live.address = reinterpret_cast<std::uintptr_t>(call.ptr);
         live.nbytes = call.live_nbytes;

@@ -60,6 +60,7 @@ typedef struct portamem_record_call {
     uint64_t sequence;
     uint64_t taken[3];
     int64_t taken_time;
+    int is_taken;
     int depth; /* calls of resources that this thread is in */
 } portamem_record_call;
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -35,34 +36,23 @@ class PrefaultedPinnedMemoryResource : public PinnedMemoryResource {
   protected:
     void* call_allocate(std::size_t nbytes, Stream& stream) override {
         if (nbytes == 0) return nullptr;
-        Chunk chunk{nbytes, false};
         void* ptr = registers() ? registered(nbytes) : nullptr;
-        if (ptr != nullptr) {
-            chunk.is_registered = true;
-        } else {
-            ptr = prepared_.take(nbytes);
-            if (ptr == nullptr) ptr = PinnedMemoryResource::call_allocate(nbytes, stream);
-            if (!registers()) prepared_.expect_after(nbytes);
-        }
-        try {
-            const std::lock_guard<std::mutex> lock(mutex_);
-            chunks_.emplace(ptr, chunk);
-        } catch (...) {
-            release(ptr, chunk, stream);
-            throw;
-        }
+        if (ptr == nullptr) ptr = prepared_.take(nbytes);
+        if (ptr == nullptr) ptr = PinnedMemoryResource::call_allocate(nbytes, stream);
+        if (!registers()) prepared_.expect_after(nbytes);
         return ptr;
     }
 
     void call_deallocate(void* ptr, std::size_t nbytes, Stream& stream) override {
-        auto chunk = claim(ptr, nbytes);
-        try {
-            release(ptr, chunk.mapped(), stream);
-        } catch (...) {
+        auto pages = claim(ptr, nbytes);
+        if (pages.empty()) return PinnedMemoryResource::call_deallocate(ptr, nbytes, stream);
+        const rt::Error_t refused = rt::HostUnregister(ptr);
+        if (refused != rt::Error_t::Success) {
             const std::lock_guard<std::mutex> lock(mutex_);
-            chunks_.insert(std::move(chunk));
-            throw;
+            pages_.insert(std::move(pages));
         }
+        check(refused, "HostUnregister");
+        portamem_pages_unmap(ptr, nbytes);
     }
 
     void at_close() override { prepared_.end(); }
@@ -71,11 +61,7 @@ class PrefaultedPinnedMemoryResource : public PinnedMemoryResource {
     static constexpr unsigned kFlags = rt::HostMallocPortable | rt::HostMallocMapped;
     static constexpr unsigned kRegisterFlags = rt::HostRegisterPortable | rt::HostRegisterMapped;
 
-    struct Chunk {
-        std::size_t nbytes = 0;
-        bool is_registered = false;
-    };
-    using Chunks = std::map<void*, Chunk>;
+    using Pages = std::map<void*, std::size_t>;  // bytes by address
 
     static bool can_register(int device) {
         using rt::DeviceAttr;
@@ -97,44 +83,51 @@ class PrefaultedPinnedMemoryResource : public PinnedMemoryResource {
     void* registered(std::size_t nbytes) {
         void* pages = portamem_pages_map(nbytes, numa_node_);
         if (pages == nullptr) return nullptr;
-        const rt::Error_t refused = rt::HostRegister(pages, nbytes, kRegisterFlags);
-        if (refused != rt::Error_t::Success) {
+        if (!keep(pages, nbytes)) {
             portamem_pages_unmap(pages, nbytes);
-            if (refused == rt::Error_t::NotSupported) registers_ = false;
             return nullptr;
         }
-        void* seen = nullptr;
-        if (rt::HostGetDevicePointer(&seen, pages) == rt::Error_t::Success && seen == pages) return pages;
-        registers_ = false;  // not what the capability promised
-        if (rt::HostUnregister(pages) == rt::Error_t::Success) portamem_pages_unmap(pages, nbytes);
+        const rt::Error_t refused = rt::HostRegister(pages, nbytes, kRegisterFlags);
+        if (refused == rt::Error_t::Success && is_device_pointer(pages)) return pages;
+        if (refused == rt::Error_t::Success || refused == rt::Error_t::NotSupported) registers_ = false;
+        if (refused == rt::Error_t::Success && rt::HostUnregister(pages) != rt::Error_t::Success) return nullptr;
+        (void)claim(pages, nbytes);
+        portamem_pages_unmap(pages, nbytes);
         return nullptr;
     }
 
-    void release(void* ptr, const Chunk& chunk, Stream& stream) {
-        if (!chunk.is_registered) return PinnedMemoryResource::call_deallocate(ptr, chunk.nbytes, stream);
-        check(rt::HostUnregister(ptr), "HostUnregister");
-        portamem_pages_unmap(ptr, chunk.nbytes);
+    // Whether the address is the device's too, as the capability promised.
+    static bool is_device_pointer(void* ptr) {
+        void* seen = nullptr;
+        return rt::HostGetDevicePointer(&seen, ptr) == rt::Error_t::Success && seen == ptr;
     }
 
-    // Taken out before it goes back: its address may be handed out again at once.
-    Chunks::node_type claim(void* ptr, std::size_t nbytes) {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        const auto found = chunks_.find(ptr);
-        if (found == chunks_.end()) {
-            throw std::invalid_argument("the memory is not this resource's, or has been given back already");
+    bool keep(void* pages, std::size_t nbytes) {
+        try {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            return pages_.emplace(pages, nbytes).second;
+        } catch (const std::bad_alloc&) {
+            return false;
         }
-        if (found->second.nbytes != nbytes) {
-            throw std::invalid_argument("the memory has " + std::to_string(found->second.nbytes) + " bytes, not " +
+    }
+
+    // Taken out before it goes back: its address may be handed out again at once. Empty for other memory.
+    Pages::node_type claim(void* ptr, std::size_t nbytes) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        const auto found = pages_.find(ptr);
+        if (found == pages_.end()) return {};
+        if (found->second != nbytes) {
+            throw std::invalid_argument("the memory has " + std::to_string(found->second) + " bytes, not " +
                                         std::to_string(nbytes) + ": give the size that was allocated");
         }
-        return chunks_.extract(found);
+        return pages_.extract(found);
     }
 
     std::atomic<bool> registers_;
     const int numa_node_;
     detail::PreparedChunk prepared_;
     std::mutex mutex_;
-    Chunks chunks_;  // what is out
+    Pages pages_;  // registered, and out
 };
 
 PORTAMEM_CLOSE

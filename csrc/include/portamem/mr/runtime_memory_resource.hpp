@@ -2,13 +2,12 @@
 // portamem/mr/runtime_memory_resource.hpp: resources over one runtime call each.
 #pragma once
 
-#include <cstdio>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "portamem/capture.hpp"
+#include "portamem/mr/bytes_text.hpp"
 #include "portamem/mr/counted_memory_resource.hpp"
 
 PORTAMEM_OPEN
@@ -76,16 +75,6 @@ class RuntimeMemoryResource : public CountedMemoryResource {
         if (const auto tail = stream.tail()) tail->synchronize();
     }
 
-    static std::string text_of(std::size_t nbytes) {
-        static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-        std::size_t unit = 0;
-        auto value = static_cast<double>(nbytes);
-        for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
-        char text[48];
-        std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.4g %s", value, kUnits[unit]);
-        return text;
-    }
-
     // The refusal again, with where the memory is and what would help.
     [[noreturn]] void explain(const OutOfMemory& refused, std::size_t asked) const {
         MemoryFigures figures;
@@ -97,7 +86,7 @@ class RuntimeMemoryResource : public CountedMemoryResource {
         } catch (const Error&) {
             throw refused;  // the device cannot even be asked
         }
-        std::string text = std::string(refused.what()) + "; asked for " + text_of(asked);
+        std::string text = std::string(refused.what()) + "; asked for " + detail::bytes_text(asked);
         std::size_t free = 0;
         std::size_t total = 0;
         if (!traits().is_host_memory && rt::MemGetInfo(&free, &total) == rt::Error_t::Success) {
@@ -106,11 +95,11 @@ class RuntimeMemoryResource : public CountedMemoryResource {
             figures.free = free;
             figures.used = held;
             figures.used_by_others = others > figures.cached.value_or(0) ? others - figures.cached.value_or(0) : 0;
-            text += ", device " + std::to_string(traits().device) + " has " + text_of(free) + " of " + text_of(total) +
-                    " free, portamem's buffers hold " + text_of(held) + ", used by others and caches " +
-                    text_of(others);
+            text += ", device " + std::to_string(traits().device) + " has " + detail::bytes_text(free) + " of " +
+                    detail::bytes_text(total) + " free, portamem's buffers hold " + detail::bytes_text(held) +
+                    ", used by others and caches " + detail::bytes_text(others);
         }
-        if (figures.cached) text += ", cached in this resource " + text_of(*figures.cached);
+        if (figures.cached) text += ", cached in this resource " + detail::bytes_text(*figures.cached);
         text += "; close buffers that are no longer needed";
         text += figures.cached.value_or(0) > 0 ? ", trim() the pool, or ask for less" : ", or ask for less at a time";
         throw OutOfMemory(refused, text, figures);

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// portamem/mr/failure_callback_adaptor.hpp: a chance for the program to make room when there is no memory.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+
+#include "portamem/mr/resource_adaptor.hpp"
+
+PORTAMEM_OPEN
+
+/// Where the upstream has no memory, asks the program whether to try again. As often as it says so: it is the program
+/// that knows when to give up.
+class FailureCallbackAdaptor : public ResourceAdaptor {
+  public:
+    /// Is told how many bytes were asked for and answers whether to try again. Called on the thread that allocates, with
+    /// no lock held: it may free, trim and allocate. What it throws reaches the caller.
+    using Callback = std::function<bool(std::size_t nbytes)>;
+
+    FailureCallbackAdaptor(std::shared_ptr<MemoryResource> upstream, Callback callback)
+        : ResourceAdaptor(std::move(upstream)), callback_(std::move(callback)) {
+        if (!callback_) throw std::invalid_argument("there is no function to call on failure");
+    }
+
+  protected:
+    /// Throws the upstream's own OutOfMemory where the callback says no.
+    void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) override {
+        for (;;) {
+            std::exception_ptr failure;
+            try {
+                return ResourceAdaptor::take(nbytes, stream, alignment);
+            } catch (const OutOfMemory&) {
+                failure = std::current_exception();
+            }
+            if (!callback_(nbytes)) std::rethrow_exception(failure);
+        }
+    }
+
+  private:
+    const Callback callback_;
+};
+
+PORTAMEM_CLOSE

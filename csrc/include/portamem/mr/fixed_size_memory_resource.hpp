@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: MIT
+// portamem/mr/fixed_size_memory_resource.hpp: equal blocks, carved from an upstream's memory.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "portamem/mr/counted_memory_resource.hpp"
+#include "portamem/mr/upstream_chunks.hpp"
+
+PORTAMEM_OPEN
+
+/// Blocks of one size, for things of which there are many: an allocation takes a block, whatever its size up to that.
+///
+/// Memory that only devices reach is stream-ordered: a block that was freed on a stream is that stream's next one, at
+/// once, and another stream's behind an event. Memory that the host reaches is handed out again only when the work that
+/// was on the stream at its free has run; freeing waits for nothing. Its memory is the upstream's in kind.
+class FixedSizeMemoryResource : public CountedMemoryResource {
+  public:
+    /// block_size: bytes that a block holds at most; blocks lie a multiple of kAlignment apart. blocks_per_chunk: taken
+    /// from the upstream at a time, fewer where it is short of memory; 0 is as many as fill 1 MiB.
+    FixedSizeMemoryResource(std::shared_ptr<MemoryResource> upstream, std::size_t block_size,
+                            std::size_t blocks_per_chunk = 0)
+        : CountedMemoryResource(traits(*detail::open_upstream(upstream))),
+          upstream_(std::move(upstream)),
+          block_size_(block_size),
+          stride_(stride_of(block_size)),
+          blocks_per_chunk_(blocks_per_chunk != 0 ? blocks_per_chunk : std::max<std::size_t>(1, kChunkSize / stride_)) {
+        if (blocks_per_chunk_ > kMost / stride_) {
+            throw std::invalid_argument(std::to_string(blocks_per_chunk_) + " blocks of " + std::to_string(block_size) +
+                                        " bytes are larger than any memory");
+        }
+    }
+
+    // Memory that was released from its buffer and never given back is leaked rather than given to others.
+    ~FixedSizeMemoryResource() override {
+        try {
+            ReturningChunks::leave(take_free_chunks(0));
+        } catch (...) {
+            // Of a runtime that fails here nothing can be had back.
+        }
+    }
+
+    const std::shared_ptr<MemoryResource>& upstream() const noexcept { return upstream_; }
+    std::size_t block_size() const noexcept { return block_size_; }
+    std::size_t blocks_per_chunk() const noexcept { return blocks_per_chunk_; }
+
+    /// Bytes of the chunks, and of those the ones in blocks that are not out.
+    std::size_t reserved() const {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        return reserved_;
+    }
+    std::optional<std::size_t> cached() const override {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        return free_blocks_ * stride_;
+    }
+
+    /// Gives chunks of which no block is out back to the upstream, until at most `keep` bytes are reserved. Waits for
+    /// their last uses. Throws std::invalid_argument while a stream that used such blocks is captured, and what the
+    /// upstream throws: then what is left goes back next time.
+    void trim(std::size_t keep = 0) {
+        refuse_forked();
+        refuse_captured_lanes();
+        give_back_chunks(take_free_chunks(keep));
+    }
+
+  protected:
+    void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) override {
+        if (nbytes > block_size_ + kRedzones) {
+            throw std::invalid_argument("blocks of this resource hold " + std::to_string(block_size_) + " bytes, not " +
+                                        std::to_string(nbytes) + ": take larger blocks, or a PoolMemoryResource");
+        }
+        if (alignment > kAlignment) {
+            throw std::invalid_argument("the resource aligns to " + std::to_string(kAlignment) + " bytes, not to " +
+                                        std::to_string(alignment) + ": take a PoolMemoryResource");
+        }
+        if (nbytes == 0) return nullptr;
+        (void)stream->handle();  // refuses a closed one, and another thread's
+        for (;;) {
+            if (void* ptr = take_free(stream)) return ptr;
+            try {
+                return take_of_new_chunk(stream);
+            } catch (const OutOfMemory&) {
+                if (!wait_for_freed()) throw;
+            }
+        }
+    }
+
+    void give_back(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) override {
+        if (ptr == nullptr) return;
+        StreamEnd::Dropped dropped;
+        const std::lock_guard<std::mutex> lock(mutex_);
+        auto [chunk, index] = block_at(ptr);
+        if (chunk == nullptr) throw std::invalid_argument("this is no block of the resource: it has not given it out");
+        if (chunk->is_free[index] != 0) {
+            throw std::invalid_argument("the block is free already: it was given back before");
+        }
+        if (nbytes > block_size_ + kRedzones) {
+            throw std::invalid_argument("blocks of this resource hold " + std::to_string(block_size_) + " bytes, not " +
+                                        std::to_string(nbytes) + ": give the size that was allocated");
+        }
+        // What a captured stream was given has not even begun to run.
+        if (!is_stream_ordered()) stream->refuse_capture_if_open("deallocate");
+        Lane& lane = lane_of(stream, dropped);
+        lane.blocks.reserve(lane.blocks.size() + 1);
+        lane.end.note(stream);
+        lane.blocks.push_back(ptr);
+        chunk->is_free[index] = 1;
+        ++chunk->free;
+        ++free_blocks_;
+    }
+
+    void at_close() override { give_back_chunks(take_free_chunks(0)); }
+
+  private:
+    static constexpr std::size_t kChunkSize = std::size_t{1} << 20;
+    static constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max() / 2;
+    static constexpr std::size_t kFewLanes = 16;
+    inline static const std::size_t kRedzones = detail::debug_on ? 2 * PORTAMEM_DEBUG_REDZONE : 0;
+
+    struct Chunk {
+        UpstreamChunk memory;
+        std::vector<unsigned char> is_free;  // by block
+        std::size_t free = 0;
+    };
+
+    // Blocks behind an event; a null one has happened.
+    struct Batch {
+        std::shared_ptr<Event> mark;
+        std::vector<void*> blocks;
+    };
+
+    // What was freed on one stream.
+    struct Lane {
+        StreamEnd end;
+        std::vector<void*> blocks;  // stream-ordered: that stream's to reuse. Otherwise freed since the last mark
+        std::deque<Batch> marked;   // not stream-ordered: waiting for its event
+    };
+
+    // A block that any stream may have. The event has happened: it is what tells the order checker so.
+    struct FreeBlock {
+        void* ptr;
+        std::shared_ptr<Event> mark;
+    };
+
+    static MemoryTraits traits(const MemoryResource& upstream) {
+        MemoryTraits traits = upstream.traits();
+        traits.stream_ordered = traits.stream_ordered || !traits.host_accessible;
+        return traits;
+    }
+
+    static std::size_t stride_of(std::size_t block_size) {
+        if (block_size == 0) throw std::invalid_argument("a block holds at least 1 byte");
+        if (block_size > kMost) throw std::invalid_argument("the block size is larger than any memory");
+        return (block_size + kRedzones + kAlignment - 1) / kAlignment * kAlignment;
+    }
+
+    // A block that is at hand, or becomes so without new memory and without waiting; null otherwise.
+    void* take_free(const std::shared_ptr<Stream>& stream) {
+        FreeBlock block{};
+        {
+            StreamEnd::Dropped dropped;
+            const std::lock_guard<std::mutex> lock(mutex_);
+            const auto own = is_stream_ordered() ? lanes_.find(stream->identity()) : lanes_.end();
+            if (own != lanes_.end() && !own->second.blocks.empty()) {
+                return given_out(pop(own->second.blocks));
+            }
+            if (common_.empty()) {
+                stream->refuse_capture("allocate");
+                const RelaxedCapture beside(stream->device());
+                if (is_stream_ordered()) return steal(stream, dropped);
+                for (auto& [identity, lane] : lanes_) collect(lane);
+                if (common_.empty()) return nullptr;
+            }
+            block = pop(common_);
+            given_out(block.ptr);
+        }
+        if (block.mark && portamem_order_is_on(rt::BackendId) != 0) (void)block.mark->query();
+        return block.ptr;
+    }
+
+    // Half of what the stream with most blocks has, behind one event on it. Null where nobody has any.
+    void* steal(const std::shared_ptr<Stream>& thief, StreamEnd::Dropped& dropped) {
+        Lane* from = nullptr;
+        for (auto& [identity, lane] : lanes_) {
+            const bool more = !lane.blocks.empty() && (from == nullptr || lane.blocks.size() > from->blocks.size());
+            if (more && !lane.end.is_captured()) from = &lane;
+        }
+        if (from == nullptr) return nullptr;
+        std::vector<void*>& blocks = from->blocks;
+        const auto half = blocks.begin() + static_cast<std::ptrdiff_t>(blocks.size() / 2);
+        const auto mark = from->end.mark();
+        Lane& to = lane_of(thief, dropped, from);
+        to.blocks.reserve(to.blocks.size() + static_cast<std::size_t>(blocks.end() - half));
+        if (mark) thief->wait(*mark);
+        to.end.note(thief);
+        to.blocks.insert(to.blocks.end(), half, blocks.end());
+        blocks.erase(half, blocks.end());
+        return given_out(pop(to.blocks));
+    }
+
+    // Marks what was freed on a stream since the last mark, and passes on what has happened.
+    void collect(Lane& lane) {
+        if (!lane.blocks.empty() && !lane.end.is_captured()) {
+            auto mark = lane.end.mark();
+            lane.marked.push_back({std::move(mark), std::move(lane.blocks)});
+            lane.blocks = {};
+        }
+        const detail::OwnQueries own;
+        while (!lane.marked.empty()) {
+            Batch& oldest = lane.marked.front();
+            if (oldest.mark && !oldest.mark->query()) return;
+            common_.reserve(common_.size() + oldest.blocks.size());
+            for (void* block : oldest.blocks) common_.push_back({block, oldest.mark});
+            lane.marked.pop_front();
+        }
+    }
+
+    // Blocks until a block that was freed can be handed out again; false where none was.
+    bool wait_for_freed() {
+        if (is_stream_ordered()) return false;  // what is free was had without waiting
+        std::shared_ptr<Event> oldest;
+        {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            for (auto& [identity, lane] : lanes_) {
+                collect(lane);
+                if (!oldest && !lane.marked.empty()) oldest = lane.marked.front().mark;
+            }
+            if (!common_.empty()) return true;
+        }
+        if (oldest) oldest->synchronize();
+        return oldest != nullptr;
+    }
+
+    // With no lock held while the upstream runs. Where memory is short, a smaller chunk will do.
+    void* take_of_new_chunk(const std::shared_ptr<Stream>& stream) {
+        UpstreamChunk memory;
+        for (std::size_t count = blocks_per_chunk_; memory.ptr == nullptr; count /= 2) {
+            try {
+                memory = {upstream_->allocate(count * stride_, stream), count * stride_, stream};
+            } catch (const OutOfMemory&) {
+                if (count == 1) throw;
+            }
+        }
+        try {
+            return add_chunk(memory, stream);
+        } catch (...) {
+            upstream_->deallocate(memory.ptr, memory.nbytes, stream);
+            throw;
+        }
+    }
+
+    void* add_chunk(const UpstreamChunk& memory, const std::shared_ptr<Stream>& stream) {
+        const std::size_t count = memory.nbytes / stride_;
+        auto* const first = static_cast<char*>(memory.ptr);
+        Chunk chunk{memory, std::vector<unsigned char>(count, 1), count};
+        StreamEnd::Dropped dropped;
+        const std::lock_guard<std::mutex> lock(mutex_);
+        // Of a stream-ordered upstream, fresh memory is as if it had been freed on the stream that it came from.
+        Lane* lane = upstream_->is_stream_ordered() ? &lane_of(stream, dropped) : nullptr;
+        if (lane != nullptr) {
+            lane->blocks.reserve(lane->blocks.size() + count);
+            lane->end.note(stream);
+        } else {
+            common_.reserve(common_.size() + count);
+        }
+        chunks_.emplace(reinterpret_cast<std::uintptr_t>(memory.ptr), std::move(chunk));
+        for (std::size_t i = count; i-- > 0;) {
+            if (lane != nullptr) {
+                lane->blocks.push_back(first + i * stride_);
+            } else {
+                common_.push_back({first + i * stride_, nullptr});
+            }
+        }
+        reserved_ += memory.nbytes;
+        free_blocks_ += count;
+        return given_out(lane != nullptr ? pop(lane->blocks) : pop(common_).ptr);
+    }
+
+    template <class T>
+    static T pop(std::vector<T>& from) {
+        T last = std::move(from.back());
+        from.pop_back();
+        return last;
+    }
+
+    void* given_out(void* ptr) {
+        auto [chunk, index] = block_at(ptr);
+        chunk->is_free[index] = 0;
+        --chunk->free;
+        --free_blocks_;
+        return ptr;
+    }
+
+    // The chunk that has a block at this address, and its number there; a null chunk where none has.
+    std::pair<Chunk*, std::size_t> block_at(const void* ptr) {
+        const auto address = reinterpret_cast<std::uintptr_t>(ptr);
+        auto after = chunks_.upper_bound(address);
+        if (after == chunks_.begin()) return {nullptr, 0};
+        auto& [begin, chunk] = *--after;
+        const std::size_t offset = address - begin;
+        if (offset >= chunk.memory.nbytes || offset % stride_ != 0) return {nullptr, 0};
+        return {&chunk, offset / stride_};
+    }
+
+    // The lane of a stream, made where there is none; those of streams that are gone are cleared away meanwhile, but
+    // for `kept`.
+    Lane& lane_of(const std::shared_ptr<Stream>& stream, StreamEnd::Dropped& dropped, const Lane* kept = nullptr) {
+        const auto found = lanes_.find(stream->identity());
+        if (found != lanes_.end()) return found->second;
+        if (lanes_.size() >= crowded_) {
+            for (auto it = lanes_.begin(); it != lanes_.end();) {
+                it = &it->second != kept && is_over(it->second, dropped) ? lanes_.erase(it) : std::next(it);
+            }
+            crowded_ = 2 * lanes_.size() + kFewLanes;
+        }
+        return lanes_[stream->identity()];
+    }
+
+    // Whether a lane has nothing any more, and never will. What its stream has left becomes anybody's.
+    bool is_over(Lane& lane, StreamEnd::Dropped& dropped) {
+        lane.end.retire(dropped);
+        if (!lane.end.is_retired() || !lane.end.has_run()) return false;
+        collect(lane);
+        return lane.blocks.empty() && lane.marked.empty();
+    }
+
+    void refuse_captured_lanes() const {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        for (const auto& [identity, lane] : lanes_) {
+            if (lane.blocks.empty() || !lane.end.is_captured()) continue;
+            throw std::invalid_argument(
+                "trim is forbidden while a stream that freed blocks is captured: do it before or after the capture");
+        }
+    }
+
+    // Takes chunks without a block that is out, with what has to be waited for.
+    ReturningChunks take_free_chunks(std::size_t keep) {
+        ReturningChunks taken(upstream_);
+        const std::lock_guard<std::mutex> lock(mutex_);
+        std::vector<std::uintptr_t> going;
+        std::size_t stays = reserved_;
+        for (const auto& [begin, chunk] : chunks_) {
+            if (stays <= keep) break;
+            if (chunk.free != chunk.is_free.size()) continue;
+            going.push_back(begin);
+            stays -= chunk.memory.nbytes;
+        }
+        taken.chunks.reserve(going.size());
+        const auto goes = [&](void* block) {
+            const Chunk* chunk = block_at(block).first;
+            return std::binary_search(going.begin(), going.end(), reinterpret_cast<std::uintptr_t>(chunk->memory.ptr));
+        };
+        for (auto& [identity, lane] : lanes_) {
+            if (remove_if(lane.blocks, goes)) taken.ends.add(identity, lane.end);
+            for (Batch& batch : lane.marked) {
+                if (remove_if(batch.blocks, goes) && batch.mark) taken.marks.push_back(batch.mark);
+            }
+        }
+        (void)remove_if(common_, [&](const FreeBlock& block) { return goes(block.ptr); });
+        for (const std::uintptr_t begin : going) {
+            const auto found = chunks_.find(begin);
+            free_blocks_ -= found->second.free;
+            taken.chunks.push_back(found->second.memory);
+            chunks_.erase(found);
+        }
+        taken.add(std::exchange(left_, ReturningChunks(upstream_)));
+        return taken;
+    }
+
+    template <class T, class Condition>
+    static bool remove_if(std::vector<T>& from, Condition&& condition) {
+        const auto end = std::remove_if(from.begin(), from.end(), condition);
+        const bool any = end != from.end();
+        from.erase(end, from.end());
+        return any;
+    }
+
+    void give_back_chunks(ReturningChunks chunks) {
+        const std::size_t before = chunks.nbytes();
+        std::exception_ptr refused;
+        try {
+            chunks.give_back();
+        } catch (...) {
+            refused = std::current_exception();
+        }
+        const std::lock_guard<std::mutex> lock(mutex_);
+        reserved_ -= before - chunks.nbytes();
+        if (!refused) return;
+        left_.add(std::move(chunks));
+        std::rethrow_exception(refused);
+    }
+
+    const std::shared_ptr<MemoryResource> upstream_;
+    const std::size_t block_size_;
+    const std::size_t stride_;
+    const std::size_t blocks_per_chunk_;
+    mutable std::mutex mutex_;                // guards what follows; never held while the upstream runs
+    std::map<std::uintptr_t, Chunk> chunks_;  // by address
+    std::map<std::uint64_t, Lane> lanes_;     // by the stream's identity
+    std::vector<FreeBlock> common_;
+    std::size_t crowded_ = kFewLanes;
+    std::size_t free_blocks_ = 0;
+    std::size_t reserved_ = 0;
+    ReturningChunks left_{upstream_};  // what the upstream refused to take back
+};
+
+PORTAMEM_CLOSE

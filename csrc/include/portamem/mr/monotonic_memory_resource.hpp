@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT
+// portamem/mr/monotonic_memory_resource.hpp: memory that is taken piece by piece and goes back all at once.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "portamem/mr/counted_memory_resource.hpp"
+#include "portamem/mr/upstream_chunks.hpp"
+
+PORTAMEM_OPEN
+
+/// Carves allocations one behind the other out of chunks of its upstream. Freeing counts only: the memory of a step or
+/// of a request goes back by release(), when nothing is out. Nothing is used twice in between, so no stream ever waits
+/// for another, but for the first use of a chunk of a stream-ordered upstream. Its memory is the upstream's in kind.
+class MonotonicMemoryResource : public CountedMemoryResource {
+  public:
+    static constexpr std::size_t kInitialSize = std::size_t{1} << 20;
+
+    /// initial_size: of the first chunk, bytes, taken at the first allocation; each further one is twice as large.
+    explicit MonotonicMemoryResource(std::shared_ptr<MemoryResource> upstream, std::size_t initial_size = kInitialSize)
+        : CountedMemoryResource(detail::open_upstream(upstream)->traits()),
+          upstream_(std::move(upstream)),
+          initial_size_(initial_size),
+          next_size_(initial_size) {
+        if (initial_size == 0)
+            throw std::invalid_argument("the initial size of a monotonic resource is at least 1 byte");
+    }
+
+    // Memory that was released from its buffer and never given back is leaked rather than given to others.
+    ~MonotonicMemoryResource() override {
+        if (out_ == 0) ReturningChunks::leave(take_all());
+    }
+
+    const std::shared_ptr<MemoryResource>& upstream() const noexcept { return upstream_; }
+    std::size_t initial_size() const noexcept { return initial_size_; }
+
+    /// Bytes of the chunks, and of those the ones that can still be given out.
+    std::size_t reserved() const {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        return reserved_;
+    }
+    std::optional<std::size_t> cached() const override {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        return chunks_.empty() ? 0 : chunks_[current_].room();
+    }
+
+    /// Gives all chunks back to the upstream, behind every stream on which memory was freed; waits for those that the
+    /// upstream does not wait for itself. ExportError while memory is out, Error where the upstream refuses: then what
+    /// is left goes back next time.
+    void release() {
+        refuse_forked();
+        give_back_all();
+    }
+
+  protected:
+    void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) override {
+        if (nbytes == 0) return nullptr;
+        (void)stream->handle();  // refuses a closed one, and another thread's
+        {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            if (!chunks_.empty()) {
+                if (void* ptr = carve(chunks_[current_], nbytes, stream, alignment)) return ptr;
+            }
+        }
+        stream->refuse_capture("allocate");
+        UpstreamChunk memory = grow(nbytes, stream, alignment);
+        try {
+            return carve_first(memory, nbytes, stream, alignment);
+        } catch (...) {
+            upstream_->deallocate(memory.ptr, memory.nbytes, stream);
+            throw;
+        }
+    }
+
+    void give_back(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) override {
+        if (ptr == nullptr) return;
+        StreamEnd::Dropped dropped;
+        const std::lock_guard<std::mutex> lock(mutex_);
+        const bool own = out_ != 0 && std::any_of(chunks_.begin(), chunks_.end(),
+                                                  [&](const Chunk& chunk) { return chunk.has_given(ptr, nbytes); });
+        if (!own) throw std::invalid_argument("the monotonic resource has not given out this memory, or not this much");
+        ends_.note(stream, dropped);
+        --out_;
+    }
+
+    void at_close() override { give_back_all(); }
+
+  private:
+    struct Chunk {
+        UpstreamChunk memory;
+        std::size_t used = 0;
+        StreamEnd allocated;              // of a stream-ordered upstream: what others wait for
+        std::set<std::uint64_t> ordered;  // streams that are behind it
+
+        std::size_t room() const noexcept { return memory.nbytes - used; }
+        bool has_given(const void* ptr, std::size_t nbytes) const noexcept {
+            const auto begin = reinterpret_cast<std::uintptr_t>(memory.ptr);
+            const auto at = reinterpret_cast<std::uintptr_t>(ptr);
+            return at >= begin && at - begin < used && nbytes <= used - (at - begin);
+        }
+    };
+
+    // The next piece of a chunk, or null where it does not fit. Under the lock.
+    void* carve(Chunk& chunk, std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) {
+        const auto begin = reinterpret_cast<std::uintptr_t>(chunk.memory.ptr);
+        alignment = std::max(alignment, kAlignment);
+        const std::size_t offset = ((begin + chunk.used + alignment - 1) & ~(std::uintptr_t{alignment} - 1)) - begin;
+        if (offset > chunk.memory.nbytes || nbytes > chunk.memory.nbytes - offset) return nullptr;
+        if (upstream_->is_stream_ordered() && chunk.ordered.count(stream->identity()) == 0) {
+            stream->refuse_capture("allocate");
+            if (const auto mark = chunk.allocated.mark()) stream->wait(*mark);
+            chunk.ordered.insert(stream->identity());
+        }
+        chunk.used = offset + nbytes;
+        ++out_;
+        return static_cast<char*>(chunk.memory.ptr) + offset;
+    }
+
+    // With no lock held. Where memory is short, no more is taken than is needed.
+    UpstreamChunk grow(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) {
+        const std::size_t most = std::numeric_limits<std::size_t>::max();
+        const std::size_t slack = alignment > kAlignment ? alignment - kAlignment : 0;
+        const std::size_t needed = nbytes > most - slack ? most : nbytes + slack;
+        const std::size_t wanted = std::max(needed, next_size());
+        try {
+            return {upstream_->allocate(wanted, stream), wanted, stream};
+        } catch (const OutOfMemory&) {
+            if (wanted == needed) throw;
+        }
+        return {upstream_->allocate(needed, stream), needed, stream};
+    }
+
+    void* carve_first(const UpstreamChunk& memory, std::size_t nbytes, const std::shared_ptr<Stream>& stream,
+                      std::size_t alignment) {
+        Chunk chunk;
+        chunk.memory = memory;
+        if (upstream_->is_stream_ordered()) {
+            chunk.allocated.note(stream);
+            chunk.ordered.insert(stream->identity());
+        }
+        const std::lock_guard<std::mutex> lock(mutex_);
+        chunks_.reserve(chunks_.size() + 1);
+        void* ptr = carve(chunk, nbytes, stream, alignment);
+        chunks_.push_back(std::move(chunk));
+        // What has more room left serves the next: one large allocation does not waste the rest of a chunk.
+        if (chunks_.back().room() >= chunks_[current_].room()) current_ = chunks_.size() - 1;
+        reserved_ += memory.nbytes;
+        if (next_size_ <= std::numeric_limits<std::size_t>::max() / 2) next_size_ *= 2;
+        return ptr;
+    }
+
+    std::size_t next_size() const {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        return next_size_;
+    }
+
+    ReturningChunks take_all() {
+        ReturningChunks all = std::exchange(left_, ReturningChunks(upstream_));
+        for (Chunk& chunk : chunks_) all.chunks.push_back(std::move(chunk.memory));
+        all.ends.add(std::exchange(ends_, {}));
+        chunks_.clear();
+        current_ = 0;
+        next_size_ = initial_size_;
+        return all;
+    }
+
+    void give_back_all() {
+        std::unique_lock<std::mutex> lock(mutex_);
+        if (out_ != 0) {
+            throw ExportError("the monotonic resource still has " + std::to_string(out_) +
+                              " allocation(s) out: free those first");
+        }
+        ReturningChunks all = take_all();
+        lock.unlock();
+        const std::size_t before = all.nbytes();
+        std::exception_ptr refused;
+        try {
+            all.give_back();
+        } catch (...) {
+            refused = std::current_exception();
+        }
+        lock.lock();
+        reserved_ -= before - all.nbytes();
+        if (!refused) return;
+        left_.add(std::move(all));
+        std::rethrow_exception(refused);
+    }
+
+    const std::shared_ptr<MemoryResource> upstream_;
+    const std::size_t initial_size_;
+    mutable std::mutex mutex_;  // guards what follows; never held while the upstream runs
+    std::size_t next_size_;
+    std::vector<Chunk> chunks_;
+    std::size_t current_ = 0;  // of the chunk that serves
+    std::size_t out_ = 0;
+    std::size_t reserved_ = 0;
+    StreamEnds ends_;
+    ReturningChunks left_{upstream_};  // what the upstream refused to take back
+};
+
+PORTAMEM_CLOSE

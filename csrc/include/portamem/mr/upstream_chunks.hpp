@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+// portamem/mr/upstream_chunks.hpp: large pieces of an upstream's memory on their way back to it.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "portamem/mr/memory_resource.hpp"
+#include "portamem/mr/stream_end.hpp"
+
+PORTAMEM_OPEN
+
+/// A piece of memory that an upstream gave on a stream, which it does not keep alive.
+struct UpstreamChunk {
+    void* ptr = nullptr;
+    std::size_t nbytes = 0;
+    std::weak_ptr<Stream> origin;
+};
+
+/// Chunks that nobody uses any more, but for work that may still be queued.
+class ReturningChunks {
+  public:
+    explicit ReturningChunks(std::shared_ptr<MemoryResource> upstream) : upstream_(std::move(upstream)) {}
+
+    std::vector<UpstreamChunk> chunks;
+    StreamEnds ends;                            ///< of the streams on which parts of them were let go
+    std::vector<std::shared_ptr<Event>> marks;  ///< to be waited for as well
+
+    /// Hands the chunks to the upstream, each behind all that work: no resource has to wait for other streams than the
+    /// one it is given. Throws what the upstream throws; what has not gone back is still here.
+    void give_back() {
+        for (const auto& mark : marks) mark->synchronize();
+        marks.clear();
+        std::uint64_t waited_behind = 0;
+        while (!chunks.empty()) {
+            const UpstreamChunk& chunk = chunks.back();
+            const auto by_default = Stream::default_stream(upstream_->device());
+            auto origin = chunk.origin.lock();
+            if (!origin) origin = by_default;
+            const Stream::Use use(*origin);  // another thread may close it meanwhile
+            const auto& stream = use && is_fit(*origin) ? origin : by_default;
+            if (stream->identity() != waited_behind) ends.wait_for_all_but(*stream);
+            waited_behind = stream->identity();
+            upstream_->deallocate(chunk.ptr, chunk.nbytes, stream);
+            chunks.pop_back();
+        }
+    }
+
+    std::size_t nbytes() const noexcept {
+        std::size_t sum = 0;
+        for (const UpstreamChunk& chunk : chunks) sum += chunk.nbytes;
+        return sum;
+    }
+
+    /// Takes what others left behind, earlier or later.
+    void add(ReturningChunks&& later) {
+        chunks.insert(chunks.end(), later.chunks.begin(), later.chunks.end());
+        marks.insert(marks.end(), later.marks.begin(), later.marks.end());
+        ends.add(std::move(later.ends));
+    }
+
+    /// give_back() for destructors: what cannot go back now is tried again, never lost.
+    static void leave(ReturningChunks&& chunks) noexcept {
+        if (!runtime_usable()) return;
+        detail::unlocked([&chunks] {
+            try {
+                chunks.give_back();
+            } catch (...) {
+                leave_later(std::move(chunks));
+            }
+        });
+    }
+
+  private:
+    static void leave_later(ReturningChunks&& chunks) noexcept {
+        try {
+            const auto left = std::make_shared<ReturningChunks>(std::move(chunks));
+            Reaper::instance().add([left] {
+                try {
+                    left->give_back();
+                    return true;
+                } catch (...) {
+                    return false;
+                }
+            });
+        } catch (...) {
+            // Out of host memory as well: the memory is lost to this process, which the upstream's counters keep showing.
+        }
+    }
+
+    // Whether a chunk goes back on the stream that it came from, where it can be reused at once: not on one that may be
+    // gone without anybody having been told, or takes no work.
+    static bool is_fit(const Stream& origin) {
+        return origin.can_be_marked_later() && origin.capture_status() == rt::StreamCaptureStatus::None;
+    }
+
+    std::shared_ptr<MemoryResource> upstream_;
+};
+
+namespace detail {
+
+/// An upstream that can be built on; throws std::invalid_argument where there is none, or it is closed.
+inline const std::shared_ptr<MemoryResource>& open_upstream(const std::shared_ptr<MemoryResource>& upstream) {
+    if (!upstream) throw std::invalid_argument("there is no upstream resource");
+    if (upstream->is_closed()) throw std::invalid_argument("the upstream resource is closed");
+    return upstream;
+}
+
+}  // namespace detail
+
+PORTAMEM_CLOSE

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// python/callbacks.cpp: what callbacks raise on its way back.
+#include "callbacks.hpp"
+
+namespace portamem::python {
+inline namespace PORTAMEM_BACKEND {
+
+void set_raised(const RaisedInPython& raised) {
+    const py::object error = held_object(raised.error);
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());  // with its traceback
+}
+
+void throw_raised(py::error_already_set& raised) {
+    const py::object error = raised.value();
+    if (raised.trace()) PyException_SetTraceback(error.ptr(), raised.trace().ptr());
+    const std::string text = std::string("a callback raised ") + Py_TYPE(error.ptr())->tp_name;
+    if (PyErr_GivenExceptionMatches(error.ptr(), PyExc_MemoryError) != 0) {
+        throw CallbackOutOfMemory(hold(error), text);
+    }
+    throw CallbackError(hold(error), text);
+}
+
+void refuse_without_interpreter() {
+    if (interpreter_is_going())
+        throw std::runtime_error("the interpreter is going down: its callbacks cannot be called");
+}
+
+}  // namespace PORTAMEM_BACKEND
+}  // namespace portamem::python

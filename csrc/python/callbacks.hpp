@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// python/callbacks.hpp: functions of a Python program that C++ calls, and what they raise on its way back.
+#pragma once
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "hold.hpp"
+
+namespace portamem::python {
+inline namespace PORTAMEM_BACKEND {
+
+/// The exception object that a callback raised. It reaches the Python code that made the call as it is.
+struct RaisedInPython {
+    std::shared_ptr<void> error;
+};
+
+/// What a callback raised, as C++ passes it on.
+class CallbackError : public std::runtime_error, public RaisedInPython {
+  public:
+    CallbackError(std::shared_ptr<void> error, const std::string& text)
+        : std::runtime_error(text), RaisedInPython{std::move(error)} {}
+};
+
+/// The same of a MemoryError, which C++ takes for what it is.
+class CallbackOutOfMemory : public OutOfMemory, public RaisedInPython {
+  public:
+    CallbackOutOfMemory(std::shared_ptr<void> error, const std::string& text)
+        : OutOfMemory(rt::Error_t::OutOfMemory, "OutOfMemory", "callback", text), RaisedInPython{std::move(error)} {}
+};
+
+/// Raises it again. Needs the GIL.
+void set_raised(const RaisedInPython& raised);
+
+/// Throws what Python has just raised. Needs the GIL.
+[[noreturn]] void throw_raised(py::error_already_set& raised);
+
+/// Throws where the interpreter is going down: there is nobody left to call.
+void refuse_without_interpreter();
+
+/// Runs a function with the GIL, which may call Python: what that raises is thrown as one of the above.
+template <class Function>
+auto call_python(Function&& function) {
+    refuse_without_interpreter();
+    const WithGil gil;
+    try {
+        return function();
+    } catch (py::error_already_set& raised) {
+        throw_raised(raised);
+    }
+}
+
+}  // namespace PORTAMEM_BACKEND
+}  // namespace portamem::python

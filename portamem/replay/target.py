@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: MIT
+"""What a log is run against: a backend's devices, streams, and a resource on each device."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from portamem.conformance import kinds_over as _kinds_over  # noqa: F401  # registers the kinds over others
+from portamem.conformance.kinds import KINDS
+from portamem.replay.log import LoggedStream
+
+DEFAULT = "default"
+SHORT = {"pool": "pool-device"}
+_ONE_CALL_EACH = ("DeviceMemoryResource", "PinnedMemoryResource", "ManagedMemoryResource", "SystemMemoryResource")
+"""Classes that keep nothing: what is reserved is what is live."""
+
+
+def names() -> list[str]:
+    """What ``--resource`` takes: the device's own resource, and the kinds of the conformance suite."""
+    return [DEFAULT, *(short for short, full in SHORT.items() if full in KINDS), *KINDS]
+
+
+class Target:
+    """A resource of one name on every device that is asked for. Thread-safe after ``prepare``."""
+
+    def __init__(self, pm: ModuleType, name: str, device: int | None = None) -> None:
+        if name not in names():
+            raise ValueError(f"a resource is one of {', '.join(names())}, not {name!r}")
+        self.pm = pm
+        self.name = name
+        self._device = device
+        self._count = pm.device_count()
+        self._resources: dict[int, Any] = {}
+        self._below: dict[int, Any] = {}
+        self._streams: dict[int, Any] = {}
+
+    def device(self, recorded: int) -> Any:
+        """The device that stands for a recorded one. ValueError where there is none."""
+        ordinal = recorded if self._device is None else self._device
+        if not 0 <= ordinal < self._count:
+            raise ValueError(
+                f"device {ordinal} is not here ({self._count} of {self.pm.backend} are): --device N runs all on one"
+            )
+        return self.pm.Device(ordinal)
+
+    def resource(self, recorded: int) -> Any:
+        """The resource on the device that stands for a recorded one."""
+        device = self.device(recorded)
+        if device.ordinal not in self._resources:
+            self._resources[device.ordinal] = self._make(device)
+        return self._resources[device.ordinal]
+
+    def _make(self, device: Any) -> Any:
+        if self.name == DEFAULT:
+            return self.pm.current_resource(device)
+        kind = KINDS[SHORT.get(self.name, self.name)]
+        if not kind.needs(device.capabilities):
+            raise ValueError(f"{device!r} has no {kind.name} memory")
+        if kind.upstream is None or kind.over is None:
+            return kind.make(self.pm, device)
+        # What the resource takes is what goes through this, whatever it can say of itself.
+        below = self.pm.StatisticsAdaptor(kind.upstream.make(self.pm, device))
+        self._below[device.ordinal] = below
+        return kind.over(self.pm, below)
+
+    def stream(self, recorded: LoggedStream) -> Any:
+        """The stream that stands for a recorded one, for the calling thread."""
+        if recorded.role == "per_thread":
+            return self.device(recorded.device).per_thread_stream
+        if recorded.id not in self._streams:
+            device = self.device(recorded.device)
+            self._streams[recorded.id] = device.default_stream if recorded.role == "legacy" else self.pm.Stream(device)
+        return self._streams[recorded.id]
+
+    def start(self) -> None:
+        """From here on the peak of what is reserved counts."""
+        for resource in self._resources.values():
+            if hasattr(resource, "reset_high"):
+                resource.reset_high()
+
+    def peak_reserved(self, peak_live: int) -> int | None:
+        """Bytes that the resources had of their devices at most; None where one cannot say."""
+        if all(type(resource).__name__ in _ONE_CALL_EACH for resource in self._resources.values()):
+            return peak_live
+        peak = 0
+        for ordinal, resource in self._resources.items():
+            if ordinal in self._below:
+                peak += self._below[ordinal].counts.peak_bytes
+            elif hasattr(resource, "reserved_high"):
+                peak += resource.reserved_high
+            else:
+                return None
+        return peak
+
+    def close(self) -> None:
+        """Waits for the devices, and closes what was made here."""
+        for ordinal in self._resources:
+            self.pm.Device(ordinal).synchronize()
+        if self.name != DEFAULT:
+            for resource in self._resources.values():
+                resource.close()
+        for stream in self._streams.values():
+            if stream != stream.device.default_stream:
+                stream.close()

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+// tests/cpp/pm_callback.cpp: memory of the program's own two functions.
+#include <cstdlib>
+#include <map>
+
+#include "pm_support.hpp"
+
+using Callback = pm::CallbackMemoryResource;
+
+namespace {
+
+struct Heap {
+    int out = 0;
+    void* stream = nullptr;
+
+    static void* allocate(std::size_t nbytes, void* stream, void* self) {
+        auto& heap = *static_cast<Heap*>(self);
+        ++heap.out;
+        heap.stream = stream;
+        return std::aligned_alloc(256, (nbytes + 255) / 256 * 256);
+    }
+    static void deallocate(void* ptr, std::size_t, void*, void* self) {
+        --static_cast<Heap*>(self)->out;
+        std::free(ptr);
+    }
+};
+
+pm::MemoryTraits system_memory() { return Callback::memory_of(pm::ResourceKind::System, 0); }
+
+}  // namespace
+
+TEST_CASE("pm callback: C functions give memory, with their user data and the stream's handle") {
+    if (no_device()) return;
+    Heap heap;
+    const auto resource = Callback::from_functions(&Heap::allocate, &Heap::deallocate, &heap, system_memory());
+    CHECK(resource->kind() == pm::ResourceKind::System);
+    CHECK(resource->is_host_accessible());
+    const auto stream = pm::Stream::create(0);
+    {
+        const pm::Buffer buffer(resource, 1000, stream);
+        CHECK(heap.out == 1);
+        CHECK(heap.stream == static_cast<void*>(stream->handle()));
+        put(buffer, 5);
+        CHECK(get(buffer) == pattern(1000, 5));
+        const pm::Buffer none(resource, 0, stream);
+        CHECK(heap.out == 1);
+    }
+    CHECK(heap.out == 0);
+    CHECK_THROWS_AS(Callback::from_functions(nullptr, &Heap::deallocate, nullptr, system_memory()),
+                    std::invalid_argument);
+    CHECK_THROWS_AS(Callback(nullptr, nullptr, system_memory()), std::invalid_argument);
+}
+
+TEST_CASE("pm callback: what a function throws reaches the caller, and nothing is counted") {
+    if (no_device()) return;
+    const Resource upstream = device_resource();
+    bool fails = true;
+    const auto resource = std::make_shared<Callback>(
+        [&](std::size_t nbytes, const StreamPtr& stream) {
+            if (fails) throw std::domain_error("allocate says no");
+            return upstream->allocate(nbytes, stream);
+        },
+        [&](void* ptr, std::size_t nbytes, const StreamPtr& stream) {
+            if (fails) throw std::domain_error("deallocate says no");
+            upstream->deallocate(ptr, nbytes, stream);
+        },
+        Callback::memory_of(pm::ResourceKind::Device, 0));
+    CHECK(refusal<std::domain_error>([&] { pm::Buffer(resource, 10); }) == "allocate says no");
+    CHECK(resource->live_buffers() == 0);
+    fails = false;
+    pm::Buffer buffer(resource, 10);
+    put(buffer, 9);
+    fails = true;
+    CHECK(refusal<std::domain_error>([&] { buffer.close(); }) == "deallocate says no");
+    CHECK(resource->live_buffers() == 1);
+    CHECK(get(buffer) == pattern(10, 9));
+    fails = false;
+    buffer.close();
+    CHECK(upstream->live_buffers() == 0);
+    resource->close();
+}
+
+TEST_CASE("pm callback: null is out of memory, and a misaligned address goes back") {
+    if (no_device()) return;
+    int returned = 0;
+    alignas(256) static unsigned char memory[1024];
+    std::size_t offset = 0;
+    const auto resource = std::make_shared<Callback>(
+        [&](std::size_t, const StreamPtr&) { return offset == 0 ? nullptr : static_cast<void*>(memory + offset); },
+        [&](void*, std::size_t, const StreamPtr&) { ++returned; }, system_memory());
+    CHECK(contains(refusal<pm::OutOfMemory>([&] { pm::Buffer(resource, 300); }), "no address for 300 B"));
+    CHECK(returned == 0);
+    offset = 16;
+    CHECK(contains(refusal<std::invalid_argument>([&] { pm::Buffer(resource, 300); }), "no multiple of 256"));
+    CHECK(returned == 1);
+    CHECK(contains(refusal<std::invalid_argument>([&] { pm::Buffer(resource, 1, nullptr, 512); }), "aligns to 256"));
+    CHECK(resource->live_buffers() == 0);
+    const pm::Buffer less(resource, 300, nullptr, 16);  // as was asked for
+    CHECK(less.ptr() == memory + 16);
+}
+
+TEST_CASE("pm callback: memory that is not stream-ordered goes back when the stream's work has run") {
+    if (no_device()) return;
+    const auto stream = pm::Stream::create(0);
+    const Gate gate(stream);
+    bool open_at_free = false;
+    Heap heap;
+    const auto resource = std::make_shared<Callback>(
+        [&](std::size_t nbytes, const StreamPtr&) { return Heap::allocate(nbytes, nullptr, &heap); },
+        [&](void* ptr, std::size_t, const StreamPtr&) {
+            open_at_free = gate.is_open();
+            Heap::deallocate(ptr, 0, nullptr, &heap);
+        },
+        system_memory());
+    pm::Buffer buffer(resource, 64, stream);
+    gate.open_soon();
+    buffer.close();
+    CHECK(open_at_free);
+}
+
+TEST_CASE("pm callback: a function may allocate from a resource that stands on it") {
+    if (no_device()) return;
+    Heap heap;
+    std::shared_ptr<pm::MemoryResource> above;
+    int depth = 0;
+    const auto resource = std::make_shared<Callback>(
+        [&](std::size_t nbytes, const StreamPtr& stream) {
+            if (++depth == 1) {
+                const pm::Buffer scratch(above, 128, stream);  // runs this function again, for a chunk of its own
+                CHECK(scratch.ptr() != nullptr);
+            }
+            --depth;
+            return Heap::allocate(nbytes, nullptr, &heap);
+        },
+        [&](void* ptr, std::size_t nbytes, const StreamPtr&) { Heap::deallocate(ptr, nbytes, nullptr, &heap); },
+        system_memory());
+    SUBCASE("blocks") { above = std::make_shared<pm::FixedSizeMemoryResource>(resource, 128, 4); }
+    SUBCASE("arena") { above = std::make_shared<pm::MonotonicMemoryResource>(resource, 4096); }
+    const pm::Buffer buffer(above, 100);
+    put(buffer, 2);
+    CHECK(get(buffer) == pattern(100, 2));
+    CHECK(heap.out == 2);
+}
