@@ -313,8 +313,10 @@ bool Pool::close() {
         std::uint64_t none = 0;
         const bool is_unused = allocated == freed && empty_.load() == 0;
         const bool closes = is_unused && inside_.compare_exchange_strong(none, kClosed);
-        for (const auto& cache : caches_) cache->lock.open();
-        if (!closes) return (none & kClosed) != 0;
+        if (!closes) {
+            for (const auto& cache : caches_) cache->lock.open();
+            return (none & kClosed) != 0;
+        }
     }
     shut_down();
     return true;
