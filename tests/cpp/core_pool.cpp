@@ -145,8 +145,8 @@ struct FakePool {
 }  // namespace
 
 TEST_CASE("core pool: warm pairs touch no event and no upstream") {
-    FakePool fake;
     FakeStream stream;
+    FakePool fake;
     for (const std::size_t nbytes : {std::size_t{1}, 4 * KiB, 33 * KiB, 1024 * KiB}) {
         void* ptr = fake.take(nbytes, stream);
         REQUIRE(fake.give(ptr, nbytes, stream) == PORTAMEM_POOL_OK);
@@ -162,9 +162,9 @@ TEST_CASE("core pool: warm pairs touch no event and no upstream") {
 }
 
 TEST_CASE("core pool: a steal waits once for all that was freed") {
-    FakePool fake(false, 4096 * KiB);
     FakeStream donor;
     FakeStream thief;
+    FakePool fake(false, 4096 * KiB);
     std::vector<void*> all;
     while (void* ptr = fake.take(200 * KiB, donor)) all.push_back(ptr);
     CHECK(portamem_pool_error(nullptr) == PORTAMEM_POOL_LIMIT);
@@ -184,9 +184,9 @@ TEST_CASE("core pool: a steal waits once for all that was freed") {
 }
 
 TEST_CASE("core pool: host-accessible memory waits for the event at or after its free") {
-    FakePool fake(true);
     FakeStream stream;
     FakeStream other;
+    FakePool fake(true);
     void* first = fake.take(100 * KiB, stream);
     CHECK(fake.give(first, 100 * KiB, stream) == PORTAMEM_POOL_OK);
     std::vector<void*> later;
@@ -205,9 +205,9 @@ TEST_CASE("core pool: host-accessible memory waits for the event at or after its
 }
 
 TEST_CASE("core pool: captured streams are served at hand, refused otherwise, and never marked") {
-    FakePool fake;
     FakeStream captured;
     FakeStream other;
+    FakePool fake;
     void* ptr = fake.take(200 * KiB, captured);
     CHECK(fake.give(ptr, 200 * KiB, captured) == PORTAMEM_POOL_OK);
     captured.captured = true;
@@ -226,9 +226,9 @@ TEST_CASE("core pool: captured streams are served at hand, refused otherwise, an
 }
 
 TEST_CASE("core pool: a stream that ended leaves its memory behind its last event") {
-    FakePool fake(false, 2048 * KiB);
     FakeStream ended;
     FakeStream other;
+    FakePool fake(false, 2048 * KiB);
     void* ptr = fake.take(1500 * KiB, ended);
     CHECK(fake.give(ptr, 1500 * KiB, ended) == PORTAMEM_POOL_OK);
     ++fake.owner.events;
@@ -240,10 +240,10 @@ TEST_CASE("core pool: a stream that ended leaves its memory behind its last even
 }
 
 TEST_CASE("core pool: a stream whose end nobody tells is marked at each free") {
-    FakePool fake;
     FakeStream raw;
-    raw.ends_unseen = true;
     FakeStream other;
+    FakePool fake;
+    raw.ends_unseen = true;
     void* ptr = fake.take(10 * 1024 * KiB, raw);
     CHECK(fake.give(ptr, 10 * 1024 * KiB, raw) == PORTAMEM_POOL_OK);
     CHECK(fake.owner.marks == 1);
@@ -259,9 +259,9 @@ TEST_CASE("core pool: a stream whose end nobody tells is marked at each free") {
 }
 
 TEST_CASE("core pool: out of memory and back, a thousand times without drift") {
-    FakePool fake(false, 8192 * KiB);
     FakeStream one;
     FakeStream other;
+    FakePool fake(false, 8192 * KiB);
     std::size_t least = SIZE_MAX;
     for (int turn = 0; turn < 1000; ++turn) {
         const std::size_t nbytes = (100 + static_cast<std::size_t>(turn % 7) * 50) * KiB;
