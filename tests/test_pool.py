@@ -32,16 +32,21 @@ def test_a_block_that_was_freed_is_the_next_one(pm: Any, device: Any) -> None:
 
 
 def test_a_snapshot_is_plain_data(pm: Any, device: Any) -> None:
-    with pm.PoolMemoryResource(device=device) as pool, pm.Stream(device) as stream:
-        with pool.allocate("1 MiB", stream=stream) as large, pool.allocate(300, stream=stream) as small:
-            shot = pool.snapshot()
-            pieces = [piece for chunk in shot["chunks"] for piece in chunk["pieces"]]
-            assert json.loads(json.dumps(shot)) == shot
-            assert shot["reserved"] == sum(chunk["nbytes"] for chunk in shot["chunks"]) == sum(p["nbytes"] for p in pieces)
-            mine = [p for p in pieces if p["address"] == large.handle]
-            assert [p["state"] for p in mine] == ["live"]
-            slab = [p for p in pieces if p["address"] <= small.handle < p["address"] + p["nbytes"]]
-            assert [(p["state"], p["live"], p["block_nbytes"]) for p in slab] == [("slab", 1, 512)]
+    with (
+        pm.PoolMemoryResource(device=device) as pool,
+        pm.Stream(device) as stream,
+        pool.allocate("1 MiB", stream=stream) as large,
+        pool.allocate(300, stream=stream) as small,
+    ):
+        shot = pool.snapshot()
+        pieces = [piece for chunk in shot["chunks"] for piece in chunk["pieces"]]
+        assert json.loads(json.dumps(shot)) == shot
+        assert shot["reserved"] == sum(chunk["nbytes"] for chunk in shot["chunks"])
+        assert shot["reserved"] == sum(piece["nbytes"] for piece in pieces)
+        mine = [piece for piece in pieces if piece["address"] == large.handle]
+        assert [piece["state"] for piece in mine] == ["live"]
+        slab = [piece for piece in pieces if piece["address"] <= small.handle < piece["address"] + piece["nbytes"]]
+        assert [(piece["state"], piece["live"], piece["block_nbytes"]) for piece in slab] == [("slab", 1, 512)]
 
 
 def test_a_stream_is_required(pm: Any, device: Any) -> None:

@@ -158,7 +158,7 @@ TEST_CASE("pm pool: a foreign handle that nobody tells the end of is marked at e
     if (no_device()) return;
     for (const bool pinned : {false, true}) {
         CAPTURE(pinned);
-        const Pool pool = pool_over(pinned ? pinned_resource() : device_resource(), 3 * MiB);
+        const Pool pool = pool_over(pinned ? pinned_resource() : device_resource(), 8 * MiB);
         const StreamPtr other = pm::Stream::create(0);
         void* ptr = nullptr;
         const Gate gate;

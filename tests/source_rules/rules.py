@@ -151,6 +151,7 @@ _BELOW_ALL = {
     "host_pages",
     "order_api",
     "pool_annotator",
+    "pool_api",
     "pool_settings",
     "record_api",
     "version",

@@ -48,11 +48,6 @@ void* allocated_slowly(Pool& pool, std::size_t nbytes, std::size_t alignment, st
     return ptr;
 }
 
-inline Cache* cache_of(const Pool& pool, std::uint64_t identity) noexcept {
-    Cache* const cache = remembered_cache(&pool, identity);
-    return __builtin_expect(cache != nullptr, 1) ? cache : find_cache(&pool, identity);
-}
-
 // The state of a block that is out, of the class that nbytes have. Null for all that has to be looked at closely.
 inline std::atomic<std::uint8_t>* state_of(Cache& cache, const PageMap& pages, std::uintptr_t address, unsigned index) {
     const std::uintptr_t key = address >> PageMap::kLeafBits;
@@ -73,9 +68,7 @@ inline std::atomic<std::uint8_t>* state_of(Cache& cache, const PageMap& pages, s
 
 // The path on which a cache alone serves: null, or false, where it does not.
 
-__attribute__((always_inline)) inline void* allocated_at_hand(Pool& pool, std::size_t nbytes,
-                                                              std::uint64_t identity) noexcept {
-    Cache* const cache = cache_of(pool, identity);
+__attribute__((always_inline)) inline void* allocated_from(Cache* cache, std::size_t nbytes) noexcept {
     if (__builtin_expect(cache != nullptr && nbytes - 1 < kLargestCached && cache->lock.enter(), 1)) {
         const unsigned index = class_of(nbytes);
         Cache::Bin& bin = cache->bins[index];
@@ -84,7 +77,7 @@ __attribute__((always_inline)) inline void* allocated_at_hand(Pool& pool, std::s
             item.state->store(kOut, std::memory_order_relaxed);
             cache->hits.add(1);
             cache->live_bytes.add(nbytes);
-            cache->cached.add(0 - size_of(index));
+            cache->cached.add(0 - std::uint64_t{bin.size});
             cache->lock.leave();
             return reinterpret_cast<void*>(item.address);
         }
@@ -93,16 +86,15 @@ __attribute__((always_inline)) inline void* allocated_at_hand(Pool& pool, std::s
     return nullptr;
 }
 
-__attribute__((always_inline)) inline bool deallocated_at_hand(Pool& pool, void* ptr, std::size_t nbytes,
-                                                               std::uint64_t identity) noexcept {
-    Cache* const cache = cache_of(pool, identity);
+__attribute__((always_inline)) inline bool deallocated_into(Cache* cache, const Pool& pool, void* ptr,
+                                                            std::size_t nbytes) noexcept {
     if (__builtin_expect(cache != nullptr && nbytes - 1 < kLargestCached && !cache->deferred && cache->lock.enter(),
                          1)) {
         const unsigned index = class_of(nbytes);
         const auto address = reinterpret_cast<std::uintptr_t>(ptr);
         std::atomic<std::uint8_t>* const state = state_of(*cache, pool.pages(), address, index);
         Cache::Bin& bin = cache->bins[index];
-        const std::size_t cached = cache->cached.get() + size_of(index);
+        const std::size_t cached = cache->cached.get() + bin.size;
         if (__builtin_expect(state != nullptr && bin.count < bin.capacity && cached <= kCacheBytes &&
                                  state->load(std::memory_order_relaxed) == kOut &&
                                  state->exchange(kIn, std::memory_order_acq_rel) == kOut,
@@ -110,13 +102,53 @@ __attribute__((always_inline)) inline bool deallocated_at_hand(Pool& pool, void*
             bin.items[bin.count++] = {address, state};
             cache->frees.add(1);
             cache->live_bytes.add(0 - nbytes);
-            cache->cached.add(size_of(index));
+            cache->cached.add(bin.size);
             cache->lock.leave();
             return true;
         }
         cache->lock.leave();
     }
     return false;
+}
+
+// Where the place of a thread's memo is another stream's. Not inlined, and called last: the path above needs no frame.
+
+__attribute__((noinline)) void* allocated_by_search(Pool& pool, std::size_t nbytes, std::uint64_t identity) noexcept {
+    return allocated_from(find_cache(&pool, identity), nbytes);
+}
+
+__attribute__((noinline)) bool deallocated_by_search(Pool& pool, void* ptr, std::size_t nbytes,
+                                                     std::uint64_t identity) noexcept {
+    return deallocated_into(find_cache(&pool, identity), pool, ptr, nbytes);
+}
+
+inline void* allocated_at_hand(Pool& pool, std::size_t nbytes, std::uint64_t identity) noexcept {
+    Cache* const cache = remembered_cache(&pool, identity);
+    if (__builtin_expect(cache == nullptr, 0)) return allocated_by_search(pool, nbytes, identity);
+    return allocated_from(cache, nbytes);
+}
+
+inline bool deallocated_at_hand(Pool& pool, void* ptr, std::size_t nbytes, std::uint64_t identity) noexcept {
+    Cache* const cache = remembered_cache(&pool, identity);
+    if (__builtin_expect(cache == nullptr, 0)) return deallocated_by_search(pool, ptr, nbytes, identity);
+    return deallocated_into(cache, pool, ptr, nbytes);
+}
+
+__attribute__((noinline)) void* allocated_anyhow(Pool& pool, std::size_t nbytes, std::uint64_t identity,
+                                                 void* stream) noexcept {
+    if (remembered_cache(&pool, identity) == nullptr) {
+        void* const ptr = allocated_by_search(pool, nbytes, identity);
+        if (ptr != nullptr) return ptr;
+    }
+    return allocated_slowly(pool, nbytes, kGrain, identity, stream);
+}
+
+__attribute__((noinline)) int deallocated_anyhow(Pool& pool, void* ptr, std::size_t nbytes, std::uint64_t identity,
+                                                 void* stream) noexcept {
+    if (remembered_cache(&pool, identity) == nullptr && deallocated_by_search(pool, ptr, nbytes, identity)) {
+        return PORTAMEM_POOL_OK;
+    }
+    return answered([&] { pool.deallocate(ptr, nbytes, identity, stream); });
 }
 
 inline portamem_pool* do_create(const portamem_pool_ops* ops, void* self, const portamem_pool_options* options) {
@@ -136,9 +168,9 @@ inline void do_destroy(portamem_pool* pool) {
 
 inline void* do_allocate(portamem_pool* pool, size_t nbytes, uint64_t identity, void* stream) {
     Pool& of = pool_of(pool);
-    void* const ptr = allocated_at_hand(of, nbytes, identity);
+    void* const ptr = allocated_from(remembered_cache(&of, identity), nbytes);
     if (__builtin_expect(ptr != nullptr, 1)) return ptr;
-    return allocated_slowly(of, nbytes, kGrain, identity, stream);
+    return allocated_anyhow(of, nbytes, identity, stream);
 }
 
 inline void* do_allocate_aligned(portamem_pool* pool, size_t nbytes, size_t alignment, uint64_t identity,
@@ -148,8 +180,9 @@ inline void* do_allocate_aligned(portamem_pool* pool, size_t nbytes, size_t alig
 
 inline int do_deallocate(portamem_pool* pool, void* ptr, size_t nbytes, uint64_t identity, void* stream) {
     Pool& of = pool_of(pool);
-    if (__builtin_expect(deallocated_at_hand(of, ptr, nbytes, identity), 1)) return PORTAMEM_POOL_OK;
-    return answered([&] { of.deallocate(ptr, nbytes, identity, stream); });
+    if (__builtin_expect(deallocated_into(remembered_cache(&of, identity), of, ptr, nbytes), 1))
+        return PORTAMEM_POOL_OK;
+    return deallocated_anyhow(of, ptr, nbytes, identity, stream);
 }
 
 inline void do_stream_ended(portamem_pool* pool, uint64_t identity, void* event) {

@@ -24,20 +24,21 @@ struct Arena {
     const std::uint64_t stream;  ///< 0: the common arena
     void* ref = nullptr;         ///< of the stream, for the owner's callbacks
     bool is_per_thread = false;
-    bool has_ended = false;  ///< what comes now belongs to the common arena, behind latest
-    bool is_marked = false;  ///< latest is after all that is here
-    MarkPtr latest;          ///< of a per-thread stream, made by its thread; of an ended one, its last
+    bool has_ended = false;        ///< what comes now belongs to the common arena, behind latest
+    bool has_lost_thread = false;  ///< a per-thread stream's thread has ended
+    bool is_marked = false;        ///< latest is after all that is here
+    MarkPtr latest;                ///< of a per-thread stream, made by its thread; of an ended one, its last
 
     std::array<Block*, kLists> lists{};
     std::array<std::uint64_t, (kLists + 63) / 64> nonempty{};
     std::array<std::vector<Item>, kSmallClasses> bins;
     std::array<Block*, kSmallClasses> carving{};  ///< slabs that are not all cut yet
 
-    std::size_t binned = 0;                                   ///< bytes in bins
-    std::size_t whole = 0;                                    ///< bytes of slabs all of whose blocks are in bins
-    std::uint64_t insertions = 0;                             ///< how often something was freed into it
-    std::deque<Batch> batches;                                ///< behind events, oldest first
-    std::vector<Item> unmarked;  ///< usable by nobody before an event that is still to be recorded
+    std::size_t binned = 0;        ///< bytes in bins
+    std::size_t whole = 0;         ///< bytes of slabs all of whose blocks are in bins
+    std::uint64_t insertions = 0;  ///< how often something was freed into it
+    std::deque<Batch> batches;     ///< behind events, oldest first
+    std::vector<Item> unmarked;    ///< usable by nobody before an event that is still to be recorded
     std::unordered_map<std::uint64_t, std::uint64_t> waited;  ///< up to which insertion of another arena
 
     void link(Block& block) noexcept {

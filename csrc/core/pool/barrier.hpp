@@ -39,7 +39,7 @@ class OwnersLock {
   public:
     /// False while it is shut: the owner is outside then.
     bool enter() noexcept {
-        if (has_process_barrier) {
+        if (__builtin_expect(has_process_barrier, 1)) {
             inside_.store(1, std::memory_order_relaxed);
             std::atomic_signal_fence(std::memory_order_seq_cst);
         } else {

@@ -35,8 +35,16 @@ class alignas(64) Cache {
 
     struct Bin {
         std::unique_ptr<Item[]> items;  ///< made at first use
-        std::uint32_t count = 0;
-        std::uint32_t capacity = 0;
+        std::uint16_t count = 0;
+        std::uint16_t capacity = 0;
+        std::uint32_t size = 0;  ///< of a block, once there is room for one
+
+        void make_room(unsigned index) {
+            if (capacity != 0) return;
+            items = std::make_unique<Item[]>(capacity_of(index));
+            size = static_cast<std::uint32_t>(size_of(index));
+            capacity = static_cast<std::uint16_t>(capacity_of(index));
+        }
     };
 
     // What every call reads.

@@ -26,12 +26,9 @@ void Pool::give(const Place& place, const Item& item, const Block& block) {
     {
         const Entered entered(*this, cache);
         Cache::Bin& bin = cache.bins[index];
-        if (bin.capacity == 0) {
-            bin.items = std::make_unique<Item[]>(capacity_of(index));
-            bin.capacity = capacity_of(index);
-        }
+        bin.make_room(index);
         if (bin.count == bin.capacity) {
-            const std::uint32_t stay = bin.capacity / 2;
+            const auto stay = static_cast<std::uint16_t>(bin.capacity / 2);
             over.assign(bin.items.get(), bin.items.get() + (bin.count - stay));  // the ones that came first
             std::copy(bin.items.get() + (bin.count - stay), bin.items.get() + bin.count, bin.items.get());
             cache.cached.add(0 - (bin.count - stay) * size);

@@ -163,8 +163,14 @@ void* Pool::got(const Place& place, const Ask& ask, const Item* items, unsigned 
     if (count > 1) {
         const Entered entered(*this, *place.cache);
         Cache::Bin& bin = place.cache->bins[ask.index];
-        for (unsigned i = count; i-- > 1;) bin.items[bin.count++] = items[i];
-        place.cache->cached.add((count - 1) * ask.size);
+        for (; count > 1 && bin.count < bin.capacity; --count) {
+            bin.items[bin.count++] = items[count - 1];
+            place.cache->cached.add(ask.size);
+        }
+    }
+    if (count > 1) {  // a callback has filled the bin meanwhile
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        heap_.give(own(place), items + 1, count - 1);
     }
     const std::uint8_t out = ask.nbytes <= kLargestAsked && rounded(ask.nbytes) == ask.size ? kOut : kOutAligned;
     count_live(place, 1, static_cast<std::int64_t>(ask.nbytes));
@@ -195,10 +201,7 @@ void* Pool::allocate(std::size_t nbytes, std::size_t alignment, std::uint64_t id
     if (ask.index != kHuge && place.cache != nullptr) {
         const Entered entered(*this, *place.cache);
         Cache::Bin& bin = place.cache->bins[ask.index];
-        if (bin.capacity == 0) {
-            bin.items = std::make_unique<Item[]>(capacity_of(ask.index));
-            bin.capacity = capacity_of(ask.index);
-        }
+        bin.make_room(ask.index);
         // Large blocks in caches are aligned to kGrain, whatever their class.
         if (bin.count != 0 && (ask.is_small() || alignment <= kGrain)) {
             items[0] = bin.items[--bin.count];

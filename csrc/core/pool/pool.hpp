@@ -120,6 +120,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     void raid_all();
     void raid(const std::vector<std::shared_ptr<Cache>>& caches, bool for_good);
     void spill(const std::shared_ptr<Arena>& arena, std::vector<Item>& ready, std::vector<Item>& unmarked);
+    bool cannot_be_marked(const Arena& arena);
     void settle(const std::shared_ptr<Arena>& arena, bool waits);
     std::size_t release(std::size_t keep, bool throws);
     void after_free();

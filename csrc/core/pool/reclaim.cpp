@@ -104,16 +104,11 @@ void Pool::raid_all() {
 void Pool::retire(const std::shared_ptr<Cache>& cache) noexcept {
     try {
         const Inside inside(*this);
-        if (cache->arena->is_per_thread) {
-            // The stream ends with its thread, which is the last that can mark it.
-            const MarkPtr mark = mark_of(*cache->arena);
-            raid({cache}, true);
-            const std::lock_guard<std::mutex> lock(heap_.mutex());
-            cache->arena->latest = mark;
-            cache->arena->is_marked = true;
-            return;
-        }
         raid({cache}, true);
+        // Its own stream ends with a thread. It is not marked here: the runtime may have taken it down already, and give
+        // the thread another one.
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        cache->arena->has_lost_thread = cache->arena->is_per_thread;
     } catch (...) {
         // The pool is closed, and has emptied the cache; or there is no host memory, and what it holds is lost.
     }
@@ -160,6 +155,13 @@ void Pool::stream_ended(std::uint64_t identity, void* event) {
     }
 }
 
+// Of a thread that has ended, or of any other thread when the pool ends.
+bool Pool::cannot_be_marked(const Arena& arena) {
+    if (!arena.is_per_thread) return false;
+    const std::lock_guard<std::mutex> lock(heap_.mutex());
+    return !arena.is_marked && (arena.has_lost_thread || is_closed());
+}
+
 // Everything that is free in an arena becomes nobody's, once the work before it has run.
 void Pool::settle(const std::shared_ptr<Arena>& arena, bool waits) {
     const auto finish = [&](Batch& batch) {
@@ -190,7 +192,12 @@ void Pool::settle(const std::shared_ptr<Arena>& arena, bool waits) {
     }
     if (!batch.empty()) {
         try {
-            batch.mark = mark_of(*arena);
+            if (waits && !batch.empty() && cannot_be_marked(*arena)) {
+                const int status = ops_.synchronize(self_, nullptr);  // nothing less is sure
+                if (status != PORTAMEM_POOL_OK) thrown(PORTAMEM_POOL_BUSY);
+            } else {
+                batch.mark = mark_of(*arena);
+            }
             batches.push_back(std::move(batch));
         } catch (const Refused& refusal) {
             {
@@ -217,8 +224,13 @@ void Pool::settle(const std::shared_ptr<Arena>& arena, bool waits) {
 }
 
 void Pool::reclaim(bool waits) {
-    // Others who find nothing meanwhile wait for what is under way here.
-    const std::lock_guard<std::mutex> one(reclaim_);
+    // Others who find nothing meanwhile wait for what is under way here; a policy that is asked then has no need to.
+    std::unique_lock<std::mutex> one(reclaim_, std::defer_lock);
+    if (waits) {
+        one.lock();
+    } else if (!one.try_lock()) {
+        return;
+    }
     raid_all();
     std::vector<std::shared_ptr<Arena>> arenas;
     {
@@ -301,8 +313,10 @@ bool Pool::close() {
         std::uint64_t none = 0;
         const bool is_unused = allocated == freed && empty_.load() == 0;
         const bool closes = is_unused && inside_.compare_exchange_strong(none, kClosed);
-        for (const auto& cache : caches_) cache->lock.open();
-        if (!closes) return (none & kClosed) != 0;
+        if (!closes) {
+            for (const auto& cache : caches_) cache->lock.open();
+            return (none & kClosed) != 0;
+        }
     }
     shut_down();
     return true;

@@ -301,14 +301,22 @@ unsigned Pool::grow(const Place& place, const Ask& ask, Item* items, unsigned mo
             }
             if (status == PORTAMEM_POOL_THROWN) thrown(status);
             if (status != PORTAMEM_POOL_OK) break;
-            // Memory that may be used on one stream only is that one's; any other is nobody's.
+            // Memory that may be used on one stream only is that one's, or is waited for; any other is nobody's.
             const bool is_own = options_.stream_ordered != 0 && !defers() && place.arena != nullptr;
+            bool is_added = false;
             try {
+                if (options_.stream_ordered != 0 && !is_own) {
+                    const MarkPtr mark = mark_here(place.stream);
+                    if (mark != nullptr && ops_.synchronize(self_, mark->event()) != PORTAMEM_POOL_OK) {
+                        thrown(PORTAMEM_POOL_THROWN);
+                    }
+                }
                 const std::lock_guard<std::mutex> lock(heap_.mutex());
                 heap_.add_chunk(ptr, nbytes, is_own ? *place.arena : heap_.common());
+                is_added = true;
                 if (const unsigned count = take_locked(place, ask, items, most); count != 0) return count;
             } catch (...) {
-                (void)ops_.deallocate(self_, ptr, nbytes);
+                if (!is_added) (void)ops_.deallocate(self_, ptr, nbytes);
                 throw;
             }
             break;  // others were quicker, or the chunk is oddly aligned

@@ -43,7 +43,7 @@ Thread::~Thread() {
 
 }  // namespace
 
-__thread ThreadMemo* thread_memo = &empty_memo;
+__attribute__((tls_model("initial-exec"))) __thread ThreadMemo* thread_memo = &empty_memo;
 
 bool thread_takes_caches() noexcept { return !has_ended; }
 

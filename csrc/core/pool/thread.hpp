@@ -26,7 +26,7 @@ struct ThreadMemo {
 
 /// Of this thread; never null. The library may have been loaded late, when the usual model asks a function each time.
 /// (__thread and not thread_local, which would ask whether it is initialised.)
-extern __thread ThreadMemo* thread_memo __attribute__((tls_model("initial-exec")));
+__attribute__((tls_model("initial-exec"))) extern __thread ThreadMemo* thread_memo;
 
 /// The thread's cache for a stream, which may have ended; null where there is none.
 inline Cache* remembered_cache(const Pool* pool, std::uint64_t stream) noexcept {

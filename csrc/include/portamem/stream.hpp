@@ -143,7 +143,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
     bool listen(const std::weak_ptr<StreamListener>& listener) {
         std::lock_guard<std::mutex> lock(mutex_);
         if (is_closed()) return false;
-        if (kind_ == Kind::Legacy) return true;  // never ends
+        // A legacy stream never ends. A per-thread one ends unseen, at some moment of its thread's end.
+        if (is_default()) return true;
         if (listeners_.size() == listeners_.capacity()) {
             const auto is_gone = [](const std::weak_ptr<StreamListener>& l) { return l.expired(); };
             listeners_.erase(std::remove_if(listeners_.begin(), listeners_.end(), is_gone), listeners_.end());
@@ -395,7 +396,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     // From the destructor: nobody asked, and nobody is told why the stream cannot be marked.
     void tell_end_unasked() noexcept {
         try {
-            tell_end(is_elsewhere() ? nullptr : tail());
+            tell_end(tail());
         } catch (...) {
             try {
                 Device(device_).synchronize();

@@ -181,10 +181,16 @@ class PoolRuntime : public StreamListener {
                 },
                 -1);
         };
-        ops.synchronize = [](void*, void* event) {
+        ops.synchronize = [](void* self, void* event) {
             return guarded([&] {
                 const OwnQueries own;
-                event_of(event).synchronize();
+                if (event == nullptr) {
+                    refuse_in_capture("waiting for a device");
+                    const RelaxedCapture beside(of(self).device_);
+                    check(rt::DeviceSynchronize(), "DeviceSynchronize");
+                } else {
+                    event_of(event).synchronize();
+                }
                 return static_cast<int>(PORTAMEM_POOL_OK);
             });
         };

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: MIT
+// The machinery of pools over streams and events that the test moves by hand.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "portamem/pool_api.h"
+
+namespace {
+
+constexpr std::size_t KiB = 1024;
+
+// A stream counts what was submitted to it and what of that has run; an event is a place in one.
+struct FakeStream {
+    std::uint64_t identity = portamem_new_identity();
+    std::uint64_t submitted = 0;
+    std::uint64_t run = 0;
+    std::map<FakeStream*, std::uint64_t> waits;
+    bool captured = false;
+    bool ends_unseen = false;
+};
+
+struct FakeEvent {
+    FakeStream* stream;
+    std::uint64_t place;
+};
+
+struct FakeOwner {
+    std::map<void*, std::size_t> chunks;
+    std::size_t left = std::size_t{1} << 30;
+    int events = 0;
+    int marks = 0;
+    int fail_next_mark = 0;
+    int synchronized = 0;
+
+    ~FakeOwner() {
+        for (const auto& chunk : chunks) std::free(chunk.first);
+    }
+};
+
+FakeOwner& owner_of(void* self) { return *static_cast<FakeOwner*>(self); }
+FakeStream& stream_at(void* stream) { return *static_cast<FakeStream*>(stream); }
+
+portamem_pool_ops fake_ops() {
+    portamem_pool_ops ops{};
+    ops.size = sizeof ops;
+    ops.allocate = [](void* self, std::size_t nbytes, void*, void** ptr) {
+        FakeOwner& owner = owner_of(self);
+        if (nbytes > owner.left) return static_cast<int>(PORTAMEM_POOL_OUT_OF_MEMORY);
+        *ptr = std::aligned_alloc(256, (nbytes + 255) / 256 * 256);
+        owner.left -= nbytes;
+        owner.chunks[*ptr] = nbytes;
+        return static_cast<int>(PORTAMEM_POOL_OK);
+    };
+    ops.deallocate = [](void* self, void* ptr, std::size_t nbytes) {
+        FakeOwner& owner = owner_of(self);
+        CHECK(owner.chunks.at(ptr) == nbytes);
+        owner.chunks.erase(ptr);
+        owner.left += nbytes;
+        std::free(ptr);
+        return static_cast<int>(PORTAMEM_POOL_OK);
+    };
+    ops.describe = [](void*, void* stream, portamem_pool_stream* about) {
+        about->ref = stream;
+        about->ends_unseen = stream_at(stream).ends_unseen ? 1 : 0;
+        return static_cast<int>(PORTAMEM_POOL_OK);
+    };
+    ops.forget = [](void*, void*) {};
+    ops.is_captured = [](void*, void* stream) { return stream_at(stream).captured ? 1 : 0; };
+    ops.mark = [](void* self, void* ref, void* stream, void** event) {
+        FakeStream& on = stream_at(ref == nullptr ? stream : ref);
+        if (on.captured) return static_cast<int>(PORTAMEM_POOL_BUSY);
+        if (owner_of(self).fail_next_mark > 0 && --owner_of(self).fail_next_mark == 0) {
+            return static_cast<int>(PORTAMEM_POOL_THROWN);
+        }
+        ++owner_of(self).events;
+        ++owner_of(self).marks;
+        *event = new FakeEvent{&on, on.submitted};
+        return static_cast<int>(PORTAMEM_POOL_OK);
+    };
+    ops.wait = [](void*, void* stream, void* event) {
+        const auto& mark = *static_cast<FakeEvent*>(event);
+        auto& seen = stream_at(stream).waits[mark.stream];
+        if (mark.place > seen) seen = mark.place;
+        return static_cast<int>(PORTAMEM_POOL_OK);
+    };
+    ops.query = [](void*, void* event) {
+        const auto& mark = *static_cast<FakeEvent*>(event);
+        return mark.stream->run >= mark.place ? 1 : 0;
+    };
+    ops.synchronize = [](void* self, void* event) {
+        ++owner_of(self).synchronized;
+        const auto& mark = *static_cast<FakeEvent*>(event);
+        if (mark.stream->run < mark.place) mark.stream->run = mark.place;
+        return static_cast<int>(PORTAMEM_POOL_OK);
+    };
+    ops.drop = [](void* self, void* event) {
+        --owner_of(self).events;
+        delete static_cast<FakeEvent*>(event);
+    };
+    return ops;
+}
+
+struct FakePool {
+    FakeOwner owner;
+    portamem_pool_ops ops = fake_ops();
+    portamem_pool* pool = nullptr;
+
+    explicit FakePool(bool host_accessible = false, std::size_t limit = 0) {
+        portamem_pool_options options{};
+        options.size = sizeof options;
+        options.host_accessible = host_accessible ? 1 : 0;
+        options.limit = limit;
+        pool = portamem_pool_create(&ops, &owner, &options);
+        REQUIRE(pool != nullptr);
+    }
+    ~FakePool() {
+        portamem_pool_destroy(pool);
+        CHECK(owner.chunks.empty());
+        CHECK(owner.events == 0);
+    }
+    FakePool(const FakePool&) = delete;
+    FakePool& operator=(const FakePool&) = delete;
+
+    void* take(std::size_t nbytes, FakeStream& stream) {
+        void* const ptr = portamem_pool_allocate(pool, nbytes, stream.identity, &stream);
+        if (ptr != nullptr) ++stream.submitted;  // work that uses it
+        return ptr;
+    }
+    int give(void* ptr, std::size_t nbytes, FakeStream& stream) {
+        return portamem_pool_deallocate(pool, ptr, nbytes, stream.identity, &stream);
+    }
+    portamem_pool_figures figures() const {
+        portamem_pool_figures all{};
+        all.size = sizeof all;
+        portamem_pool_stats(pool, &all);
+        return all;
+    }
+};
+
+}  // namespace
+
+TEST_CASE("core pool: warm pairs touch no event and no upstream") {
+    FakeStream stream;
+    FakePool fake;
+    for (const std::size_t nbytes : {std::size_t{1}, 4 * KiB, 33 * KiB, 1024 * KiB}) {
+        void* ptr = fake.take(nbytes, stream);
+        REQUIRE(fake.give(ptr, nbytes, stream) == PORTAMEM_POOL_OK);
+        const auto before = fake.figures();
+        for (int i = 0; i < 1000; ++i) {
+            CHECK(fake.take(nbytes, stream) == ptr);
+            CHECK(fake.give(ptr, nbytes, stream) == PORTAMEM_POOL_OK);
+        }
+        CHECK(fake.figures().hits == before.hits + 1000);
+        CHECK(fake.figures().misses == before.misses);
+    }
+    CHECK(fake.owner.marks == 0);
+}
+
+TEST_CASE("core pool: a steal waits once for all that was freed") {
+    FakeStream donor;
+    FakeStream thief;
+    FakePool fake(false, 4096 * KiB);
+    std::vector<void*> all;
+    while (void* ptr = fake.take(200 * KiB, donor)) all.push_back(ptr);
+    CHECK(portamem_pool_error(nullptr) == PORTAMEM_POOL_LIMIT);
+    REQUIRE(all.size() > 10);
+    const auto submitted = donor.submitted;
+    const int marks = fake.owner.marks;
+    for (void* ptr : all) REQUIRE(fake.give(ptr, 200 * KiB, donor) == PORTAMEM_POOL_OK);
+    donor.run = 0;
+    std::vector<void*> taken;
+    for (std::size_t i = 0; i < all.size(); ++i) taken.push_back(fake.take(200 * KiB, thief));
+    for (void* ptr : taken) CHECK(ptr != nullptr);
+    CHECK(thief.waits[&donor] == submitted);
+    CHECK(donor.run == 0);  // nobody waited on the host
+    CHECK(fake.owner.marks - marks <= 2);
+    CHECK(fake.figures().steals >= 1);
+    for (void* ptr : taken) CHECK(fake.give(ptr, 200 * KiB, thief) == PORTAMEM_POOL_OK);
+}
+
+TEST_CASE("core pool: host-accessible memory waits for the event at or after its free") {
+    FakeStream stream;
+    FakeStream other;
+    FakePool fake(true);
+    void* first = fake.take(100 * KiB, stream);
+    CHECK(fake.give(first, 100 * KiB, stream) == PORTAMEM_POOL_OK);
+    std::vector<void*> later;
+    for (int i = 0; i < 200; ++i) {
+        later.push_back(fake.take(100 * KiB, i % 2 == 0 ? stream : other));
+        CHECK(later.back() != first);
+    }
+    stream.run = stream.submitted;
+    bool is_back = false;
+    for (int i = 0; i < 200 && !is_back; ++i) {
+        later.push_back(fake.take(100 * KiB, other));
+        is_back = later.back() == first;
+    }
+    CHECK(is_back);
+    for (void* ptr : later) CHECK(fake.give(ptr, 100 * KiB, other) == PORTAMEM_POOL_OK);
+}
+
+TEST_CASE("core pool: captured streams are served at hand, refused otherwise, and never marked") {
+    FakeStream captured;
+    FakeStream other;
+    FakePool fake;
+    void* ptr = fake.take(200 * KiB, captured);
+    CHECK(fake.give(ptr, 200 * KiB, captured) == PORTAMEM_POOL_OK);
+    captured.captured = true;
+    CHECK(fake.take(200 * KiB, captured) == ptr);
+    CHECK(fake.take(100 * 1024 * KiB, captured) == nullptr);
+    const char* text = "";
+    CHECK(portamem_pool_error(&text) == PORTAMEM_POOL_INVALID);
+    CHECK(std::string(text).find("captured") != std::string::npos);
+    CHECK(fake.give(ptr, 200 * KiB, captured) == PORTAMEM_POOL_OK);
+    CHECK(portamem_pool_trim(fake.pool, 0) == PORTAMEM_POOL_OK);
+    CHECK(fake.owner.marks == 0);
+    CHECK(fake.figures().reserved > 0);
+    captured.captured = false;
+    CHECK(portamem_pool_trim(fake.pool, 0) == PORTAMEM_POOL_OK);
+    CHECK(fake.figures().reserved == 0);
+}
+
+TEST_CASE("core pool: a stream that ended leaves its memory behind its last event") {
+    FakeStream ended;
+    FakeStream other;
+    FakePool fake(false, 2048 * KiB);
+    void* ptr = fake.take(1500 * KiB, ended);
+    CHECK(fake.give(ptr, 1500 * KiB, ended) == PORTAMEM_POOL_OK);
+    ++fake.owner.events;
+    portamem_pool_stream_ended(fake.pool, ended.identity, new FakeEvent{&ended, ended.submitted});
+    CHECK(fake.take(1500 * KiB, other) == ptr);
+    CHECK(other.waits[&ended] == 1);
+    CHECK(ended.run == 0);
+    CHECK(fake.give(ptr, 1500 * KiB, other) == PORTAMEM_POOL_OK);
+}
+
+TEST_CASE("core pool: a stream whose end nobody tells is marked at each free") {
+    FakeStream raw;
+    FakeStream other;
+    FakePool fake;
+    raw.ends_unseen = true;
+    void* ptr = fake.take(10 * 1024 * KiB, raw);
+    CHECK(fake.give(ptr, 10 * 1024 * KiB, raw) == PORTAMEM_POOL_OK);
+    CHECK(fake.owner.marks == 1);
+    fake.owner.left = 0;
+    CHECK(fake.take(10 * 1024 * KiB, other) == ptr);
+    CHECK(other.waits[&raw] == 1);
+    CHECK(fake.give(ptr, 10 * 1024 * KiB, other) == PORTAMEM_POOL_OK);
+    ptr = fake.take(10 * 1024 * KiB, other);
+    fake.owner.fail_next_mark = 1;
+    CHECK(fake.give(ptr, 10 * 1024 * KiB, raw) == PORTAMEM_POOL_THROWN);
+    CHECK(fake.figures().live == 1);  // a free that was refused leaves the block out
+    CHECK(fake.give(ptr, 10 * 1024 * KiB, raw) == PORTAMEM_POOL_OK);
+}
+
+TEST_CASE("core pool: out of memory and back, a thousand times without drift") {
+    FakeStream one;
+    FakeStream other;
+    FakePool fake(false, 8192 * KiB);
+    std::size_t least = SIZE_MAX;
+    for (int turn = 0; turn < 1000; ++turn) {
+        const std::size_t nbytes = (100 + static_cast<std::size_t>(turn % 7) * 50) * KiB;
+        std::vector<void*> all;
+        while (void* ptr = fake.take(nbytes, turn % 2 == 0 ? one : other)) all.push_back(ptr);
+        if (all.size() * nbytes < least) least = all.size() * nbytes;
+        for (void* ptr : all) REQUIRE(fake.give(ptr, nbytes, one) == PORTAMEM_POOL_OK);
+        REQUIRE(fake.figures().used == 0);
+    }
+    CHECK(least > 6000 * KiB);
+    CHECK(portamem_pool_close(fake.pool) == PORTAMEM_POOL_OK);
+    CHECK(fake.owner.chunks.empty());
+}
