@@ -38,12 +38,17 @@ PORTAMEM_OPEN
 /// std::invalid_argument, and nothing has happened. Thread-safe.
 class PoolMemoryResource : public MemoryResource {
   public:
+    /// Throws std::invalid_argument where the upstream is null or closed, or where a setting of pools cannot be read.
+    explicit PoolMemoryResource(std::shared_ptr<MemoryResource> upstream, PoolOptions options = {})
+        : MemoryResource(traits_over(upstream)),
+          runtime_(detail::PoolRuntime::create(std::move(upstream), std::move(options))),
+          pool_(runtime_->pool()),
+          passthrough_(detail::pools_pass_through() ? new detail::PoolPassthrough(runtime_->upstream()) : nullptr),
+          is_watched_(passthrough_ != nullptr || runtime_->annotations() != nullptr) {}
+
     static std::shared_ptr<PoolMemoryResource> create(std::shared_ptr<MemoryResource> upstream,
                                                       PoolOptions options = {}) {
-        refuse_forked();
-        if (!upstream) throw std::invalid_argument("there is no upstream resource");
-        if (upstream->is_closed()) throw std::invalid_argument("the upstream resource is closed");
-        return std::shared_ptr<PoolMemoryResource>(new PoolMemoryResource(std::move(upstream), std::move(options)));
+        return std::make_shared<PoolMemoryResource>(std::move(upstream), std::move(options));
     }
 
     const std::shared_ptr<MemoryResource>& upstream() const noexcept { return runtime_->upstream(); }
@@ -175,15 +180,11 @@ class PoolMemoryResource : public MemoryResource {
         return ptr;
     }
 
-    PoolMemoryResource(std::shared_ptr<MemoryResource> upstream, PoolOptions options)
-        : MemoryResource(traits_over(*upstream)),
-          runtime_(detail::PoolRuntime::create(std::move(upstream), std::move(options))),
-          pool_(runtime_->pool()),
-          passthrough_(detail::pools_pass_through() ? new detail::PoolPassthrough(runtime_->upstream()) : nullptr),
-          is_watched_(passthrough_ != nullptr || runtime_->annotations() != nullptr) {}
-
-    static MemoryTraits traits_over(const MemoryResource& upstream) {
-        MemoryTraits traits = upstream.traits();
+    static MemoryTraits traits_over(const std::shared_ptr<MemoryResource>& upstream) {
+        refuse_forked();
+        if (!upstream) throw std::invalid_argument("there is no upstream resource");
+        if (upstream->is_closed()) throw std::invalid_argument("the upstream resource is closed");
+        MemoryTraits traits = upstream->traits();
         traits.stream_ordered = true;
         return traits;
     }
