@@ -143,6 +143,7 @@ class Env:
             latch.release()
         self._synchronize()
         self._after.close()
+        self._kinds.clear()  # what a closed adaptor stands over goes with it
         if any(latch.timed_out for latch in self._latches):
             raise Failed("a call waited for a latch that only the caller could release")
         if not look_for_leaks:

@@ -49,21 +49,16 @@ class Kind:
         return self._has(KEEPING)
 
     @property
-    def reuses(self) -> bool:
-        """Whether it hands such memory out again."""
-        return self._has(REUSING)
-
-    @property
     def knows(self) -> bool:
         """Whether it, or one below, knows every buffer that is out, and what not."""
         return self._has(("PoolMemoryResource", *RECORDING))
 
     def on(self, *, direct_host_access: bool) -> Kind:
-        """As it is on a device whose memory the host reaches, or does not: memory that the host reaches is handed out
-        again when the work on it has run, and follows no stream."""
+        """As it is on a device whose memory the host reaches, or does not: blocks of memory that the host reaches are
+        handed out again when the work on them has run, and follow no stream."""
         if self.kind != "device":
             return self
-        ordered = not direct_host_access if self.reuses else self.stream_ordered
+        ordered = not direct_host_access if self._has(("FixedSizeMemoryResource",)) else self.stream_ordered
         return replace(self, direct_host_access=direct_host_access, stream_ordered=ordered)
 
     def _has(self, classes: tuple[str, ...]) -> bool:
@@ -74,7 +69,6 @@ KEEPING = ("PoolMemoryResource", "FixedSizeMemoryResource", "MonotonicMemoryReso
 """Classes that carve their buffers out of larger memory, and keep what comes back."""
 RECORDING = ("StatisticsAdaptor", "TrackingAdaptor", "LoggingAdaptor")
 """Classes that know each buffer that is out."""
-REUSING = ("PoolMemoryResource", "FixedSizeMemoryResource")
 
 KINDS: dict[str, Kind] = {}
 

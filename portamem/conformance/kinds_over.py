@@ -49,9 +49,8 @@ def over(upstream: Kind, cls: str, make: Callable[[ModuleType, Any], Any], **dif
 
 
 def pool_over(upstream: Kind) -> Kind:
-    """The kind of a pool over one of another kind. Memory that the host reaches is in no stream's order."""
-    ordered = upstream.stream_ordered or not upstream.host_accessible
-    return over(upstream, "PoolMemoryResource", lambda pm, below: pm.PoolMemoryResource(below), stream_ordered=ordered)
+    """The kind of a pool over one of another kind."""
+    return over(upstream, "PoolMemoryResource", lambda pm, below: pm.PoolMemoryResource(below), stream_ordered=True)
 
 
 def adaptor_over(upstream: Kind, cls: str) -> Kind:

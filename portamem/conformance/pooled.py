@@ -9,7 +9,7 @@ from typing import Any
 
 from portamem.conformance.env import Env
 from portamem.conformance.expect import expect
-from portamem.conformance.memory import pattern
+from portamem.conformance.memory import MIB, pattern
 from portamem.conformance.outcome import Failed
 from portamem.errors import OutOfMemoryError
 
@@ -49,14 +49,20 @@ class Filled:
                 self._env.pm.copy(part, pattern(part.nbytes, self._seed), stream=self._stream)
         return buf
 
-    def until_full(self, sizes: Iterator[int], at_most: int = 10_000) -> OutOfMemoryError:
-        """Takes buffers until there is no more memory, and answers the refusal."""
-        for _ in range(at_most):
+    def fill(self, nbytes: int, sizes: Iterator[int]) -> OutOfMemoryError:
+        """Takes buffers until there is no more memory, and then smaller ones until so many bytes are out; answers the
+        first refusal."""
+        largest, refused = nbytes, None
+        while largest >= 256:
             try:
-                self.take(next(sizes))
+                while True:
+                    self.take(min(next(sizes), largest))
+                    if refused is not None and self.nbytes >= nbytes:
+                        return refused
             except OutOfMemoryError as error:
-                return error
-        raise Failed(f"{at_most} buffers of {self.nbytes} bytes in all never ran into the end of the memory")
+                refused = refused or error
+                largest = min(largest, 4 * MIB) // 2
+        raise Failed(f"{self.nbytes} bytes are out, and {nbytes} could not be had")
 
     def drop(self, step: int = 1) -> None:
         """Closes every ``step``-th buffer, after a look at what is in it."""
@@ -71,4 +77,6 @@ class Filled:
 
 
 def _ends(buf: Any, nbytes: int = 512) -> tuple[Any, ...]:
+    if buf.nbytes <= 2 * nbytes:
+        return (buf[:],)
     return (buf[:nbytes], buf[max(buf.nbytes - nbytes, 0) :])

@@ -71,6 +71,54 @@ inline std::atomic<std::uint8_t>* state_of(Cache& cache, const PageMap& pages, s
     return block->states + (number << block->stride);
 }
 
+// The path on which a cache alone serves: null, or false, where it does not.
+
+__attribute__((always_inline)) inline void* allocated_at_hand(Pool& pool, std::size_t nbytes,
+                                                              std::uint64_t identity) noexcept {
+    Cache* const cache = cache_of(pool, identity);
+    if (__builtin_expect(cache != nullptr && nbytes - 1 < kLargestCached && cache->lock.enter(), 1)) {
+        const unsigned index = class_of(nbytes);
+        Cache::Bin& bin = cache->bins[index];
+        if (__builtin_expect(bin.count != 0, 1)) {
+            const Item item = bin.items[--bin.count];
+            item.state->store(kOut, std::memory_order_relaxed);
+            cache->hits.add(1);
+            cache->live_bytes.add(nbytes);
+            cache->cached.add(0 - size_of(index));
+            cache->lock.leave();
+            return reinterpret_cast<void*>(item.address);
+        }
+        cache->lock.leave();
+    }
+    return nullptr;
+}
+
+__attribute__((always_inline)) inline bool deallocated_at_hand(Pool& pool, void* ptr, std::size_t nbytes,
+                                                               std::uint64_t identity) noexcept {
+    Cache* const cache = cache_of(pool, identity);
+    if (__builtin_expect(cache != nullptr && nbytes - 1 < kLargestCached && !cache->deferred && cache->lock.enter(),
+                         1)) {
+        const unsigned index = class_of(nbytes);
+        const auto address = reinterpret_cast<std::uintptr_t>(ptr);
+        std::atomic<std::uint8_t>* const state = state_of(*cache, pool.pages(), address, index);
+        Cache::Bin& bin = cache->bins[index];
+        const std::size_t cached = cache->cached.get() + size_of(index);
+        if (__builtin_expect(state != nullptr && bin.count < bin.capacity && cached <= kCacheBytes &&
+                                 state->load(std::memory_order_relaxed) == kOut &&
+                                 state->exchange(kIn, std::memory_order_acq_rel) == kOut,
+                             1)) {
+            bin.items[bin.count++] = {address, state};
+            cache->frees.add(1);
+            cache->live_bytes.add(0 - nbytes);
+            cache->cached.add(size_of(index));
+            cache->lock.leave();
+            return true;
+        }
+        cache->lock.leave();
+    }
+    return false;
+}
+
 inline portamem_pool* do_create(const portamem_pool_ops* ops, void* self, const portamem_pool_options* options) {
     try {
         auto pool = std::make_shared<Pool>(*ops, self, *options);
@@ -88,21 +136,8 @@ inline void do_destroy(portamem_pool* pool) {
 
 inline void* do_allocate(portamem_pool* pool, size_t nbytes, uint64_t identity, void* stream) {
     Pool& of = pool_of(pool);
-    Cache* const cache = cache_of(of, identity);
-    if (__builtin_expect(cache != nullptr && nbytes - 1 < kLargestCached && cache->lock.enter(), 1)) {
-        const unsigned index = class_of(nbytes);
-        Cache::Bin& bin = cache->bins[index];
-        if (__builtin_expect(bin.count != 0, 1)) {
-            const Item item = bin.items[--bin.count];
-            item.state->store(kOut, std::memory_order_relaxed);
-            cache->hits.add(1);
-            cache->live_bytes.add(nbytes);
-            cache->cached.add(0 - size_of(index));
-            cache->lock.leave();
-            return reinterpret_cast<void*>(item.address);
-        }
-        cache->lock.leave();
-    }
+    void* const ptr = allocated_at_hand(of, nbytes, identity);
+    if (__builtin_expect(ptr != nullptr, 1)) return ptr;
     return allocated_slowly(of, nbytes, kGrain, identity, stream);
 }
 
@@ -113,27 +148,7 @@ inline void* do_allocate_aligned(portamem_pool* pool, size_t nbytes, size_t alig
 
 inline int do_deallocate(portamem_pool* pool, void* ptr, size_t nbytes, uint64_t identity, void* stream) {
     Pool& of = pool_of(pool);
-    Cache* const cache = cache_of(of, identity);
-    if (__builtin_expect(cache != nullptr && nbytes - 1 < kLargestCached && !cache->deferred && cache->lock.enter(),
-                         1)) {
-        const unsigned index = class_of(nbytes);
-        const auto address = reinterpret_cast<std::uintptr_t>(ptr);
-        std::atomic<std::uint8_t>* const state = state_of(*cache, of.pages(), address, index);
-        Cache::Bin& bin = cache->bins[index];
-        const std::size_t cached = cache->cached.get() + size_of(index);
-        if (__builtin_expect(state != nullptr && bin.count < bin.capacity && cached <= kCacheBytes &&
-                                 state->load(std::memory_order_relaxed) == kOut &&
-                                 state->exchange(kIn, std::memory_order_acq_rel) == kOut,
-                             1)) {
-            bin.items[bin.count++] = {address, state};
-            cache->frees.add(1);
-            cache->live_bytes.add(0 - nbytes);
-            cache->cached.add(size_of(index));
-            cache->lock.leave();
-            return PORTAMEM_POOL_OK;
-        }
-        cache->lock.leave();
-    }
+    if (__builtin_expect(deallocated_at_hand(of, ptr, nbytes, identity), 1)) return PORTAMEM_POOL_OK;
     return answered([&] { of.deallocate(ptr, nbytes, identity, stream); });
 }
 
@@ -184,6 +199,12 @@ portamem_pool* portamem_pool_create(const portamem_pool_ops* ops, void* self, co
     return portamem::pool::do_create(ops, self, options);
 }
 void portamem_pool_destroy(portamem_pool* pool) { portamem::pool::do_destroy(pool); }
+void* portamem_pool_allocate_at_hand(portamem_pool* pool, size_t nbytes, uint64_t identity) {
+    return portamem::pool::allocated_at_hand(portamem::pool::pool_of(pool), nbytes, identity);
+}
+int portamem_pool_deallocate_at_hand(portamem_pool* pool, void* ptr, size_t nbytes, uint64_t identity) {
+    return portamem::pool::deallocated_at_hand(portamem::pool::pool_of(pool), ptr, nbytes, identity) ? 1 : 0;
+}
 void* portamem_pool_allocate(portamem_pool* pool, size_t nbytes, uint64_t identity, void* stream) {
     return portamem::pool::do_allocate(pool, nbytes, identity, stream);
 }

@@ -159,9 +159,13 @@ def _fail(env: Env, make: Make, nth: int, code: int, where: str) -> tuple[bool, 
         except Exception as error:
             raise Failed(f"{where}: {type(error).__name__}: {error}") from error
     if work is not None:
-        work.look(where)
-        for resource in _stack(work.resource):
-            resource.close()
+        try:
+            work.look(where)
+            for resource in _stack(work.resource):
+                where += f", closing {type(resource).__name__}"
+                resource.close()
+        except (Error, ValueError, BufferError) as error:
+            raise Failed(f"{where}: afterwards {type(error).__name__}: {error}") from error
     for stream in streams[:2]:
         stream.close()
     return ended, work.operations if work else 0

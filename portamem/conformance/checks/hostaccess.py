@@ -153,7 +153,7 @@ def what_is_pending_is_not_handed_out(env: Env, resource: Any) -> None:
     stream, data = env.stream(), pattern(NBYTES)
     with env.resource("device").allocate(NBYTES) as target:
         for _ in range(3):
-            source = resource.allocate(NBYTES)
+            source = env.allocate(resource, NBYTES)
             env.write(source, data)
             target.fill(0)
             held = env.latch(stream)
@@ -161,7 +161,7 @@ def what_is_pending_is_not_handed_out(env: Env, resource: Any) -> None:
             done = target.copy_from(source, stream=stream)
             source.close()
             expect(done.query() or env.kind_of(resource).keeps, "close did not wait for the copy")
-            with resource.allocate(NBYTES) as intruder, memoryview(intruder) as seen:
+            with env.allocate(resource, NBYTES) as intruder, memoryview(intruder) as seen:
                 seen[:] = b"\xff" * NBYTES
             expect_bytes(env.read(target), data, "the target of a copy whose source was closed and handed out again")
 

@@ -110,8 +110,9 @@ def memory_goes_back_behind_declared_streams(env: Env, resource: Any) -> None:
 @check("ORDER-14")
 def portamems_own_calls_declare_themselves(env: Env, resource: Any) -> None:
     home, user = env.stream(), env.stream()
-    with env.allocate(env.resource("pinned"), NBYTES) as source:
+    with env.allocate(other_end(env, resource), NBYTES) as source:
         env.write(source, b"\x01" * NBYTES)
+        source.device.synchronize()
         rows = {"width": 256, "height": NBYTES // 256, "dst_pitch": 256, "src_pitch": 256}
         uses: tuple[Callable[[Any], object], ...] = (
             lambda buf: buf.fill(1, stream=user),

@@ -40,7 +40,7 @@ class PoolMemoryResource : public MemoryResource {
   public:
     /// Throws std::invalid_argument where the upstream is null or closed, or where a setting of pools cannot be read.
     explicit PoolMemoryResource(std::shared_ptr<MemoryResource> upstream, PoolOptions options = {})
-        : MemoryResource(traits_over(upstream)),
+        : MemoryResource(traits_over(upstream), true),
           runtime_(detail::PoolRuntime::create(std::move(upstream), std::move(options))),
           pool_(runtime_->pool()),
           passthrough_(detail::pools_pass_through() ? new detail::PoolPassthrough(runtime_->upstream()) : nullptr),
@@ -115,6 +115,15 @@ class PoolMemoryResource : public MemoryResource {
     void do_deallocate(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) final {
         if (__builtin_expect(is_watched_, 0)) return give_back_watched(ptr, nbytes, stream);
         give_back(ptr, nbytes, stream);
+    }
+
+    void* do_allocate_at_hand(std::size_t nbytes, const std::shared_ptr<Stream>& stream,
+                              std::size_t alignment) noexcept final {
+        if (is_watched_ || alignment != kAlignment) return nullptr;
+        return portamem_pool_allocate_at_hand(pool_, nbytes, stream->identity());
+    }
+    bool do_deallocate_at_hand(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) noexcept final {
+        return !is_watched_ && portamem_pool_deallocate_at_hand(pool_, ptr, nbytes, stream->identity()) != 0;
     }
 
     bool try_close() final {
