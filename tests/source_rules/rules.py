@@ -147,6 +147,7 @@ _FIRST_FLOOR = {
 _BELOW_ALL = {
     "backend",
     "c_api",
+    "debug_api",
     "host_pages",
     "order_api",
     "pool_annotator",
