@@ -38,7 +38,7 @@ PORTAMEM_OPEN
 /// std::invalid_argument, and nothing has happened. Thread-safe.
 class PoolMemoryResource : public MemoryResource {
   public:
-    /// Throws std::invalid_argument where the upstream is null or closed.
+    /// Throws std::invalid_argument where the upstream is null or closed, or where a setting of pools cannot be read.
     explicit PoolMemoryResource(std::shared_ptr<MemoryResource> upstream, PoolOptions options = {})
         : MemoryResource(traits_over(upstream), true),
           runtime_(detail::PoolRuntime::create(std::move(upstream), std::move(options))),

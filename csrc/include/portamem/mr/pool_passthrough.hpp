@@ -26,8 +26,8 @@ class PoolPassthrough {
   public:
     explicit PoolPassthrough(std::shared_ptr<MemoryResource> upstream) : upstream_(std::move(upstream)) {}
 
-    /// Memory of the upstream. Where that aligns to less, more of it. Null where the pool's limit leaves no room; 0 bytes
-    /// are for the caller to answer. limit: 0 for none.
+    /// Memory of the upstream. Where that aligns to less, more of it. Null where the pool's limit leaves no room. Not
+    /// for 0 bytes. limit: 0 for none.
     void* allocate(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment,
                    std::size_t limit) {
         const std::size_t more = alignment > MemoryResource::kAlignment ? alignment : 0;
