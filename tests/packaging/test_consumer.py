@@ -99,7 +99,8 @@ def test_a_checkout_without_an_installation_has_headers_and_says_what_else_to_do
     """The package's Python files alone, as they lie in a checkout: the headers are beside them."""
     sources = tmp_path / "portamem"
     sources.mkdir()
-    shutil.copytree(installed.FOLDER / "conformance", sources / "conformance")
+    for package in ("conformance", "replay"):
+        shutil.copytree(installed.FOLDER / package, sources / package)
     for file in installed.FOLDER.glob("*.py"):
         (sources / file.name).write_bytes(file.read_bytes())
     headers = tmp_path / "csrc" / "include"
