@@ -103,7 +103,8 @@ def resources(pm: Any, stack: ExitStack) -> dict[str, Any]:
         kinds.append(pm.ManagedMemoryResource)
     if device.capabilities.memory_pools:
         kinds.append(pm.AsyncMemoryResource)
-    return {kind.__name__: stack.enter_context(kind(device)) for kind in kinds}
+    found = {kind.__name__: stack.enter_context(kind(device)) for kind in kinds}
+    return found | {"PoolMemoryResource": stack.enter_context(pm.PoolMemoryResource(device=device))}
 
 
 def allocate_and_close(resource: Any, nbytes: int, stream: Any) -> Call:
