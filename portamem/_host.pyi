@@ -18,6 +18,7 @@ from typing import Any, Protocol, SupportsIndex, SupportsInt, TypeAlias, final
 from typing_extensions import Buffer as _HostBuffer
 from typing_extensions import Self
 
+from portamem._pool import PoolStats
 from portamem._record import MemoryCounts, OutstandingAllocation, StatisticsScope
 
 _Size: TypeAlias = SupportsIndex | str
@@ -550,6 +551,40 @@ class MemoryResource:
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None, /
     ) -> None: ...
+
+@final
+class PoolMemoryResource(MemoryResource):
+    """Stream-ordered memory cut from chunks of ``upstream`` (by default plain device memory), which is kept alive.
+
+    What is freed on a stream is used on it again at once; memory that the host reaches only when the work before its
+    free has run. Other streams take memory over behind an event. ``stream`` is required for allocate.
+
+    ``limit``: the most bytes to reserve. ``release``: how much of its peak the pool keeps when memory has come back, a
+    share from 0 to 1, or a function of a PoolStats that answers the bytes to keep (None: all); by default everything
+    stays until ``trim()``, or until the upstream has no more.
+    """
+
+    def __init__(
+        self,
+        upstream: MemoryResource | None = None,
+        *,
+        device: _DeviceLike | None = None,
+        limit: _Size | None = None,
+        release: float | Callable[[PoolStats], _Size | None] | None = None,
+    ) -> None: ...
+    @property
+    def upstream(self) -> MemoryResource:
+        """The resource below, kept alive."""
+    @property
+    def limit(self) -> int | None: ...
+    def stats(self) -> PoolStats: ...
+    def snapshot(self) -> dict[str, Any]:
+        """Every chunk and its pieces, as plain data that json takes: chunks have address, nbytes and pieces; pieces
+        have address, nbytes and state ("free" with the identity of its stream, 0 for any; "cached", "live", "slab")."""
+    def reset_peak(self) -> None: ...
+    def trim(self, keep: _Size = 0) -> None:
+        """Waits for the work that used what is free, and gives whole chunks back to the upstream until at most ``keep``
+        bytes are reserved."""
 
 class ResourceAdaptor(MemoryResource):
     """A resource over another one, whose memory it gives: its kind and its accessibility are that one's."""

@@ -100,6 +100,10 @@ class CallbackMemoryResource(MemoryResource):
     """Memory of two functions of the program's."""
 
 
+class PoolMemoryResource(MemoryResource):
+    """Memory of another resource, kept and handed out again."""
+
+
 class ResourceAdaptor(MemoryResource):
     """A resource over another one."""
 
@@ -149,6 +153,7 @@ TYPES: tuple[BackendType, ...] = (
     FixedSizeMemoryResource,
     MonotonicMemoryResource,
     CallbackMemoryResource,
+    PoolMemoryResource,
     ResourceAdaptor,
     StatisticsAdaptor,
     TrackingAdaptor,

@@ -23,6 +23,7 @@ from portamem._host import MonotonicMemoryResource as MonotonicMemoryResource
 from portamem._host import PinnedMemoryResource as PinnedMemoryResource
 from portamem._host import PitchedBuffer as PitchedBuffer
 from portamem._host import PointerInfo as PointerInfo
+from portamem._host import PoolMemoryResource as PoolMemoryResource
 from portamem._host import PrefaultedPinnedMemoryResource as PrefaultedPinnedMemoryResource
 from portamem._host import PrefetchAdaptor as PrefetchAdaptor
 from portamem._host import ProbedCapabilities as ProbedCapabilities

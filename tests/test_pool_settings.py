@@ -9,9 +9,10 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
-from helpers.process import run_python
+from helpers.process import python_output, run_python
 
 UNLIMITED = 2**64 - 1
 TOTAL = 80 << 30
@@ -130,3 +131,60 @@ def test_a_percentage_is_shared_by_those_who_live(uuid: str) -> None:
         for process in processes:
             process.kill()
         Path(f"/dev/shm/portamem-{os.geteuid()}/{uuid}x").unlink(missing_ok=True)
+
+
+def pooled(pm: ModuleType, code: str, **settings: str | None) -> str:
+    """What a program prints that has a pool over plain device memory, and a stream."""
+    head = f"""
+import portamem.{pm.backend} as pm
+upstream = pm.DeviceMemoryResource(0)
+stream = pm.Stream(0)
+"""
+    unset: dict[str, str | None] = {"PORTAMEM_POOL": None, "PORTAMEM_POOL_LIMIT": None}
+    return python_output(head + textwrap.dedent(code), **{**unset, **settings}).strip()
+
+
+def test_off_each_allocation_is_the_upstreams(pm: ModuleType, device: object) -> None:
+    code = """
+        pool = pm.PoolMemoryResource(upstream)
+        counts = []
+        for _ in range(3):
+            with pool.allocate(1000, stream=stream) as first, pool.allocate("1 MiB", stream=stream) as second:
+                first.fill(1, stream=stream)
+                second.fill(2, stream=stream)
+                counts.append(upstream.live_buffers)
+            counts.append(upstream.live_buffers)
+        stats = pool.stats()
+        print(counts, pool.live_buffers, stats.hits, stats.misses, stats.used, stats.reserved)
+    """
+    assert pooled(pm, code, PORTAMEM_POOL="off") == "[2, 0, 2, 0, 2, 0] 0 0 6 0 0"
+    kept = pooled(pm, code, PORTAMEM_POOL="on")
+    assert kept.startswith("[1, 1, 1, 1, 1, 1] 0 "), kept
+
+
+def test_a_limit_is_that_of_pools_of_device_memory(pm: ModuleType, device: object) -> None:
+    code = """
+        import portamem
+        pools = pm.PoolMemoryResource(upstream), pm.PoolMemoryResource(upstream, limit="64 MiB")
+        pinned = pm.PoolMemoryResource(pm.PinnedMemoryResource(0))
+        print(*(pool.limit for pool in (*pools, pinned)), end=" ")
+        for pool in (*pools, pinned):
+            try:
+                pool.allocate("20 MiB", stream=stream).close()
+                print("fits", end=" ")
+            except portamem.OutOfMemoryError as error:
+                print("limit of 16777216 bytes" in str(error), end=" ")
+    """
+    assert pooled(pm, code, PORTAMEM_POOL_LIMIT="16MiB") == "16777216 67108864 None True fits fits"
+
+
+def test_a_setting_that_cannot_be_read_is_told_by_the_first_pool(pm: ModuleType, device: object) -> None:
+    code = """
+        upstream.allocate(100).close()
+        try:
+            pm.PoolMemoryResource(upstream)
+        except ValueError as error:
+            print(error)
+    """
+    assert pooled(pm, code, PORTAMEM_POOL="never") == "PORTAMEM_POOL=never is neither on nor off"
+    assert pooled(pm, code, PORTAMEM_POOL_LIMIT="7O%").startswith("PORTAMEM_POOL_LIMIT=7O% is neither a size")

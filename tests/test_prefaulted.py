@@ -89,3 +89,21 @@ def test_exit_with_memory_out(pm: ModuleType) -> None:
         print("done")
     """
     assert python_output(code) == "done\n"
+
+
+def test_a_pool_over_it(pm: ModuleType, prefaulted: Any, stream: Any) -> None:
+    """Blocks that a pool cuts from its chunks: the host's and the device's, and reused when work has run."""
+    with pm.PoolMemoryResource(prefaulted) as pool:
+        for turn in range(3):
+            buffers = [pool.allocate(nbytes, stream=stream) for nbytes in (100, 4096, MIB, 3 * MIB)]
+            for buf in buffers:
+                buf.fill(turn + 1, stream=stream)
+            stream.synchronize()
+            for buf in buffers:
+                array = np.asarray(buf)
+                assert (array == turn + 1).all()
+                del array
+                buf.close()
+        assert prefaulted.live_buffers > 0
+        pool.trim()
+    assert prefaulted.live_buffers == 0

@@ -140,7 +140,7 @@ class Watched:
         return WatchedBuffer(self, self._target.resource(0).allocate(nbytes, stream=stream[1], alignment=alignment))
 
     def _note(self, event: str, nbytes: int, stream: int) -> None:
-        self.calls.append((event, nbytes, stream, threading.get_ident()))
+        self.calls.append((event, nbytes, stream, threading.current_thread()))
 
 
 class WatchedBuffer:

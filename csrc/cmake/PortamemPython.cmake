@@ -29,7 +29,7 @@ endfunction()
 # What programs call in loops is compiled for speed, the rest for size: a wheel holds three modules.
 set(PORTAMEM_SELDOM_CALLED
   adaptors async_resource callbacks capabilities composed_resources device dlpack_import errors foreign module
-  order_check pointer_info prefaulted_resource quirks recording_adaptors registration scope versions)
+  order_check pointer_info pool_resource prefaulted_resource quirks recording_adaptors registration scope versions)
 
 function(portamem_add_backend_module backend)
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/csrc/python/*.cpp")

@@ -44,6 +44,7 @@ uint64_t limit_of(const char* uuid, uint64_t total_bytes) {
     const auto& limit = settings().limit;
     if (!limit) return PORTAMEM_POOL_UNLIMITED;
     if (const auto* bytes = std::get_if<std::uint64_t>(&*limit)) return *bytes;
+    if (uuid == nullptr) return 1;
     const std::uint64_t share = std::get<Percentage>(*limit).share(total_bytes, sharers().count(uuid));
     return std::max(share, std::uint64_t{1});  // 0 would mean that there is no answer
 }

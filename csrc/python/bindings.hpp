@@ -42,6 +42,7 @@ void register_buffer(py::module_& m);
 void register_view(py::module_& m);
 void register_resources(py::module_& m);
 void register_async_resource(py::module_& m);
+void register_pool_resource(py::module_& m);
 void register_prefaulted_resource(py::module_& m);
 void register_adaptors(py::module_& m);
 /// After all classes of resources: the interpreter calls a class's own methods sooner than inherited ones.

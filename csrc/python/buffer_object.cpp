@@ -56,10 +56,14 @@ void drop(const Allocation::Keeper& keeper) {
 bool keep_spare(PyObject* self, Buffer& buffer) {
     if (spare.count == Spare::kMost || portamem::python::detail::follows_sites()) return false;
     Allocation::Keeper keeper;
-    const bool was_open = buffer.close_at_hand(keeper);
-    if (was_open ? keeper.let_go == nullptr : !buffer.is_blank()) return false;
+    if (buffer.is_closed()) {
+        if (!buffer.is_blank()) return false;
+        spare.objects[spare.count++] = self;
+        return true;
+    }
+    if (!buffer.close_at_hand(keeper) || keeper.let_go == nullptr) return false;
     spare.objects[spare.count++] = self;
-    if (was_open) drop(keeper);
+    drop(keeper);
     return true;
 }
 

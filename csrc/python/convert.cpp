@@ -37,13 +37,7 @@ std::size_t to_count(const py::handle& value, const char* what) {
                           py::str(number).cast<std::string>());
 }
 
-std::size_t to_size(const py::handle& value, const char* what) {
-    if (PyLong_CheckExact(value.ptr())) {  // as nearly always
-        const Py_ssize_t size = PyLong_AsSsize_t(value.ptr());
-        if (size >= 0) return static_cast<std::size_t>(size);
-        PyErr_Clear();
-        return to_count(value, what);  // to be refused in words
-    }
+std::size_t to_size_by_rules(const py::handle& value, const char* what) {
     if (PyUnicode_Check(value.ptr())) {
         return to_count(py::module_::import("portamem._sizes").attr("parse_size")(value), what);
     }
@@ -103,24 +97,14 @@ std::shared_ptr<Stream> wrap_stream(const py::handle& value) {
     return stream;
 }
 
-namespace {
+const PyTypeObject* stream_type = nullptr;
 
-// A final class: no other type has its objects.
-bool is_stream(PyObject* object) noexcept {
-    static const PyObject* const type = py::type::of<Stream>().ptr();
-    return reinterpret_cast<PyObject*>(Py_TYPE(object)) == type;
-}
-
-}  // namespace
-
-const std::shared_ptr<Stream>* stream_in(PyObject* object) noexcept {
-    return is_stream(object) ? reference_of<Stream>(object) : nullptr;
-}
+void remember_stream_type() { stream_type = reinterpret_cast<PyTypeObject*>(py::type::of<Stream>().ptr()); }
 
 std::shared_ptr<Stream> to_stream(const py::handle& value) {
     if (value.is_none()) return nullptr;
-    if (!is_stream(value.ptr())) return wrap_stream(value);
-    if (const auto* stream = reference_of<Stream>(value.ptr())) return *stream;
+    if (const auto* stream = stream_in(value.ptr())) return *stream;
+    if (Py_TYPE(value.ptr()) != stream_type) return wrap_stream(value);
     throw py::type_error("the stream was made without its __init__");
 }
 

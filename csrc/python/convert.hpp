@@ -7,12 +7,24 @@
 #include <string_view>
 
 #include "buffer_object.hpp"  // here, so that every file that binds a function of Buffers has their conversion
+#include "fastcall.hpp"
 
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
+// Of to_size and stream_in below: what is not as nearly always, and the final class that no other has the objects of.
+std::size_t to_size_by_rules(const py::handle& value, const char* what);
+extern const PyTypeObject* stream_type;
+
 /// Bytes: an int or text such as "64 MiB". `what` names it in messages.
-std::size_t to_size(const py::handle& value, const char* what = "size");
+inline std::size_t to_size(const py::handle& value, const char* what = "size") {
+    if (PyLong_CheckExact(value.ptr())) {  // as nearly always
+        const Py_ssize_t size = PyLong_AsSsize_t(value.ptr());
+        if (size >= 0) return static_cast<std::size_t>(size);
+        PyErr_Clear();
+    }
+    return to_size_by_rules(value, what);
+}
 
 /// A count, an int from 0.
 std::size_t to_count(const py::handle& value, const char* what);
@@ -27,7 +39,12 @@ Device to_device(const py::handle& value);
 std::shared_ptr<Stream> to_stream(const py::handle& value);
 
 /// The reference in a Stream object, valid as long as the object is; null for anything else.
-const std::shared_ptr<Stream>* stream_in(PyObject* object) noexcept;
+inline const std::shared_ptr<Stream>* stream_in(PyObject* object) noexcept {
+    return Py_TYPE(object) == stream_type ? reference_of<Stream>(object) : nullptr;
+}
+
+/// Once the class of streams is there.
+void remember_stream_type();
 
 /// A foreign stream object as a Stream that keeps it alive. The same object gives the same Stream while it is in use.
 std::shared_ptr<Stream> wrap_stream(const py::handle& value);

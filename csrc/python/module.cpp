@@ -24,6 +24,7 @@ PYBIND11_MODULE(PORTAMEM_MODULE, m) {
     register_view(m);
     register_resources(m);
     register_async_resource(m);
+    register_pool_resource(m);
     register_prefaulted_resource(m);
     register_adaptors(m);
     register_recording_adaptors(m);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // python/order_check.cpp: sessions of the order checker, and where in a Python program a call is made.
+#include <portamem/debug_api.h>
 #include <portamem/order_api.h>
 
 #include <cstdio>
@@ -122,7 +123,7 @@ py::list order_findings(std::uint64_t session) {
 
 void register_order_check(py::module_& m) {
     package_folder() = py::module_::import("portamem").attr("__path__")[py::int_(0)].cast<std::string>() + "/";
-    if (portamem_order_is_on(rt::BackendId) != 0) want_sites();
+    if (portamem_order_is_on(rt::BackendId) != 0 || portamem_debug_on() != 0) want_sites();
     m.def(
         "_order_begin",
         [] {
@@ -137,7 +138,8 @@ void register_order_check(py::module_& m) {
         "_order_end",
         [](std::uint64_t session) {
             (void)portamem_order_end(session);
-            if (portamem_order_is_on(rt::BackendId) == 0) detail::sites_wanted.store(false, std::memory_order_relaxed);
+            if (portamem_order_is_on(rt::BackendId) != 0 || portamem_debug_on() != 0) return;
+            detail::sites_wanted.store(false, std::memory_order_relaxed);
         },
         py::arg("session"), "Closes a session.");
 }

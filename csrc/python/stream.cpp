@@ -167,6 +167,7 @@ void register_stream(py::module_& m) {
             return "<portamem." + std::string(rt::BackendName) + ".Stream " + what + " on device " +
                    std::to_string(s.device()) + ">";
         });
+    remember_stream_type();
 }
 
 }  // namespace PORTAMEM_BACKEND

@@ -46,9 +46,10 @@ def array_library(pm: Any) -> Any:
 class Run:
     """A simulation on one resource."""
 
-    def __init__(self, name: str, pm: Any, resource: Any, stream: Any, xp: Any, options: argparse.Namespace) -> None:
+    def __init__(self, name: str, pm: Any, on: Any, stream: Any, xp: Any, options: argparse.Namespace) -> None:
+        resource, below = on
         self.name, self.resource, self.seconds = name, resource, 0.0
-        self.memory = Memory(pm, resource, stream, on_device=xp is not None)
+        self.memory = Memory(pm, resource, below, stream, on_device=xp is not None)
         self.solver = Solver(xp or np, self.memory, options.base, options.cells, options.levels)
 
     def step(self) -> None:
@@ -74,11 +75,12 @@ class Run:
         }
 
 
-def resources(pm: Any, stack: contextlib.ExitStack, on_device: bool) -> dict[str, Any]:
-    """Plain memory of the runtime, and what is to be better."""
-    plain = pm.DeviceMemoryResource if on_device else pm.ManagedMemoryResource
-    pooled = pm.AsyncMemoryResource if on_device else pm.PinnedMemoryResource
-    return {"plain": stack.enter_context(plain(0)), "pool": stack.enter_context(pooled(0))}
+def resources(pm: Any, stack: contextlib.ExitStack, on_device: bool) -> dict[str, tuple[Any, Any]]:
+    """Plain memory of the runtime, and a pool over such memory with what counts its calls."""
+    kind = pm.DeviceMemoryResource if on_device else pm.ManagedMemoryResource
+    below = stack.enter_context(pm.StatisticsAdaptor(stack.enter_context(kind(0))))
+    pool = stack.enter_context(pm.PoolMemoryResource(below))
+    return {"plain": (stack.enter_context(kind(0)), None), "pool": (pool, below)}
 
 
 def simulate(pm: Any, options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -88,7 +90,7 @@ def simulate(pm: Any, options: argparse.Namespace) -> list[dict[str, Any]]:
         if cupy is not None:
             stack.enter_context(cupy.cuda.ExternalStream(stream.handle))
         found = resources(pm, stack, cupy is not None)
-        runs = [Run(name, pm, resource, stream, cupy, options) for name, resource in found.items()]
+        runs = [Run(name, pm, on, stream, cupy, options) for name, on in found.items()]
         for number in range(options.steps):
             for run in runs if number % 2 else reversed(runs):
                 run.step()

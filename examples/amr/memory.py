@@ -47,10 +47,14 @@ class Array:
 
 
 class Memory:
-    """A resource, used on one stream, with the time that its calls took and what was held after each of them."""
+    """A resource, used on one stream, with the time that its calls took and what was held after each of them.
 
-    def __init__(self, pm: Any, resource: Any, stream: Any, on_device: bool) -> None:
-        self.pm, self.resource, self.stream, self.on_device = pm, resource, stream, on_device
+    ``below``: a StatisticsAdaptor between a pool and the runtime, which sees what the pool asks for. None: each call of
+    the resource is one of the runtime.
+    """
+
+    def __init__(self, pm: Any, resource: Any, below: Any, stream: Any, on_device: bool) -> None:
+        self.pm, self.resource, self.below, self.stream, self.on_device = pm, resource, below, stream, on_device
         self.seconds = 0.0
         self.allocations = 0
         self.live = self.peak = 0
@@ -77,11 +81,13 @@ class Memory:
 
     def reserved(self) -> int:
         """What the resource holds of the runtime's memory: what is live, and what a pool keeps beside that."""
-        return self.live
+        return self.live if self.below is None else int(self.below.live_bytes)
 
     def runtime_calls(self) -> int:
         """How often the runtime was asked for memory or given some back."""
-        return 2 * self.allocations
+        if self.below is None:
+            return 2 * self.allocations - self.resource.live_buffers
+        return 2 * self.below.counts.total_count - self.below.live_buffers
 
     def _note(self, nbytes: int) -> None:
         self.live += nbytes

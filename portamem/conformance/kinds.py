@@ -185,3 +185,11 @@ def selected(words: str) -> list[Kind]:
 def binds(words: str, kind: Kind, capabilities: Any) -> bool:
     """Whether a clause binds a kind on a device with these capabilities."""
     return SELECTORS[words](kind.on(direct_host_access=bool(capabilities.direct_host_access)))
+
+
+_FREES = {"device": "Free", "managed": "Free", "pinned": "HostFree", "async": "FreeAsync"}
+
+
+def freeing_call(resource: Any) -> str:
+    """The runtime's call that takes a resource's memory back; empty where there is none."""
+    return "HostUnregister" if getattr(resource, "registers", False) else _FREES.get(resource.kind, "")

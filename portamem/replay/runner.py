@@ -61,42 +61,52 @@ class _Replay:
         self._advance = advance
         self._buffers: list[Any] = [None] * plan.slots
         self._turns = [(thread, list(steps)) for thread, steps in groupby(plan.steps, key=lambda s: s.call.thread)]
-        # Thread numbers are the log's. Each waits until it is its turn; one turn is all that it did without a break.
+        # Each thread, by its number in the log, waits for its turns: what it did without a break is one.
         self._go = {thread: threading.Semaphore(0) for thread, _ in self._turns}
+        self._indices: dict[int, list[int]] = {}
+        self._threads: dict[int, threading.Thread] = {}
+        self._done = threading.Event()
         self._error: BaseException | None = None
 
     def run(self) -> None:
         if not self._turns:
             return
-        mine: dict[int, list[int]] = {}
         for index, (thread, _) in enumerate(self._turns):
-            mine.setdefault(thread, []).append(index)
-        threads = [threading.Thread(target=self._work, args=item, daemon=True) for item in mine.items()]
-        for thread in threads:
-            thread.start()
-        self._go[self._turns[0][0]].release()
-        for thread in threads:
-            thread.join()
+            self._indices.setdefault(thread, []).append(index)
+        self._pass_on(0)
+        self._done.wait()
+        for each in self._threads.values():
+            each.join()
         for buffer in self._buffers:
             if buffer is not None:
                 buffer.close()
         if self._error is not None:
             raise self._error
 
-    def _work(self, thread: int, turns: list[int]) -> None:
-        for index in turns:
-            self._go[thread].acquire()
-            if self._error is None:
-                try:
-                    self._take_turn(self._turns[index][1])
-                except BaseException as error:
-                    self._error = error
-            if self._error is not None:
-                for go in self._go.values():
-                    go.release()
-                return
-            if index + 1 < len(self._turns):
-                self._go[self._turns[index + 1][0]].release()
+    def _pass_on(self, index: int) -> None:
+        """Lets the thread of a turn take it. A thread begins with its first one, as it may have done."""
+        if index == len(self._turns):
+            self._done.set()
+            return
+        thread = self._turns[index][0]
+        self._go[thread].release()
+        if thread not in self._threads:
+            self._threads[thread] = threading.Thread(target=self._work, args=(thread,), daemon=True)
+            self._threads[thread].start()
+
+    def _work(self, thread: int) -> None:
+        try:
+            for index in self._indices[thread]:
+                self._go[thread].acquire()
+                if self._error is not None:
+                    return
+                self._take_turn(self._turns[index][1])
+                self._pass_on(index + 1)
+        except BaseException as error:
+            self._error = error
+            for go in self._go.values():
+                go.release()
+            self._done.set()
 
     def _take_turn(self, steps: list[Step]) -> None:
         for step in steps:

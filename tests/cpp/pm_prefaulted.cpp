@@ -146,3 +146,29 @@ TEST_CASE("pm prefaulted: threads") {
     CHECK(resource->live_buffers() == 0);
     CHECK(resource->live_bytes() == 0);
 }
+
+TEST_CASE("pm prefaulted: a pool over it cuts its chunks into blocks that both sides reach") {
+    if (no_device()) return;
+    const auto resource = prefaulted();
+    const auto pool = pm::PoolMemoryResource::create(resource);
+    const auto stream = pm::Stream::create(0);
+    const pm::Buffer device(device_resource(), 3 * MiB);
+    for (unsigned turn = 0; turn < 3; ++turn) {
+        for (const std::size_t nbytes : {std::size_t{100}, std::size_t{4096}, MiB, 3 * MiB}) {
+            auto* bytes = static_cast<unsigned char*>(pool->allocate(nbytes, stream));
+            CHECK(pm::pointer_info(bytes).type == rt::MemoryType::Host);
+            const Bytes wanted = pattern(nbytes, turn);
+            std::copy(wanted.begin(), wanted.end(), bytes);
+            REQUIRE(rt::MemcpyAsync(device.ptr(), bytes, nbytes, MemcpyKind::Default, stream->handle()) == Success);
+            REQUIRE(rt::MemsetAsync(bytes, 3, nbytes, stream->handle()) == Success);
+            pool->deallocate(bytes, nbytes, stream);
+            stream->synchronize();
+            const Bytes seen = get(device);
+            CHECK(std::equal(wanted.begin(), wanted.end(), seen.begin()));
+        }
+    }
+    CHECK(resource->live_buffers() > 0);
+    pool->trim();
+    CHECK(resource->live_buffers() == 0);
+    pool->close();
+}

@@ -144,7 +144,7 @@ _FIRST_FLOOR = {
     *("status", "capabilities", "device", "device_guard", "location", "pointer_info"),
     *("stream", "event", "capture", "kept", "probe", "quirks"),
 }
-_BELOW_ALL = {"backend", "c_api", "host_pages", "order_api", "pool_settings", "record_api", "version"}
+_BELOW_ALL = {"backend", "c_api", "host_pages", "order_api", "pool_annotator", "pool_settings", "record_api", "version"}
 
 
 def floor_of(path: str) -> int:

@@ -195,11 +195,7 @@ void Call::begin(const char* name) noexcept {
     noted_ = true;
     CallState& state = call_state();
     state.name = name;
-    try {
-        state.site = number_of(present_site());
-    } catch (...) {
-        state.site = 0;  // out of memory: the call itself goes on
-    }
+    state.site = here();
 }
 
 void Call::end() noexcept {
@@ -215,6 +211,14 @@ bool Call::is_own_query() noexcept { return call_state().own_queries != 0; }
 void Call::own_queries(int change) noexcept { call_state().own_queries += change; }
 
 void set_site_provider(SiteProvider asked) noexcept { provider.store(asked, std::memory_order_release); }
+
+SiteId here() noexcept {
+    try {
+        return number_of(present_site());
+    } catch (...) {
+        return 0;  // out of memory: the call itself goes on
+    }
+}
 
 SiteId number_site(const char* text) { return number_of(site_of(text, few_frames)); }
 

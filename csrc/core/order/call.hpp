@@ -56,6 +56,9 @@ using SiteProvider = int (*)(char* text, std::size_t size);
 
 void set_site_provider(SiteProvider provider) noexcept;
 
+/// The place in the program that called into portamem, on this thread; 0 where the host has no memory for it.
+SiteId here() noexcept;
+
 /// The number of a place: of the one that a text names, or, for null, of the calling thread's innermost functions.
 SiteId number_site(const char* text);
 

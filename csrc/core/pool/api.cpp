@@ -10,19 +10,13 @@
 #include "pool.hpp"
 #include "thread.hpp"
 
-using portamem::pool::Block;
-using portamem::pool::Cache;
-using portamem::pool::Item;
-using portamem::pool::PageMap;
-using portamem::pool::Pool;
-using portamem::pool::Refused;
-
+namespace portamem::pool {
 namespace {
 
 Pool& pool_of(portamem_pool* pool) noexcept { return *reinterpret_cast<Pool*>(pool); }
 
 int refuse(portamem_pool_status status, std::string text) noexcept {
-    auto& refusal = portamem::pool::last_refusal();
+    auto& refusal = last_refusal();
     refusal.status = status;
     refusal.text = std::move(text);
     return status;
@@ -55,8 +49,8 @@ void* allocated_slowly(Pool& pool, std::size_t nbytes, std::size_t alignment, st
 }
 
 inline Cache* cache_of(const Pool& pool, std::uint64_t identity) noexcept {
-    Cache* const cache = portamem::pool::remembered_cache(&pool, identity);
-    return __builtin_expect(cache != nullptr, 1) ? cache : portamem::pool::find_cache(&pool, identity);
+    Cache* const cache = remembered_cache(&pool, identity);
+    return __builtin_expect(cache != nullptr, 1) ? cache : find_cache(&pool, identity);
 }
 
 // The state of a block that is out, of the class that nbytes have. Null for all that has to be looked at closely.
@@ -77,57 +71,36 @@ inline std::atomic<std::uint8_t>* state_of(Cache& cache, const PageMap& pages, s
     return block->states + (number << block->stride);
 }
 
-}  // namespace
+// The path on which a cache alone serves: null, or false, where it does not.
 
-portamem_pool* portamem_pool_create(const portamem_pool_ops* ops, void* self, const portamem_pool_options* options) {
-    try {
-        auto pool = std::make_shared<Pool>(*ops, self, *options);
-        pool->keeps_itself = pool;
-        return reinterpret_cast<portamem_pool*>(pool.get());
-    } catch (...) {
-        return nullptr;
-    }
-}
-
-void portamem_pool_destroy(portamem_pool* pool) {
-    pool_of(pool).shut_down();
-    const auto last = std::move(pool_of(pool).keeps_itself);
-}
-
-void* portamem_pool_allocate(portamem_pool* pool, size_t nbytes, uint64_t identity, void* stream) {
-    Pool& of = pool_of(pool);
-    Cache* const cache = cache_of(of, identity);
-    if (__builtin_expect(cache != nullptr && nbytes - 1 < portamem::pool::kLargestCached && cache->lock.enter(), 1)) {
-        const unsigned index = portamem::pool::class_of(nbytes);
+__attribute__((always_inline)) inline void* allocated_at_hand(Pool& pool, std::size_t nbytes,
+                                                              std::uint64_t identity) noexcept {
+    Cache* const cache = cache_of(pool, identity);
+    if (__builtin_expect(cache != nullptr && nbytes - 1 < kLargestCached && cache->lock.enter(), 1)) {
+        const unsigned index = class_of(nbytes);
         Cache::Bin& bin = cache->bins[index];
         if (__builtin_expect(bin.count != 0, 1)) {
             const Item item = bin.items[--bin.count];
-            item.state->store(portamem::pool::kOut, std::memory_order_relaxed);
+            item.state->store(kOut, std::memory_order_relaxed);
             cache->hits.add(1);
             cache->live_bytes.add(nbytes);
-            cache->cached.add(0 - portamem::pool::size_of(index));
+            cache->cached.add(0 - size_of(index));
             cache->lock.leave();
             return reinterpret_cast<void*>(item.address);
         }
         cache->lock.leave();
     }
-    return allocated_slowly(of, nbytes, portamem::pool::kGrain, identity, stream);
+    return nullptr;
 }
 
-void* portamem_pool_allocate_aligned(portamem_pool* pool, size_t nbytes, size_t alignment, uint64_t identity,
-                                     void* stream) {
-    return allocated_slowly(pool_of(pool), nbytes, alignment, identity, stream);
-}
-
-int portamem_pool_deallocate(portamem_pool* pool, void* ptr, size_t nbytes, uint64_t identity, void* stream) {
-    using namespace portamem::pool;
-    Pool& of = pool_of(pool);
-    Cache* const cache = cache_of(of, identity);
+__attribute__((always_inline)) inline bool deallocated_at_hand(Pool& pool, void* ptr, std::size_t nbytes,
+                                                               std::uint64_t identity) noexcept {
+    Cache* const cache = cache_of(pool, identity);
     if (__builtin_expect(cache != nullptr && nbytes - 1 < kLargestCached && !cache->deferred && cache->lock.enter(),
                          1)) {
         const unsigned index = class_of(nbytes);
         const auto address = reinterpret_cast<std::uintptr_t>(ptr);
-        std::atomic<std::uint8_t>* const state = state_of(*cache, of.pages(), address, index);
+        std::atomic<std::uint8_t>* const state = state_of(*cache, pool.pages(), address, index);
         Cache::Bin& bin = cache->bins[index];
         const std::size_t cached = cache->cached.get() + size_of(index);
         if (__builtin_expect(state != nullptr && bin.count < bin.capacity && cached <= kCacheBytes &&
@@ -139,51 +112,123 @@ int portamem_pool_deallocate(portamem_pool* pool, void* ptr, size_t nbytes, uint
             cache->live_bytes.add(0 - nbytes);
             cache->cached.add(size_of(index));
             cache->lock.leave();
-            return PORTAMEM_POOL_OK;
+            return true;
         }
         cache->lock.leave();
     }
+    return false;
+}
+
+inline portamem_pool* do_create(const portamem_pool_ops* ops, void* self, const portamem_pool_options* options) {
+    try {
+        auto pool = std::make_shared<Pool>(*ops, self, *options);
+        pool->keeps_itself = pool;
+        return reinterpret_cast<portamem_pool*>(pool.get());
+    } catch (...) {
+        return nullptr;
+    }
+}
+
+inline void do_destroy(portamem_pool* pool) {
+    pool_of(pool).shut_down();
+    const auto last = std::move(pool_of(pool).keeps_itself);
+}
+
+inline void* do_allocate(portamem_pool* pool, size_t nbytes, uint64_t identity, void* stream) {
+    Pool& of = pool_of(pool);
+    void* const ptr = allocated_at_hand(of, nbytes, identity);
+    if (__builtin_expect(ptr != nullptr, 1)) return ptr;
+    return allocated_slowly(of, nbytes, kGrain, identity, stream);
+}
+
+inline void* do_allocate_aligned(portamem_pool* pool, size_t nbytes, size_t alignment, uint64_t identity,
+                                 void* stream) {
+    return allocated_slowly(pool_of(pool), nbytes, alignment, identity, stream);
+}
+
+inline int do_deallocate(portamem_pool* pool, void* ptr, size_t nbytes, uint64_t identity, void* stream) {
+    Pool& of = pool_of(pool);
+    if (__builtin_expect(deallocated_at_hand(of, ptr, nbytes, identity), 1)) return PORTAMEM_POOL_OK;
     return answered([&] { of.deallocate(ptr, nbytes, identity, stream); });
 }
 
-void portamem_pool_stream_ended(portamem_pool* pool, uint64_t identity, void* event) {
+inline void do_stream_ended(portamem_pool* pool, uint64_t identity, void* event) {
     (void)answered([&] { pool_of(pool).stream_ended(identity, event); });
 }
 
-int portamem_pool_trim(portamem_pool* pool, size_t keep) {
+inline int do_trim(portamem_pool* pool, size_t keep) {
     return answered([&] { pool_of(pool).trim(keep); });
 }
 
-int portamem_pool_close(portamem_pool* pool) {
+inline int do_close(portamem_pool* pool) {
     return answered([&] {
         if (!pool_of(pool).close()) throw Refused{PORTAMEM_POOL_BUSY, {}};
     });
 }
 
-int portamem_pool_is_closed(const portamem_pool* pool) {
-    return reinterpret_cast<const Pool*>(pool)->is_closed() ? 1 : 0;
-}
+inline int do_is_closed(const portamem_pool* pool) { return reinterpret_cast<const Pool*>(pool)->is_closed() ? 1 : 0; }
 
-void portamem_pool_stats(portamem_pool* pool, portamem_pool_figures* figures) {
+inline void do_stats(portamem_pool* pool, portamem_pool_figures* figures) {
     (void)answered([&] { pool_of(pool).figures(*figures); });
 }
 
-void portamem_pool_live(portamem_pool* pool, uint64_t* blocks, uint64_t* nbytes) {
+inline void do_live(portamem_pool* pool, uint64_t* blocks, uint64_t* nbytes) {
     (void)answered([&] { pool_of(pool).live(*blocks, *nbytes); });
 }
 
-void portamem_pool_reset_peak(portamem_pool* pool) {
+inline void do_reset_peak(portamem_pool* pool) {
     (void)answered([&] { pool_of(pool).reset_peak(); });
 }
 
-int portamem_pool_snapshot(portamem_pool* pool, portamem_pool_visitor visitor, void* self) {
+inline int do_snapshot(portamem_pool* pool, portamem_pool_visitor visitor, void* self) {
     return answered([&] {
         for (const portamem_pool_piece& piece : pool_of(pool).snapshot()) visitor(self, &piece);
     });
 }
 
-int portamem_pool_error(const char** text) {
-    const auto& refusal = portamem::pool::last_refusal();
+inline int do_error(const char** text) {
+    const auto& refusal = last_refusal();
     if (text != nullptr) *text = refusal.text.c_str();
     return refusal.status;
 }
+
+}  // namespace
+}  // namespace portamem::pool
+
+portamem_pool* portamem_pool_create(const portamem_pool_ops* ops, void* self, const portamem_pool_options* options) {
+    return portamem::pool::do_create(ops, self, options);
+}
+void portamem_pool_destroy(portamem_pool* pool) { portamem::pool::do_destroy(pool); }
+void* portamem_pool_allocate_at_hand(portamem_pool* pool, size_t nbytes, uint64_t identity) {
+    return portamem::pool::allocated_at_hand(portamem::pool::pool_of(pool), nbytes, identity);
+}
+int portamem_pool_deallocate_at_hand(portamem_pool* pool, void* ptr, size_t nbytes, uint64_t identity) {
+    return portamem::pool::deallocated_at_hand(portamem::pool::pool_of(pool), ptr, nbytes, identity) ? 1 : 0;
+}
+void* portamem_pool_allocate(portamem_pool* pool, size_t nbytes, uint64_t identity, void* stream) {
+    return portamem::pool::do_allocate(pool, nbytes, identity, stream);
+}
+void* portamem_pool_allocate_aligned(portamem_pool* pool, size_t nbytes, size_t alignment, uint64_t identity,
+                                     void* stream) {
+    return portamem::pool::do_allocate_aligned(pool, nbytes, alignment, identity, stream);
+}
+int portamem_pool_deallocate(portamem_pool* pool, void* ptr, size_t nbytes, uint64_t identity, void* stream) {
+    return portamem::pool::do_deallocate(pool, ptr, nbytes, identity, stream);
+}
+void portamem_pool_stream_ended(portamem_pool* pool, uint64_t identity, void* event) {
+    portamem::pool::do_stream_ended(pool, identity, event);
+}
+int portamem_pool_trim(portamem_pool* pool, size_t keep) { return portamem::pool::do_trim(pool, keep); }
+int portamem_pool_close(portamem_pool* pool) { return portamem::pool::do_close(pool); }
+int portamem_pool_is_closed(const portamem_pool* pool) { return portamem::pool::do_is_closed(pool); }
+void portamem_pool_stats(portamem_pool* pool, portamem_pool_figures* figures) {
+    portamem::pool::do_stats(pool, figures);
+}
+void portamem_pool_live(portamem_pool* pool, uint64_t* blocks, uint64_t* nbytes) {
+    portamem::pool::do_live(pool, blocks, nbytes);
+}
+void portamem_pool_reset_peak(portamem_pool* pool) { portamem::pool::do_reset_peak(pool); }
+int portamem_pool_snapshot(portamem_pool* pool, portamem_pool_visitor visitor, void* self) {
+    return portamem::pool::do_snapshot(pool, visitor, self);
+}
+int portamem_pool_error(const char** text) { return portamem::pool::do_error(text); }

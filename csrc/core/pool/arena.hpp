@@ -37,6 +37,7 @@ struct Arena {
     std::size_t whole = 0;                                    ///< bytes of slabs all of whose blocks are in bins
     std::uint64_t insertions = 0;                             ///< how often something was freed into it
     std::deque<Batch> batches;                                ///< behind events, oldest first
+    std::vector<Item> unmarked;  ///< usable by nobody before an event that is still to be recorded
     std::unordered_map<std::uint64_t, std::uint64_t> waited;  ///< up to which insertion of another arena
 
     void link(Block& block) noexcept {

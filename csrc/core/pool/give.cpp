@@ -107,11 +107,25 @@ void Pool::defer(const Place& place, const Item& item, std::size_t size) {
 void Pool::flush_pending(const Place& place) {
     Batch batch;
     batch.stream = place.identity;
-    batch.items.reserve(kMostPending);
-    MarkPtr mark = mark_here(place.stream);  // first: where it is refused, nothing has happened
+    {  // before the mark: what comes here later may have been freed later
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        batch.items.reserve(kMostPending + place.arena->unmarked.size());
+        batch.items.insert(batch.items.end(), place.arena->unmarked.begin(), place.arena->unmarked.end());
+        place.arena->unmarked.clear();
+    }
+    MarkPtr mark;
+    try {
+        mark = mark_here(place.stream);
+    } catch (...) {
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        place.arena->unmarked.insert(place.arena->unmarked.end(), batch.items.begin(), batch.items.end());
+        throw;
+    }
     {
         const Entered entered(*this, *place.cache);
-        batch.items.swap(place.cache->pending);
+        auto& pending = place.cache->pending;
+        batch.items.insert(batch.items.end(), pending.begin(), pending.end());  // at most kMostPending
+        pending.clear();
         place.cache->cached.add(0 - place.cache->pending_bytes);
         place.cache->pending_bytes = 0;
     }

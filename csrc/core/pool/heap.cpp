@@ -35,7 +35,8 @@ constexpr std::array<SlabShape, kSmallClasses> all_shapes() {
 
 constexpr std::array<SlabShape, kSmallClasses> kShapes = all_shapes();
 
-std::size_t states_of(unsigned index) { return std::size_t{kShapes[index].blocks} << kShapes[index].stride; }
+// One more than there are blocks, never out: what is left over at a slab's end may be taken for one.
+std::size_t states_of(unsigned index) { return (std::size_t{kShapes[index].blocks} + 1) << kShapes[index].stride; }
 
 }  // namespace
 
@@ -192,8 +193,15 @@ Block* Heap::new_slab(Arena& arena, unsigned index, Arena& owner) {
     slab->carved = 0;
     slab->home = 0;
     slab->arena = &owner;
-    for (std::uintptr_t page = slab->base; page < slab->base + shape.length; page += kPage) pages_.set(page, slab);
+    set_pages(*slab, slab);
     return slab;
+}
+
+// Of what is cut into blocks. The record may be longer, by what was not worth a record of its own: the next block may
+// begin in that page.
+void Heap::set_pages(const Block& slab, Block* to) noexcept {
+    const std::uintptr_t end = slab.base + kShapes[slab.index].length;
+    for (std::uintptr_t page = slab.base; page < end; page += kPage) pages_.set(page, to);
 }
 
 void Heap::put_in_bin(Arena& arena, Block& slab, const Item& item) noexcept {
@@ -268,6 +276,7 @@ void Heap::detach(Arena& arena, Batch& batch) {
     std::size_t items = batch.items.size();
     std::size_t blocks = batch.blocks.size();
     for (const auto& bin : arena.bins) items += bin.size();
+    items += arena.unmarked.size();
     for (const Block* slab : arena.carving) items += slab == nullptr ? 0 : slab->blocks - slab->carved;
     for (unsigned list = arena.next_list(0); list < kLists; list = arena.next_list(list + 1)) {
         for (const Block* block = arena.lists[list]; block != nullptr; block = block->list_after) ++blocks;
@@ -282,6 +291,8 @@ void Heap::detach(Arena& arena, Batch& batch) {
         }
         bin.clear();
     }
+    batch.items.insert(batch.items.end(), arena.unmarked.begin(), arena.unmarked.end());
+    arena.unmarked.clear();
     for (Block*& slab : arena.carving) {
         for (; slab != nullptr && slab->carved < slab->blocks; ++slab->carved) {
             batch.items.push_back(item_of(*slab, slab->carved));
@@ -325,9 +336,7 @@ bool Heap::dissolve(Arena& arena) {
         bin.erase(rest, bin.end());
     }
     for (Block* const slab : slabs) {
-        for (std::uintptr_t page = slab->base; page < slab->base + slab->length; page += kPage) {
-            pages_.set(page, nullptr);
-        }
+        set_pages(*slab, nullptr);
         arena.whole -= slab->length;
         states_[slab->index].free.push_back(slab->states);
         slab->home = 0;

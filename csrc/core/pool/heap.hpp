@@ -76,6 +76,7 @@ class Heap {
     Block* take_block(Arena& arena, std::size_t length, std::size_t alignment);
     void give_block(Block* block, Arena& arena) noexcept;
     Block* new_slab(Arena& arena, unsigned index, Arena& owner);
+    void set_pages(const Block& slab, Block* to) noexcept;
     void put_in_bin(Arena& arena, Block& slab, const Item& item) noexcept;
     void taken_from_bin(Arena& arena, const Item& item) noexcept;
     static Item item_of(const Block& slab, std::uint32_t number) noexcept;

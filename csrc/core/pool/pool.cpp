@@ -43,9 +43,6 @@ Found found_block(const PageMap& pages, const void* ptr) {
     if (number * block->size != offset) {
         refuse_pointer("the address " + address_text(ptr) + " is inside of a block of the pool: free its beginning");
     }
-    if (block->reciprocal != 0 && number >= block->carved) {
-        refuse_pointer("the pool has never given out " + address_text(ptr));
-    }
     return {block, block->states + (number << block->stride)};
 }
 

@@ -104,6 +104,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     bool steal_batch(const Place& place, const Ask& ask);
     unsigned grow(const Place& place, const Ask& ask, Item* items, unsigned most);
     std::size_t chunk_size(const Ask& ask) const noexcept;
+    std::size_t limit_now();
     portamem_pool_status ask_upstream(std::size_t nbytes, const Place& place, void** ptr);
 
     // give.cpp

@@ -40,7 +40,16 @@ void Pool::spill(const std::shared_ptr<Arena>& arena, std::vector<Item>& ready, 
     Batch batch;
     batch.stream = arena->stream;
     batch.items.swap(unmarked);
-    batch.mark = mark_of(*arena);
+    try {
+        batch.mark = mark_of(*arena);
+    } catch (const Refused&) {  // captured, or the runtime fails: whoever marks the stream next marks this
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        if (!arena->has_ended) {
+            arena->unmarked.insert(arena->unmarked.end(), batch.items.begin(), batch.items.end());
+            return;
+        }
+        batch.mark = arena->latest;
+    }
     put_behind(arena, std::move(batch));
 }
 

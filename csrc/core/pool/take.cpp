@@ -258,6 +258,13 @@ std::size_t Pool::chunk_size(const Ask& ask) const noexcept {
     return ask.stands_in() > kMostChunk ? ask.need() : std::max(round_up(ask.need(), kLeastChunk), kLeastChunk);
 }
 
+std::size_t Pool::limit_now() {
+    if (ops_.limit == nullptr) return options_.limit;
+    std::size_t limit = 0;
+    if (const int status = ops_.limit(self_, &limit); status != PORTAMEM_POOL_OK) thrown(status);
+    return limit;
+}
+
 portamem_pool_status Pool::ask_upstream(std::size_t nbytes, const Place& place, void** ptr) {
     return static_cast<portamem_pool_status>(ops_.allocate(self_, nbytes, place.stream, ptr));
 }
@@ -278,8 +285,8 @@ unsigned Pool::grow(const Place& place, const Ask& ask, Item* items, unsigned mo
         if (attempt != 0) nbytes = least;
         while (true) {
             status = PORTAMEM_POOL_OK;
-            if (options_.limit != 0) {
-                const std::size_t left = options_.limit > reserved ? options_.limit - reserved : 0;
+            if (const std::size_t limit = limit_now(); limit != 0) {
+                const std::size_t left = limit > reserved ? limit - reserved : 0;
                 if (left < least) {
                     status = PORTAMEM_POOL_LIMIT;
                     break;

@@ -68,6 +68,8 @@ typedef struct portamem_pool_ops {
     void (*drop)(void* self, void* event);
     /* Asked after memory came back: how many bytes to keep reserved; SIZE_MAX keeps all. Null: keeps all. */
     size_t (*keep)(void* self);
+    /* Most bytes to reserve, 0 for no limit; asked before the upstream is. Null: that of the options. */
+    int (*limit)(void* self, size_t* nbytes);
 } portamem_pool_ops;
 
 typedef struct portamem_pool_options {
@@ -132,6 +134,11 @@ PORTAMEM_EXPORT void* portamem_pool_allocate_aligned(portamem_pool* pool, size_t
                                                      uint64_t identity, void* stream);
 PORTAMEM_EXPORT int portamem_pool_deallocate(portamem_pool* pool, void* ptr, size_t nbytes, uint64_t identity,
                                              void* stream);
+
+/* The same where the calling thread's cache serves: no callback runs, and nobody is waited for. Null, or 0, where it does
+ * not: nothing was done, and there is no portamem_pool_error. Also in a forked child, whose threads have no caches. */
+PORTAMEM_EXPORT void* portamem_pool_allocate_at_hand(portamem_pool* pool, size_t nbytes, uint64_t identity);
+PORTAMEM_EXPORT int portamem_pool_deallocate_at_hand(portamem_pool* pool, void* ptr, size_t nbytes, uint64_t identity);
 
 /* The stream has ended, behind an event that becomes the pool's (null: nothing to wait for). */
 PORTAMEM_EXPORT void portamem_pool_stream_ended(portamem_pool* pool, uint64_t identity, void* event);

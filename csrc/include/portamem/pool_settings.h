@@ -25,7 +25,7 @@ PORTAMEM_EXPORT int portamem_pool_passthrough(void);
 
 /* Bytes that pools of this process may reserve on the device with that uuid (text; spelled alike by all processes) and
  * with `total_bytes` of memory. PORTAMEM_POOL_UNLIMITED where no limit is set; 0 where it cannot be read, or cannot be
- * shared: portamem_pool_settings_error says why.
+ * shared: portamem_pool_settings_error says why. A null uuid asks whether there is a limit: any other answer is yes.
  *
  * The first question about a device enters the process among those that share it: live processes of the same user and
  * machine, with one /dev/shm, to which the limit is a percentage too. So the answer changes while processes come and

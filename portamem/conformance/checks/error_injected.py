@@ -11,6 +11,7 @@ from typing import Any
 from portamem.conformance.check import check
 from portamem.conformance.env import Env
 from portamem.conformance.expect import eventually, expect, expect_bytes, expect_equal, refused
+from portamem.conformance.kinds import freeing_call
 from portamem.conformance.memory import pattern
 from portamem.conformance.outcome import Failed
 from portamem.enums import MemoryAdvice
@@ -231,12 +232,9 @@ def the_nth_failure(env: Env) -> None:
         buf.close()
 
 
-_FREES = {"device": "Free", "managed": "Free", "pinned": "HostFree", "async": "FreeAsync"}
-
-
 @check("ERROR-12", backends=("host",))
 def a_free_that_fails(env: Env, resource: Any) -> None:
-    call = _FREES[resource.kind]
+    call = freeing_call(resource)
     buf = env.allocate(resource, NBYTES)
     with failing(env, call, 1, 999), refused(Error, saying=call):
         buf.close()
@@ -252,7 +250,7 @@ def a_free_that_fails(env: Env, resource: Any) -> None:
 def a_free_that_fails_of_what_is_forgotten(env: Env, resource: Any) -> None:
     for nth in (1, 2):
         buf = env.allocate(resource, NBYTES)
-        with failing(env, _FREES[resource.kind], 1, 999):
+        with failing(env, freeing_call(resource), 1, 999):
             del buf
             gc.collect()
         expect(eventually(lambda: resource.live_buffers == 0), f"memory is not given back, turn {nth}")

@@ -9,6 +9,7 @@ from typing import Any
 from portamem.conformance.check import check
 from portamem.conformance.env import Env
 from portamem.conformance.expect import eventually, expect, expect_bytes, expect_equal, refused
+from portamem.conformance.kinds import freeing_call
 from portamem.conformance.memory import pattern
 from portamem.conformance.outcome import Unsupported
 from portamem.errors import Error
@@ -161,7 +162,7 @@ def a_close_that_a_capture_refuses(env: Env, resource: Any) -> None:
 
 @check("FREE-13", backends=("host",))
 def a_close_that_the_runtime_refuses(env: Env, resource: Any) -> None:
-    call = {"async": "FreeAsync", "pinned": "HostFree", "system": ""}.get(resource.kind, "Free")
+    call = freeing_call(resource)
     if env.kind_of(resource).keeps:
         raise Unsupported("what keeps memory makes no call to take it back")
     if not call:

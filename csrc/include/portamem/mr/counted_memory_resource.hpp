@@ -47,6 +47,7 @@ class CountedMemoryResource : public MemoryResource {
         try {
             refuse_stream_of_another_device(stream);
             const Block block = function();
+            if (detail::debug_on) portamem_debug_forget(block.ptr);
             count(static_cast<std::int64_t>(block.nbytes));
             (block.ptr == nullptr ? empty_ : out_).fetch_add(1, std::memory_order_relaxed);
             return block;

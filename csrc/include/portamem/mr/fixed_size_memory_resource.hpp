@@ -76,7 +76,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
 
   protected:
     void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) override {
-        if (nbytes > block_size_) {
+        if (nbytes > block_size_ + kRedzones) {
             throw std::invalid_argument("blocks of this resource hold " + std::to_string(block_size_) + " bytes, not " +
                                         std::to_string(nbytes) + ": take larger blocks, or a PoolMemoryResource");
         }
@@ -105,7 +105,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         if (chunk->is_free[index] != 0) {
             throw std::invalid_argument("the block is free already: it was given back before");
         }
-        if (nbytes > block_size_) {
+        if (nbytes > block_size_ + kRedzones) {
             throw std::invalid_argument("blocks of this resource hold " + std::to_string(block_size_) + " bytes, not " +
                                         std::to_string(nbytes) + ": give the size that was allocated");
         }
@@ -126,6 +126,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
     static constexpr std::size_t kChunkSize = std::size_t{1} << 20;
     static constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max() / 2;
     static constexpr std::size_t kFewLanes = 16;
+    inline static const std::size_t kRedzones = detail::debug_on ? 2 * PORTAMEM_DEBUG_REDZONE : 0;
 
     struct Chunk {
         UpstreamChunk memory;
@@ -161,7 +162,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
     static std::size_t stride_of(std::size_t block_size) {
         if (block_size == 0) throw std::invalid_argument("a block holds at least 1 byte");
         if (block_size > kMost) throw std::invalid_argument("the block size is larger than any memory");
-        return (block_size + kAlignment - 1) / kAlignment * kAlignment;
+        return (block_size + kRedzones + kAlignment - 1) / kAlignment * kAlignment;
     }
 
     // A block that is at hand, or becomes so without new memory and without waiting; null otherwise.

@@ -10,6 +10,7 @@
 #include <string>
 #include <typeinfo>
 
+#include "portamem/debug_api.h"
 #include "portamem/mr/recorded.hpp"
 #include "portamem/stream.hpp"
 
@@ -52,6 +53,13 @@ struct MemoryTraits {
     int device_id() const noexcept { return is_host_memory ? rt::CpuDeviceId : device; }
 };
 
+namespace detail {
+
+/// Whether PORTAMEM_DEBUG=1 asks for redzones. A constant of the process.
+inline const bool debug_on = portamem_debug_on() != 0;
+
+}  // namespace detail
+
 /// Where memory comes from and goes back to. Shared: every Buffer keeps its resource alive. Thread-safe.
 class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
   public:
@@ -78,7 +86,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     /// Throws OutOfMemory, Error; std::invalid_argument when closed, for a stream of another device or, unless the
     /// resource has the memory at hand, under capture, and for an alignment that it cannot give.
     void* allocate(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment = kAlignment) {
-        if (detail::is_recording()) return allocate_recorded(nbytes, stream, alignment);
+        if (is_watched()) return allocate_watched(nbytes, stream, alignment);
         return do_allocate(nbytes, stream, alignment);
     }
 
@@ -86,22 +94,22 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     /// blocks until that work has run: no vendor promises that its Free waits. Null with nothing of 0 bytes out is fine.
     /// Throws Error, and std::invalid_argument for what cannot be the resource's: the memory is still allocated.
     void deallocate(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
-        if (detail::is_recording()) return deallocate_recorded(ptr, nbytes, stream);
+        if (is_watched()) return deallocate_watched(ptr, nbytes, stream);
         do_deallocate(ptr, nbytes, stream);
     }
 
     /// allocate, where the resource has the memory at hand: with no runtime's call, no upstream's and no user's, and no
     /// waiting, so that an embedding language's lock may be held. Null where that cannot be, for whatever reason (0
-    /// bytes, a closed stream, a forked child, a recorder among them): allocate does it, or says why not.
+    /// bytes, a closed stream, a forked child, a recorder or redzones among them): allocate does it, or says why not.
     void* allocate_at_hand(std::size_t nbytes, const std::shared_ptr<Stream>& stream,
                            std::size_t alignment = kAlignment) noexcept {
-        return has_at_hand_ && !detail::is_recording() ? do_allocate_at_hand(nbytes, stream, alignment) : nullptr;
+        return has_at_hand_ && !is_watched() ? do_allocate_at_hand(nbytes, stream, alignment) : nullptr;
     }
 
     /// deallocate in the same way. False where that cannot be: nothing was done, and deallocate does it, or says why
     /// not. Unlike there, the stream may be closed meanwhile: its handle is not used.
     bool deallocate_at_hand(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) noexcept {
-        return has_at_hand_ && !detail::is_recording() && do_deallocate_at_hand(ptr, nbytes, stream);
+        return has_at_hand_ && !is_watched() && do_deallocate_at_hand(ptr, nbytes, stream);
     }
 
     /// Whether the resource ever has memory at hand.
@@ -185,20 +193,35 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
         portamem_record_closed(portamem_record_process(), &resource);
     }
 
-    [[gnu::cold, gnu::noinline]] void* allocate_recorded(std::size_t nbytes, const std::shared_ptr<Stream>& stream,
-                                                         std::size_t alignment) {
+    // One branch on the usual path, whoever watches. What is recorded is what the program sees: redzones are below.
+    static bool is_watched() noexcept {
+        return __builtin_expect(static_cast<int>(detail::is_recording()) | static_cast<int>(detail::debug_on), 0) != 0;
+    }
+
+    [[gnu::cold, gnu::noinline]] void* allocate_watched(std::size_t nbytes, const std::shared_ptr<Stream>& stream,
+                                                        std::size_t alignment) {
         portamem_recorder* recorder = portamem_record_process();
-        if (recorder == nullptr) return do_allocate(nbytes, stream, alignment);
+        if (recorder == nullptr) return allocate_checked(nbytes, stream, alignment);
         return recorded(recorder, *stream, nullptr, nbytes, alignment).allocate([&] {
-            return do_allocate(nbytes, stream, alignment);
+            return allocate_checked(nbytes, stream, alignment);
         });
     }
-    [[gnu::cold, gnu::noinline]] void deallocate_recorded(void* ptr, std::size_t nbytes,
-                                                          const std::shared_ptr<Stream>& stream) {
+    [[gnu::cold, gnu::noinline]] void deallocate_watched(void* ptr, std::size_t nbytes,
+                                                         const std::shared_ptr<Stream>& stream) {
         portamem_recorder* recorder = portamem_record_process();
-        if (recorder == nullptr) return do_deallocate(ptr, nbytes, stream);
-        recorded(recorder, *stream, ptr, nbytes, 0).deallocate([&] { do_deallocate(ptr, nbytes, stream); }, false);
+        if (recorder == nullptr) return deallocate_checked(ptr, nbytes, stream);
+        recorded(recorder, *stream, ptr, nbytes, 0).deallocate([&] { deallocate_checked(ptr, nbytes, stream); }, false);
     }
+
+    void* allocate_checked(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) {
+        return detail::debug_on ? allocate_guarded(nbytes, stream, alignment) : do_allocate(nbytes, stream, alignment);
+    }
+    void deallocate_checked(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
+        detail::debug_on ? deallocate_guarded(ptr, nbytes, stream) : do_deallocate(ptr, nbytes, stream);
+    }
+    // mr/debug_guards.hpp
+    void* allocate_guarded(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment);
+    void deallocate_guarded(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream);
 
     const MemoryTraits traits_;
     const bool has_at_hand_;
@@ -217,3 +240,5 @@ inline void refuse_alignment(std::size_t alignment) {
 }  // namespace detail
 
 PORTAMEM_CLOSE
+
+#include "portamem/mr/debug_guards.hpp"

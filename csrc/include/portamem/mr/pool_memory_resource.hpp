@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "portamem/mr/pool_passthrough.hpp"
 #include "portamem/mr/pool_runtime.hpp"
 
 PORTAMEM_OPEN
@@ -30,30 +31,39 @@ PORTAMEM_OPEN
 /// it when memory runs out, and at trim(). Chunks are an eighth of what the pool has, from 2 to 256 MiB, and nothing is
 /// reserved before it is asked for. The pool's own records take less than 96 bytes of host memory for each block.
 ///
+/// PORTAMEM_POOL=off: each allocation goes straight to the upstream, and comes straight back. PORTAMEM_POOL_LIMIT: the
+/// limit of pools of device memory that were made without one (portamem/pool_settings.h).
+///
 /// Wrong frees (a block that is not out, an address inside of one, another resource's, another size) are
 /// std::invalid_argument, and nothing has happened. Thread-safe.
 class PoolMemoryResource : public MemoryResource {
   public:
+    /// Throws std::invalid_argument where the upstream is null or closed.
+    explicit PoolMemoryResource(std::shared_ptr<MemoryResource> upstream, PoolOptions options = {})
+        : MemoryResource(traits_over(upstream), true),
+          runtime_(detail::PoolRuntime::create(std::move(upstream), std::move(options))),
+          pool_(runtime_->pool()),
+          passthrough_(detail::pools_pass_through() ? new detail::PoolPassthrough(runtime_->upstream()) : nullptr),
+          is_watched_(passthrough_ != nullptr || runtime_->annotations() != nullptr) {}
+
     static std::shared_ptr<PoolMemoryResource> create(std::shared_ptr<MemoryResource> upstream,
                                                       PoolOptions options = {}) {
-        refuse_forked();
-        if (!upstream) throw std::invalid_argument("there is no upstream resource");
-        if (upstream->is_closed()) throw std::invalid_argument("the upstream resource is closed");
-        return std::shared_ptr<PoolMemoryResource>(new PoolMemoryResource(std::move(upstream), std::move(options)));
+        return std::make_shared<PoolMemoryResource>(std::move(upstream), std::move(options));
     }
 
     const std::shared_ptr<MemoryResource>& upstream() const noexcept { return runtime_->upstream(); }
-    /// Most bytes that the pool reserves; 0: none is set.
-    std::size_t limit() const noexcept { return runtime_->options().limit; }
+    /// Most bytes that the pool reserves, PORTAMEM_POOL_LIMIT as it is now; 0: none is set.
+    std::size_t limit() const { return runtime_->limit(); }
 
     PoolStats stats() const {
         refuse_forked();
-        return runtime_->stats();
+        return figures();
     }
 
     /// Every piece of every chunk, by address, as it was at one moment.
     std::vector<PoolPiece> snapshot() const {
         refuse_forked();
+        if (passthrough_) return passthrough_->snapshot();
         std::vector<PoolPiece> pieces;
         const auto add = [](void* self, const portamem_pool_piece* p) {
             PoolPiece piece;
@@ -75,6 +85,7 @@ class PoolMemoryResource : public MemoryResource {
     /// The peak is what is reserved now.
     void reset_peak() {
         refuse_forked();
+        if (passthrough_) passthrough_->reset_peak();
         portamem_pool_reset_peak(pool_);
     }
 
@@ -91,12 +102,40 @@ class PoolMemoryResource : public MemoryResource {
 
     /// Bytes that are reserved and not out.
     std::optional<std::size_t> cached() const override {
-        const PoolStats now = runtime_->stats();
+        const PoolStats now = figures();
         return now.reserved > now.used ? now.reserved - now.used : 0;
     }
 
   protected:
     void* do_allocate(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) final {
+        if (__builtin_expect(is_watched_, 0)) return take_watched(nbytes, stream, alignment);
+        return take(nbytes, stream, alignment);
+    }
+
+    void do_deallocate(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) final {
+        if (__builtin_expect(is_watched_, 0)) return give_back_watched(ptr, nbytes, stream);
+        give_back(ptr, nbytes, stream);
+    }
+
+    void* do_allocate_at_hand(std::size_t nbytes, const std::shared_ptr<Stream>& stream,
+                              std::size_t alignment) noexcept final {
+        if (is_watched_ || alignment != kAlignment) return nullptr;
+        return portamem_pool_allocate_at_hand(pool_, nbytes, stream->identity());
+    }
+    bool do_deallocate_at_hand(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) noexcept final {
+        return !is_watched_ && portamem_pool_deallocate_at_hand(pool_, ptr, nbytes, stream->identity()) != 0;
+    }
+
+    bool try_close() final {
+        if (passthrough_ && !passthrough_->close()) return false;
+        const int status = portamem_pool_close(pool_);
+        if (status == PORTAMEM_POOL_BUSY) return false;
+        answer(status, 0);
+        return true;
+    }
+
+  private:
+    void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) {
         if (alignment == kAlignment) {
             void* const ptr = portamem_pool_allocate(pool_, nbytes, stream->identity(), address_of(stream));
             if (ptr != nullptr) return ptr;
@@ -110,26 +149,51 @@ class PoolMemoryResource : public MemoryResource {
         return nullptr;
     }
 
-    void do_deallocate(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) final {
+    void give_back(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
         const int status = portamem_pool_deallocate(pool_, ptr, nbytes, stream->identity(), address_of(stream));
         if (status != PORTAMEM_POOL_OK) answer(status, nbytes);
     }
 
-    bool try_close() final {
-        const int status = portamem_pool_close(pool_);
-        if (status == PORTAMEM_POOL_BUSY) return false;
-        answer(status, 0);
-        return true;
+    // Under a memory checker, which is told of the block; or past the pool.
+    void* take_watched(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) {
+        if (passthrough_) return pass_through(nbytes, stream, alignment);
+        void* const ptr = take(nbytes, stream, alignment);
+        try {
+            runtime_->annotations()->used(ptr, nbytes);
+        } catch (...) {
+            give_back(ptr, nbytes, stream);
+            throw;
+        }
+        return ptr;
     }
 
-  private:
-    PoolMemoryResource(std::shared_ptr<MemoryResource> upstream, PoolOptions options)
-        : MemoryResource(traits_over(*upstream)),
-          runtime_(detail::PoolRuntime::create(std::move(upstream), std::move(options))),
-          pool_(runtime_->pool()) {}
+    void give_back_watched(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
+        refuse_forked();
+        if (!passthrough_) {
+            runtime_->annotations()->give_back(ptr, nbytes, *stream, [&] { give_back(ptr, nbytes, stream); });
+        } else if (ptr == nullptr) {
+            give_back(ptr, nbytes, stream);  // of 0 bytes: the pool's own matter
+        } else {
+            passthrough_->deallocate(ptr, nbytes, stream);
+        }
+    }
 
-    static MemoryTraits traits_over(const MemoryResource& upstream) {
-        MemoryTraits traits = upstream.traits();
+    void* pass_through(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) {
+        refuse_forked();
+        detail::refuse_alignment(alignment);
+        if (nbytes == 0 || is_closed()) return take(nbytes, stream, alignment);
+        refuse_stream_of_another_device(*stream);
+        stream->refuse_capture("allocate");  // there is never anything at hand
+        void* const ptr = passthrough_->allocate(nbytes, stream, alignment, limit());
+        if (ptr == nullptr) no_memory(PORTAMEM_POOL_LIMIT, nbytes, nullptr);
+        return ptr;
+    }
+
+    static MemoryTraits traits_over(const std::shared_ptr<MemoryResource>& upstream) {
+        refuse_forked();
+        if (!upstream) throw std::invalid_argument("there is no upstream resource");
+        if (upstream->is_closed()) throw std::invalid_argument("the upstream resource is closed");
+        MemoryTraits traits = upstream->traits();
         traits.stream_ordered = true;
         return traits;
     }
@@ -141,8 +205,11 @@ class PoolMemoryResource : public MemoryResource {
     std::pair<std::size_t, std::size_t> live() const noexcept {
         std::uint64_t blocks = 0;
         std::uint64_t nbytes = 0;
-        if (portamem_forked() == 0) portamem_pool_live(pool_, &blocks, &nbytes);
-        return {blocks, nbytes};
+        if (portamem_forked() != 0) return {0, 0};
+        portamem_pool_live(pool_, &blocks, &nbytes);
+        if (!passthrough_) return {blocks, nbytes};
+        const auto passed = passthrough_->live();
+        return {blocks + passed.first, nbytes + passed.second};
     }
 
     // Throws what a call was refused for.
@@ -171,8 +238,10 @@ class PoolMemoryResource : public MemoryResource {
                                                   : words);
     }
 
+    PoolStats figures() const { return passthrough_ ? passthrough_->stats() : runtime_->stats(); }
+
     [[noreturn]] void no_memory(int status, std::size_t asked, const std::exception_ptr& thrown) {
-        const PoolStats now = runtime_->stats();
+        const PoolStats now = figures();
         MemoryFigures figures;
         figures.asked = asked;
         figures.used = now.used;
@@ -204,6 +273,8 @@ class PoolMemoryResource : public MemoryResource {
 
     const std::shared_ptr<detail::PoolRuntime> runtime_;
     portamem_pool* const pool_;
+    const std::unique_ptr<detail::PoolPassthrough> passthrough_;  // PORTAMEM_POOL=off
+    const bool is_watched_;
 };
 
 PORTAMEM_CLOSE

@@ -6,11 +6,14 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "portamem/mr/memory_resource.hpp"
+#include "portamem/mr/pool_annotations.hpp"
 #include "portamem/mr/pool_figures.hpp"
+#include "portamem/mr/pool_limit.hpp"
 #include "portamem/pool_api.h"
 
 PORTAMEM_OPEN
@@ -47,6 +50,10 @@ class PoolRuntime : public StreamListener {
     portamem_pool* pool() const noexcept { return pool_; }
     const std::shared_ptr<MemoryResource>& upstream() const noexcept { return upstream_; }
     const PoolOptions& options() const noexcept { return options_; }
+    /// Most bytes to reserve; 0: none. Where PORTAMEM_POOL_LIMIT counts, as it is now. Throws std::invalid_argument.
+    std::size_t limit() const { return default_limit_ ? default_limit_->bytes() : options_.limit; }
+    /// Null where no memory checker follows such memory.
+    PoolAnnotations* annotations() const noexcept { return annotations_.get(); }
 
     PoolStats stats() const {
         portamem_pool_figures figures{};
@@ -86,7 +93,12 @@ class PoolRuntime : public StreamListener {
 
   public:
     PoolRuntime(Key, std::shared_ptr<MemoryResource> upstream, PoolOptions options)
-        : upstream_(std::move(upstream)), options_(std::move(options)), device_(upstream_->device()) {}
+        : upstream_(std::move(upstream)),
+          options_(std::move(options)),
+          device_(upstream_->device()),
+          annotations_(PoolAnnotations::of(upstream_->traits())) {
+        if (options_.limit == 0) default_limit_ = PoolLimit::of(upstream_->traits());
+    }
 
   private:
     struct StreamRef {
@@ -133,14 +145,12 @@ class PoolRuntime : public StreamListener {
         ops.allocate = [](void* self, std::size_t nbytes, void* stream, void** ptr) {
             return guarded([&] {
                 *ptr = of(self).upstream_->allocate(nbytes, stream_of(stream));
+                if (auto* annotations = of(self).annotations()) annotations->chunk(*ptr, nbytes);
                 return static_cast<int>(PORTAMEM_POOL_OK);
             });
         };
         ops.deallocate = [](void* self, void* ptr, std::size_t nbytes) {
-            return guarded([&] {
-                of(self).upstream_->deallocate(ptr, nbytes, of(self).idle_stream());
-                return static_cast<int>(PORTAMEM_POOL_OK);
-            });
+            return guarded([&] { return of(self).deallocate(ptr, nbytes); });
         };
         ops.describe = [](void* self, void* stream, portamem_pool_stream* about) {
             return guarded([&] { return of(self).describe(stream_of(stream), *about); });
@@ -182,6 +192,12 @@ class PoolRuntime : public StreamListener {
             std::unique_ptr<std::shared_ptr<Event>> dropped(static_cast<std::shared_ptr<Event>*>(event));
             of(self).recycle(std::move(*dropped));
         };
+        ops.limit = [](void* self, std::size_t* nbytes) {
+            return guarded([&] {
+                *nbytes = of(self).limit();
+                return static_cast<int>(PORTAMEM_POOL_OK);
+            });
+        };
         if (has_policy) {
             ops.keep = [](void* self) noexcept -> std::size_t {
                 try {
@@ -194,6 +210,17 @@ class PoolRuntime : public StreamListener {
             };
         }
         return ops;
+    }
+
+    int deallocate(void* ptr, std::size_t nbytes) {
+        if (annotations_) annotations_->chunk_gone(ptr, nbytes);
+        try {
+            upstream_->deallocate(ptr, nbytes, idle_stream());
+        } catch (...) {
+            if (annotations_) annotations_->chunk(ptr, nbytes);  // it stays
+            throw;
+        }
+        return PORTAMEM_POOL_OK;
     }
 
     int describe(const std::shared_ptr<Stream>& stream, portamem_pool_stream& about) {
@@ -261,6 +288,8 @@ class PoolRuntime : public StreamListener {
     const std::shared_ptr<MemoryResource> upstream_;
     const PoolOptions options_;
     const int device_;
+    const std::unique_ptr<PoolAnnotations> annotations_;
+    std::optional<PoolLimit> default_limit_;  // where the options set none
     std::weak_ptr<PoolRuntime> self_;
     portamem_pool* pool_ = nullptr;
     std::mutex mutex_;  // a leaf

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: MIT
+// portamem/mr/debug_guards.hpp: redzones around every allocation, and poison in it, with PORTAMEM_DEBUG=1.
+//
+// Every way to a resource's memory leads through MemoryResource::allocate and deallocate, so both have one branch that
+// leads here. Off, that is all it costs: a predicted branch on a constant. On, an allocation of a resource takes 512
+// bytes more (which the counters show, and a limit counts), is filled with 0xA5 between two redzones, and is noted with
+// its call site. When it is freed the redzones are copied out in stream order, the memory is filled with 0xDB, and the
+// call waits up to two seconds for that; where the stream takes longer, what is found then is only printed. What a
+// resource takes of its upstream is its own business: chunks have no redzones, blocks of them do. Neither has memory of
+// allocate_pitched, nor what is taken or freed on a captured stream. Where a resource refuses to take memory back, the
+// memory is still the program's, but it has been poisoned.
+//
+// Included by mr/memory_resource.hpp.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "portamem/debug_api.h"
+#include "portamem/mr/memory_resource.hpp"
+
+PORTAMEM_OPEN
+
+namespace detail {
+
+/// Marks this thread as inside of a resource.
+class DebugScope {
+  public:
+    DebugScope() noexcept : outermost_(portamem_debug_enter() != 0) {}
+    ~DebugScope() { portamem_debug_leave(); }
+    DebugScope(const DebugScope&) = delete;
+    DebugScope& operator=(const DebugScope&) = delete;
+
+    bool is_outermost() const noexcept { return outermost_; }
+
+  private:
+    const bool outermost_;
+};
+
+/// A stream of portamem's own for each device, with nobody's work before its own. Leaked.
+inline const Stream& debug_stream(int device) {
+    struct Streams {
+        std::mutex mutex;
+        std::map<int, std::shared_ptr<Stream>> of;
+    };
+    static auto* leaked = new Streams;
+    const std::lock_guard<std::mutex> lock(leaked->mutex);
+    std::shared_ptr<Stream>& stream = leaked->of[device];
+    if (!stream) stream = Stream::create(device);
+    return *stream;
+}
+
+/// Pinned memory for the redzones of one allocation. Slots are used again and never freed.
+class DebugSlot {
+  public:
+    DebugSlot() {
+        Slots& all = slots();
+        const std::lock_guard<std::mutex> lock(all.mutex);
+        if (all.free.empty()) {
+            void* chunk = nullptr;
+            check(rt::HostMalloc(&chunk, kPerChunk * kBytes, rt::HostMallocPortable, rt::Coherence::Default),
+                  "HostMalloc");
+            for (std::size_t i = 0; i < kPerChunk; ++i)
+                all.free.push_back(static_cast<unsigned char*>(chunk) + i * kBytes);
+        }
+        bytes_ = all.free.back();
+        all.free.pop_back();
+    }
+    ~DebugSlot() {
+        Slots& all = slots();
+        const std::lock_guard<std::mutex> lock(all.mutex);
+        all.free.push_back(bytes_);  // never more than there were
+    }
+    DebugSlot(const DebugSlot&) = delete;
+    DebugSlot& operator=(const DebugSlot&) = delete;
+
+    unsigned char* before() const noexcept { return bytes_; }
+    unsigned char* behind() const noexcept { return bytes_ + PORTAMEM_DEBUG_REDZONE; }
+
+  private:
+    static constexpr std::size_t kBytes = 2 * std::size_t{PORTAMEM_DEBUG_REDZONE};
+    static constexpr std::size_t kPerChunk = 64;
+
+    struct Slots {
+        std::mutex mutex;
+        std::vector<unsigned char*> free;
+    };
+    static Slots& slots() {
+        static auto* leaked = new Slots;
+        return *leaked;
+    }
+
+    unsigned char* bytes_ = nullptr;
+};
+
+inline bool wait_a_moment(const Event& event, std::chrono::steady_clock::duration patience = std::chrono::seconds(2)) {
+    const OwnQueries own;
+    const auto give_up = std::chrono::steady_clock::now() + patience;
+    while (!event.query()) {
+        if (std::chrono::steady_clock::now() > give_up) return false;
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+    return true;
+}
+
+/// One allocation with its redzones.
+class DebugBlock : public portamem_debug_block {
+  public:
+    explicit DebugBlock(const portamem_debug_block& block, const MemoryTraits& traits)
+        : portamem_debug_block(block), traits_(traits) {}
+
+    char* ptr() const noexcept { return static_cast<char*>(base) + front; }
+
+    /// Fills redzones and memory. What is not stream-ordered may be used by any work, so it is waited for.
+    void write(const std::shared_ptr<Stream>& stream) {
+        if (traits_.is_host_memory) {
+            std::memset(base, PORTAMEM_DEBUG_REDZONE_BYTE, total);
+            std::memset(ptr(), PORTAMEM_DEBUG_FRESH_BYTE, nbytes);
+        } else {
+            if (traits_.stream_ordered && stream->capture_status() != rt::StreamCaptureStatus::None) return;
+            const RelaxedCapture beside(traits_.device);
+            const Stream& on = traits_.stream_ordered ? *stream : debug_stream(traits_.device);
+            fill(base, PORTAMEM_DEBUG_REDZONE_BYTE, front, on);
+            fill(ptr(), PORTAMEM_DEBUG_FRESH_BYTE, nbytes, on);
+            fill(ptr() + nbytes, PORTAMEM_DEBUG_REDZONE_BYTE, PORTAMEM_DEBUG_REDZONE, on);
+            if (!traits_.stream_ordered) check(rt::StreamSynchronize(on.handle()), "StreamSynchronize");
+        }
+        is_guarded = 1;
+    }
+
+    /// Looks at the redzones and poisons the memory, behind the work on `stream`. Throws Error, named "Corrupted", where
+    /// somebody has written to a redzone.
+    void check_and_poison(const std::shared_ptr<Stream>& stream) const {
+        if (is_guarded == 0) return;
+        const Stream::Use use(*stream);
+        if (use && stream->capture_status() != rt::StreamCaptureStatus::None) return;
+        const RelaxedCapture beside(traits_.device);
+        if (traits_.is_host_memory) {
+            if (const auto tail = stream->tail(); tail && !wait_a_moment(*tail)) return;  // it is still being used
+            refuse_damage(reinterpret_cast<unsigned char*>(ptr()) - PORTAMEM_DEBUG_REDZONE,
+                          reinterpret_cast<unsigned char*>(ptr()) + nbytes);
+            std::memset(ptr(), PORTAMEM_DEBUG_FREED_BYTE, nbytes);
+            return;
+        }
+        if (!use) {  // closed, or another thread's: nothing is submitted to it any more
+            if (const auto tail = stream->tail()) tail->synchronize();
+        }
+        const Stream& on = use ? *stream : debug_stream(traits_.device);
+        auto slot = std::make_shared<DebugSlot>();
+        copy(slot->before(), ptr() - PORTAMEM_DEBUG_REDZONE, PORTAMEM_DEBUG_REDZONE, on);
+        copy(slot->behind(), ptr() + nbytes, PORTAMEM_DEBUG_REDZONE, on);
+        fill(ptr(), PORTAMEM_DEBUG_FREED_BYTE, nbytes, on);
+        const auto done = Event::create(on.device());
+        on.record_unasked(*done);
+        if (wait_a_moment(*done)) return refuse_damage(slot->before(), slot->behind());
+        Reaper::instance().add([block = *this, slot, done] {
+            try {
+                const OwnQueries own;
+                if (!done->query()) return false;
+                char text[2048];
+                (void)portamem_debug_check(&block, slot->before(), slot->behind(), text, sizeof text);
+            } catch (...) {
+                // Of a runtime that fails here nothing can be learned.
+            }
+            return true;
+        });
+    }
+
+    /// portamem_debug_block::read: a copy beside all work, which is given a moment.
+    static int read_host(const portamem_debug_block* block, std::size_t offset, std::size_t count, void* to) {
+        std::memcpy(to, static_cast<const char*>(block->base) + offset, count);
+        return 0;
+    }
+    static int read_device(const portamem_debug_block* block, std::size_t offset, std::size_t count, void* to) {
+        try {
+            rt::PointerAttributes about;
+            if (rt::PointerGetAttributes(&about, block->base) != rt::Error_t::Success) return -1;
+            const Stream& on = debug_stream(about.device);
+            const DebugSlot slot;
+            copy(slot.before(), static_cast<const char*>(block->base) + offset, count, on);
+            const auto done = Event::create(on.device());
+            on.record_unasked(*done);
+            if (!wait_a_moment(*done)) return -1;
+            std::memcpy(to, slot.before(), count);
+            return 0;
+        } catch (...) {
+            return -1;
+        }
+    }
+
+  private:
+    static void fill(void* at, int value, std::size_t count, const Stream& on) {
+        check(rt::MemsetAsync(at, value, count, on.handle()), "MemsetAsync");
+    }
+    static void copy(void* to, const void* from, std::size_t count, const Stream& on) {
+        check(rt::MemcpyAsync(to, from, count, rt::MemcpyKind::Default, on.handle()), "MemcpyAsync");
+    }
+
+    void refuse_damage(const unsigned char* before, const unsigned char* behind) const {
+        char text[2048];
+        if (portamem_debug_check(this, before, behind, text, sizeof text) == 0) return;
+        throw Error(rt::Error_t::IllegalAddress, "Corrupted", "deallocate", text);
+    }
+
+    MemoryTraits traits_;
+};
+
+}  // namespace detail
+
+[[gnu::cold]] inline void* MemoryResource::allocate_guarded(std::size_t nbytes, const std::shared_ptr<Stream>& stream,
+                                                            std::size_t alignment) {
+    const detail::DebugScope scope;
+    const std::size_t front = std::max<std::size_t>(alignment, PORTAMEM_DEBUG_REDZONE);
+    const std::size_t more = front + PORTAMEM_DEBUG_REDZONE;
+    const bool is_sane =
+        nbytes != 0 && alignment <= (std::size_t{1} << 40) && nbytes < std::numeric_limits<std::size_t>::max() - more;
+    if (!scope.is_outermost() || !is_sane) {
+        void* ptr = do_allocate(nbytes, stream, alignment);
+        portamem_debug_forget(ptr);
+        return ptr;
+    }
+    portamem_debug_block block{};
+    block.size = sizeof block;
+    block.owner = this;
+    block.front = front;
+    block.nbytes = nbytes;
+    block.total = nbytes + more;
+    block.read = traits_.is_host_memory ? &detail::DebugBlock::read_host : &detail::DebugBlock::read_device;
+    block.base = do_allocate(block.total, stream, alignment);
+    detail::DebugBlock guarded(block, traits_);
+    try {
+        guarded.write(stream);
+        if (portamem_debug_add(&guarded) != 0) throw std::bad_alloc();
+    } catch (...) {
+        do_deallocate(block.base, block.total, stream);
+        throw;
+    }
+    return guarded.ptr();
+}
+
+[[gnu::cold]] inline void MemoryResource::deallocate_guarded(void* ptr, std::size_t nbytes,
+                                                             const std::shared_ptr<Stream>& stream) {
+    const detail::DebugScope scope;
+    portamem_debug_block block{};
+    char text[2048];
+    const int known = portamem_debug_take(this, ptr, nbytes, &block, text, sizeof text);
+    if (known < 0) throw std::invalid_argument(text);
+    if (known == 0) return do_deallocate(ptr, nbytes, stream);
+    const detail::DebugBlock guarded(block, traits_);
+    try {
+        guarded.check_and_poison(stream);
+        do_deallocate(block.base, block.total, stream);
+    } catch (const Error& e) {
+        if (e.name() == "Corrupted") block.is_guarded = 0;  // said once: the next free goes through
+        portamem_debug_put_back(&block);
+        throw;
+    } catch (...) {
+        portamem_debug_put_back(&block);
+        throw;
+    }
+    portamem_debug_freed(&block);
+}
+
+PORTAMEM_CLOSE

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// portamem/mr/pool_limit.hpp: what the environment says to pools, in C++.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "portamem/device.hpp"
+#include "portamem/mr/memory_resource.hpp"
+#include "portamem/pool_settings.h"
+
+PORTAMEM_OPEN
+namespace detail {
+
+/// PORTAMEM_POOL=off. Throws std::invalid_argument where a setting of pools cannot be read.
+inline bool pools_pass_through() {
+    const int answer = portamem_pool_passthrough();
+    if (answer < 0) throw std::invalid_argument(portamem_pool_settings_error());
+    return answer != 0;
+}
+
+/// PORTAMEM_POOL_LIMIT for the pools of one device.
+class PoolLimit {
+  public:
+    /// The limit of a pool over memory like that; nothing where PORTAMEM_POOL_LIMIT does not concern it: other memory
+    /// than a device's, or no limit set. Throws std::invalid_argument where it cannot be read, and Error.
+    static std::optional<PoolLimit> of(const MemoryTraits& traits) {
+        if (traits.kind != ResourceKind::Device && traits.kind != ResourceKind::Async) return std::nullopt;
+        if (ask(nullptr, 0) == PORTAMEM_POOL_UNLIMITED) return std::nullopt;
+        const Device device(traits.device);
+        return PoolLimit(device.uuid(), device.properties().total_global_mem);
+    }
+
+    /// Bytes, now: a percentage is shared among the processes on the device, which come and go. Some system calls.
+    /// Throws std::invalid_argument where they cannot be counted.
+    std::size_t bytes() const { return static_cast<std::size_t>(ask(uuid_.c_str(), total_)); }
+
+  private:
+    static std::uint64_t ask(const char* uuid, std::uint64_t total) {
+        const std::uint64_t limit = portamem_pool_limit(uuid, total);
+        if (limit == 0) throw std::invalid_argument(portamem_pool_settings_error());
+        return limit;
+    }
+
+    PoolLimit(std::string uuid, std::size_t total) : uuid_(std::move(uuid)), total_(total) {}
+
+    std::string uuid_;
+    std::size_t total_;
+};
+
+}  // namespace detail
+PORTAMEM_CLOSE

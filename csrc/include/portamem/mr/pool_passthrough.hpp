@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+// portamem/mr/pool_passthrough.hpp: a pool that keeps nothing, for memory checkers: PORTAMEM_POOL=off.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "portamem/mr/memory_resource.hpp"
+#include "portamem/mr/pool_figures.hpp"
+
+PORTAMEM_OPEN
+namespace detail {
+
+/// What a pool does where each allocation goes straight to its upstream, and comes straight back. Counts and refuses as
+/// a pool does. Thread-safe.
+class PoolPassthrough {
+  public:
+    explicit PoolPassthrough(std::shared_ptr<MemoryResource> upstream) : upstream_(std::move(upstream)) {}
+
+    /// Memory of the upstream. Where that aligns to less, more of it. Null where the pool's limit leaves no room; 0 bytes
+    /// are for the caller to answer. limit: 0 for none.
+    void* allocate(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment,
+                   std::size_t limit) {
+        const std::size_t more = alignment > MemoryResource::kAlignment ? alignment : 0;
+        Block block;
+        block.nbytes = nbytes;
+        block.taken = nbytes + more < nbytes ? nbytes : nbytes + more;  // more than there is, and the upstream says so
+        if (!begin(block.taken, limit)) return nullptr;
+        void* ptr = nullptr;
+        try {
+            block.begin = upstream_->allocate(block.taken, stream);
+            const auto address = reinterpret_cast<std::uintptr_t>(block.begin);
+            ptr = static_cast<char*>(block.begin) + (alignment - address % alignment) % alignment;
+            const std::lock_guard<std::mutex> lock(mutex_);
+            blocks_.emplace(ptr, block);
+            used_ += nbytes;
+        } catch (...) {
+            if (block.begin != nullptr) upstream_->deallocate(block.begin, block.taken, stream);
+            end(block.taken);
+            throw;
+        }
+        return ptr;
+    }
+
+    /// Throws std::invalid_argument for what is not out, or not of that size.
+    void deallocate(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
+        auto block = claim(ptr, nbytes);
+        try {
+            upstream_->deallocate(block.mapped().begin, block.mapped().taken, stream);
+        } catch (...) {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            used_ += nbytes;
+            blocks_.insert(std::move(block));
+            throw;
+        }
+        end(block.mapped().taken);
+        const std::lock_guard<std::mutex> lock(mutex_);
+        ++releases_;
+    }
+
+    PoolStats stats() const {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        PoolStats stats;
+        stats.used = used_;
+        stats.reserved = reserved_;
+        stats.peak = peak_;
+        stats.misses = misses_;
+        stats.releases = releases_;
+        return stats;
+    }
+
+    /// Each block that is out is a chunk of its own.
+    std::vector<PoolPiece> snapshot() const {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        std::vector<PoolPiece> pieces;
+        for (const auto& entry : blocks_) {
+            PoolPiece piece;
+            piece.chunk = reinterpret_cast<std::uintptr_t>(entry.second.begin);
+            piece.chunk_nbytes = entry.second.taken;
+            piece.address = piece.chunk;
+            piece.nbytes = entry.second.taken;
+            piece.state = PoolPieceState::Live;
+            piece.blocks = piece.live = 1;
+            piece.block_nbytes = entry.second.taken;
+            pieces.push_back(piece);
+        }
+        return pieces;
+    }
+
+    /// Nothing is allocated from here on. False while anything is out.
+    bool close() {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (!blocks_.empty() || reserved_ != 0) return false;
+        closed_ = true;
+        return true;
+    }
+
+    void reset_peak() {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        peak_ = reserved_;
+    }
+
+    /// Blocks and bytes that are out.
+    std::pair<std::size_t, std::size_t> live() const noexcept {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        return {blocks_.size(), used_};
+    }
+
+  private:
+    struct Block {
+        void* begin = nullptr;
+        std::size_t taken = 0;  // of the upstream
+        std::size_t nbytes = 0;
+    };
+    using Blocks = std::map<void*, Block>;
+
+    bool begin(std::size_t taken, std::size_t limit) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (closed_) throw std::invalid_argument("the memory resource is closed");
+        if (limit != 0 && (taken > limit || reserved_ > limit - taken)) return false;
+        ++misses_;
+        reserved_ += taken;
+        peak_ = std::max(peak_, reserved_);
+        return true;
+    }
+
+    void end(std::size_t taken) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        reserved_ -= taken;
+    }
+
+    Blocks::node_type claim(void* ptr, std::size_t nbytes) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        const auto found = blocks_.find(ptr);
+        if (found == blocks_.end()) {
+            throw std::invalid_argument("the memory is not this pool's own, or has been given back already");
+        }
+        if (found->second.nbytes != nbytes) {
+            throw std::invalid_argument("the memory has " + std::to_string(found->second.nbytes) + " bytes, not " +
+                                        std::to_string(nbytes) + ": give the size that was allocated");
+        }
+        used_ -= nbytes;
+        return blocks_.extract(found);
+    }
+
+    const std::shared_ptr<MemoryResource> upstream_;
+    mutable std::mutex mutex_;
+    Blocks blocks_;  // that are out
+    bool closed_ = false;
+    std::size_t used_ = 0;
+    std::size_t reserved_ = 0;
+    std::size_t peak_ = 0;
+    std::uint64_t misses_ = 0;
+    std::uint64_t releases_ = 0;
+};
+
+}  // namespace detail
+PORTAMEM_CLOSE

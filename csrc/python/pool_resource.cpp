@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT
+// python/pool_resource.cpp: PoolMemoryResource.
+#include "convert.hpp"
+#include "hold.hpp"
+
+namespace portamem::python {
+inline namespace PORTAMEM_BACKEND {
+
+namespace {
+
+using MemoryPool = PoolMemoryResource;
+
+py::object pool_stats(const PoolStats& s) {
+    return py::module_::import("portamem._pool")
+        .attr("PoolStats")(s.used, s.reserved, s.peak, s.largest_free, s.free_blocks, s.fragmentation, s.hits, s.misses,
+                           s.steals, s.releases);
+}
+
+const char* pool_piece_text(PoolPieceState state) {
+    switch (state) {
+        case PoolPieceState::Free:
+            return "free";
+        case PoolPieceState::Cached:
+            return "cached";
+        case PoolPieceState::Live:
+            return "live";
+        case PoolPieceState::Slab:
+            return "slab";
+    }
+    return "unknown";
+}
+
+py::dict pool_snapshot(const MemoryPool& pool) {
+    std::vector<PoolPiece> pieces;
+    PoolStats stats;
+    {
+        const WithoutGil nogil;
+        stats = pool.stats();
+        pieces = pool.snapshot();
+    }
+    py::dict found;
+    found["used"] = stats.used;
+    found["reserved"] = stats.reserved;
+    found["peak"] = stats.peak;
+    py::list chunks;
+    py::list inside;
+    std::uintptr_t chunk = 0;
+    for (const PoolPiece& piece : pieces) {
+        if (chunks.empty() || piece.chunk != chunk) {
+            chunk = piece.chunk;
+            inside = py::list();
+            py::dict one;
+            one["address"] = piece.chunk;
+            one["nbytes"] = piece.chunk_nbytes;
+            one["pieces"] = inside;
+            chunks.append(std::move(one));
+        }
+        py::dict one;
+        one["address"] = piece.address;
+        one["nbytes"] = piece.nbytes;
+        one["state"] = pool_piece_text(piece.state);
+        if (piece.state == PoolPieceState::Free) one["stream"] = piece.stream;
+        if (piece.block_nbytes != 0) {
+            one["blocks"] = piece.blocks;
+            one["live"] = piece.live;
+            one["block_nbytes"] = piece.block_nbytes;
+        }
+        inside.append(std::move(one));
+    }
+    found["chunks"] = std::move(chunks);
+    return found;
+}
+
+// A share of the peak, or a function of the stats. Held so that the last reference may go on any thread.
+std::function<std::optional<std::size_t>(const PoolStats&)> to_release(const py::object& release) {
+    if (release.is_none()) return nullptr;
+    if (PyCallable_Check(release.ptr()) != 0) {
+        return [held = hold(release)](const PoolStats& stats) -> std::optional<std::size_t> {
+            if (interpreter_is_going()) return std::nullopt;
+            const WithGil gil;
+            try {
+                const py::object keep = held_object(held)(pool_stats(stats));
+                if (keep.is_none()) return std::nullopt;
+                return to_size(keep, "what a release policy answers");
+            } catch (py::error_already_set& e) {
+                e.discard_as_unraisable("the release policy of a pool");
+            } catch (const std::exception& e) {
+                PyErr_SetString(PyExc_ValueError, e.what());
+                PyErr_WriteUnraisable(held_object(held).ptr());
+            }
+            return std::nullopt;
+        };
+    }
+    if (!py::isinstance<py::float_>(release) && !py::isinstance<py::int_>(release)) {
+        throw py::type_error("release is a share of the peak, from 0 to 1, or a function of the stats");
+    }
+    const auto share = release.cast<double>();
+    if (!(share >= 0 && share <= 1)) throw py::value_error("release is a share of the peak, from 0 to 1");
+    return PoolOptions::keep_share_of_peak(share);
+}
+
+std::shared_ptr<MemoryPool> make_memory_pool(const std::shared_ptr<MemoryResource>& upstream, const py::object& device,
+                                             const py::object& limit, const py::object& release) {
+    PoolOptions options;
+    if (!limit.is_none()) {
+        options.limit = to_size(limit, "limit");
+        if (options.limit == 0) throw py::value_error("a pool with a limit of 0 bytes could give nothing");
+    }
+    options.release = to_release(release);
+    if (upstream != nullptr && !device.is_none() && to_device(device).ordinal() != upstream->device()) {
+        throw py::value_error("the upstream resource is of device " + std::to_string(upstream->device()) +
+                              ": leave the device out, or name that one");
+    }
+    const int ordinal = upstream != nullptr ? upstream->device() : to_device(device).ordinal();
+    const WithoutGil nogil;
+    return MemoryPool::create(upstream != nullptr ? upstream : std::make_shared<DeviceMemoryResource>(ordinal),
+                              std::move(options));
+}
+
+}  // namespace
+
+void register_pool_resource(py::module_& m) {
+    py::class_<MemoryPool, std::shared_ptr<MemoryPool>, MemoryResource>(
+        m, "PoolMemoryResource", py::is_final(), "Memory of another resource, kept and handed out again.")
+        .def(py::init(&make_memory_pool), py::arg("upstream") = py::none(), py::kw_only(),
+             py::arg("device") = py::none(), py::arg("limit") = py::none(), py::arg("release") = py::none())
+        .def_property_readonly("upstream", &MemoryPool::upstream, "The resource below, kept alive.")
+        .def_property_readonly(
+            "limit",
+            [](const MemoryPool& p) {
+                return p.limit() == 0 ? py::object(py::none()) : py::object(py::int_(p.limit()));
+            },
+            "Most bytes that the pool reserves, or None.")
+        .def(
+            "stats",
+            [](const MemoryPool& p) {
+                PoolStats stats;
+                {
+                    const WithoutGil nogil;
+                    stats = p.stats();
+                }
+                return pool_stats(stats);
+            },
+            "The pool's figures, a PoolStats.")
+        .def("snapshot", &pool_snapshot, "Every chunk and its pieces, as plain data.")
+        .def("reset_peak", &MemoryPool::reset_peak, py::call_guard<WithoutGil>(), "The peak is what is reserved now.")
+        .def(
+            "trim",
+            [](MemoryPool& p, const py::object& keep) {
+                const std::size_t most = to_size(keep, "keep");
+                const WithoutGil nogil;
+                p.trim(most);
+            },
+            py::arg("keep") = 0, "Gives whole chunks back until at most `keep` bytes are reserved.");
+}
+
+}  // namespace PORTAMEM_BACKEND
+}  // namespace portamem::python

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: MIT
+"""What pools answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class PoolStats:
+    """A pool's figures at about one moment: threads that allocate meanwhile are not stopped."""
+
+    used: int
+    """Bytes that are out, as they were asked for."""
+    reserved: int
+    """Bytes that the pool holds of its upstream."""
+    peak: int
+    """The most that were reserved at once, since ``reset_peak()``."""
+    largest_free: int
+    """Bytes of the largest free block."""
+    free_blocks: int
+    fragmentation: float
+    """The share of the free bytes that is not in the largest free block; 0 where nothing is free."""
+    hits: int
+    """Allocations from what the pool had."""
+    misses: int
+    """Allocations for which the upstream was asked."""
+    steals: int
+    """Times that a stream took over what was freed on another, behind an event."""
+    releases: int
+    """Chunks that went back to the upstream."""

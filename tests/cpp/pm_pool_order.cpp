@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: MIT
+// Pools: which memory is handed out when, by what work still uses it.
+#include "pm_support.hpp"
+
+#include <algorithm>
+
+namespace {
+
+using Pool = std::shared_ptr<pm::PoolMemoryResource>;
+
+Pool pool_over(Resource upstream, std::size_t limit = 0) {
+    pm::PoolOptions options;
+    options.limit = limit;
+    return pm::PoolMemoryResource::create(std::move(upstream), std::move(options));
+}
+
+bool reaches_host(const Pool& pool) { return pool->is_host_accessible(); }
+
+}  // namespace
+
+TEST_CASE("pm pool: the host writes a new block while an old copy is held up") {
+    if (no_device()) return;
+    for (const std::size_t nbytes : {std::size_t{1000}, 64 * MiB / 1024, 2 * MiB}) {
+        CAPTURE(nbytes);
+        const Pool pool = pool_over(pinned_resource());
+        const StreamPtr stream = pm::Stream::create(0);
+        const DeviceMemory target(nbytes);
+        const Bytes old = pattern(nbytes, 1);
+        void* first = pool->allocate(nbytes, stream);
+        std::copy(old.begin(), old.end(), static_cast<unsigned char*>(first));
+        const Gate gate(stream);
+        REQUIRE(rt::MemcpyAsync(target.ptr, first, nbytes, MemcpyKind::Default, stream->handle()) == Success);
+        pool->deallocate(first, nbytes, stream);
+
+        std::vector<void*> later;
+        for (int i = 0; i < 5; ++i) {
+            later.push_back(pool->allocate(nbytes, stream));
+            CHECK(later.back() != first);
+            std::fill_n(static_cast<unsigned char*>(later.back()), nbytes, static_cast<unsigned char>(0xEE));
+        }
+        gate.open();
+        stream->synchronize();
+        CHECK(contents(target.ptr, nbytes) == old);
+        for (void* ptr : later) pool->deallocate(ptr, nbytes, stream);
+        pool->close();
+        CHECK(pool->upstream()->live_buffers() == 0);
+    }
+}
+
+TEST_CASE("pm pool: host memory is reused once the work has run, on any stream") {
+    if (no_device()) return;
+    const Pool pool = pool_over(pinned_resource(), 4 * MiB);
+    const StreamPtr one = pm::Stream::create(0);
+    const StreamPtr other = pm::Stream::create(0);
+    for (int turn = 0; turn < 100; ++turn) {
+        const StreamPtr& stream = turn % 2 == 0 ? one : other;
+        void* ptr = pool->allocate(3 * MiB, stream);
+        pool->deallocate(ptr, 3 * MiB, turn % 3 == 0 ? one : other);
+    }
+    CHECK(pool->stats().reserved <= 4 * MiB);
+    CHECK(pool->live_buffers() == 0);
+    pool->close();
+}
+
+TEST_CASE("pm pool: out of memory waits for what is still used, and for nothing else") {
+    if (no_device()) return;
+    const Pool pool = pool_over(pinned_resource(), 4 * MiB);
+    const StreamPtr stream = pm::Stream::create(0);
+    void* ptr = pool->allocate(3 * MiB, stream);
+    const Gate gate(stream);
+    pool->deallocate(ptr, 3 * MiB, stream);
+    gate.open_soon();
+    ptr = pool->allocate(3 * MiB, stream);
+    CHECK(gate.is_open());
+    CHECK(contains(refusal<pm::OutOfMemory>([&] { (void)pool->allocate(3 * MiB, stream); }), "limit"));
+    pool->deallocate(ptr, 3 * MiB, stream);
+    pool->close();
+}
+
+TEST_CASE("pm pool: a captured stream is served from what is at hand") {
+    if (no_device()) return;
+    for (const bool pinned : {false, true}) {
+        CAPTURE(pinned);
+        const Pool pool = pool_over(pinned ? pinned_resource() : device_resource());
+        const bool defers = reaches_host(pool);
+        const StreamPtr stream = pm::Stream::create(0);
+        void* kept = pool->allocate(100000, stream);
+        pool->deallocate(pool->allocate(100000, stream), 100000, stream);
+        const std::size_t reserved = pool->stats().reserved;
+        stream->begin_capture(rt::StreamCaptureMode::Global);
+        void* hit = pool->allocate(100000, stream);
+        CHECK(hit != nullptr);
+        CHECK(contains(refusal<std::invalid_argument>([&] { (void)pool->allocate(512 * MiB, stream); }), "captured"));
+        CHECK(pool->stats().reserved == reserved);
+        if (defers) {
+            CHECK_THROWS_AS(pool->deallocate(hit, 100000, stream), std::invalid_argument);
+        } else {
+            pool->deallocate(hit, 100000, stream);
+            CHECK(pool->allocate(100000, stream) == hit);
+        }
+        CHECK(stream->capture_status() == rt::StreamCaptureStatus::Active);
+        stream->end_capture();
+        pool->deallocate(hit, 100000, stream);
+        pool->deallocate(kept, 100000, stream);
+        pool->close();
+        CHECK(pool->stats().reserved == 0);
+    }
+}
+
+TEST_CASE("pm pool: nothing is taken over from a captured stream") {
+    if (no_device()) return;
+    const Pool pool = pool_over(device_resource());
+    if (reaches_host(pool)) return;
+    const StreamPtr captured = pm::Stream::create(0);
+    const StreamPtr other = pm::Stream::create(0);
+    void* ptr = pool->allocate(65 * MiB, captured);
+    captured->begin_capture(rt::StreamCaptureMode::Relaxed);
+    pool->deallocate(ptr, 65 * MiB, captured);
+    void* elsewhere = pool->allocate(65 * MiB, other);
+    CHECK(elsewhere != ptr);
+    CHECK(captured->capture_status() == rt::StreamCaptureStatus::Active);
+    captured->end_capture();
+    pool->deallocate(elsewhere, 65 * MiB, other);
+    pool->close();
+    CHECK(pool->upstream()->live_buffers() == 0);
+}
+
+TEST_CASE("pm pool: memory of a stream that has ended serves others, behind its last work") {
+    if (no_device()) return;
+    for (const bool closes : {true, false}) {
+        CAPTURE(closes);
+        const Pool pool = pool_over(device_resource(), 3 * MiB);
+        if (reaches_host(pool)) return;
+        StreamPtr ended = pm::Stream::create(0);
+        const StreamPtr other = pm::Stream::create(0);
+        void* ptr = pool->allocate(2 * MiB, ended);
+        void* small = pool->allocate(700, ended);
+        const Gate gate(ended);
+        pool->deallocate(ptr, 2 * MiB, ended);
+        pool->deallocate(small, 700, ended);
+        if (closes) {
+            ended->close();
+            CHECK_THROWS_AS(pool->allocate(700, ended), std::invalid_argument);
+        }
+        ended.reset();
+        void* taken = pool->allocate(2 * MiB, other);
+        CHECK(taken == ptr);
+        CHECK_FALSE(other->query());
+        gate.open();
+        other->synchronize();
+        pool->deallocate(taken, 2 * MiB, other);
+        pool->close();
+        CHECK(pool->upstream()->live_buffers() == 0);
+    }
+}
+
+TEST_CASE("pm pool: a foreign handle that nobody tells the end of is marked at each free") {
+    if (no_device()) return;
+    for (const bool pinned : {false, true}) {
+        CAPTURE(pinned);
+        const Pool pool = pool_over(pinned ? pinned_resource() : device_resource(), 3 * MiB);
+        const StreamPtr other = pm::Stream::create(0);
+        void* ptr = nullptr;
+        const Gate gate;
+        {
+            const TestStream native;
+            const StreamPtr foreign = pm::Stream::from_handle(native.handle, 0);
+            ptr = pool->allocate(2 * MiB, foreign);
+            gate.hold(foreign);
+            pool->deallocate(ptr, 2 * MiB, foreign);
+            CHECK(pool->live_buffers() == 0);
+            if (pinned) gate.open();
+            CHECK(pool->allocate(100, pm::Stream::from_handle(native.handle, 0)) != nullptr);
+            gate.open();
+        }
+        void* taken = pool->allocate(2 * MiB, other);
+        other->synchronize();
+        pool->deallocate(taken, 2 * MiB, other);
+    }
+}
+
+TEST_CASE("pm pool: a thread's own default stream is marked by that thread") {
+    if (no_device()) return;
+    const Pool pool = pool_over(device_resource(), 6 * MiB);
+    if (reaches_host(pool)) return;
+    const StreamPtr other = pm::Stream::create(0);
+    StreamPtr own;
+    std::thread([&] {
+        own = pm::Stream::per_thread(0);
+        void* ptr = pool->allocate(2 * MiB, own);
+        pool->deallocate(ptr, 2 * MiB, own);
+        CHECK(pool->allocate(2 * MiB, own) == ptr);
+        pool->deallocate(ptr, 2 * MiB, own);
+    }).join();
+    CHECK_THROWS_AS(pool->allocate(100, own), std::invalid_argument);
+    void* all = pool->allocate(5 * MiB, other);  // needs what that thread has left behind
+    pool->deallocate(all, 5 * MiB, other);
+    own.reset();
+    pool->close();
+    CHECK(pool->upstream()->live_buffers() == 0);
+}
+
+TEST_CASE("pm pool: alignments above 256 bytes") {
+    if (no_device()) return;
+    const Pool pool = pool_over(device_resource());
+    const StreamPtr stream = pm::Stream::create(0);
+    for (const std::size_t alignment : {std::size_t{1}, std::size_t{64}, std::size_t{512}, std::size_t{4096},
+                                        std::size_t{32768}, std::size_t{65536}, 2 * MiB}) {
+        for (const std::size_t nbytes : {std::size_t{1}, std::size_t{1000}, std::size_t{40000}, MiB + 1}) {
+            CAPTURE(alignment);
+            CAPTURE(nbytes);
+            std::vector<void*> all;
+            for (int i = 0; i < 5; ++i) {
+                all.push_back(pool->allocate(nbytes, stream, alignment));
+                CHECK(reinterpret_cast<std::uintptr_t>(all.back()) % alignment == 0);
+                CHECK(keeps_bytes(all.back(), nbytes, 9));
+            }
+            for (void* ptr : all) pool->deallocate(ptr, nbytes, stream);
+        }
+    }
+    CHECK_THROWS_AS(pool->allocate(1, stream, 300), std::invalid_argument);
+    CHECK_THROWS_AS(pool->allocate(1, stream, 0), std::invalid_argument);
+    CHECK(pool->live_bytes() == 0);
+    pool->close();
+    CHECK(pool->upstream()->live_buffers() == 0);
+}
+
+TEST_CASE("pm pool: when the upstream has no more, what is cached goes back first") {
+    if (no_device()) return;
+    const Pool pool = pool_over(device_resource(), 64 * MiB);
+    const StreamPtr one = pm::Stream::create(0);
+    const StreamPtr other = pm::Stream::create(0);
+    for (int turn = 0; turn < 50; ++turn) {
+        std::vector<std::pair<void*, std::size_t>> all;
+        const std::size_t nbytes = std::size_t{300} << (turn % 14);
+        try {
+            for (int i = 0; i < 300000; ++i) all.emplace_back(pool->allocate(nbytes, i % 2 == 0 ? one : other), nbytes);
+        } catch (const pm::OutOfMemory& e) {
+            CHECK(contains(e.what(), "largest free block"));
+        }
+        CHECK(all.size() * nbytes > 36 * MiB - nbytes * 2);
+        std::size_t i = 0;
+        for (const auto& [ptr, size] : all) pool->deallocate(ptr, size, i++ % 3 == 0 ? one : other);
+        CHECK(pool->live_bytes() == 0);
+    }
+    pool->close();
+    CHECK(pool->upstream()->live_buffers() == 0);
+}
+
+TEST_CASE("pm pool: threads and streams at once") {
+    if (no_device()) return;
+    for (const bool pinned : {false, true}) {
+        const Pool pool = pool_over(pinned ? pinned_resource() : device_resource(), 256 * MiB);
+        std::vector<StreamPtr> streams;
+        for (int i = 0; i < 4; ++i) streams.push_back(pm::Stream::create(0));
+        std::mutex mutex;
+        std::vector<std::pair<void*, std::size_t>> shared;
+        std::atomic<int> failures{0};
+        const auto work = [&](unsigned seed) {
+            unsigned random = seed;
+            const auto next = [&random] { return random = random * 1664525U + 1013904223U, random >> 8; };
+            StreamPtr own = pm::Stream::create(0);
+            std::vector<std::pair<void*, std::size_t>> mine;
+            for (int turn = 0; turn < 3000; ++turn) {
+                const StreamPtr& stream = next() % 3 == 0 ? streams[next() % 4] : own;
+                try {
+                    if (next() % 2 == 0 || mine.empty()) {
+                        const std::size_t nbytes = 1 + next() % (std::size_t{1} << (4 + next() % 17));
+                        mine.emplace_back(pool->allocate(nbytes, stream), nbytes);
+                    } else {
+                        const auto [ptr, nbytes] = mine.back();
+                        mine.pop_back();
+                        if (next() % 4 == 0) {
+                            const std::lock_guard<std::mutex> lock(mutex);
+                            shared.emplace_back(ptr, nbytes);
+                        } else {
+                            pool->deallocate(ptr, nbytes, stream);
+                        }
+                    }
+                    if (next() % 8 == 0) {
+                        std::pair<void*, std::size_t> other{nullptr, 0};
+                        {
+                            const std::lock_guard<std::mutex> lock(mutex);
+                            if (!shared.empty()) {
+                                other = shared.back();
+                                shared.pop_back();
+                            }
+                        }
+                        if (other.first != nullptr) pool->deallocate(other.first, other.second, stream);
+                    }
+                    if (next() % 500 == 0) pool->trim(MiB);
+                    if (next() % 200 == 0) (void)pool->stats();
+                    if (next() % 500 == 0) (void)pool->snapshot();
+                    if (next() % 300 == 0) own = pm::Stream::create(0);
+                } catch (const pm::OutOfMemory&) {
+                    continue;
+                } catch (const std::exception& e) {
+                    ++failures;
+                    MESSAGE(std::string(e.what()));
+                    return;
+                }
+            }
+            for (const auto& [ptr, nbytes] : mine) pool->deallocate(ptr, nbytes, own);
+        };
+        std::vector<std::thread> threads;
+        for (unsigned i = 0; i < 6; ++i) threads.emplace_back(work, i + 1);
+        for (auto& thread : threads) thread.join();
+        CHECK(failures == 0);
+        for (const auto& [ptr, nbytes] : shared) pool->deallocate(ptr, nbytes, streams[0]);
+        CHECK(pool->live_buffers() == 0);
+        CHECK(pool->live_bytes() == 0);
+        pool->close();
+        CHECK(pool->stats().reserved == 0);
+        CHECK(pool->upstream()->live_buffers() == 0);
+    }
+}

@@ -1,0 +1,254 @@
+"""Buffers of memory that a pool has at hand, which Python makes and ends without leaving it.
+
+Their objects, and what stands behind them, are used again: nothing of one may be seen in the next.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from queue import Queue
+from types import ModuleType
+from typing import Any
+
+import pytest
+from helpers.waiting import eventually
+
+KIB = 1 << 10
+MANY = 300  # more than objects of buffers are kept
+
+
+@pytest.fixture
+def warm(pm: ModuleType, device_resource: Any, stream: Any) -> Iterator[Any]:
+    """A pool whose cache for `stream` has blocks of 4 KiB."""
+    with pm.PoolMemoryResource(device_resource) as pool:
+        for buffer in [pool.allocate(4 * KIB, stream=stream) for _ in range(8)]:
+            buffer.close()
+        yield pool
+        assert eventually(lambda: pool.live_buffers == 0)
+
+
+ENDS: dict[str, Callable[[list[Any]], None]] = {
+    "close": lambda held: held.pop().close(),
+    "drop": lambda held: held.clear(),
+    "with": lambda held: held.pop().__exit__(None, None, None),
+    "close, then drop": lambda held: (held[0].close(), held.clear())[1],
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_memory_comes_and_goes_and_is_counted(warm: Any, stream: Any, end: str) -> None:
+    addresses = set()
+    for _ in range(MANY):
+        held = [warm.allocate(4 * KIB, stream=stream)]
+        addresses.add(held[0].handle)
+        assert (warm.live_buffers, warm.live_bytes) == (1, 4 * KIB)
+        ENDS[end](held)
+        assert (warm.live_buffers, warm.live_bytes) == (0, 0)
+    assert len(addresses) == 1, "the block freed last is the one that is found again"
+
+
+def test_a_buffer_shows_nothing_of_the_one_before(pm: ModuleType, warm: Any, stream: Any, other_stream: Any) -> None:
+    before = warm.allocate(4 * KIB, stream=stream)
+    seen = weakref.ref(before)
+    before.fill(7, stream=stream)
+    del before
+    assert seen() is None
+    after = warm.allocate(100, stream=other_stream)
+    again = warm.allocate(100, stream=stream)
+    for buffer, on in ((after, other_stream), (again, stream)):
+        assert (buffer.nbytes, buffer.exports, buffer.is_closed) == (100, 0, False)
+        assert buffer.stream is on
+        assert buffer.resource is warm
+        assert buffer.owner is None
+        mark = weakref.ref(buffer)
+        assert mark() is buffer
+    after.close()
+    again.close()
+    assert mark() is again
+
+
+def test_a_closed_buffer_stays_closed(warm: Any, stream: Any) -> None:
+    closed = warm.allocate(4 * KIB, stream=stream)
+    closed.close()
+    others = [warm.allocate(4 * KIB, stream=stream) for _ in range(8)]
+    assert closed.is_closed
+    for use in (lambda: closed.handle, lambda: closed.stream, lambda: closed[:1], lambda: closed.view("uint8")):
+        with pytest.raises(ValueError, match="closed"):
+            use()
+    closed.close()
+    assert len({other.handle for other in others}) == 8
+    assert warm.live_buffers == 8
+
+
+def test_more_at_once_than_are_kept(warm: Any, stream: Any) -> None:
+    for _ in range(3):
+        buffers = [warm.allocate(4 * KIB, stream=stream) for _ in range(MANY)]
+        assert len({buffer.handle for buffer in buffers}) == MANY
+        assert warm.live_buffers == MANY
+        random.Random(5).shuffle(buffers)
+        while buffers:
+            buffers.pop()
+        assert warm.live_buffers == 0
+
+
+def test_resource_and_stream_live_as_long_as_the_buffer_is_open(pm: ModuleType, device_resource: Any) -> None:
+    for end in ("close", "drop"):
+        pool, stream = pm.PoolMemoryResource(device_resource), pm.Stream(0)
+        pool.allocate(4 * KIB, stream=stream).close()
+        buffer = pool.allocate(4 * KIB, stream=stream)
+        seen = weakref.ref(pool), weakref.ref(stream)
+        del pool, stream
+        gc.collect()
+        assert buffer.resource is seen[0]()
+        assert buffer.stream is seen[1]()
+        buffer.fill(3, stream=buffer.stream)
+        if end == "close":
+            buffer.close()
+        else:
+            del buffer
+        gc.collect()
+        assert [each() for each in seen] == [None, None], end
+
+
+def test_references_are_balanced(pm: ModuleType, warm: Any, stream: Any, other_stream: Any) -> None:
+    def counts() -> tuple[int, int]:
+        gc.collect()
+        return sys.getrefcount(warm), sys.getrefcount(stream)
+
+    def shared() -> None:
+        buffer = warm.allocate(4 * KIB, stream=stream)
+        part = buffer[100:200]
+        with pytest.raises(BufferError):
+            buffer.close()
+        del buffer
+        assert part.nbytes == 100
+
+    def used_elsewhere() -> None:
+        buffer = warm.allocate(4 * KIB, stream=stream)
+        buffer.record_stream(other_stream)
+        buffer.close()
+
+    def released() -> None:
+        buffer = warm.allocate(4 * KIB, stream=stream)
+        warm.deallocate(buffer.release(), 4 * KIB, stream=stream)
+
+    def refused() -> None:
+        with pytest.raises(ValueError, match="power of two"):
+            warm.allocate(4 * KIB, stream=stream, alignment=3)
+
+    def elsewhere() -> None:
+        with warm.allocate(4 * KIB, stream=stream) as buffer:
+            buffer.close(stream=other_stream)
+
+    for what in (shared, used_elsewhere, released, refused, elsewhere):
+        what()
+        before = counts()
+        for _ in range(50):
+            what()
+        pm.Device(0).synchronize()
+        assert eventually(lambda: counts() == before), what.__name__  # noqa: B023
+
+
+def test_parts_keep_the_memory_and_what_is_in_it(pm: ModuleType, warm: Any, stream: Any) -> None:
+    np = pytest.importorskip("numpy")
+    buffer = warm.allocate(4 * KIB, stream=stream)
+    view = buffer.view("int32")
+    view.copy_from(np.arange(KIB, dtype=np.int32), stream=stream)
+    part = view[KIB // 2 :]
+    view.close()
+    del buffer, view
+    others = [warm.allocate(4 * KIB, stream=stream) for _ in range(8)]
+    for other in others:
+        other.fill(0, stream=stream)
+    assert part.to_numpy(stream=stream).tolist() == list(range(KIB // 2, KIB))
+
+
+def test_memory_of_another_streams_work_waits_for_it(pm: ModuleType, warm: Any, stream: Any, latch: Any) -> None:
+    """It is handed to a stream only behind the work that was declared on it."""
+    with pm.Stream(0) as worker:
+        source = warm.allocate(4 * KIB, stream=worker)
+        source.fill(9)
+        target = warm.allocate(4 * KIB, stream=stream)
+        stream.synchronize()
+        held = latch(worker)
+        pm.copy(target, source, stream=worker)
+        address = target.handle
+        target.close()
+        again = [warm.allocate(4 * KIB, stream=stream) for _ in range(8)]
+        for buffer in again:
+            buffer.fill(1, stream=stream)
+        held.release()
+        assert address in {buffer.handle for buffer in again}
+        for buffer in again:
+            assert set(buffer.view("uint8").to_numpy(stream=stream).tolist()) == {1}
+        source.close()
+
+
+def test_a_closed_stream_gives_nothing_and_takes_what_is_out(pm: ModuleType, device_resource: Any) -> None:
+    with pm.PoolMemoryResource(device_resource) as pool:
+        stream = pm.Stream(0)
+        left = [pool.allocate(4 * KIB, stream=stream) for _ in range(4)]
+        left.pop().close()
+        stream.close()
+        with pytest.raises(ValueError, match="the stream is closed"):
+            pool.allocate(4 * KIB, stream=stream)
+        left.pop().close()
+        left.clear()
+        assert pool.live_buffers == 0
+
+
+def test_a_closed_pool_gives_nothing(pm: ModuleType, device_resource: Any, stream: Any) -> None:
+    pool = pm.PoolMemoryResource(device_resource)
+    pool.allocate(4 * KIB, stream=stream).close()
+    pool.close()
+    with pytest.raises(ValueError, match="closed"):
+        pool.allocate(4 * KIB, stream=stream)
+
+
+def test_threads_hand_buffers_to_each_other(pm: ModuleType, warm: Any) -> None:
+    queue: Queue[Any] = Queue(maxsize=32)
+    failures: list[BaseException] = []
+
+    def work(seed: int) -> None:
+        try:
+            dice = random.Random(seed)
+            with pm.Stream(0) as stream:
+                own: list[Any] = []
+                for _ in range(400):
+                    own.append(warm.allocate(dice.choice((256, 4 * KIB, 70 * KIB)), stream=stream))
+                    if dice.random() < 0.3:
+                        queue.put(own.pop())
+                    elif dice.random() < 0.5:
+                        own.pop(dice.randrange(len(own))).close()
+                    if dice.random() < 0.3 and not queue.empty():
+                        own.append(queue.get())
+                    del own[20:]
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    drained = threading.Event()
+
+    def drain() -> None:
+        while not drained.is_set() or not queue.empty():
+            if queue.empty():
+                drained.wait(0.001)
+            else:
+                queue.get()
+
+    taker = threading.Thread(target=drain)
+    taker.start()
+    for thread in threads:
+        thread.join()
+    drained.set()
+    taker.join()
+    assert not failures, failures
+    gc.collect()
+    assert warm.live_buffers == 0

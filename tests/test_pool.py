@@ -1,0 +1,131 @@
+"""Pools: what is no promise of the contract."""
+
+from __future__ import annotations
+
+import gc
+import json
+import threading
+from typing import Any
+
+import pytest
+
+import portamem
+
+
+def test_a_block_that_was_freed_is_the_next_one(pm: Any, device: Any) -> None:
+    with pm.PoolMemoryResource(device=device) as pool, pm.Stream(device) as stream:
+        with pool.allocate("64 KiB", stream=stream) as first:
+            address = first.handle
+            assert pool.stats().used == 65536
+        again = pool.allocate("64 KiB", stream=stream)
+        if not pool.is_host_accessible:
+            assert again.handle == address
+        again.close()
+        assert pool.live_buffers == 0
+        stats = pool.stats()
+        assert stats.used == 0 < stats.reserved == stats.peak
+        assert stats.hits + stats.misses == 2
+        pool.trim()
+        assert pool.stats().reserved == 0 == pool.upstream.live_bytes
+        pool.reset_peak()
+        assert pool.stats().peak == 0
+
+
+def test_a_snapshot_is_plain_data(pm: Any, device: Any) -> None:
+    with pm.PoolMemoryResource(device=device) as pool, pm.Stream(device) as stream:
+        with pool.allocate("1 MiB", stream=stream) as large, pool.allocate(300, stream=stream) as small:
+            shot = pool.snapshot()
+            pieces = [piece for chunk in shot["chunks"] for piece in chunk["pieces"]]
+            assert json.loads(json.dumps(shot)) == shot
+            assert shot["reserved"] == sum(chunk["nbytes"] for chunk in shot["chunks"]) == sum(p["nbytes"] for p in pieces)
+            mine = [p for p in pieces if p["address"] == large.handle]
+            assert [p["state"] for p in mine] == ["live"]
+            slab = [p for p in pieces if p["address"] <= small.handle < p["address"] + p["nbytes"]]
+            assert [(p["state"], p["live"], p["block_nbytes"]) for p in slab] == [("slab", 1, 512)]
+
+
+def test_a_stream_is_required(pm: Any, device: Any) -> None:
+    with pm.PoolMemoryResource(device=device) as pool, pytest.raises(TypeError, match="stream"):
+        pool.allocate(1)
+
+
+def test_arguments_are_refused_in_words(pm: Any, device: Any) -> None:
+    with pytest.raises(ValueError, match="limit"):
+        pm.PoolMemoryResource(device=device, limit=0)
+    with pytest.raises(ValueError, match="share"):
+        pm.PoolMemoryResource(device=device, release=1.5)
+    with pytest.raises(TypeError, match="share"):
+        pm.PoolMemoryResource(device=device, release="some")
+    closed = pm.DeviceMemoryResource(device)
+    closed.close()
+    with pytest.raises(ValueError, match="closed"):
+        pm.PoolMemoryResource(closed)
+
+
+def test_a_limit_is_kept_and_told(pm: Any, device: Any) -> None:
+    with pm.PoolMemoryResource(device=device, limit="4 MiB") as pool, pm.Stream(device) as stream:
+        assert pool.limit == 4 << 20
+        with pool.allocate("3 MiB", stream=stream):
+            with pytest.raises(portamem.OutOfMemoryError, match="limit") as caught:
+                pool.allocate("2 MiB", stream=stream)
+            assert caught.value.asked == 2 << 20
+            assert caught.value.used == 3 << 20
+        pool.allocate("2 MiB", stream=stream).close()
+
+
+def test_a_release_function_is_asked(pm: Any, device: Any) -> None:
+    asked = []
+
+    def keep_nothing(stats: Any) -> int:
+        asked.append(stats)
+        return 0
+
+    with pm.PoolMemoryResource(device=device, release=keep_nothing) as pool, pm.Stream(device) as stream:
+        buffer = pool.allocate("100 MiB", stream=stream)
+        stream.synchronize()
+        buffer.close()
+        for _ in range(200):
+            pool.allocate("65 MiB", stream=stream).close()
+            stream.synchronize()
+        assert asked
+        assert asked[0].reserved >= 100 << 20
+        assert pool.stats().reserved < 100 << 20
+
+
+def test_threads_hand_buffers_to_each_other(pm: Any, device: Any) -> None:
+    failures = []
+    with pm.PoolMemoryResource(device=device) as pool:
+        streams = [pm.Stream(device) for _ in range(4)]
+
+        def work(number: int) -> None:
+            try:
+                for turn in range(300):
+                    stream = streams[(number + turn) % 4]
+                    buffer = pool.allocate(1 << (8 + turn % 13), stream=stream)
+                    buffer.close(stream=streams[turn % 4])
+            except BaseException as e:
+                failures.append(e)
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert failures == []
+        assert pool.live_buffers == 0
+        for stream in streams:
+            stream.close()
+        pool.trim()
+        assert pool.stats().reserved == 0
+
+
+def test_a_pool_keeps_its_upstream(pm: Any, device: Any) -> None:
+    with pm.Stream(device) as stream:
+        pool = pm.PoolMemoryResource(pm.PinnedMemoryResource(device))
+        gc.collect()
+        with pool.allocate(1000, stream=stream) as buffer:
+            assert memoryview(buffer).nbytes == 1000
+        assert pool.upstream.live_buffers == 1
+        assert pool.kind == "pinned"
+        pool.close()
+        assert pool.upstream.live_buffers == 0
