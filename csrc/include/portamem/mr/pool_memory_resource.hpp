@@ -2,6 +2,7 @@
 // portamem/mr/pool_memory_resource.hpp: memory of another resource, kept and handed out again.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -255,7 +256,8 @@ class PoolMemoryResource : public MemoryResource {
             } catch (const OutOfMemory& refused) {
                 MemoryFigures all = refused.figures();
                 all.asked = asked;
-                all.used = figures.used;
+                // To those below, what is cached here is held.
+                all.used = all.used ? *all.used - std::min(*all.used, *figures.cached) : *figures.used;
                 all.cached = figures.cached;
                 throw OutOfMemory(refused, std::string(refused.what()) + "; " + text, all);
             }
