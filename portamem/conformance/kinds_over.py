@@ -66,6 +66,8 @@ def callback_over(upstream: Kind) -> Kind:
             lambda ptr, nbytes, stream: below.deallocate(ptr, nbytes, stream=stream),
             device=device,
             kind=upstream.kind,
+            host_accessible=below.is_host_accessible,
+            stream_ordered=below.is_stream_ordered,
         )
 
     return replace(upstream, name=f"callback-{upstream.name}", make=make, cls="CallbackMemoryResource")

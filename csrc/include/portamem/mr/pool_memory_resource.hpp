@@ -3,10 +3,12 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -129,7 +131,12 @@ class PoolMemoryResource : public MemoryResource {
 
     bool try_close() final {
         if (passthrough_ && !passthrough_->close()) return false;
-        const int status = portamem_pool_close(pool_);
+        int status = portamem_pool_close(pool_);
+        // A thread that ends, or a stream, may be inside for a moment: that is no reason to refuse.
+        for (int i = 0; i < 1000 && status == PORTAMEM_POOL_BUSY && live().first == 0; ++i) {
+            std::this_thread::sleep_for(std::chrono::microseconds(100));
+            status = portamem_pool_close(pool_);
+        }
         if (status == PORTAMEM_POOL_BUSY) return false;
         answer(status, 0);
         return true;
