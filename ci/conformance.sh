@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # ci/conformance.sh: `portamem conformance --backend host`, as a user runs it: the wheel in a fresh environment with no
-# extra and no checkout, in each machine model of the CPU runtime, and with pages of device memory shut to the CPU.
+# extra and no checkout, in each machine model of the CPU runtime, and with pages of device memory shut to the CPU; and
+# over every two adaptors on a pool what concerns allocation, lifetime and order.
 # Reports are in $REPORTS (default: $CI_DIR/reports).
 source "$(dirname "$0")/lib.sh"
 need_build
@@ -13,20 +14,24 @@ rm -rf "$venv"
 "$venv/bin/python" -m pip install -q "$CI_DIR"/dist/portamem-*.whl
 cd "$CI_DIR/elsewhere"
 
-# NAME FOLDER [VARIABLE=VALUE]...: the report goes into FOLDER.
+# NAME FOLDER [VARIABLE=VALUE]...: the report goes into FOLDER. OPTIONS are the command's.
 suite() {
     local name=$1 folder=$2
     shift 2
-    env "$@" timeout 300 "$venv/bin/portamem" conformance --backend host --report "$folder/conformance-$name.json" \
+    env "$@" timeout 300 "$venv/bin/portamem" conformance --backend host "${OPTIONS[@]}" --report "$folder/conformance-$name.json" \
         --junit "$REPORTS/conformance-$name.xml" >"$CI_DIR/conformance-$name.log" 2>&1
 }
 
-names=(discrete apu coherent guard) pids=() failed=0
+OPTIONS=()
+names=(discrete apu coherent guard pairs) pids=() failed=0
 for model in discrete apu coherent; do
     suite "$model" "$REPORTS" "PORTAMEM_HOST_MODEL=$model" &
     pids+=($!)
 done
 suite guard "$CI_DIR" PORTAMEM_HOST_GUARD=1 &
+pids+=($!)
+OPTIONS=(--pairs)
+suite pairs "$CI_DIR" PORTAMEM_HOST_GUARD=1 &
 pids+=($!)
 for i in "${!names[@]}"; do
     log=$CI_DIR/conformance-${names[i]}.log

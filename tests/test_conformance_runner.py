@@ -55,6 +55,25 @@ def test_a_kind_that_is_wrong_is_found(tmp_path: Path) -> None:
     assert outcome(found, "ALLOC-02") == "fail"
 
 
+def test_kinds_are_chosen_by_their_names(tmp_path: Path) -> None:
+    status, found, said = conformance(tmp_path, "--resource", "pinned*", "--resource", "pool-device")
+    assert status == 0, said
+    kinds = {case.get("resource") for clause in found["clauses"] for case in clause["cases"]}
+    assert kinds == {"pinned", "pinned-non_coherent", "pinned-prefaulted", "pool-device"}
+    status, _, said = conformance(tmp_path, "--resource", "pinnd")
+    assert status == 2
+    assert "there is no resource pinnd: there are device" in " ".join(said.split())
+
+
+def test_every_two_adaptors_on_a_pool(tmp_path: Path) -> None:
+    status, found, said = conformance(tmp_path, "--pairs", "--select", "ALLOC-01", "--select", "OWN-02")
+    assert status == 0, said
+    kinds = {case["resource"] for clause in found["clauses"] for case in clause["cases"]}
+    assert len(kinds) == 30
+    assert {"limiting-statistics-pool-device", "statistics-limiting-pool-device"} <= kinds
+    assert "cases over 30 kinds of resources" in " ".join(said.split())
+
+
 @pytest.mark.parametrize(
     ("plugin", "check", "saying"),
     [

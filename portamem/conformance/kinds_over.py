@@ -10,7 +10,6 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from portamem import _types
 from portamem.conformance.kinds import KINDS, Kind, register
 
 ADAPTORS: dict[str, Callable[[ModuleType, Any], Any]] = {
@@ -67,6 +66,8 @@ def callback_over(upstream: Kind) -> Kind:
             lambda ptr, nbytes, stream: below.deallocate(ptr, nbytes, stream=stream),
             device=device,
             kind=upstream.kind,
+            host_accessible=below.is_host_accessible,
+            stream_ordered=below.is_stream_ordered,
         )
 
     return replace(upstream, name=f"callback-{upstream.name}", make=make, cls="CallbackMemoryResource")
@@ -94,10 +95,5 @@ def _all() -> list[Kind]:
     ]
 
 
-def _is_there(kind: Kind | None) -> bool:
-    return kind is None or ((not kind.cls or hasattr(_types, kind.cls)) and _is_there(kind.upstream))
-
-
 for _kind in _all():
-    if _is_there(_kind):
-        register(_kind)
+    register(_kind)

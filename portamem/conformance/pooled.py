@@ -49,20 +49,20 @@ class Filled:
                 self._env.pm.copy(part, pattern(part.nbytes, self._seed), stream=self._stream)
         return buf
 
-    def fill(self, nbytes: int, sizes: Iterator[int]) -> OutOfMemoryError:
-        """Takes buffers until there is no more memory, and then smaller ones until so many bytes are out; answers the
-        first refusal."""
-        largest, refused = nbytes, None
+    def until_full(self, sizes: Iterator[int]) -> OutOfMemoryError:
+        """Takes buffers until there is no more memory, and then smaller ones as long as there is any; answers the first
+        refusal."""
+        largest, refused = 1 << 62, None
         while largest >= 256:
             try:
                 while True:
                     self.take(min(next(sizes), largest))
-                    if refused is not None and self.nbytes >= nbytes:
-                        return refused
             except OutOfMemoryError as error:
                 refused = refused or error
                 largest = min(largest, 4 * MIB) // 2
-        raise Failed(f"{self.nbytes} bytes are out, and {nbytes} could not be had")
+        if refused is None:
+            raise Failed("the memory never ran out")
+        return refused
 
     def drop(self, step: int = 1) -> None:
         """Closes every ``step``-th buffer, after a look at what is in it."""

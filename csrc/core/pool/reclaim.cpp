@@ -299,6 +299,15 @@ bool Pool::close() {
     live(blocks, nbytes);
     if (blocks != 0) return false;
     trim(0);  // what can fail, fails while the pool is open
+    std::vector<std::shared_ptr<Arena>> left;
+    {
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        for (const auto& [stream, arena] : heap_.arenas()) {
+            if (heap_.reserved() != 0 && !arena->is_per_thread && !arena->has_ended) left.push_back(arena);
+        }
+    }
+    // Of a captured stream a mark is refused: what it used could never go back.
+    for (const auto& arena : left) (void)mark_of(*arena);
     {
         const std::lock_guard<std::mutex> lock(registry_);
         for (const auto& cache : caches_) cache->lock.begin_shut();

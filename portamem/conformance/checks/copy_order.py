@@ -133,8 +133,7 @@ def copies_keep_python_objects(env: Env, resource: Any) -> None:
 @check("COPY-10")
 def a_copy_declares_its_use(env: Env, resource: Any) -> None:
     home, user, data = env.stream(), env.stream(), pattern(NBYTES)
-    pinned = env.resource("pinned")
-    with pinned.allocate(NBYTES) as source, pinned.allocate(NBYTES) as out:
+    with other_end(env, resource) as source, other_end(env, resource) as out:
         env.write(source, data)
         out.fill(0)
         buf = resource.allocate(NBYTES, stream=home)

@@ -34,7 +34,7 @@ def figures_fit(env: Env, resource: Any) -> None:
             allocations += 1
         if turn % 20 == 0:
             _fits(resource)
-        most = max(most, resource.stats.reserved)
+        most = max(most, resource.stats().reserved)
     stats = _fits(resource)
     expect_equal(stats.hits + stats.misses, allocations, "hits and misses, of all allocations")
     expect(stats.peak >= most, f"peak is {stats.peak}, and {most} were reserved at a time")
@@ -44,16 +44,18 @@ def figures_fit(env: Env, resource: Any) -> None:
     for stream in streams:
         stream.synchronize()
     resource.reset_peak()
-    expect_equal(resource.stats.peak, resource.stats.reserved, "peak after a reset")
+    expect_equal(resource.stats().peak, resource.stats().reserved, "peak after a reset")
     with resource.allocate(NBYTES, stream=streams[0]) as buf:
         buf.fill(3)
         expect_bytes(env.read(buf), b"\x03" * NBYTES, "memory after a reset")
-        expect(resource.stats.peak >= resource.stats.reserved >= NBYTES, f"{resource.stats} with {NBYTES} bytes out")
+        expect(
+            resource.stats().peak >= resource.stats().reserved >= NBYTES, f"{resource.stats()} with {NBYTES} bytes out"
+        )
 
 
 def _fits(pool: Any) -> Any:
     """The figures, which have to fit each other and what is known otherwise."""
-    stats = pool.stats
+    stats = pool.stats()
     told = {name: getattr(stats, name) for name in FIGURES}
     expect(all(value >= 0 for value in told.values()), f"a figure is negative: {told}")
     expect_equal(stats.used, pool.live_bytes, "used bytes, and the live ones")
@@ -72,21 +74,23 @@ def a_snapshot(env: Env, resource: Any) -> None:
     kept = [resource.allocate(nbytes, stream=stream) for nbytes in (100, 5000, MIB, 3 * MIB)]
     for buf in [resource.allocate(nbytes, stream=stream) for nbytes in (300, 64 * KIB, 2 * MIB)]:
         buf.close()
-    stats, snapshot = resource.stats, resource.snapshot()
+    stats, snapshot = resource.stats(), resource.snapshot()
     chunks = snapshot["chunks"]
     expect_equal(sum(chunk["nbytes"] for chunk in chunks), stats.reserved, "bytes of all chunks")
-    used = {}
+    used: list[tuple[int, int]] = []
     for chunk in chunks:
-        start, end = chunk["address"], chunk["address"]
-        for block in chunk["blocks"]:
-            expect_equal(block["address"], end, "where a block begins: behind the one before")
-            end = block["address"] + block["nbytes"]
-            if block["used"]:
-                used[block["address"]] = block["nbytes"]
-        expect_equal(end, start + chunk["nbytes"], "where the last block of a chunk ends")
-    expect_equal(sum(used.values()), stats.used, "bytes of the blocks that are used")
+        end = chunk["address"]
+        for piece in chunk["pieces"]:
+            expect_equal(piece["address"], end, "where a piece begins: behind the one before")
+            expect(piece["state"] in ("free", "cached", "live", "slab"), f"a piece's state is {piece['state']!r}")
+            end = piece["address"] + piece["nbytes"]
+            if piece["state"] in ("live", "slab"):
+                used.append((piece["address"], end))
+        expect_equal(end, chunk["address"] + chunk["nbytes"], "where the last piece of a chunk ends")
+    expect(stats.used <= sum(end - start for start, end in used) <= stats.reserved, f"used pieces {used}, and {stats}")
     for buf in kept:
-        expect(used.get(buf.handle, 0) >= buf.nbytes, f"a live buffer of {buf.nbytes} bytes is in no used block")
+        found = any(start <= buf.handle and buf.handle + buf.nbytes <= end for start, end in used)
+        expect(found, f"a live buffer of {buf.nbytes} bytes is in no used piece")
     expect_equal(json.loads(json.dumps(snapshot)), snapshot, "the snapshot, by way of JSON")
     for buf in kept:
         buf.close()

@@ -17,14 +17,14 @@ from portamem.conformance.pooled import pool_like
 
 @check("POOL-22")
 def a_pool_takes_nothing_before_it_must(env: Env, resource: Any) -> None:
-    expect_equal((resource.stats.used, resource.stats.reserved), (0, 0), "used and reserved of a new pool")
+    expect_equal((resource.stats().used, resource.stats().reserved), (0, 0), "used and reserved of a new pool")
     expect_equal(resource.upstream.live_bytes, 0, "bytes that a new pool has of its upstream")
     with env.allocate(resource, 1000) as buf:
         buf.fill(1)
-        reserved = resource.stats.reserved
+        reserved = resource.stats().reserved
         expect(0 < reserved <= 4 * MIB, f"{reserved} bytes are reserved for 1000")
         expect_equal(resource.upstream.live_bytes, reserved, "bytes that the pool has of its upstream")
-    expect_equal(resource.stats.reserved, reserved, "reserved after the free")
+    expect_equal(resource.stats().reserved, reserved, "reserved after the free")
     upstream = resource.upstream
     resource.close()
     expect_equal((upstream.live_buffers, upstream.live_bytes), (0, 0), "what a closed pool has of its upstream")
@@ -37,14 +37,14 @@ def a_stream_gets_its_own_memory_at_once(env: Env, resource: Any) -> None:
         seen.fill(0)
         with env.latch(stream):
             resource.allocate(nbytes, stream=stream).close()
-            reserved, misses = resource.stats.reserved, resource.stats.misses
+            reserved, misses = resource.stats().reserved, resource.stats().misses
             for turn in range(turns):
                 with resource.allocate(nbytes, stream=stream) as buf, seen[turn * nbytes : (turn + 1) * nbytes] as part:
                     buf.fill(turn, stream=stream)
                     part.copy_from(buf, stream=stream)
             expect(not stream.query(), "the pool waited for the stream's work")
-            expect_equal(resource.stats.reserved, reserved, "reserved after a loop")
-            expect_equal(resource.stats.misses, misses, "misses of a loop that takes what it gave back")
+            expect_equal(resource.stats().reserved, reserved, "reserved after a loop")
+            expect_equal(resource.stats().misses, misses, "misses of a loop that takes what it gave back")
         stream.synchronize()
         expect_bytes(env.read(seen), b"".join(bytes([turn]) * nbytes for turn in range(turns)), "what each turn wrote")
 
@@ -91,7 +91,7 @@ def where_there_is_no_other_memory(env: Env, resource: Any) -> None:
                         env.read(target), b"\x11" * nbytes, "the target of a copy out of memory that was taken"
                     )
                     expect_bytes(env.read(other), b"\xff" * nbytes, "memory that was taken")
-        expect(pool.stats.reserved <= 6 * MIB, f"{pool.stats.reserved} bytes are reserved under a limit of 6 MiB")
+        expect(pool.stats().reserved <= 6 * MIB, f"{pool.stats().reserved} bytes are reserved under a limit of 6 MiB")
 
 
 def _host_writes(buf: Any, value: int) -> None:
@@ -152,12 +152,12 @@ def what_is_done_is_handed_out_again(env: Env, resource: Any) -> None:
     stream = env.stream()
     resource.allocate(NBYTES, stream=stream).close()
     stream.synchronize()
-    reserved = resource.stats.reserved
+    reserved = resource.stats().reserved
     for turn in range(2 * reserved // NBYTES):
         with resource.allocate(NBYTES, stream=stream) as buf:
             buf.fill(turn % 256, stream=stream)
         stream.synchronize()
-    expect_equal(resource.stats.reserved, reserved, "reserved after a loop whose every turn was waited for")
+    expect_equal(resource.stats().reserved, reserved, "reserved after a loop whose every turn was waited for")
 
 
 @check("POOL-26")
@@ -194,8 +194,9 @@ def a_handle_that_comes_again_is_another_stream(env: Env, resource: Any) -> None
             beside.fill(0xFF, stream=stream)
             expect_bytes(env.read(buf), bytes([turn]) * NBYTES, "memory of a new stream")
         stream.close()
-        reserved = reserved or resource.stats.reserved
+        reserved = reserved or resource.stats().reserved
     expect(
-        resource.stats.reserved <= 2 * reserved, f"{resource.stats.reserved} bytes for 64 streams, one after another"
+        resource.stats().reserved <= 2 * reserved,
+        f"{resource.stats().reserved} bytes for 64 streams, one after another",
     )
     env.note(f"64 streams had {len(handles)} handles")

@@ -106,11 +106,11 @@ def a_captured_stream_takes_what_is_there(env: Env, resource: Any) -> None:
             with resource.allocate(NBYTES, stream=stream) as buf:
                 buf.fill(1, stream=stream)
             stream.synchronize()
-        misses = resource.stats.misses
+        misses = resource.stats().misses
         with captured(stream, mode, during="allocating from a pool"):
             with resource.allocate(NBYTES, stream=stream) as buf:
                 expect(buf.handle != 0, "the address is 0")
-            expect_equal(resource.stats.misses, misses, "misses under capture")
+            expect_equal(resource.stats().misses, misses, "misses under capture")
         stream.synchronize()
         with resource.allocate(NBYTES, stream=stream) as buf:
             buf.fill(7, stream=stream)
@@ -125,7 +125,7 @@ def a_miss_under_capture(env: Env, resource: Any) -> None:
     with resource.allocate(NBYTES, stream=other) as keeper:
         env.write(keeper, NEW)
         for mode in MODES:
-            before = resource.stats.reserved
+            before = resource.stats().reserved
             with captured(stream, mode, during="a miss of a pool"):
                 for nbytes in (256 * MIB, 1 << 50):
                     with refused(ValueError, saying="captur"):
@@ -135,7 +135,7 @@ def a_miss_under_capture(env: Env, resource: Any) -> None:
                 with resource.allocate(3 * MIB, stream=other) as beside:  # another stream is nobody's business
                     beside.fill(2, stream=other).synchronize()
                     expect_bytes(env.read(beside[:4096]), b"\x02" * 4096, "memory of a stream beside the capture")
-            expect(resource.stats.reserved >= before, "the pool gave memory back under capture")
+            expect(resource.stats().reserved >= before, "the pool gave memory back under capture")
             with resource.allocate(NBYTES, stream=stream) as buf:
                 buf.fill(9, stream=stream)
                 expect_bytes(env.read(buf), b"\x09" * NBYTES, "memory of the stream after its capture")
@@ -201,7 +201,7 @@ FORKED = """
     assert set(out) == {2}, set(out)
     kept.close()
     pool.trim()
-    print("parent", os.waitstatus_to_exitcode(status), pool.stats.reserved)
+    print("parent", os.waitstatus_to_exitcode(status), pool.stats().reserved)
 """
 
 

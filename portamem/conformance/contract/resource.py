@@ -30,7 +30,7 @@ CLAUSES = (
     ),
     Clause(
         "RESOURCE-05",
-        "No resource stands over one that is closed (ValueError), over none or over what is no resource (TypeError).",
+        "No resource stands over one that is closed (ValueError), or over what is no resource (TypeError).",
         "resources over an upstream",
     ),
     Clause(

@@ -34,7 +34,7 @@ class CountedMemoryResource : public MemoryResource {
     virtual void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) = 0;
     /// Takes back what take gave. ptr may be null, with 0 bytes. Throws, and the memory is still allocated.
     virtual void give_back(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) = 0;
-    /// Once, when nothing is out and nothing will be.
+    /// When nothing is out and nothing will be. Throws, and the resource stays open: it comes again.
     virtual void at_close() {}
     /// Told of every byte that goes out (positive) or comes back.
     virtual void counted(std::int64_t /*delta*/) noexcept {}
@@ -84,7 +84,12 @@ class CountedMemoryResource : public MemoryResource {
     bool try_close() final {
         std::int64_t none = 0;
         if (live_.compare_exchange_strong(none, kClosed, std::memory_order_acq_rel)) {
-            if (runtime_usable()) at_close();
+            try {
+                if (runtime_usable()) at_close();
+            } catch (...) {
+                live_.fetch_sub(kClosed, std::memory_order_release);
+                throw;
+            }
             return true;
         }
         return none < 0;

@@ -2,10 +2,13 @@
 // portamem/mr/pool_memory_resource.hpp: memory of another resource, kept and handed out again.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -128,7 +131,12 @@ class PoolMemoryResource : public MemoryResource {
 
     bool try_close() final {
         if (passthrough_ && !passthrough_->close()) return false;
-        const int status = portamem_pool_close(pool_);
+        int status = portamem_pool_close(pool_);
+        // A thread that ends, or a stream, may be inside for a moment: that is no reason to refuse.
+        for (int i = 0; i < 1000 && status == PORTAMEM_POOL_BUSY && live().first == 0; ++i) {
+            std::this_thread::sleep_for(std::chrono::microseconds(100));
+            status = portamem_pool_close(pool_);
+        }
         if (status == PORTAMEM_POOL_BUSY) return false;
         answer(status, 0);
         return true;
@@ -255,7 +263,8 @@ class PoolMemoryResource : public MemoryResource {
             } catch (const OutOfMemory& refused) {
                 MemoryFigures all = refused.figures();
                 all.asked = asked;
-                all.used = figures.used;
+                // To those below, what is cached here is held.
+                all.used = all.used ? *all.used - std::min(*all.used, *figures.cached) : *figures.used;
                 all.cached = figures.cached;
                 throw OutOfMemory(refused, std::string(refused.what()) + "; " + text, all);
             }
