@@ -27,6 +27,13 @@ constexpr unsigned capacity_of(unsigned index) noexcept {
     return count < 1 ? 1 : (count > 32 ? 32 : static_cast<unsigned>(count));
 }
 
+/// How many blocks of a class go to the heap, or come from it, at once: enough to share its lock among them, and few
+/// enough for the one call that pays for all.
+constexpr unsigned batch_of(unsigned index) noexcept {
+    const unsigned half = (capacity_of(index) + 1) / 2;
+    return half < 16 ? half : 16;
+}
+
 /// Bins of blocks that may be used on the stream at once. Owned by its thread; others come in through the lock.
 class alignas(64) Cache {
   public:

@@ -7,12 +7,13 @@
 namespace portamem::pool {
 namespace {
 
+constexpr std::size_t kCacheRoom = kCacheBytes / 16;              // made where a cache holds too many bytes
 constexpr std::size_t kMostPending = 64;                          // blocks that wait for one event
 constexpr std::size_t kMostPendingBytes = std::size_t{16} << 20;  // and their bytes, but for a single one
 
 }  // namespace
 
-// Into the cache; where that is full, half of it goes to the arena first.
+// Into the cache; where that is full, some of it goes to the arena first.
 void Pool::give(const Place& place, const Item& item, const Block& block) {
     std::vector<Item> over;
     const std::size_t size = block.size;
@@ -28,7 +29,7 @@ void Pool::give(const Place& place, const Item& item, const Block& block) {
         Cache::Bin& bin = cache.bins[index];
         bin.make_room(index);
         if (bin.count == bin.capacity) {
-            const auto stay = static_cast<std::uint16_t>(bin.capacity / 2);
+            const auto stay = static_cast<std::uint16_t>(bin.capacity - batch_of(index));
             over.assign(bin.items.get(), bin.items.get() + (bin.count - stay));  // the ones that came first
             std::copy(bin.items.get() + (bin.count - stay), bin.items.get() + bin.count, bin.items.get());
             cache.cached.add(0 - (bin.count - stay) * size);
@@ -39,9 +40,10 @@ void Pool::give(const Place& place, const Item& item, const Block& block) {
             for (const Cache::Bin& other : cache.bins) count += other.count;
             over.reserve(count);
             std::size_t left = cache.cached.get();
-            for (unsigned i = kClasses; i-- > 0 && left > kCacheBytes / 2;) {
+            const std::size_t most = kCacheBytes - std::max(size, kCacheRoom);
+            for (unsigned i = kClasses; i-- > 0 && left > most;) {
                 Cache::Bin& other = cache.bins[i];
-                while (other.count != 0 && left > kCacheBytes / 2) {
+                while (other.count != 0 && left > most) {
                     over.push_back(other.items[--other.count]);
                     left -= size_of(i);
                 }

@@ -208,7 +208,7 @@ void* Pool::allocate(std::size_t nbytes, std::size_t alignment, std::uint64_t id
             place.cache->cached.add(0 - ask.size);
             most = 0;
         } else if (bin.count == 0) {
-            most = std::max(1U, capacity_of(ask.index) / 2);
+            most = batch_of(ask.index);
         }
     }
     if (most == 0) return got(place, ask, items, 1);

@@ -85,9 +85,11 @@ class PoolAnnotations {
         if (stream.is_elsewhere()) return true;  // a stream that cannot be marked here: the block stays in bounds
         std::shared_ptr<Event> until;
         try {
+            // Nor can one that is captured: the mark would be the graph's, and asking for it would harm the capture.
+            if (stream.capture_status() != rt::StreamCaptureStatus::None) return true;
             until = stream.tail();
         } catch (const std::exception&) {
-            return true;  // nor can one that is captured
+            return true;
         }
         const std::lock_guard<std::mutex> lock(mutex_);
         pending_[address(ptr)] = {address(ptr) + nbytes, std::move(until)};
