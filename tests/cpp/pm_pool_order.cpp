@@ -170,7 +170,10 @@ TEST_CASE("pm pool: a foreign handle that nobody tells the end of is marked at e
             pool->deallocate(ptr, 2 * MiB, foreign);
             CHECK(pool->live_buffers() == 0);
             if (pinned) gate.open();
-            CHECK(pool->allocate(100, pm::Stream::from_handle(native.handle, 0)) != nullptr);
+            const StreamPtr same = pm::Stream::from_handle(native.handle, 0);
+            void* small = pool->allocate(100, same);
+            CHECK(small != nullptr);
+            pool->deallocate(small, 100, same);
             gate.open();
         }
         void* taken = pool->allocate(2 * MiB, other);
