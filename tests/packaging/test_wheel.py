@@ -45,14 +45,14 @@ def test_the_wheel_holds(name):
 
 
 def test_the_wheel_is_small():
-    """Below 2 MB with all three modules."""
+    """Below 3 MB with all three modules: what several backends have in common belongs into libportamem, once."""
     if installed.build_info()["build_type"] != "Release":
         pytest.skip("only a release build is stripped")
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as wheel:
         for path in installed.files():
             wheel.write(distribution("portamem").locate_file(path), path)
-    assert archive.tell() < 2_000_000
+    assert archive.tell() < 3_000_000
 
 
 def test_one_version_everywhere():
