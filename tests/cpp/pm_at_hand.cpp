@@ -169,7 +169,7 @@ TEST_CASE("pm at hand: a blank buffer is opened, closed and opened again") {
     CHECK(buffer.is_closed());
     CHECK_THROWS_AS(buffer.ptr(), std::invalid_argument);
     holder.resource->calls = 0;
-    for (int round = 1; round <= 3; ++round) {
+    for (unsigned round = 1; round <= 3; ++round) {
         REQUIRE(buffer.reopen(*holder.resource, KeepingResource::kSize, holder.stream, 256, holder.keeper()));
         CHECK_FALSE(buffer.is_closed());
         CHECK_FALSE(buffer.is_blank());
