@@ -24,8 +24,14 @@ MANY = 300  # more than objects of buffers are kept
 
 @pytest.fixture
 def warm(pm: ModuleType, device_resource: Any, stream: Any) -> Iterator[Any]:
-    """A pool whose cache for `stream` has blocks of 4 KiB."""
-    with pm.PoolMemoryResource(device_resource) as pool:
+    """A pool whose cache for `stream` has blocks of 4 KiB.
+
+    The host does not reach them: what it reaches is at hand only when its work has run.
+    """
+    upstream = device_resource
+    if upstream.is_host_accessible:
+        upstream = pm.AsyncMemoryResource(device_resource.device)
+    with pm.PoolMemoryResource(upstream) as pool:
         for buffer in [pool.allocate(4 * KIB, stream=stream) for _ in range(8)]:
             buffer.close()
         yield pool

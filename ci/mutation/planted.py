@@ -88,7 +88,7 @@ DEFECTS = (
     _one(
         "record_stream is ignored",
         _HEADERS + "allocation.hpp",
-        "        if (stream == stream_) return;\n        {",
+        "        if (stream == *stream_) return;\n        {",
         "        if (stream != nullptr) return;\n        {",
         "ORDER-14",
         "FREE-10",

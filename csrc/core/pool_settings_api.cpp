@@ -28,8 +28,9 @@ DeviceSharers& sharers() {
     return *leaked;
 }
 
-// Fixed storage: a thread may ask while its own objects are destroyed.
-thread_local char last_error[512];
+// Fixed storage: a thread may ask while its own objects are destroyed. Little of it: the library's thread storage is
+// static, and other libraries need room there too.
+thread_local char last_error[192];
 
 void set_error(const std::string& text) noexcept {
     const std::size_t length = text.copy(last_error, sizeof last_error - 1);

@@ -124,6 +124,7 @@ PyObject* buffer_at_hand(PyObject* resource_object, MemoryResource& resource, st
                          PyObject* stream_object, const std::shared_ptr<Stream>& stream, std::size_t alignment) {
     if (!resource.has_at_hand() || portamem::python::detail::follows_sites()) return nullptr;
     if (spare.count == 0) add_spare();
+    if (spare.count == 0) return nullptr;
     PyObject* self = spare.objects[spare.count - 1];
     const Allocation::Keeper keeper{drop_keeper, resource_object, stream_object};
     if (!head_of(self)->memory->reopen(resource, nbytes, stream, alignment, keeper)) return nullptr;

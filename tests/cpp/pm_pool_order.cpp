@@ -154,6 +154,59 @@ TEST_CASE("pm pool: memory of a stream that has ended serves others, behind its 
     }
 }
 
+TEST_CASE("pm pool: memory that an upstream reuses on one stream is another's behind that stream's work") {
+    if (no_device()) return;
+    const Pool lower = pool_over(device_resource());
+    if (reaches_host(lower)) return;
+    const Pool upper = pool_over(lower);
+    const StreamPtr a = pm::Stream::create(0);
+    const StreamPtr b = pm::Stream::create(0);
+    void* first = upper->allocate(65 * MiB, a);
+    upper->deallocate(first, 65 * MiB, a);
+    first = upper->allocate(65 * MiB, b);  // b has waited for a once
+    void* below = lower->allocate(130 * MiB, a);
+    const Gate gate(a);
+    lower->deallocate(below, 130 * MiB, a);
+    void* large = upper->allocate(65 * MiB + MiB / 2, a);  // of what `lower` may reuse on a alone
+    void* rest = upper->allocate(MiB / 4, b);
+    CHECK_FALSE(b->query());
+    gate.open();
+    b->synchronize();
+    upper->deallocate(rest, MiB / 4, b);
+    upper->deallocate(large, 65 * MiB + MiB / 2, a);
+    upper->deallocate(first, 65 * MiB, b);
+    upper->close();
+    lower->close();
+}
+
+TEST_CASE("pm pool: threads that grow at once keep to the limit") {
+    if (no_device()) return;
+    const Pool pool = pool_over(device_resource(), 8 * MiB);
+    std::atomic<int> ready{0};
+    std::atomic<int> refused{0};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 12; ++i) {
+        threads.emplace_back([&] {
+            const StreamPtr stream = pm::Stream::create(0);
+            ++ready;
+            while (ready < 12) std::this_thread::yield();
+            for (int turn = 0; turn < 20; ++turn) {
+                try {
+                    void* ptr = pool->allocate(3 * MiB / 2, stream);
+                    pool->deallocate(ptr, 3 * MiB / 2, stream);
+                } catch (const pm::OutOfMemory&) {
+                    ++refused;
+                }
+                if (turn % 5 == 0) pool->trim();
+            }
+        });
+    }
+    for (std::thread& thread : threads) thread.join();
+    CHECK(pool->stats().peak <= 8 * MiB);
+    CHECK(refused < 12 * 20);
+    pool->close();
+}
+
 TEST_CASE("pm pool: a foreign handle that nobody tells the end of is marked at each free") {
     if (no_device()) return;
     for (const bool pinned : {false, true}) {

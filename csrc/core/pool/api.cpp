@@ -232,6 +232,7 @@ portamem_pool* portamem_pool_create(const portamem_pool_ops* ops, void* self, co
     return portamem::pool::do_create(ops, self, options);
 }
 void portamem_pool_destroy(portamem_pool* pool) { portamem::pool::do_destroy(pool); }
+void portamem_pool_abandon(portamem_pool* pool) { portamem::pool::pool_of(pool).abandon(); }
 void* portamem_pool_allocate_at_hand(portamem_pool* pool, size_t nbytes, uint64_t identity) {
     return portamem::pool::allocated_at_hand(portamem::pool::pool_of(pool), nbytes, identity);
 }

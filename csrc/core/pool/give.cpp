@@ -62,7 +62,7 @@ void Pool::give(const Place& place, const Item& item, const Block& block) {
 void Pool::flush(const Place& place, const std::vector<Item>& items) {
     MarkPtr mark;
     bool is_marked = false;
-    if (place.arena != nullptr && place.arena->is_per_thread) {
+    if (place.arena != nullptr && place.arena->is_per_thread && thread_takes_caches()) {
         // Its own thread only can mark it, and may not come back. What cannot be marked is left to the stream itself.
         try {
             mark = mark_here(place.stream);
@@ -73,6 +73,13 @@ void Pool::flush(const Place& place, const std::vector<Item>& items) {
     }
     const std::lock_guard<std::mutex> lock(heap_.mutex());
     Arena& arena = *place.arena;
+    if (arena.has_ended) {  // by another thread, during the call: behind the stream's last event
+        Batch batch;
+        batch.stream = arena.stream;
+        batch.items = items;
+        return_batch(arena, batch);
+        return;
+    }
     heap_.give(arena, items.data(), items.size());
     arena.latest = std::move(mark);
     arena.is_marked = is_marked;

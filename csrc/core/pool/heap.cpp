@@ -360,6 +360,9 @@ void Heap::add_chunk(void* ptr, std::size_t nbytes, Arena& arena) {
     block->after = nullptr;
     chunks_.push_back({ptr, nbytes, block});
     arena.link(*block);
+    // As if it had been freed there: whoever takes it over waits for what the stream has now.
+    ++arena.insertions;
+    arena.is_marked = false;
     reserved_ += nbytes;
     peak_ = std::max(peak_, reserved_);
 }

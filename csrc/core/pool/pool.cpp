@@ -149,10 +149,14 @@ void Pool::refuse_captured(void* stream, const char* what) {
 void Pool::count_live(const Place& place, std::int64_t blocks, std::int64_t nbytes) {
     const auto bytes = static_cast<std::uint64_t>(nbytes);
     if (place.cache != nullptr) {
-        const Entered entered(*this, *place.cache);
-        (blocks > 0 ? place.cache->hits : place.cache->frees).add(1);
-        place.cache->live_bytes.add(bytes);
-        return;
+        try {
+            const Entered entered(*this, *place.cache);
+            (blocks > 0 ? place.cache->hits : place.cache->frees).add(1);
+            place.cache->live_bytes.add(bytes);
+            return;
+        } catch (const Refused&) {
+            // The cache has ended meanwhile, and its counters are the pool's.
+        }
     }
     (blocks > 0 ? hits_ : frees_).fetch_add(1, std::memory_order_relaxed);
     live_bytes_.fetch_add(bytes, std::memory_order_relaxed);
@@ -262,7 +266,11 @@ void Pool::deallocate(void* ptr, std::size_t nbytes, std::uint64_t identity, voi
         throw;
     }
     count_live(place, -1, -static_cast<std::int64_t>(nbytes));
-    after_free();
+    try {
+        after_free();
+    } catch (...) {
+        // The memory is free all the same: to say otherwise would have it freed again.
+    }
 }
 
 }  // namespace portamem::pool

@@ -48,6 +48,8 @@ class Pool : public std::enable_shared_from_this<Pool> {
     void stream_ended(std::uint64_t identity, void* event);
     /// Gives up everything; nobody calls any more, but for threads that end.
     void shut_down() noexcept;
+    /// Closes it as it is: threads that end leave alone what they have.
+    void abandon() noexcept { inside_.fetch_or(kClosed); }
     /// The thread of a cache ends.
     void retire(const std::shared_ptr<Cache>& cache) noexcept;
 
@@ -80,6 +82,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
         bool ends_unseen = false;
     };
     class Inside;
+    class Growing;
     class Entered;
 
     static constexpr std::uint64_t kClosed = std::uint64_t{1} << 63;
@@ -137,6 +140,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     const portamem_pool_options options_;
 
     Heap heap_;
+    std::size_t growing_ = 0;  ///< bytes that the upstream is being asked for; under the heap's lock
     std::mutex registry_;
     std::vector<std::shared_ptr<Cache>> caches_;
     std::mutex reclaim_;

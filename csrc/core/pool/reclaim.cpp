@@ -41,6 +41,8 @@ void Pool::spill(const std::shared_ptr<Arena>& arena, std::vector<Item>& ready, 
     batch.stream = arena->stream;
     batch.items.swap(unmarked);
     try {
+        // The runtime may have taken the ended thread's stream down already, and give the thread another one.
+        if (arena->is_per_thread && !thread_takes_caches()) thrown(PORTAMEM_POOL_BUSY);
         batch.mark = mark_of(*arena);
     } catch (const Refused&) {  // captured, or the runtime fails: whoever marks the stream next marks this
         const std::lock_guard<std::mutex> lock(heap_.mutex());
@@ -61,6 +63,7 @@ void Pool::raid(const std::vector<std::shared_ptr<Cache>>& caches, bool for_good
         std::vector<Item> unmarked;
     };
     std::vector<Spoils> spoils;
+    std::exception_ptr failed;
     spoils.reserve(caches.size());
     {
         const std::lock_guard<std::mutex> lock(registry_);
@@ -77,7 +80,15 @@ void Pool::raid(const std::vector<std::shared_ptr<Cache>>& caches, bool for_good
         for (const auto& cache : raided) {
             Spoils& part = spoils.emplace_back();
             part.arena = cache->arena;
-            cache->empty_into(part.ready, part.unmarked);
+            try {
+                if (!failed) cache->empty_into(part.ready, part.unmarked);
+            } catch (const std::bad_alloc&) {
+                failed = std::current_exception();  // what the caches before it held is still to be put away
+            }
+            if (failed) {
+                cache->lock.open();
+                continue;
+            }
             if (!for_good) {
                 cache->lock.open();
                 continue;
@@ -90,6 +101,7 @@ void Pool::raid(const std::vector<std::shared_ptr<Cache>>& caches, bool for_good
         }
     }
     for (Spoils& part : spoils) spill(part.arena, part.ready, part.unmarked);
+    if (failed) std::rethrow_exception(failed);
 }
 
 void Pool::raid_all() {
@@ -104,11 +116,13 @@ void Pool::raid_all() {
 void Pool::retire(const std::shared_ptr<Cache>& cache) noexcept {
     try {
         const Inside inside(*this);
+        {
+            // Its own stream ends with a thread. It is not marked from here on: the runtime may have taken it down
+            // already, and give the thread another one.
+            const std::lock_guard<std::mutex> lock(heap_.mutex());
+            cache->arena->has_lost_thread = cache->arena->is_per_thread;
+        }
         raid({cache}, true);
-        // Its own stream ends with a thread. It is not marked here: the runtime may have taken it down already, and give
-        // the thread another one.
-        const std::lock_guard<std::mutex> lock(heap_.mutex());
-        cache->arena->has_lost_thread = cache->arena->is_per_thread;
     } catch (...) {
         // The pool is closed, and has emptied the cache; or there is no host memory, and what it holds is lost.
     }
@@ -345,9 +359,12 @@ void Pool::shut_down() noexcept {
     }
     try {
         reclaim(true);
-        (void)release(0, false);
     } catch (...) {
         // What cannot be waited for is not given back: somebody may still use it.
+    }
+    try {
+        (void)release(0, false);
+    } catch (...) {
     }
     forget_owner();
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // core/pool/take.cpp: where memory is looked for: on the stream, where nobody uses it, on other streams, upstream.
 #include <algorithm>
+#include <utility>
 
 #include "pool.hpp"
 
@@ -269,6 +270,33 @@ portamem_pool_status Pool::ask_upstream(std::size_t nbytes, const Place& place, 
     return static_cast<portamem_pool_status>(ops_.allocate(self_, nbytes, place.stream, ptr));
 }
 
+// Bytes that the upstream is being asked for: room under the limit is checked and taken in one step. nbytes becomes what
+// there is room for, or 0 where that is not enough.
+class Pool::Growing {
+  public:
+    Growing(Pool& pool, std::size_t limit, std::size_t least, std::size_t& nbytes) : pool_(pool) {
+        const std::lock_guard<std::mutex> lock(pool.heap_.mutex());
+        if (limit != 0) {
+            const std::size_t taken = pool.heap_.reserved() + pool.growing_;
+            const std::size_t left = limit > taken ? limit - taken : 0;
+            nbytes = left < least ? 0 : std::min(nbytes, left & ~(kGrain - 1));
+        }
+        pool.growing_ += nbytes_ = nbytes;
+    }
+    ~Growing() {
+        const std::lock_guard<std::mutex> lock(pool_.heap_.mutex());
+        end();
+    }
+    /// They are reserved now. Under the heap's lock.
+    void end() noexcept { pool_.growing_ -= std::exchange(nbytes_, 0); }
+    Growing(const Growing&) = delete;
+    Growing& operator=(const Growing&) = delete;
+
+  private:
+    Pool& pool_;
+    std::size_t nbytes_;
+};
+
 unsigned Pool::grow(const Place& place, const Ask& ask, Item* items, unsigned most) {
     misses_.fetch_add(1, std::memory_order_relaxed);
     const std::size_t least = ask.need();
@@ -285,13 +313,11 @@ unsigned Pool::grow(const Place& place, const Ask& ask, Item* items, unsigned mo
         if (attempt != 0) nbytes = least;
         while (true) {
             status = PORTAMEM_POOL_OK;
-            if (const std::size_t limit = limit_now(); limit != 0) {
-                const std::size_t left = limit > reserved ? limit - reserved : 0;
-                if (left < least) {
-                    status = PORTAMEM_POOL_LIMIT;
-                    break;
-                }
-                nbytes = std::min(nbytes, left & ~(kGrain - 1));
+            const std::size_t limit = limit_now();
+            Growing growing(*this, limit, least, nbytes);  // others who grow meanwhile count this
+            if (nbytes == 0) {
+                status = PORTAMEM_POOL_LIMIT;
+                break;
             }
             void* ptr = nullptr;
             status = ask_upstream(nbytes, place, &ptr);
@@ -312,7 +338,11 @@ unsigned Pool::grow(const Place& place, const Ask& ask, Item* items, unsigned mo
                     }
                 }
                 const std::lock_guard<std::mutex> lock(heap_.mutex());
+                if (is_own && place.arena->has_ended) {
+                    throw Refused{PORTAMEM_POOL_INVALID, "the stream was closed during the call"};
+                }
                 heap_.add_chunk(ptr, nbytes, is_own ? *place.arena : heap_.common());
+                growing.end();
                 is_added = true;
                 if (const unsigned count = take_locked(place, ask, items, most); count != 0) return count;
             } catch (...) {

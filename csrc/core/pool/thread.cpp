@@ -5,6 +5,9 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <memory>
+#include <new>
+#include <utility>
 #include <vector>
 
 #include "pool.hpp"
@@ -17,6 +20,7 @@ ThreadMemo empty_memo{};  // of no pool; never written
 struct Thread {
     ThreadMemo memo{};
     std::vector<std::shared_ptr<Cache>> caches;
+    std::size_t most_caches = 16;  // until those that have ended are looked for
 
     Thread() { thread_memo = &memo; }
     ~Thread();
@@ -24,9 +28,10 @@ struct Thread {
 
 thread_local bool has_ended = false;
 
+// Behind a pointer: the library's thread storage is static (thread_memo), and other libraries need room there too.
 Thread& this_thread() {
-    static thread_local Thread thread;
-    return thread;
+    static thread_local const std::unique_ptr<Thread> thread(new Thread);
+    return *thread;
 }
 
 // A forked child has the caches of a process whose runtimes it has not: its calls find none, and are refused.
@@ -38,6 +43,10 @@ const int at_fork = pthread_atfork(nullptr, nullptr, [] {
 Thread::~Thread() {
     has_ended = true;
     thread_memo = &empty_memo;
+    if (portamem_forked() != 0) {  // a thread that the child does not have may hold the locks for ever
+        (void)new (std::nothrow) std::vector<std::shared_ptr<Cache>>(std::move(caches));
+        return;
+    }
     for (const auto& cache : caches) cache->keep->retire(cache);
 }
 
@@ -50,6 +59,7 @@ bool thread_takes_caches() noexcept { return !has_ended; }
 Cache* find_cache(const Pool* pool, std::uint64_t stream) noexcept {
     if (has_ended) return nullptr;
     (void)at_fork;
+    if (thread_memo == &empty_memo) return nullptr;  // the thread has none yet
     for (const auto& cache : this_thread().caches) {
         if (cache->pool != pool || cache->stream != stream) continue;
         thread_memo->place(pool, stream) = {pool, stream, cache.get()};
@@ -61,13 +71,17 @@ Cache* find_cache(const Pool* pool, std::uint64_t stream) noexcept {
 bool adopt_cache(const std::shared_ptr<Cache>& cache) {
     if (has_ended) return false;
     Thread& thread = this_thread();
+    if (thread.caches.size() >= thread.most_caches) {  // streams come and go: their caches do as well
+        forget_ended_caches();
+        thread.most_caches = std::max(2 * thread.caches.size(), std::size_t{16});
+    }
     thread.caches.push_back(cache);
     thread.memo.place(cache->pool, cache->stream) = {cache->pool, cache->stream, cache.get()};
     return true;
 }
 
 void forget_ended_caches() noexcept {
-    if (has_ended) return;
+    if (has_ended || thread_memo == &empty_memo) return;
     Thread& thread = this_thread();
     for (ThreadMemo::Place& place : thread.memo.places) {
         if (place.cache != nullptr && place.cache->has_ended.load(std::memory_order_acquire)) place = {};

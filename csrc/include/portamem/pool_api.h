@@ -127,6 +127,9 @@ PORTAMEM_EXPORT portamem_pool* portamem_pool_create(const portamem_pool_ops* ops
  * that cannot be waited for, are never given back. */
 PORTAMEM_EXPORT void portamem_pool_destroy(portamem_pool* pool);
 
+/* The owner is gone and may not be called any more: the pool is closed as it is, and all that it has is leaked. */
+PORTAMEM_EXPORT void portamem_pool_abandon(portamem_pool* pool);
+
 /* nbytes aligned to 256 bytes, for work submitted to the stream from now on. Null where nbytes is 0, and on a refusal:
  * portamem_pool_error tells which. */
 PORTAMEM_EXPORT void* portamem_pool_allocate(portamem_pool* pool, size_t nbytes, uint64_t identity, void* stream);

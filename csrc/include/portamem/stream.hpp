@@ -145,6 +145,10 @@ class Stream : public std::enable_shared_from_this<Stream> {
         if (is_closed()) return false;
         // A legacy stream never ends. A per-thread one ends unseen, at some moment of its thread's end.
         if (is_default()) return true;
+        const auto is_same = [&listener](const std::weak_ptr<StreamListener>& l) {
+            return !l.owner_before(listener) && !listener.owner_before(l);
+        };
+        if (std::any_of(listeners_.begin(), listeners_.end(), is_same)) return true;
         if (listeners_.size() == listeners_.capacity()) {
             const auto is_gone = [](const std::weak_ptr<StreamListener>& l) { return l.expired(); };
             listeners_.erase(std::remove_if(listeners_.begin(), listeners_.end(), is_gone), listeners_.end());
@@ -396,6 +400,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
     // From the destructor: nobody asked, and nobody is told why the stream cannot be marked.
     void tell_end_unasked() noexcept {
         try {
+            // What is captured has no end that anybody could ask for. What listeners keep stays with them.
+            if (capture_status() != rt::StreamCaptureStatus::None) return;
             tell_end(tail());
         } catch (...) {
             try {

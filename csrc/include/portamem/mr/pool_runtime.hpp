@@ -41,6 +41,7 @@ class PoolRuntime : public StreamListener {
     ~PoolRuntime() override {
         if (pool_ == nullptr || !runtime_usable()) {
             // The machinery and all that it holds are leaked, its events with it.
+            if (pool_ != nullptr) portamem_pool_abandon(pool_);
             (void)new std::vector<std::shared_ptr<Event>>(std::move(idle_));
             return;
         }
@@ -77,7 +78,18 @@ class PoolRuntime : public StreamListener {
     }
 
     void stream_ended(std::uint64_t identity, std::shared_ptr<Event> last) noexcept override {
-        portamem_pool_stream_ended(pool_, identity, last ? handle_of(std::move(last)) : nullptr);
+        void* handle = nullptr;
+        if (last) {
+            handle = handle_of(last);
+            if (handle == nullptr) {  // no host memory to keep the event: waited for here
+                try {
+                    last->synchronize();
+                } catch (...) {
+                    return;
+                }
+            }
+        }
+        portamem_pool_stream_ended(pool_, identity, handle);
     }
 
     /// What a callback has thrown on this thread since the latest call.
