@@ -9,7 +9,8 @@
  * Streams are known by identities that are never reused. `stream` in these functions is what the owner's callbacks
  * know the stream of the running call by; the pool keeps no such pointer.
  *
- * Every function is thread-safe and none throws. No callback runs with a lock of the pool held, but for `drop`. */
+ * Every function is thread-safe and none throws. No callback runs with a lock that allocating and freeing take, but for
+ * `drop` and `forget`; marks are made and waited for under one that only those take who have found no memory. */
 #ifndef PORTAMEM_POOL_API_H
 #define PORTAMEM_POOL_API_H
 

@@ -31,13 +31,13 @@ PORTAMEM_OPEN
 ///
 /// Waste. A block is at most 255 bytes or 6.25 % larger than was asked for (above 64 MiB: less than 2 MiB), and up to
 /// `alignment` larger for an alignment above 256. A thread's cache for a stream holds at most 64 MiB; other threads empty
-/// it when memory runs out, and at trim(). Chunks are an eighth of what the pool has, from 2 to 256 MiB, and nothing is
+/// it when memory runs out, and at trim(), but for that of a thread's own default stream. Chunks are an eighth of what the pool has, from 2 to 256 MiB, and nothing is
 /// reserved before it is asked for. The pool's own records take less than 96 bytes of host memory for each block.
 ///
 /// PORTAMEM_POOL=off: each allocation goes straight to the upstream, and comes straight back. PORTAMEM_POOL_LIMIT: the
 /// limit of pools of device memory that were made without one (portamem/pool_settings.h).
 ///
-/// Wrong frees (a block that is not out, an address inside of one, another resource's, another size) are
+/// Wrong frees (a block that is not out, an address inside of one, another resource's, a size of other blocks) are
 /// std::invalid_argument, and nothing has happened. Thread-safe.
 class PoolMemoryResource : public MemoryResource {
   public:
