@@ -8,6 +8,7 @@ import threading
 from typing import Any
 
 import pytest
+from helpers.process import python_output
 
 import portamem
 
@@ -134,3 +135,42 @@ def test_a_pool_keeps_its_upstream(pm: Any, device: Any) -> None:
         assert pool.kind == "pinned"
         pool.close()
         assert pool.upstream.live_buffers == 0
+
+
+def test_a_forked_child_may_exit_while_the_parent_allocates(pm: Any) -> None:
+    code = f"""
+        import ctypes, os, signal, threading, time, warnings
+        from portamem import {pm.backend} as pm
+        warnings.simplefilter("ignore")  # that a process with threads forks is the point
+        pool = pm.PoolMemoryResource(pm.PinnedMemoryResource(0))
+        done = False
+
+        def work():
+            with pm.Stream(0) as stream:
+                while not done:
+                    pool.allocate(100_000, stream=stream).close()
+                    pool.trim()
+
+        with pm.Stream(0) as stream:
+            pool.allocate(1000, stream=stream).close()  # what the forking thread has at its end
+            threads = [threading.Thread(target=work) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            for _ in range(20):
+                child = os.fork()
+                if child == 0:
+                    ctypes.CDLL(None).exit(0)  # with all that a C program does at its end
+                give_up = time.monotonic() + 20
+                while (ended := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < give_up:
+                    time.sleep(0.001)
+                if ended[0] == 0:
+                    os.kill(child, signal.SIGKILL)
+                    os.waitpid(child, 0)
+                    print("the child hangs")
+            done = True
+            for thread in threads:
+                thread.join()
+        pool.close()
+        print("all ended")
+    """
+    assert python_output(code) == "all ended\n"
