@@ -185,8 +185,11 @@ TEST_CASE("pm async: a pool is given up with frees that have not run, and comes 
     gate.open();
     stream->synchronize();
     std::shared_ptr<pm::AsyncMemoryResource> again;
+    std::vector<std::shared_ptr<pm::AsyncMemoryResource>> others;  // kept: the one looked for may lie below theirs
     CHECK(eventually([&] {
+        if (again) std::this_thread::sleep_for(std::chrono::milliseconds(20));
         again = pm::AsyncMemoryResource::create(0, 12345, kMaxSize);
+        others.push_back(again);
         return again->pool_handle() == handle;
     }));
     CHECK(again->get(rt::MemPoolAttr::ReleaseThreshold) == 12345);

@@ -36,8 +36,8 @@ class RecycledPools {
             const std::lock_guard<std::mutex> lock(mutex_);
             auto& free = free_[{device, max_size}];
             while (!free.empty()) {
-                const rt::MemPool_t pool = free.front();  // so that each comes round again
-                free.erase(free.begin());
+                const rt::MemPool_t pool = free.back();
+                free.pop_back();
                 std::uint64_t reserved = 0;  // a device that was reset has none of its pools any more
                 if (done(rt::MemPoolGetAttribute(pool, rt::MemPoolAttr::ReservedMemCurrent, &reserved))) return pool;
             }
