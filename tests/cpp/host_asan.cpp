@@ -136,7 +136,9 @@ TEST_CASE("host asan: what is written beside a pooled block, or after its free, 
 
 TEST_CASE("host asan: an off-by-one write into the block beside it dies") {
     if (sanitizer() == nullptr) return;  // this program was not built with it
-    CHECK(succeeded(run_child("writes a block to its end")));
-    CHECK_FALSE(succeeded(run_child("writes one byte beyond a block")));
-    CHECK_FALSE(succeeded(run_child("reads a block that is free")));
+    // Guarded device memory is written by another address than the one that the sanitizer is told of.
+    const Environment open = {{"PORTAMEM_HOST_GUARD", "0"}};
+    CHECK(succeeded(run_child("writes a block to its end", open)));
+    CHECK_FALSE(succeeded(run_child("writes one byte beyond a block", open)));
+    CHECK_FALSE(succeeded(run_child("reads a block that is free", open)));
 }
