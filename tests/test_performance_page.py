@@ -21,7 +21,9 @@ pytestmark = pytest.mark.skipif(not BENCHMARKS.is_dir(), reason="a source distri
 
 @pytest.fixture(scope="module")
 def page() -> Iterator[ModuleType]:
+    finders = list(sys.meta_path)
     pytest.importorskip("pygal")
+    sys.meta_path[:] = finders  # its finder of plug-ins, for which Python before 3.12 warns at every import
     before = list(sys.path)
     sys.path.insert(0, str(BENCHMARKS))
     yield importlib.import_module("page")
