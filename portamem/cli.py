@@ -126,20 +126,19 @@ def _info(options: argparse.Namespace) -> int:
 def _conformance(options: argparse.Namespace) -> int:
     from portamem.conformance import command
 
-    try:
-        return command.main(options)
-    except (OSError, ValueError) as error:
-        return _unusable(str(error))
-    except portamem.BackendUnavailableError as error:
-        print(f"portamem: {error}", file=sys.stderr)
-        return WRONG
+    return _told(command.main, options)
 
 
 def _replay(options: argparse.Namespace) -> int:
     from portamem.replay import command
 
+    return _told(command.main, options)
+
+
+def _told(main: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
+    """Runs a command; what it cannot use, and a backend that is not there, is told in words."""
     try:
-        return command.main(options)
+        return main(options)
     except (OSError, ValueError) as error:
         return _unusable(str(error))
     except portamem.BackendUnavailableError as error:

@@ -11,6 +11,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from functools import partial
 from queue import Queue
 from types import ModuleType
 from typing import Any
@@ -153,13 +154,16 @@ def test_references_are_balanced(pm: ModuleType, warm: Any, stream: Any, other_s
         with warm.allocate(4 * KIB, stream=stream) as buffer:
             buffer.close(stream=other_stream)
 
+    def is_as(before: tuple[int, int]) -> bool:
+        return counts() == before
+
     for what in (shared, used_elsewhere, released, refused, elsewhere):
         what()
         before = counts()
         for _ in range(50):
             what()
         pm.Device(0).synchronize()
-        assert eventually(lambda: counts() == before), what.__name__  # noqa: B023
+        assert eventually(partial(is_as, before)), what.__name__
 
 
 def test_parts_keep_the_memory_and_what_is_in_it(pm: ModuleType, warm: Any, stream: Any) -> None:

@@ -43,9 +43,9 @@ MAKE = {
 @pytest.mark.parametrize("make", MAKE.values(), ids=MAKE)
 def test_a_write_out_of_bounds_is_found_at_the_close(pm: Any, device: Any, make: str) -> None:
     if "Async" in make and not device.capabilities.memory_pools:
-        pytest.skip("no pools")
+        pytest.skip("the device has no memory pools")
     if "Managed" in make and device.capabilities.managed_mode == "none":
-        pytest.skip("no managed memory")
+        pytest.skip("the device has no managed memory")
     done = run(
         pm,
         f"""

@@ -176,9 +176,9 @@ class _Worker:
         read_end, write_end = os.pipe()
         order = json.dumps({"backend": backend, "cases": keys, "with": list(modules)})
         self._files = ExitStack()
-        self._said: IO[bytes] = self._files.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
+        self._said: IO[bytes] = self._files.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 (closed with _files)
         # More than fits a command line.
-        told: IO[bytes] = self._files.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
+        told: IO[bytes] = self._files.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 (closed with _files)
         told.write(order.encode())
         told.seek(0)
         try:

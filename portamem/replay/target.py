@@ -6,7 +6,6 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from portamem.conformance import kinds_over as _kinds_over  # noqa: F401  # registers the kinds over others
 from portamem.conformance.kinds import KINDS
 from portamem.replay.log import LoggedStream
 

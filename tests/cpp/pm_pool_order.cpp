@@ -167,13 +167,15 @@ TEST_CASE("pm pool: memory that an upstream reuses on one stream is another's be
     void* below = lower->allocate(130 * MiB, a);
     const Gate gate(a);
     lower->deallocate(below, 130 * MiB, a);
-    void* large = upper->allocate(65 * MiB + MiB / 2, a);  // of what `lower` may reuse on a alone
-    void* rest = upper->allocate(MiB / 4, b);
+    void* part = upper->allocate(3 * MiB, a);  // of a chunk that `lower` may reuse on a alone
+    const std::uint64_t chunks = upper->upstream()->live_buffers();
+    void* rest = upper->allocate(3 * MiB, b);
+    CHECK(upper->upstream()->live_buffers() == chunks);  // of the same one
     CHECK_FALSE(b->query());
     gate.open();
     b->synchronize();
-    upper->deallocate(rest, MiB / 4, b);
-    upper->deallocate(large, 65 * MiB + MiB / 2, a);
+    upper->deallocate(rest, 3 * MiB, b);
+    upper->deallocate(part, 3 * MiB, a);
     upper->deallocate(first, 65 * MiB, b);
     upper->close();
     lower->close();

@@ -122,7 +122,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     bool is_closed() const noexcept { return closed_.load(std::memory_order_acquire); }
     /// Whether anybody may take its tail() at any later time, closed or not. Not of a per-thread stream, which its own
     /// thread marks, and not of a foreign one without an owner, whose handle may be gone before anybody is told.
-    bool can_be_marked_later() const noexcept { return can_be_marked_later_; }
+    bool can_be_marked_later() const noexcept { return tells_its_end_ && !is_per_thread(); }
     bool is_nonblocking() const {
         if (is_default()) return false;
         refuse_capture("is_nonblocking");  // asking would invalidate the capture
@@ -346,7 +346,6 @@ class Stream : public std::enable_shared_from_this<Stream> {
           device_(device),
           kind_(kind),
           tells_its_end_(kind != Kind::Foreign || owner),
-          can_be_marked_later_(kind == Kind::Owned || kind == Kind::Legacy || owner != nullptr),
           owner_(std::move(owner)) {}
 
     static std::shared_ptr<Stream> make(rt::Stream_t handle, int device, Kind kind, std::shared_ptr<void> owner) {
@@ -422,7 +421,6 @@ class Stream : public std::enable_shared_from_this<Stream> {
     const int device_;
     const Kind kind_;
     const bool tells_its_end_;
-    const bool can_be_marked_later_;
     const std::uint64_t identity_ = portamem_new_identity();
     const std::uint64_t thread_ = detail::this_thread_number();
     std::shared_ptr<void> owner_;
