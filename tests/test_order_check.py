@@ -165,6 +165,7 @@ def test_the_plain_name_goes_to_the_chosen_backend() -> None:
         assert len(checking.findings) == 1
         """,
         PORTAMEM_BACKEND="host",
+        PORTAMEM_REQUIRE=None,
     )
 
 

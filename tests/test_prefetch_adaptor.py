@@ -51,7 +51,7 @@ def test_blocks_of_prefetched_chunks(pm: Any, managed: Any, device: Any) -> None
 
 def test_memory_that_does_not_move_is_refused(pm: Any, resource: Any) -> None:
     if resource.kind == "managed":
-        pytest.skip("it moves")
+        pytest.skip("this memory moves")
     if resource.kind == "system" and resource.is_device_accessible:
         with pm.PrefetchAdaptor(resource).allocate(4096) as buffer:
             write(pm, buffer, pattern(4096, 2))

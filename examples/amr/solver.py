@@ -111,8 +111,9 @@ class Solver:
         """The least and the greatest value in each block."""
         count = len(self.mesh.blocks)
         with self.memory.array((count,)) as low, self.memory.array((count,)) as high:
-            self.xp.amin(self.state.data, axis=(1, 2), out=low.data)
-            self.xp.amax(self.state.data, axis=(1, 2), out=high.data)
+            # Not by `out`: some CuPy cannot compare it with NumPy's newer types.
+            low.data[...] = self.xp.amin(self.state.data, axis=(1, 2))
+            high.data[...] = self.xp.amax(self.state.data, axis=(1, 2))
             return low.get(), high.get()
 
     def change_to(self, mesh: Mesh) -> None:

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // tests/cpp/rt_memory.cpp: device, pinned and registered memory, and what the pointer query says of each.
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <thread>
 
 #include "rt_support.hpp"
 
@@ -177,6 +179,37 @@ TEST_CASE("rt: the pointer query knows device memory") {
     }
     CHECK(rt::Free(ptr) == Success);
     CHECK(attributes_of(ptr).type == rt::MemoryType::Unregistered);
+}
+
+TEST_CASE("rt: the pointer query tells every thread the same, whatever its device") {
+    if (no_device()) return;
+    const DeviceMemory device(10000);
+    const PinnedMemory pinned(10000);
+    for (void* const ptr : {device.ptr, pinned.ptr}) {
+        const auto here = attributes_of(ptr);
+        CHECK(here.device_pointer != nullptr);
+        // A thread that has used no device yet, and one on each device.
+        for (int current = -1; current < device_count(); ++current) {
+            CAPTURE(current);
+            rt::PointerAttributes there;
+            Error_t error = Error_t::Unknown;
+            int after = -1;
+            std::thread([&] {
+                if (current >= 0) (void)rt::SetDevice(current);
+                error = rt::PointerGetAttributes(&there, ptr);
+                (void)rt::GetDevice(&after);
+            }).join();
+            CHECK(error == Success);
+            CHECK(there.type == here.type);
+            CHECK(there.device == here.device);
+            CHECK(there.device_pointer == here.device_pointer);
+            CHECK(there.host_pointer == here.host_pointer);
+            CHECK(there.base == here.base);
+            CHECK(there.nbytes == here.nbytes);
+            CHECK(there.flags == here.flags);
+            CHECK(after == std::max(current, 0));
+        }
+    }
 }
 
 TEST_CASE("rt: the pointer query knows pinned memory") {

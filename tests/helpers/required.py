@@ -35,6 +35,8 @@ ALLOWED = (
     Allowed(r"advice has no effect where managed memory does not migrate", _CAPABILITY),
     Allowed(r"the host may not touch managed memory while the device is busy", _CAPABILITY),
     Allowed(r"this memory is the host's as well", _NOT_THIS),
+    Allowed(r"this memory moves", _NOT_THIS),
+    Allowed(r"HostMalloc promises nothing of what is in its memory", _NOT_THIS),
     Allowed(r"the CPU reaches it without a copy", _NOT_THIS),
     Allowed(r"this is the backend's own", _NOT_THIS),
     Allowed(r"DLPack has (a device for it|no device for this memory)", _NOT_THIS),

@@ -9,6 +9,7 @@ from portamem.conformance.check import check
 from portamem.conformance.env import Env
 from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
 from portamem.conformance.memory import pattern
+from portamem.conformance.threads import on_a_thread
 
 NBYTES = 4096
 KIND = {"device": "device", "async": "device", "pinned": "host", "managed": "managed", "system": "unregistered"}
@@ -54,6 +55,19 @@ def the_device_is_told(env: Env, resource: Any) -> None:
         expect_equal(info.kind, _kind(resource), "kind")
         if info.kind == "device":
             expect_equal(info.device_id, env.other_device.ordinal, "device_id of memory of another device")
+        expect_bytes(env.read(buf), b"\x01" * NBYTES, "the memory")
+
+
+@check("POINTER-01")
+def every_thread_is_told_the_same(env: Env, resource: Any) -> None:
+    with env.allocate(resource, NBYTES) as buf:
+        buf.fill(1)
+        env.device.synchronize()
+        here, there = env.pm.pointer_info(buf), on_a_thread(lambda: env.pm.pointer_info(buf))
+        expect_equal(_said(there), _said(here), "what a thread that has used no device is told")
+        addresses = [(info.device_pointer, info.host_pointer) for info in (there, here)]
+        expect_equal(addresses[0], addresses[1], "the addresses that such a thread is told")
+        expect(here.device_pointer is not None, "device_pointer is missing")
         expect_bytes(env.read(buf), b"\x01" * NBYTES, "the memory")
 
 

@@ -27,16 +27,20 @@ inline Error_t PointerGetAttributes(PointerAttributes* attributes, const void* p
     }
     attributes->device = native.device;
     attributes->host_pointer = native.hostPointer;
-    driver::mem_get_address_range(&attributes->base, &attributes->nbytes, ptr);
-    if (attributes->type == MemoryType::Host) {
-        // Asking for flags gives a thread without a context one.
-        unsigned flags = 0;
-        DeviceState_t saved{};
-        if (driver::push_device(native.device, &saved) != Error_t::Success) return Error_t::Success;
-        const Error_t known = answer(cudaHostGetFlags(&flags, const_cast<void*>(ptr)));
-        if (known == Error_t::Success) attributes->flags = flags;
-        (void)driver::pop_device(saved);
+    // Where the device is current. To a thread without a context, or with that of a device that does not reach the
+    // memory, the runtime tells no device pointer, and the driver no range. Asking for flags gives a thread a context.
+    DeviceState_t saved{};
+    if (driver::push_device(native.device, &saved) != Error_t::Success) return Error_t::Success;
+    if (saved.switched && answer(cudaPointerGetAttributes(&native, ptr)) == Error_t::Success) {
+        attributes->device_pointer = native.devicePointer;
     }
+    driver::mem_get_address_range(&attributes->base, &attributes->nbytes, ptr);
+    unsigned flags = 0;
+    if (attributes->type == MemoryType::Host &&
+        answer(cudaHostGetFlags(&flags, const_cast<void*>(ptr))) == Error_t::Success) {
+        attributes->flags = flags;
+    }
+    (void)driver::pop_device(saved);
     return Error_t::Success;
 }
 
