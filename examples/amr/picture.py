@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ET
 from typing import Any
 
 import pygal
@@ -39,4 +40,5 @@ def memory_over_time(figures: list[dict[str, Any]]) -> str:
     series = thinned(figures[-1]["series"])
     for name, which, fill in (("reserved by the pool", 2, False), ("in use", 1, True)):
         chart.add(name, [(entry[0], entry[which] / 2**20) for entry in series], fill=fill)
-    return str(chart.render(is_unicode=True)) + "\n"
+    # Without pygal's comments, which name the day: the same figures give the same file.
+    return ET.canonicalize(chart.render(is_unicode=True)) + "\n"

@@ -67,7 +67,7 @@ class Env:
             raise Unsupported(f"{kind.capability}: {device!r} has no memory of kind {kind.name}")
         made = kind.make(self.pm, device)
         self._kinds.append((made, kind))
-        self._after.callback(self._close_when_empty, made)
+        self._after.callback(self._close_when_empty, made, kind)
         return made
 
     def kind_of(self, resource: Any) -> kinds.Kind:
@@ -143,7 +143,7 @@ class Env:
             latch.release()
         self._synchronize()
         self._after.close()
-        self._kinds.clear()  # what a closed adaptor stands over goes with it
+        self._kinds.clear()
         if any(latch.timed_out for latch in self._latches):
             raise Failed("a call waited for a latch that only the caller could release")
         if not look_for_leaks:
@@ -166,6 +166,9 @@ class Env:
         return [self.pm.held("host"), *(self.pm.held(ordinal) for ordinal in range(self.pm.device_count()))]
 
     @staticmethod
-    def _close_when_empty(resource: Any) -> None:
+    def _close_when_empty(resource: Any, kind: kinds.Kind) -> None:
+        """With what it stands over: a debugger or memory checker may keep the check's frame, and so the resource."""
         eventually(lambda: resource.is_closed or resource.live_buffers == 0, seconds=2.0)
         resource.close()
+        if kind.upstream is not None:
+            Env._close_when_empty(resource.upstream, kind.upstream)

@@ -294,7 +294,8 @@ def between_devices(env: Env, resource: Any) -> None:
 @check("COPY-20")
 def far_beyond_an_allocation(env: Env, resource: Any) -> None:
     stream, nbytes = env.stream(), 64 * MIB
-    with resource.allocate(4096) as buf, resource.allocate(nbytes) as other:
+    # The other end is the host's: memory of the device might be where the wrong size reaches.
+    with resource.allocate(4096) as buf, env.resource("pinned").allocate(nbytes) as other:
         env.write(buf, pattern(4096))
         other.fill(0xEE)
         with env.pm.Buffer.from_handle(buf.handle, nbytes, device=env.device) as wrong:
