@@ -11,6 +11,7 @@
 #include <mutex>
 #include <utility>
 
+#include "portamem/capture.hpp"
 #include "portamem/mr/memory_resource.hpp"
 #include "portamem/pool_annotator.h"
 
@@ -122,6 +123,7 @@ class CheckedRegions {
 
     // Whether a chunk is an allocation of the runtime's, and not a part of one. The runtime may have rounded its size.
     static bool is_allocation(const void* ptr, std::size_t nbytes) {
+        const RelaxedCaptureMode beside;  // another stream may be captured
         rt::PointerAttributes found{};
         if (rt::PointerGetAttributes(&found, ptr) != rt::Error_t::Success) return false;
         return found.type == rt::MemoryType::Device && found.base == ptr && found.nbytes / 2 < nbytes;

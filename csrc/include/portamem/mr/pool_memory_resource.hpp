@@ -59,6 +59,15 @@ class PoolMemoryResource : public MemoryResource {
     /// Most bytes that the pool reserves, PORTAMEM_POOL_LIMIT as it is now; 0: none is set.
     std::size_t limit() const { return runtime_->limit(); }
 
+    /// Whether a memory checker is told which bytes are in use: AddressSanitizer of memory that the host reaches,
+    /// compute-sanitizer of plain device memory on CUDA. Nothing: it turns out with the first allocation. With
+    /// PORTAMEM_POOL=off checkers see each allocation themselves, and are told nothing.
+    std::optional<bool> is_checked() const noexcept {
+        const detail::PoolAnnotations* annotations = runtime_->annotations();
+        if (passthrough_ || annotations == nullptr || !annotations->is_heard()) return false;
+        return annotations->is_followed() ? std::optional(true) : std::nullopt;
+    }
+
     PoolStats stats() const {
         refuse_forked();
         return figures();
