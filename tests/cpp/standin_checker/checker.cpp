@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 // tests/cpp/standin_checker/checker.cpp: a tool for NVTX_INJECTION64_PATH to name, that writes down what it is told of
-// memory. A stand-in for compute-sanitizer where there is no device.
+// memory. A stand-in for compute-sanitizer where there is no device, and a strict one: what makes no sense ends the
+// program.
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
+#include <mutex>
 #include <string>
 
 #if __has_include(<nvtx3/nvToolsExtMem.h>)
@@ -33,6 +36,28 @@ void need(bool right, const char* what) {
     std::abort();
 }
 
+using Ranges = std::map<std::uintptr_t, std::size_t>;  // bytes by where they begin
+Ranges heaps;
+Ranges regions;
+std::mutex mutex;
+
+void need_in_heap(std::uintptr_t begin, std::size_t nbytes) {
+    auto heap = heaps.upper_bound(begin);
+    need(heap != heaps.begin(), "no heap there");
+    --heap;
+    need(begin + nbytes <= heap->first + heap->second, "not within a heap");
+}
+
+// None may overlap the one that begins there.
+void need_apart(Ranges::iterator region) {
+    const auto next = std::next(region);
+    need(region->second > 0, "a region of no bytes");
+    need(next == regions.end() || region->first + region->second <= next->first, "a region overlaps the next");
+    if (region == regions.begin()) return;
+    const auto before = std::prev(region);
+    need(before->first + before->second <= region->first, "a region overlaps the one before");
+}
+
 template <class Record>
 void need_record(const Record* record) {
     need(record->extCompatID == NVTX_EXT_COMPATID_MEM && record->structSize == sizeof(Record), "another record");
@@ -48,16 +73,31 @@ nvtxMemHeapHandle_t heap_register(nvtxDomainHandle_t, const nvtxMemHeapDesc_t* h
     need(heap->usage == NVTX_MEM_HEAP_USAGE_TYPE_SUB_ALLOCATOR, "another usage");
     need(heap->type == NVTX_MEM_TYPE_VIRTUAL_ADDRESS, "another type");
     const auto& whole = range(heap->typeSpecificDesc, heap->typeSpecificDescSize);
+    const std::lock_guard<std::mutex> lock(mutex);
+    need(heaps.emplace(number(whole.ptr), whole.size).second, "a heap twice");
     note("heap %" PRIxPTR " %zu\n", number(whole.ptr), whole.size);
     return reinterpret_cast<nvtxMemHeapHandle_t>(const_cast<void*>(whole.ptr));
 }
 
-void heap_unregister(nvtxDomainHandle_t, nvtxMemHeapHandle_t heap) { note("no heap %" PRIxPTR "\n", number(heap)); }
+void heap_unregister(nvtxDomainHandle_t, nvtxMemHeapHandle_t heap) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    const auto found = heaps.find(number(heap));
+    need(found != heaps.end(), "no such heap");
+    const auto region = regions.lower_bound(found->first);
+    need(region == regions.end() || region->first >= found->first + found->second, "a heap with regions goes");
+    heaps.erase(found);
+    note("no heap %" PRIxPTR "\n", number(heap));
+}
 
 void regions_register(nvtxDomainHandle_t, const nvtxMemRegionsRegisterBatch_t* batch) {
     need_record(batch);
     need(batch->regionType == NVTX_MEM_TYPE_VIRTUAL_ADDRESS && batch->regionCount == 1, "another type");
     const auto& region = range(batch->regionDescElements, batch->regionDescElementSize);
+    const std::lock_guard<std::mutex> lock(mutex);
+    need_in_heap(number(region.ptr), region.size);
+    const auto [at, is_new] = regions.emplace(number(region.ptr), region.size);
+    need(is_new, "a region twice");
+    need_apart(at);
     note("region of %" PRIxPTR ": %" PRIxPTR " %zu\n", number(batch->heap), number(region.ptr), region.size);
 }
 
@@ -65,6 +105,12 @@ void regions_resize(nvtxDomainHandle_t, const nvtxMemRegionsResizeBatch_t* batch
     need_record(batch);
     need(batch->regionType == NVTX_MEM_TYPE_VIRTUAL_ADDRESS && batch->regionDescCount == 1, "another type");
     const auto& region = range(batch->regionDescElements, batch->regionDescElementSize);
+    const std::lock_guard<std::mutex> lock(mutex);
+    need_in_heap(number(region.ptr), region.size);
+    const auto at = regions.find(number(region.ptr));
+    need(at != regions.end(), "no such region to resize");
+    at->second = region.size;
+    need_apart(at);
     note("resize %" PRIxPTR " %zu\n", number(region.ptr), region.size);
 }
 
@@ -72,6 +118,8 @@ void regions_unregister(nvtxDomainHandle_t, const nvtxMemRegionsUnregisterBatch_
     need_record(batch);
     need(batch->refType == NVTX_MEM_REGION_REF_TYPE_POINTER && batch->refCount == 1, "another reference");
     need(batch->refElementSize == sizeof(nvtxMemRegionRef_t), "another reference");
+    const std::lock_guard<std::mutex> lock(mutex);
+    need(regions.erase(number(batch->refElements->pointer)) == 1, "no such region");
     note("unregister %" PRIxPTR "\n", number(batch->refElements->pointer));
 }
 
