@@ -32,6 +32,8 @@ struct Theirs {
             [](void*) { return 0; },
             [](void* self) { ++of(self).references; },
             [](void* self) { --of(self).references; },
+            nullptr,
+            nullptr,
         };
         return &table;
     }
