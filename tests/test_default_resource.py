@@ -127,7 +127,7 @@ def test_a_refusal_says_what_it_keeps(pm: ModuleType, device: Any, default: Any,
     pm.empty(8 * MIB, "uint8", device=device).close()
     kept = cached(default)
     held = pm.held(device)
-    with pytest.raises(portamem.OutOfMemoryError, match="default pool") as caught:
+    with pytest.raises(portamem.OutOfMemoryError, match="default resource") as caught:
         device_resource.allocate("1024 TiB")
     assert f"current_resource({device.ordinal}).trim()" in str(caught.value)
     assert caught.value.used == held
@@ -135,7 +135,7 @@ def test_a_refusal_says_what_it_keeps(pm: ModuleType, device: Any, default: Any,
     default.trim()
     with pytest.raises(portamem.OutOfMemoryError) as caught:
         device_resource.allocate("1024 TiB")
-    assert "default pool" not in str(caught.value)
+    assert "default resource" not in str(caught.value)
 
 
 def test_its_own_refusal_says_it_once(pm: ModuleType, device: Any, default: Any, stream: Any) -> None:
@@ -143,7 +143,7 @@ def test_its_own_refusal_says_it_once(pm: ModuleType, device: Any, default: Any,
     with pm.empty(MIB, "uint8", device=device), pytest.raises(portamem.OutOfMemoryError) as caught:
         default.allocate("1024 TiB", stream=stream)
     assert caught.value.used == pm.held(device) + MIB
-    assert "default pool" not in str(caught.value)
+    assert "default resource" not in str(caught.value)
 
 
 def test_a_captured_stream_gets_what_is_at_hand(pm: ModuleType, device: Any, default: Any, stream: Any) -> None:

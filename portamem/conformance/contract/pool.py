@@ -266,4 +266,9 @@ CLAUSES = (
         "A release policy of the user's is asked; what is no policy is refused.",
         "pools",
     ),
+    Clause(
+        "POOL-41",
+        "A pool that is made without host access refuses the host, and a stream gets what it freed on it again at "
+        "once, also over memory that the host reaches.",
+    ),
 )

@@ -125,8 +125,9 @@ class RuntimeMemoryResource : public CountedMemoryResource {
         }
         if (figures.cached) text += ", cached in this resource " + detail::bytes_text(*figures.cached);
         if (!traits().is_host_memory && kept > 0) {
-            text += ", cached in the device's default pool " + detail::bytes_text(kept) + ", which current_resource(" +
-                    std::to_string(traits().device) + ").trim() gives back as far as nothing of it is out";
+            text += ", kept by the device's default resource " + detail::bytes_text(kept) +
+                    ", which current_resource(" + std::to_string(traits().device) +
+                    ").trim() gives back as far as none of it is out";
         }
         text += "; close buffers that are no longer needed";
         text += figures.cached.value_or(0) > 0 ? ", trim() the pool, or ask for less" : ", or ask for less at a time";
