@@ -110,17 +110,17 @@ def test_what_it_keeps_is_not_held(pm: ModuleType, device: Any, default: Any) ->
 def test_another_resource_gets_what_it_keeps(pm: ModuleType, device: Any, default: Any, device_resource: Any) -> None:
     with pm.empty(MIB, "uint8", device=device) as live:
         live.fill(5)
-        pm.empty(128 * MIB, "uint8", device=device).close()
-        assert cached(default) >= 128 * MIB
+        pm.empty(1024 * MIB, "uint8", device=device).close()
+        assert cached(default) >= 1024 * MIB
         with (
-            device_resource.allocate(device.memory_info().free - 32 * MIB),
-            device_resource.allocate(96 * MIB) as given,
+            device_resource.allocate(device.memory_info().free - 256 * MIB),
+            device_resource.allocate(768 * MIB) as given,
         ):
-            given.fill(9)
-            with given[95 * MIB :] as end:
+            with given[767 * MIB :] as end:
+                end.fill(9)
                 assert read_back(pm, end) == b"\x09" * MIB
             assert read_back(pm, live) == b"\x05" * MIB
-            assert cached(default) < 96 * MIB
+            assert cached(default) < 768 * MIB
 
 
 def test_a_refusal_says_what_it_keeps(pm: ModuleType, device: Any, default: Any, device_resource: Any) -> None:

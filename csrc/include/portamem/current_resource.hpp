@@ -129,7 +129,8 @@ inline std::shared_ptr<MemoryResource> from_registry(portamem_resource resource,
 /// the default is the same everywhere. Other processes and network adapters can be let into it, which MPI does with
 /// whatever it is given; memory of a driver's pool they refuse. What is given back is at once every process's and every
 /// library's on the device; a driver's pool would keep what it likes. And a pool over a pool would hold memory twice over.
-/// Malloc is slow, and is called for chunks only.
+/// Malloc is slow, and is called for chunks only; Free may wait for the device, and is called by trim() and where memory
+/// is short.
 ///
 /// It lets go of nothing by itself, or programs that do the same again and again would pay for Malloc each time. What it
 /// has cached goes back by trim(), and when another of portamem's resources finds no memory on the device.

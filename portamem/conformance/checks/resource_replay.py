@@ -59,10 +59,11 @@ def _record(env: Env, folder: str) -> Path:
 
 
 def _calls(path: Path) -> list[dict[str, Any]]:
-    """The program's own calls, in their order."""
+    """The program's own calls on the resource that it called first, in their order."""
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     own = [line for line in lines if line.get("event") in ("alloc", "free") and line["depth"] == 0]
-    return sorted(own, key=lambda line: int(line["seq"]))
+    own.sort(key=lambda line: int(line["seq"]))
+    return [call for call in own if call["resource"] == own[0]["resource"]]
 
 
 def _numbered(calls: list[dict[str, Any]], key: str) -> list[int]:
