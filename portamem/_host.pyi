@@ -561,7 +561,8 @@ class PoolMemoryResource(MemoryResource):
 
     ``limit``: the most bytes to reserve. ``release``: how much of its peak the pool keeps when memory has come back, a
     share from 0 to 1, or a function of a PoolStats that answers the bytes to keep (None: all); by default everything
-    stays until ``trim()``, or until the upstream has no more.
+    stays until ``trim()``, or until the upstream has no more. ``host_access=False``: buffers refuse the host also where
+    it could reach the memory, which is then used again at once on its stream on every machine.
     """
 
     def __init__(
@@ -571,6 +572,7 @@ class PoolMemoryResource(MemoryResource):
         device: _DeviceLike | None = None,
         limit: _Size | None = None,
         release: float | Callable[[PoolStats], _Size | None] | None = None,
+        host_access: bool = True,
     ) -> None: ...
     @property
     def upstream(self) -> MemoryResource:
@@ -925,7 +927,10 @@ def fill_2d(dst: PitchedBuffer, value: SupportsIndex, *, stream: _StreamLike | N
 def from_dlpack(obj: Any, *, stream: _StreamLike | None = None) -> View:
     """View.from_dlpack."""
 
-def current_resource(device: _DeviceLike | None = None) -> MemoryResource: ...
+def current_resource(device: _DeviceLike | None = None) -> MemoryResource:
+    """The resource that allocations on this thread take from where none is named: the innermost using(), else the
+    process's default, a PoolMemoryResource over plain device memory that nobody can close."""
+
 def _order_begin() -> int: ...
 def _order_findings(
     session: int,

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "portamem/c_api.h"
+#include "scope.hpp"
 
 namespace {
 
@@ -25,5 +26,8 @@ void portamem_account(portamem_backend backend, int device, int64_t delta_bytes)
 
 uint64_t portamem_held(portamem_backend backend, int device) {
     const int64_t bytes = slot(backend, device)->load(std::memory_order_relaxed);
-    return bytes < 0 ? 0 : static_cast<uint64_t>(bytes);
+    if (bytes <= 0) return 0;
+    const auto held = static_cast<uint64_t>(bytes);
+    const uint64_t cached = portamem::default_cached(backend, device);
+    return held > cached ? held - cached : 0;
 }

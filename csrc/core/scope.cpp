@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // core/scope.cpp: the current memory resource of each device, per thread, and the default beneath it, per process.
+#include <cstddef>
 #include <map>
 #include <mutex>
 #include <utility>
 #include <vector>
 
 #include "portamem/c_api.h"
+#include "scope.hpp"
 
 namespace {
 
@@ -73,4 +75,14 @@ int portamem_default_resource(portamem_backend backend, int device, portamem_res
     // The default is never taken back, so the reference it holds outlives this call.
     resource->ops->retain(resource->self);
     return 0;
+}
+
+std::uint64_t portamem::default_cached(portamem_backend backend, int device) {
+    portamem_resource found{};
+    if (portamem_forked() != 0) return 0;  // its locks may be held for ever, by threads that the child does not have
+    if (portamem_default_resource(backend, device, &found) != 0) return 0;
+    const bool says = found.ops->size >= offsetof(portamem_resource_ops, trim) && found.ops->cached != nullptr;
+    const std::uint64_t cached = says ? found.ops->cached(found.self) : 0;
+    found.ops->release(found.self);
+    return cached;
 }

@@ -100,8 +100,9 @@ std::function<std::optional<std::size_t>(const PoolStats&)> to_release(const py:
 }
 
 std::shared_ptr<MemoryPool> make_memory_pool(const std::shared_ptr<MemoryResource>& upstream, const py::object& device,
-                                             const py::object& limit, const py::object& release) {
+                                             const py::object& limit, const py::object& release, bool host_access) {
     PoolOptions options;
+    options.host_access = host_access;
     if (!limit.is_none()) {
         options.limit = to_size(limit, "limit");
         if (options.limit == 0) throw py::value_error("a pool with a limit of 0 bytes could give nothing");
@@ -123,7 +124,8 @@ void register_pool_resource(py::module_& m) {
     py::class_<MemoryPool, std::shared_ptr<MemoryPool>, MemoryResource>(
         m, "PoolMemoryResource", py::is_final(), "Memory of another resource, kept and handed out again.")
         .def(py::init(&make_memory_pool), py::arg("upstream") = py::none(), py::kw_only(),
-             py::arg("device") = py::none(), py::arg("limit") = py::none(), py::arg("release") = py::none())
+             py::arg("device") = py::none(), py::arg("limit") = py::none(), py::arg("release") = py::none(),
+             py::arg("host_access") = true)
         .def_property_readonly("upstream", &MemoryPool::upstream, "The resource below, kept alive.")
         .def_property_readonly(
             "limit",

@@ -15,7 +15,7 @@ void register_scope(py::module_& m) {
         },
         py::arg("device") = py::none(),
         "The resource that allocations on this thread take from where none is named: the innermost using(), else the "
-        "process's default, which is the device's own driver pool (plain device memory where there are no pools).");
+        "process's default, a PoolMemoryResource over plain device memory that nobody can close.");
     m.def("_push_resource", &push_resource, py::arg("resource"));
     m.def(
         "_pop_resource", [](const MemoryResource& resource) { pop_resource(resource.device()); }, py::arg("resource"));

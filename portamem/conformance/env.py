@@ -80,6 +80,11 @@ class Env:
             stream = resource.device.default_stream
         return resource.allocate(nbytes, stream=stream)
 
+    def empty_default(self) -> None:
+        """What the default resource keeps goes back: for those who count what the device has left."""
+        self.device.synchronize()
+        self.pm.current_resource(self.device).trim()
+
     def write(self, memory: Any, data: bytes) -> None:
         """Writes any memory of that size, by a blocking copy."""
         self.pm.copy(memory, data)

@@ -77,6 +77,8 @@ class Target:
         for resource in self._resources.values():
             if hasattr(resource, "reset_high"):
                 resource.reset_high()
+            elif isinstance(resource, self.pm.PoolMemoryResource):
+                resource.reset_peak()
 
     def peak_reserved(self, peak_live: int) -> int | None:
         """Bytes that the resources had of their devices at most; None where one cannot say."""
@@ -88,6 +90,8 @@ class Target:
                 peak += self._below[ordinal].counts.peak_bytes
             elif hasattr(resource, "reserved_high"):
                 peak += resource.reserved_high
+            elif isinstance(resource, self.pm.PoolMemoryResource):
+                peak += resource.stats().peak
             else:
                 return None
         return peak

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT
 // tests/cpp/pm_scope.cpp: the current resource of a device, and resources of other modules behind the C ABI.
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+
 #include "pm_support.hpp"
 
 namespace {
@@ -32,6 +36,8 @@ struct Theirs {
             [](void*) { return 0; },
             [](void* self) { ++of(self).references; },
             [](void* self) { --of(self).references; },
+            nullptr,
+            nullptr,
         };
         return &table;
     }
@@ -44,10 +50,69 @@ TEST_CASE("pm scope: without a scope it is the device's own") {
     if (no_device()) return;
     const auto resource = pm::current_resource(0);
     CHECK(resource == pm::current_resource(0));
-    CHECK(resource->kind() == (has_pools() ? pm::ResourceKind::Async : pm::ResourceKind::Device));
+    CHECK(resource->kind() == pm::ResourceKind::Device);
+    CHECK(resource->is_stream_ordered());
+    CHECK_FALSE(resource->is_host_accessible());
+    const auto pool = std::dynamic_pointer_cast<pm::PoolMemoryResource>(resource);
+    REQUIRE(pool != nullptr);
+    CHECK_THROWS_AS(pool->close(), pm::ExportError);
+    CHECK_THROWS_AS(pool->upstream()->close(), pm::ExportError);
     const pm::Buffer buffer(resource, 4096);
     put(buffer, 1);
     CHECK(get(buffer) == pattern(4096, 1));
+}
+
+TEST_CASE("pm scope: what the default has cached is not held, and is another resource's where that has none") {
+    if (no_device()) return;
+    const auto pool = std::dynamic_pointer_cast<pm::PoolMemoryResource>(pm::current_resource(0));
+    REQUIRE(pool != nullptr);
+    pool->trim();
+    const auto before = portamem_held(rt::BackendId, 0);
+    const pm::Buffer live(pool, 4096);
+    put(live, 2);
+    pm::Buffer(pool, 1024 * MiB).close();
+    REQUIRE(rt::DeviceSynchronize() == Error_t::Success);
+    CHECK(portamem_held(rt::BackendId, 0) == before + 4096);
+    portamem_resource seen{};
+    REQUIRE(portamem_default_resource(rt::BackendId, 0, &seen) == 0);
+    CHECK(seen.ops->cached(seen.self) == pool->cached());
+    CHECK(seen.ops->cached(seen.self) >= 1024 * MiB);
+
+    const auto plain = device_resource();
+    const std::string words = refusal<pm::OutOfMemory>([&] { pm::Buffer(plain, std::size_t{1} << 50); });
+    CHECK(contains(words, "default resource"));
+    CHECK(contains(words, "current_resource(0).trim()"));
+    CHECK(seen.ops->cached(seen.self) >= 1024 * MiB);  // not enough by far, so it stays
+    {
+        std::size_t free = 0;
+        std::size_t total = 0;
+        REQUIRE(rt::MemGetInfo(&free, &total) == Error_t::Success);
+        const pm::Buffer rest(plain, free - 256 * MiB);
+        const pm::Buffer more(plain, 768 * MiB);
+        CHECK(keeps_bytes(more.ptr(), 4096, 5));
+        CHECK(get(live) == pattern(4096, 2));
+    }
+    pm::Buffer(pool, 1024 * MiB).close();
+    REQUIRE(rt::DeviceSynchronize() == Error_t::Success);
+    CHECK(seen.ops->trim(seen.self, 0) == 0);
+    CHECK(seen.ops->cached(seen.self) < 1024 * MiB);
+    seen.ops->release(seen.self);
+}
+
+TEST_CASE("pm scope: the shorter table of an older module is read as far as it goes") {
+    if (no_device()) return;
+    constexpr int kNowhere = 97;
+    static Theirs theirs;  // stays with the process
+    constexpr std::size_t kOldSize = offsetof(portamem_resource_ops, cached);
+    auto* old = static_cast<portamem_resource_ops*>(std::malloc(kOldSize));  // the rest is no memory of ours
+    std::memcpy(old, Theirs::ops(), kOldSize);
+    old->size = kOldSize;
+    CHECK(portamem_offer_default_resource(rt::BackendId, kNowhere, {old, &theirs}) == 1);
+    portamem_account(rt::BackendId, kNowhere, 1000);
+    CHECK(portamem_held(rt::BackendId, kNowhere) == 1000);
+    CHECK(pm::detail::DefaultCache(kNowhere).nbytes() == 0);
+    CHECK_FALSE(pm::detail::DefaultCache(kNowhere).trim());
+    portamem_account(rt::BackendId, kNowhere, -1000);
 }
 
 TEST_CASE("pm scope: scopes nest, and live buffers do not look") {

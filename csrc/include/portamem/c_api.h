@@ -45,6 +45,11 @@ typedef struct portamem_resource_ops {
     int (*device_id)(void* self); /* -1: host memory */
     void (*retain)(void* self);
     void (*release)(void* self);
+    /* Only where `size` reaches so far, and null where the resource keeps nothing. cached: bytes reported by
+     * portamem_account that nobody uses. trim: gives them back until at most `keep` bytes are left, and waits for the
+     * work that used them; 0 or a native error code. */
+    size_t (*cached)(void* self);
+    int (*trim)(void* self, size_t keep);
 } portamem_resource_ops;
 
 typedef struct portamem_resource {
@@ -65,7 +70,8 @@ PORTAMEM_EXPORT int portamem_forked(void);
  * reused after its stream is destroyed). Never 0. */
 PORTAMEM_EXPORT uint64_t portamem_new_identity(void);
 
-/* Bytes that portamem holds on a device (-1: host memory), as resources report them by portamem_account. */
+/* Bytes that portamem holds on a device (-1: host memory), as resources report them by portamem_account. What the
+ * device's default resource has cached is held by nobody, and not counted. */
 PORTAMEM_EXPORT void portamem_account(portamem_backend backend, int device, int64_t delta_bytes);
 PORTAMEM_EXPORT uint64_t portamem_held(portamem_backend backend, int device);
 

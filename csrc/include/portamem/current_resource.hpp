@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "portamem/c_api.h"
-#include "portamem/mr/async_memory_resource.hpp"
 #include "portamem/mr/device_memory_resource.hpp"
+#include "portamem/mr/pool_memory_resource.hpp"
 
 PORTAMEM_OPEN
 
@@ -39,6 +39,10 @@ inline std::shared_ptr<Stream> stream_of(const MemoryResource& resource, void* h
     return Stream::from_handle(static_cast<rt::Stream_t>(handle), resource.device());
 }
 
+inline PoolMemoryResource* pool_of(void* self) noexcept {
+    return dynamic_cast<PoolMemoryResource*>(static_cast<Shared*>(self)->resource.get());
+}
+
 inline const portamem_resource_ops* shared_ops() {
     static const portamem_resource_ops ops = {
         sizeof(portamem_resource_ops),
@@ -57,6 +61,17 @@ inline const portamem_resource_ops* shared_ops() {
         [](void* self) {
             auto* shared = static_cast<Shared*>(self);
             if (shared->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete shared;
+        },
+        [](void* self) -> std::size_t {
+            const auto* const pool = pool_of(self);
+            if (pool == nullptr) return 0;
+            std::size_t cached = 0;
+            (void)native_answer([&] { cached = pool->cached().value_or(0); });
+            return cached;
+        },
+        [](void* self, std::size_t keep) {
+            auto* const pool = pool_of(self);
+            return pool == nullptr ? 0 : native_answer([&] { pool->trim(keep); });
         },
     };
     return &ops;
@@ -110,23 +125,38 @@ inline std::shared_ptr<MemoryResource> from_registry(portamem_resource resource,
     return found;
 }
 
+/// A pool over plain device memory, and not over the driver's pool, for four reasons. Every device has plain memory, so
+/// the default is the same everywhere. Other processes and network adapters can be let into it, which MPI does with
+/// whatever it is given; memory of a driver's pool they refuse. What is given back is at once every process's and every
+/// library's on the device; a driver's pool would keep what it likes. And a pool over a pool would hold memory twice over.
+/// Malloc is slow, and is called for chunks only; Free may wait for the device, and is called by trim() and where memory
+/// is short.
+///
+/// It lets go of nothing by itself, or programs that do the same again and again would pay for Malloc each time. What it
+/// has cached goes back by trim(), and when another of portamem's resources finds no memory on the device.
+/// PORTAMEM_POOL_LIMIT shares a device among processes. The host does not reach it, also where it reaches device
+/// memory: what is freed is reused at once in stream order on every machine.
+inline std::shared_ptr<MemoryResource> make_default_resource(int device) {
+    const auto upstream = std::make_shared<DeviceMemoryResource>(device);
+    upstream->make_permanent();
+    PoolOptions options;
+    options.host_access = false;
+    auto pool = PoolMemoryResource::create(upstream, std::move(options));
+    pool->make_permanent();
+    return pool;
+}
+
 }  // namespace detail
 
 /// The resource that is current on this thread for a device: the innermost ResourceScope, else the process's default,
-/// which is the device's own driver pool, or plain device memory where there are no pools.
+/// a PoolMemoryResource over plain device memory, made when it is first asked for. Throws Error, and std::invalid_argument
+/// where a setting of pools cannot be read.
 inline std::shared_ptr<MemoryResource> current_resource(int device) {
     refuse_forked();
     portamem_resource found{};
     if (portamem_scope_current(rt::BackendId, device, &found) == 0) return detail::from_registry(found, device);
     if (portamem_default_resource(rt::BackendId, device, &found) == 0) return detail::from_registry(found, device);
-    std::shared_ptr<MemoryResource> resource;
-    if (detail::answer(rt::DeviceAttr::MemoryPoolsSupported, Device(device).ordinal())) {
-        resource = AsyncMemoryResource::default_pool(device);
-    } else {
-        resource = std::make_shared<DeviceMemoryResource>(device);
-    }
-    resource->make_permanent();
-    auto* shared = new detail::Shared{resource};
+    auto* shared = new detail::Shared{detail::make_default_resource(device)};
     portamem_offer_default_resource(rt::BackendId, device, {detail::shared_ops(), shared});
     detail::shared_ops()->release(shared);
     return current_resource(device);  // another thread may have been first

@@ -32,6 +32,7 @@
 #include "portamem/mr/checked_regions.hpp"
 #include "portamem/mr/counted_memory_resource.hpp"
 #include "portamem/mr/debug_guards.hpp"
+#include "portamem/mr/default_cache.hpp"
 #include "portamem/mr/device_memory_resource.hpp"
 #include "portamem/mr/failure_callback_adaptor.hpp"
 #include "portamem/mr/fixed_size_memory_resource.hpp"

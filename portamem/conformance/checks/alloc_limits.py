@@ -131,6 +131,7 @@ def the_figures_are_right(env: Env, resource: Any) -> None:
         stream.synchronize()
     with other.allocate(8 * MIB) as held:
         held.fill(1)
+        env.empty_default()
         held_before = env.pm.held(env.device)
         cached = resource.reserved - resource.used if of_driver else None
         knobs.set_capacity(env.device, 64 * MIB)
@@ -156,7 +157,7 @@ def the_figures_are_right(env: Env, resource: Any) -> None:
 @check("ALLOC-13")
 def a_full_device_lends_nothing_twice(env: Env, resource: Any) -> None:
     knobs = env.pm.knobs
-    env.device.synchronize()
+    env.empty_default()
     info = env.device.memory_info()
     reserved = resource.reserved if resource.kind == "async" else 0  # what the pool has, it need not get
     knobs.set_capacity(env.device, info.total - info.free + 64 * MIB - reserved)
@@ -188,6 +189,7 @@ def a_full_device_lends_nothing_twice(env: Env, resource: Any) -> None:
 @check("ALLOC-13", backends=("host",))
 def one_full_device_leaves_the_other_alone(env: Env, resource: Any) -> None:
     there = env.resource("device", env.other_device)
+    env.empty_default()
     env.pm.knobs.set_capacity(env.device, env.device.memory_info().total - env.device.memory_info().free)
     try:
         with refused(OutOfMemoryError):

@@ -11,7 +11,8 @@ from portamem.conformance.check import check
 from portamem.conformance.checks.free import interrupt
 from portamem.conformance.env import Env
 from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
-from portamem.conformance.memory import pattern
+from portamem.conformance.memory import KIB, MIB, pattern
+from portamem.errors import OutOfMemoryError
 
 
 @check("ALLOC-19")
@@ -89,6 +90,79 @@ def the_shared_resource_stays_open(env: Env) -> None:
     for wrong in (None, 42, "device"):
         with refused(TypeError, saying="resource"), env.pm.using(wrong):
             pass
+
+
+@check("ALLOC-19")
+def the_shared_resource_is_a_pool(env: Env) -> None:
+    default, stream = env.pm.current_resource(env.device), env.stream()
+    expect(isinstance(default, env.pm.PoolMemoryResource), f"the default is {default!r}")
+    expect_equal((default.kind, default.device), ("device", env.device), "kind and device")
+    expect(not default.is_host_accessible, "the host reaches memory that a stream gets again at once")
+    with refused(BufferError, saying="default resource"):
+        default.upstream.close()
+    with env.pm.empty(64 * KIB, "uint8", device=env.device, stream=stream) as first:
+        first.fill(1, stream=stream)
+        where = first.buffer.handle
+    with env.latch(stream):
+        for value in range(20):
+            again = env.pm.empty(64 * KIB, "uint8", device=env.device, stream=stream)
+            expect_equal(again.buffer.handle, where, "the address of what the stream had freed, while it is behind")
+            again.fill(value, stream=stream)
+            if value < 19:
+                again.close()
+    expect_bytes(env.read(again), bytes([19]) * (64 * KIB), "memory that was freed and allocated 20 times")
+    again.close()
+
+
+def _kept(default: Any) -> int:
+    stats = default.stats()
+    return int(stats.reserved - stats.used)
+
+
+@check("ALLOC-22")
+def what_the_default_keeps_is_told(env: Env, resource: Any) -> None:
+    env.empty_default()
+    default, before = env.pm.current_resource(env.device), env.pm.held(env.device)
+    with env.pm.empty(8 * MIB, "uint8", device=env.device) as view:
+        view.fill(3)
+        expect_equal(env.pm.held(env.device), before + 8 * MIB, "held with 8 MiB of the default out")
+        expect_bytes(env.read(view), b"\x03" * (8 * MIB), "memory of the default")
+    env.device.synchronize()
+    expect_equal(env.pm.held(env.device), before, "held when they are back")
+    expect(_kept(default) >= 8 * MIB, f"the default keeps {_kept(default)} bytes of 8 MiB")
+    with refused(OutOfMemoryError, saying="default resource 8 MiB") as it:
+        env.allocate(resource, 1 << 50)
+    remedy = f"current_resource({env.device.ordinal}).trim()"
+    expect(remedy in str(it.error), f"the text does not say what gives it back: {it.error}")
+    default.trim()
+    expect_equal(_kept(default), 0, "what a trimmed default keeps")
+    with refused(OutOfMemoryError) as it:
+        env.allocate(resource, 1 << 50)
+    expect(remedy not in str(it.error), f"the text names what would not help: {it.error}")
+
+
+@check("ALLOC-22", backends=("host",))
+def another_resource_gets_what_the_default_keeps(env: Env, resource: Any) -> None:
+    env.empty_default()
+    default = env.pm.current_resource(env.device)
+    with env.pm.empty(4 * KIB, "uint8", device=env.device) as live:
+        env.write(live, pattern(4 * KIB))
+        env.pm.empty(64 * MIB, "uint8", device=env.device).close()
+        env.device.synchronize()
+        if resource.kind == "async":
+            resource.trim()
+        info = env.device.memory_info()
+        env.pm.knobs.set_capacity(env.device, info.total - info.free + 16 * MIB)
+        try:
+            with env.allocate(resource, 48 * MIB) as given:
+                env.write(given, pattern(48 * MIB, 2))
+                expect_bytes(env.read(given), pattern(48 * MIB, 2), "memory that the default had kept")
+                expect_bytes(env.read(live), pattern(4 * KIB), "memory of the default that is out")
+                expect(_kept(default) < 48 * MIB, f"the default still keeps {_kept(default)} bytes")
+                with env.pm.zeros(4 * MIB, "uint8", device=env.device) as more:
+                    expect_bytes(env.read(more), bytes(4 * MIB), "what the default gives afterwards")
+        finally:
+            env.pm.knobs.reset()
 
 
 @check("ALLOC-20")

@@ -10,7 +10,7 @@ from portamem.conformance.check import check
 from portamem.conformance.checks.order_memory import expect_filled
 from portamem.conformance.ends import NBYTES, NEW, OLD, other_end
 from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal
+from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
 from portamem.conformance.memory import KIB, MIB
 from portamem.conformance.pooled import pool_like
 
@@ -28,6 +28,28 @@ def a_pool_takes_nothing_before_it_must(env: Env, resource: Any) -> None:
     upstream = resource.upstream
     resource.close()
     expect_equal((upstream.live_buffers, upstream.live_bytes), (0, 0), "what a closed pool has of its upstream")
+
+
+@check("POOL-41")
+def without_host_access(env: Env) -> None:
+    for name in ("device", "pinned"):
+        stream, upstream = env.stream(), env.resource(name)
+        with env.pm.PoolMemoryResource(upstream) as pool:
+            expect_equal(pool.is_host_accessible, upstream.is_host_accessible, f"host access of a pool over {name}")
+        with env.pm.PoolMemoryResource(upstream, host_access=False) as pool:
+            expect(not pool.is_host_accessible, f"the host reaches a pool over {name} that was made without")
+            buf = pool.allocate(NBYTES, stream=stream)
+            buf.fill(1, stream=stream)
+            where = buf.handle
+            with env.latch(stream):
+                buf.close()
+                buf = pool.allocate(NBYTES, stream=stream)
+                expect_equal(buf.handle, where, f"the address of what the stream has freed of {name} memory")
+                buf.fill(2, stream=stream)
+                with refused(BufferError):
+                    memoryview(buf)
+            expect_filled(env, [buf], 2, f"{name} memory that was freed and allocated again")
+            stream.synchronize()
 
 
 @check("POOL-23")

@@ -143,7 +143,7 @@ def _room_for(env: Env, resource: Any, nbytes: int) -> Iterator[None]:
     if resource.device_id < 0 or resource.kind == "managed":
         raise Unsupported("memory that is not only the device's is not bound by its capacity")
     gc.collect()
-    env.device.synchronize()
+    env.empty_default()
     info = env.device.memory_info()
     env.pm.knobs.set_capacity(env.device, info.total - info.free + nbytes)
     try:

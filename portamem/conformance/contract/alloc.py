@@ -124,7 +124,8 @@ CLAUSES = (
     Clause(
         "ALLOC-19",
         "Where no resource is named, memory comes from the current resource of the device: the one of the innermost "
-        "scope that this thread has opened on that device, else one that the process shares and nobody can close.",
+        "scope that this thread has opened on that device, else the device's default: a pool of its plain memory, one "
+        "for the process, that the host keeps off and nobody can close.",
     ),
     Clause(
         "ALLOC-20",
@@ -137,5 +138,11 @@ CLAUSES = (
         "Arguments are taken as Python's own functions take them: `stream` by its name alone, and TypeError for those "
         "that are missing, too many, unknown or of a wrong type, with nothing allocated or freed.",
         "every resource",
+    ),
+    Clause(
+        "ALLOC-22",
+        "What the default resource keeps for later counts as held by nobody. Another resource that finds no memory on "
+        "the device gets it, where that is enough; a refusal says how much it is, and what gives it back.",
+        "device memory of the runtime",
     ),
 )

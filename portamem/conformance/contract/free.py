@@ -108,4 +108,10 @@ CLAUSES = (
         "Memory that is dropped while it cannot go back is not lost: it goes back when it can.",
         "every resource",
     ),
+    Clause(
+        "FREE-15",
+        "With PORTAMEM_DEBUG=1 fresh memory holds 0xA5 in every byte, and a write beside a buffer, before or behind "
+        "it, is an Error named Corrupted where the buffer is closed, which says the side, the bytes and the size. "
+        "Closing again gives the memory back. What stays inside is as without it.",
+    ),
 )

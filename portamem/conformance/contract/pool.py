@@ -266,4 +266,31 @@ CLAUSES = (
         "A release policy of the user's is asked; what is no policy is refused.",
         "pools",
     ),
+    Clause(
+        "POOL-41",
+        "A pool that is made without host access refuses the host, and a stream gets what it freed on it again at "
+        "once, also over memory that the host reaches.",
+    ),
+    Clause(
+        "POOL-42",
+        "With PORTAMEM_POOL=off every pool, the default too, passes through: each buffer is one of the resource "
+        "below, of its size, and is back there when it is freed. Wrong frees, limits and captures are refused as "
+        "ever.",
+        "pools",
+    ),
+    Clause(
+        "POOL-43",
+        "PORTAMEM_POOL_LIMIT in bytes is the limit of each pool of device memory that was made without one, and of "
+        "the default; other pools are as they were.",
+    ),
+    Clause(
+        "POOL-44",
+        "PORTAMEM_POOL_LIMIT as a percentage is that share of the device, divided by the processes that have such "
+        "pools there: it gets less when another comes, for pools that exist too, and more when that ends.",
+    ),
+    Clause(
+        "POOL-45",
+        "Settings of pools that cannot be read are a ValueError that names them, where a pool is made or the default "
+        "is first asked for; they are never left out in silence.",
+    ),
 )

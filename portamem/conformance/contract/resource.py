@@ -92,4 +92,15 @@ CLAUSES = (
         "The functions of the program's may use the very resources that stand over them: a pool does not wait for "
         "itself.",
     ),
+    Clause(
+        "RESOURCE-18",
+        "`portamem replay` makes the calls of a log again, against the resource that is named: in their order, with "
+        "their sizes, on as many threads and streams. What a log says its program had refused does not fail the "
+        "replay.",
+    ),
+    Clause(
+        "RESOURCE-19",
+        "A log that is cut off, of another version, or that no program can have written is not replayed: exit status "
+        "1, and the line and the reason, before anything is allocated.",
+    ),
 )

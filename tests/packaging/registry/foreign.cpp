@@ -27,7 +27,7 @@ const portamem_api* find_api() {
 // A resource that only has an identity: the address of its `self`.
 void keep(void*) {}
 const portamem_resource_ops kOps = {
-    sizeof(portamem_resource_ops), nullptr, nullptr, nullptr, nullptr, nullptr, keep, keep};
+    sizeof(portamem_resource_ops), nullptr, nullptr, nullptr, nullptr, nullptr, keep, keep, nullptr, nullptr};
 char kSelf;
 
 PyObject* abi_version(PyObject*, PyObject*) { return PyLong_FromUnsignedLong(api->abi_version); }

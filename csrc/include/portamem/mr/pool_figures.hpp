@@ -52,6 +52,9 @@ struct PoolOptions {
     /// that may stay reserved (nothing: all). Only whole chunks that nobody uses any more go back, and nobody is waited
     /// for. Null: everything stays until trim() or until the upstream has no more.
     std::function<std::optional<std::size_t>(const PoolStats&)> release;
+    /// Whether the host may reach the memory where it can. False: it is used again in stream order on every machine, at
+    /// once, also where the host could reach it, which keeps to no stream; buffers refuse the host then.
+    bool host_access = true;
 
     /// A release policy: keeps a share (from 0) of the most bytes that were reserved at once.
     static std::function<std::optional<std::size_t>(const PoolStats&)> keep_share_of_peak(double share) {

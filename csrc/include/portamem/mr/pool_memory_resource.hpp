@@ -44,7 +44,7 @@ class PoolMemoryResource : public MemoryResource {
   public:
     /// Throws std::invalid_argument where the upstream is null or closed, or where a setting of pools cannot be read.
     explicit PoolMemoryResource(std::shared_ptr<MemoryResource> upstream, PoolOptions options = {})
-        : MemoryResource(traits_over(upstream), true),
+        : MemoryResource(traits_over(upstream, options), true),
           runtime_(detail::PoolRuntime::create(std::move(upstream), std::move(options))),
           pool_(runtime_->pool()),
           passthrough_(detail::pools_pass_through() ? new detail::PoolPassthrough(runtime_->upstream()) : nullptr),
@@ -215,12 +215,13 @@ class PoolMemoryResource : public MemoryResource {
         return ptr;
     }
 
-    static MemoryTraits traits_over(const std::shared_ptr<MemoryResource>& upstream) {
+    static MemoryTraits traits_over(const std::shared_ptr<MemoryResource>& upstream, const PoolOptions& options) {
         refuse_forked();
         if (!upstream) throw std::invalid_argument("there is no upstream resource");
         if (upstream->is_closed()) throw std::invalid_argument("the upstream resource is closed");
         MemoryTraits traits = upstream->traits();
         traits.stream_ordered = true;
+        traits.host_accessible = traits.host_accessible && options.host_access;
         return traits;
     }
 
@@ -281,8 +282,9 @@ class PoolMemoryResource : public MemoryResource {
             } catch (const OutOfMemory& refused) {
                 MemoryFigures all = refused.figures();
                 all.asked = asked;
-                // To those below, what is cached here is held.
-                all.used = all.used ? *all.used - std::min(*all.used, *figures.cached) : *figures.used;
+                // To those below, what is cached here is held, but for the default resource's.
+                const std::size_t held_here = is_permanent() ? 0 : *figures.cached;
+                all.used = all.used ? *all.used - std::min(*all.used, held_here) : *figures.used;
                 all.cached = figures.cached;
                 throw OutOfMemory(refused, std::string(refused.what()) + "; " + text, all);
             }

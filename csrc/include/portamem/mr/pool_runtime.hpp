@@ -30,7 +30,8 @@ class PoolRuntime : public StreamListener {
         portamem_pool_options settings{};
         settings.size = sizeof settings;
         settings.limit = runtime->options_.limit;
-        settings.host_accessible = runtime->upstream_->is_host_accessible() ? 1 : 0;
+        const bool host_reaches = runtime->upstream_->is_host_accessible() && runtime->options_.host_access;
+        settings.host_accessible = host_reaches ? 1 : 0;
         settings.stream_ordered = runtime->upstream_->is_stream_ordered() ? 1 : 0;
         runtime->pool_ = portamem_pool_create(ops(runtime->options_.release != nullptr), runtime.get(), &settings);
         if (runtime->pool_ == nullptr) throw std::bad_alloc();

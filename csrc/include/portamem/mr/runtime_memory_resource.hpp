@@ -9,6 +9,7 @@
 #include "portamem/capture.hpp"
 #include "portamem/mr/bytes_text.hpp"
 #include "portamem/mr/counted_memory_resource.hpp"
+#include "portamem/mr/default_cache.hpp"
 
 PORTAMEM_OPEN
 
@@ -61,13 +62,34 @@ class RuntimeMemoryResource : public CountedMemoryResource {
 
     template <class Function>
     Block called(std::size_t asked, const Stream& stream, Function&& function) const {
+        // Memory allocated inside a capture would belong to its graph, which portamem does not own.
+        if (is_stream_ordered()) stream.refuse_capture("allocate");
+        for (bool again = false;; again = true) {
+            try {
+                const Beside beside(traits(), stream);
+                return function();
+            } catch (const OutOfMemory& e) {
+                if (again || !make_room(asked)) explain(e, asked);
+            }
+        }
+    }
+
+    /// What the device's default resource keeps for whoever comes next is this one's, where that has none. Waits for the
+    /// work that used it, and no lock is held. Not beneath the default resource, which does so itself.
+    bool make_room(std::size_t asked) const noexcept {
+        if (traits().is_host_memory || is_permanent()) return false;
         try {
-            // Memory allocated inside a capture would belong to its graph, which portamem does not own.
-            if (is_stream_ordered()) stream.refuse_capture("allocate");
-            const Beside beside(traits(), stream);
-            return function();
-        } catch (const OutOfMemory& e) {
-            explain(e, asked);
+            const detail::DefaultCache cache(traits().device);
+            const std::size_t cached = cache.nbytes();
+            if (cached == 0) return false;
+            const RelaxedCapture beside(traits().device);
+            std::size_t free = 0;
+            std::size_t total = 0;
+            const bool is_told = rt::MemGetInfo(&free, &total) == rt::Error_t::Success;
+            if (is_told && (asked > total || free + cached < asked)) return false;  // it would wait for nothing
+            return cache.trim();
+        } catch (...) {
+            return false;  // the device cannot even be asked
         }
     }
 
@@ -87,6 +109,7 @@ class RuntimeMemoryResource : public CountedMemoryResource {
             throw refused;  // the device cannot even be asked
         }
         std::string text = std::string(refused.what()) + "; asked for " + detail::bytes_text(asked);
+        const std::size_t kept = is_permanent() ? 0 : detail::DefaultCache(traits().device).nbytes();
         std::size_t free = 0;
         std::size_t total = 0;
         if (!traits().is_host_memory && rt::MemGetInfo(&free, &total) == rt::Error_t::Success) {
@@ -94,12 +117,18 @@ class RuntimeMemoryResource : public CountedMemoryResource {
             const std::size_t others = total - free > held ? total - free - held : 0;
             figures.free = free;
             figures.used = held;
-            figures.used_by_others = others > figures.cached.value_or(0) ? others - figures.cached.value_or(0) : 0;
+            const std::size_t caches = figures.cached.value_or(0) + kept;
+            figures.used_by_others = others > caches ? others - caches : 0;
             text += ", device " + std::to_string(traits().device) + " has " + detail::bytes_text(free) + " of " +
                     detail::bytes_text(total) + " free, portamem's buffers hold " + detail::bytes_text(held) +
                     ", used by others and caches " + detail::bytes_text(others);
         }
         if (figures.cached) text += ", cached in this resource " + detail::bytes_text(*figures.cached);
+        if (!traits().is_host_memory && kept > 0) {
+            text += ", kept by the device's default resource " + detail::bytes_text(kept) +
+                    ", which current_resource(" + std::to_string(traits().device) +
+                    ").trim() gives back as far as none of it is out";
+        }
         text += "; close buffers that are no longer needed";
         text += figures.cached.value_or(0) > 0 ? ", trim() the pool, or ask for less" : ", or ask for less at a time";
         throw OutOfMemory(refused, text, figures);
