@@ -5,7 +5,7 @@
     python benchmarks/page.py --write         writes docs/performance.md and docs/performance/*.svg
     python benchmarks/page.py --add FILE...   takes runs in first, each in the place of its backend's last one
 
-A run is what benchmarks/table.py or examples/amr/amr.py writes with --json. The pictures are pygal's.
+A run is what benchmarks/table.py, examples/amr/amr.py or examples/amr_cpp writes with --json. The pictures are pygal's.
 """
 
 from __future__ import annotations
@@ -56,6 +56,11 @@ def tables(runs: list[Run]) -> list[Run]:
 
 def meshes(runs: list[Run]) -> list[Run]:
     return [run for run in runs if "runs" in run]
+
+
+def program_of(run: Run) -> str:
+    """Which of the two programs a run of an adaptive mesh is of."""
+    return "amr_cpp" if run.get("program") == "examples/amr_cpp" else "amr"
 
 
 def wrapped(text: str) -> list[str]:
@@ -130,11 +135,12 @@ def section(run: Run, pictures: Iterable[str]) -> list[str]:
 def mesh_section(run: Run) -> list[str]:
     """What a pool saves an adaptive mesh."""
     plain, pool = run["runs"]
-    lines = [f"## An adaptive mesh on {run['backend']}", ""]
+    program = program_of(run)
+    lines = [f"## An adaptive mesh{' in C++' if program == 'amr_cpp' else ''} on {run['backend']}", ""]
     lines += wrapped(
-        f"[examples/amr](../examples/README.md), {run['steps']} steps, {plain['blocks'][0]} to {plain['blocks'][1]} "
-        f"blocks, on {run['on']}, {run['when']}. Arrays grow and shrink every few steps; both runs ended with the same "
-        f"bits ({plain['checksum']})."
+        f"[examples/{program}](../examples/README.md), {run['steps']} steps, {plain['blocks'][0]} to "
+        f"{plain['blocks'][1]} blocks, on {run['on']}, {run['when']}. Arrays grow and shrink every few steps; both "
+        f"runs ended with the same bits ({plain['checksum']})."
     )
     of: dict[str, Callable[[Run], str]] = {
         "allocations": lambda each: f"{each['allocations']:,}",
@@ -145,7 +151,7 @@ def mesh_section(run: Run) -> list[str]:
     }
     rows = [[what, *(say(each) for each in (plain, pool))] for what, say in of.items()]
     head = ["", *(f"{each['name']}: {each['resource']}" for each in (plain, pool))]
-    return [*lines, "", *table(head, rows), "", f"![memory over time](performance/{run['backend']}-amr.svg)", ""]
+    return [*lines, "", *table(head, rows), "", f"![memory over time](performance/{run['backend']}-{program}.svg)", ""]
 
 
 def page(runs: list[Run]) -> str:
@@ -177,7 +183,7 @@ def drawn(runs: list[Run]) -> dict[str, str]:
     for run in tables(runs):
         found |= {f"{run['backend']}-{name}.svg": text for name, text in plots.pictures(run).items()}
     for run in meshes(runs):
-        found[f"{run['backend']}-amr.svg"] = picture.memory_over_time(run["runs"])
+        found[f"{run['backend']}-{program_of(run)}.svg"] = picture.memory_over_time(run["runs"])
     return found
 
 
@@ -188,7 +194,7 @@ def add(path: Path) -> None:
     (run,) = read([path])
     for each in run.get("runs", []):
         each["series"] = picture.thinned(each["series"])
-    kind = "table" if "rows" in run else "amr"
+    kind = "table" if "rows" in run else program_of(run)
     FOLDER.mkdir(parents=True, exist_ok=True)
     text = json.dumps(run, indent=1 if kind == "table" else None) + "\n"
     (FOLDER / f"{kind}-{run['backend']}.json").write_text(text, encoding="utf-8")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # ci/consumers.sh: programs that use portamem from C++, built and run: in a prefix, a build folder, a subproject and an
-# editable install, with g++, clang++, hipcc and nvcc, and examples/stencil. See tests/packaging/test_builds.py.
+# editable install, with g++, clang++, hipcc and nvcc, and the examples. See tests/packaging/test_builds.py.
 source "$(dirname "$0")/lib.sh"
 need_build
 compile_cache

@@ -281,7 +281,7 @@ example() {
     for backend in "${gpu_backends[@]}"; do
         if [[ -x $ROOT/ci/example.sh ]]; then
             ran "$backend" "the example" env PORTAMEM_PACKAGE="$package" PORTAMEM_REQUIRE="${backend#host}" \
-                "$ROOT/ci/example.sh" "$backend"
+                PORTAMEM_EXAMPLE_OUT="$REPORTS/performance" "$ROOT/ci/example.sh" "$backend"
         else
             not_run "$backend" "the example" "there is none"
         fi

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
+from helpers import mesh_run
 from helpers.process import run, run_python
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "amr"
@@ -18,35 +17,21 @@ SMALL = ("--steps", "45", "--cells", "8", "--levels", "3")
 
 
 @pytest.fixture(scope="module")
-def figures(pm: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+def written(pm: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("amr") / "figures.json"
     done = run(sys.executable, str(EXAMPLE / "amr.py"), "--backend", pm.backend, *SMALL, "--json", str(file))
     assert done.returncode == 0, done.stdout + done.stderr
-    run_of: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    assert run_of["backend"] == pm.backend
-    return list(run_of["runs"])
+    return file
 
 
-def test_both_resources_end_with_the_same_bits(figures: list[dict[str, Any]]) -> None:
-    assert [each["name"] for each in figures] == ["plain", "pool"]
-    assert figures[0]["checksum"] == figures[1]["checksum"]
-    assert all(each["worst error"] < 1e-12 for each in figures)
+def test_its_run(written: Path, pm: ModuleType) -> None:
+    run_of = mesh_run.read(written)
+    assert (run_of["program"], run_of["backend"], run_of["steps"]) == ("examples/amr", pm.backend, 45)
+    mesh_run.check(run_of)
 
 
-def test_arrays_grow_and_shrink(figures: list[dict[str, Any]]) -> None:
-    first, most, last = figures[0]["blocks"]
-    assert first < most
-    assert last < most
-    assert figures[0]["allocations"] > 300
-
-
-def test_the_figures_add_up(figures: list[dict[str, Any]]) -> None:
-    for each in figures:
-        live = [entry[1] for entry in each["series"]]
-        assert len(live) >= 2 * each["allocations"] - 10  # at the end, state and mesh are still there
-        assert max(live) == each["peak live"]
-        assert all(reserved >= used for _, used, reserved in each["series"])
-        assert 0 < each["seconds"] < each["seconds in all"]
+def test_its_run_is_one_for_the_page_of_performance(written: Path, tmp_path: Path) -> None:
+    mesh_run.check_page(written, tmp_path)
 
 
 def test_it_draws_memory_over_time(pm: ModuleType, tmp_path: Path) -> None:

@@ -158,7 +158,8 @@ def main() -> int:
     print(f"{pm.backend}: {pm.Device(0).name}; {options.steps} steps, {blocks[0]} to {blocks[1]} blocks")
     show(figures)
     if options.json:
-        run = {"format": 1, "backend": pm.backend, "on": pm.Device(0).name, "steps": options.steps, "runs": figures}
+        run = {"format": 1, "program": "examples/amr", "backend": pm.backend, "on": pm.Device(0).name}
+        run |= {"steps": options.steps, "runs": figures}
         run["when"] = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
         options.json.write_text(json.dumps(run), encoding="utf-8")
     if options.svg:

@@ -10,10 +10,12 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import elf
 import pytest
+from helpers import mesh_run
 from programs import CHECKOUT, HERE, build_project, configure, output, run, tool
 
 pytestmark = [
@@ -134,6 +136,21 @@ def test_a_program_without_cuda_code_chooses_its_runtime(choice, expected, prefi
     assert run(program).returncode in (0, 2)
 
 
+def outputs_elsewhere(name: str, said: str, folder: Path, *arguments: str) -> Iterator[str]:
+    """What an example prints on GPUs. It is built for all that there is a compiler for, and says where no device is."""
+    for backend, compiler in (("cuda", "nvcc"), ("hip", "hipcc")):
+        if f"{name}: with {backend}" not in said:
+            tool(compiler)
+            pytest.fail(f"{compiler} is here, but the example was not built for {backend}:\n{said}")
+        done = run(folder / f"{name}_{backend}", *arguments)
+        if done.returncode == 2:
+            assert "NoDevice" in done.stderr
+        else:
+            assert done.returncode == 0, done.stdout + done.stderr
+            yield done.stdout
+    assert cudarts(folder / f"{name}_cuda") == IN
+
+
 def test_the_stencil_has_the_bits_of_its_reference(prefix, tmp_path):
     said = build_project(CHECKOUT / "examples" / "stencil", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}")
     small = ("50", "33", "7", "5")
@@ -141,16 +158,86 @@ def test_the_stencil_has_the_bits_of_its_reference(prefix, tmp_path):
     assert "the same bits as the reference" in expected
     for model in ("discrete", "apu", "coherent"):
         assert output(tmp_path / "stencil_host", *small, PORTAMEM_HOST_MODEL=model, PORTAMEM_HOST_GUARD="1") == expected
-    for backend, compiler in (("cuda", "nvcc"), ("hip", "hipcc")):
-        if f"stencil: with {backend}" not in said:
-            tool(compiler)
-            pytest.fail(f"{compiler} is here, but the example was not built for {backend}:\n{said}")
-        done = run(tmp_path / f"stencil_{backend}", *small)
-        if done.returncode == 2:
-            assert "NoDevice" in done.stderr
-        else:
-            assert (done.returncode, done.stdout.splitlines()[1:]) == (0, expected.splitlines()[1:])
-    assert cudarts(tmp_path / "stencil_cuda") == IN
+    for there in outputs_elsewhere("stencil", said, tmp_path, *small):
+        assert there.splitlines()[1:] == expected.splitlines()[1:]
+
+
+MESH = CHECKOUT / "examples" / "amr_cpp"
+SMALL_MESH = ("--steps", "45", "--cells", "8", "--levels", "3")
+
+
+def bits(printed: str) -> list[str]:
+    (line,) = [line for line in printed.splitlines() if line.startswith("checksum")]
+    return line.split()[1:]
+
+
+@pytest.fixture(scope="session")
+def mesh(prefix: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder of its programs, and what CMake said."""
+    folder = tmp_path_factory.mktemp("mesh")
+    return folder, build_project(MESH, folder, f"-DCMAKE_PREFIX_PATH={prefix}")
+
+
+def test_the_adaptive_mesh_has_the_same_bits_everywhere(mesh, tmp_path):
+    """On plain memory and on a pool, with any number of threads, on every model and backend."""
+    folder, said = mesh
+    program, file = folder / "amr_host", tmp_path / "mesh.json"
+    expected = bits(output(program, *SMALL_MESH, "--json", file))
+    written = mesh_run.read(file)
+    assert [written[key] for key in ("program", "backend", "steps", "threads")] == ["examples/amr_cpp", "host", 45, 1]
+    mesh_run.check(written)
+    assert [each["checksum"] for each in written["runs"]] == expected
+    for threads, model in (("2", "discrete"), ("3", "apu"), ("8", "coherent")):
+        machine = {"PORTAMEM_HOST_MODEL": model, "PORTAMEM_HOST_GUARD": "1"}
+        printed = output(program, *SMALL_MESH, "--threads", threads, "--json", file, **machine)
+        assert bits(printed) == expected
+        mesh_run.check(mesh_run.read(file))
+    for there in outputs_elsewhere("amr", said, folder, *SMALL_MESH):
+        assert bits(there) == expected
+    (tmp_path / "page").mkdir()
+    mesh_run.check_page(file, tmp_path / "page")
+
+
+MESH_FAULTS = {
+    "dye that comes from nowhere": (
+        "cells.hpp",
+        "return 0.5 * (last(side, finer, there) + last(side, finer, there + 1));",
+        "return last(side, finer, there);",
+        "plain: in one step",
+    ),
+    "memory that still holds what was there before": (
+        "solver.cpp",
+        "std::vector<double>(mesh_.cells_in_all())",
+        "std::vector<double>(mesh_.cells_in_all(), memory.resource().cached() ? 0.0 : 1e-300)",
+        "the runs end with other bits",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MESH_FAULTS)
+def test_the_adaptive_mesh_sees(name, prefix, tmp_path):
+    file, right, wrong, message = MESH_FAULTS[name]
+    spoiled = shutil.copytree(MESH, tmp_path / "spoiled")
+    text = (spoiled / file).read_text(encoding="utf-8")
+    assert text.count(right) == 1
+    (spoiled / file).write_text(text.replace(right, wrong), encoding="utf-8")
+    done = configure(spoiled, tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
+    assert done.returncode == 0, done.stderr
+    output(tool("cmake"), "--build", tmp_path / "build", "--target", "amr_host")
+    done = run(tmp_path / "build" / "amr_host", *SMALL_MESH)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert message in done.stderr
+
+
+def test_what_the_adaptive_mesh_cannot_take(mesh, tmp_path):
+    program = mesh[0] / "amr_host"
+    for wrong in (("--cells", "3"), ("--steps", "0"), ("--steps", "many"), ("--steps",), ("--other", "1")):
+        done = run(program, *wrong)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith("usage: ")
+    done = run(program, "--steps", "1", "--json", tmp_path / "none" / "mesh.json")
+    assert done.returncode == 1
+    assert "cannot write" in done.stderr
 
 
 def test_an_editable_installation(tmp_path):
