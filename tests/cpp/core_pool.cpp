@@ -2,6 +2,7 @@
 // The machinery of pools over streams and events that the test moves by hand.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <map>
@@ -181,6 +182,74 @@ TEST_CASE("core pool: a steal waits once for all that was freed") {
     CHECK(fake.owner.marks - marks <= 2);
     CHECK(fake.figures().steals >= 1);
     for (void* ptr : taken) CHECK(fake.give(ptr, 200 * KiB, thief) == PORTAMEM_POOL_OK);
+}
+
+TEST_CASE("core pool: allocating on one stream and freeing on another costs an event for many blocks") {
+    for (const std::size_t nbytes : {std::size_t{300}, 64 * KiB, 512 * KiB}) {
+        CAPTURE(nbytes);
+        FakeStream producer;
+        FakeStream consumer;
+        FakePool fake;
+        std::map<void*, std::uint64_t> freed;  // what the consumer had been given when it freed the block
+        constexpr int kTurns = 4000;
+        for (int turn = 0; turn < kTurns; ++turn) {
+            void* ptr = fake.take(nbytes, producer);
+            REQUIRE(ptr != nullptr);
+            const auto before = freed.find(ptr);
+            if (before != freed.end()) REQUIRE(producer.waits[&consumer] >= before->second);
+            freed[ptr] = ++consumer.submitted;
+            REQUIRE(fake.give(ptr, nbytes, consumer) == PORTAMEM_POOL_OK);
+        }
+        CHECK(fake.owner.marks > 0);
+        CHECK(fake.owner.marks <= kTurns / 8);
+        CHECK(fake.owner.synchronized == 0);
+        CHECK(fake.figures().reserved <= 128 * 1024 * KiB);
+    }
+}
+
+TEST_CASE("core pool: streams that both allocate do not take each other's blocks out of the caches") {
+    FakeStream one;
+    FakeStream other;
+    FakePool fake;
+    for (int turn = 0; turn < 100; ++turn) {
+        for (FakeStream* stream : {&one, &other}) {
+            std::vector<void*> all;
+            for (int i = 0; i < 20; ++i) all.push_back(fake.take(64 * KiB, *stream));
+            for (void* ptr : all) REQUIRE(fake.give(ptr, 64 * KiB, *stream) == PORTAMEM_POOL_OK);
+        }
+    }
+    CHECK(fake.owner.marks == 0);
+}
+
+TEST_CASE("core pool: blocks that cannot be passed on stay where they were freed") {
+    FakeStream producer;
+    FakeStream consumer;
+    FakePool fake;
+    std::vector<void*> all;
+    for (int i = 0; i < 31; ++i) all.push_back(fake.take(64 * KiB, producer));  // what the first chunk has
+    for (void* ptr : all) REQUIRE(fake.give(ptr, 64 * KiB, consumer) == PORTAMEM_POOL_OK);
+    consumer.captured = true;
+    for (void*& ptr : all) {
+        void* const other = fake.take(64 * KiB, producer);
+        CHECK(std::find(all.begin(), all.end(), other) == all.end());
+        ptr = other;
+    }
+    CHECK(fake.owner.marks == 0);
+    for (void* ptr : all) REQUIRE(fake.give(ptr, 64 * KiB, producer) == PORTAMEM_POOL_OK);
+    consumer.captured = false;
+    fake.owner.left = 0;
+    fake.owner.fail_next_mark = 1;
+    all.clear();
+    int refused = 0;
+    for (int i = 0; i < 64; ++i) {  // there are 62 at least, half of them with the consumer
+        void* const ptr = fake.take(64 * KiB, producer);
+        if (ptr == nullptr) ++refused;
+        if (ptr != nullptr) all.push_back(ptr);
+    }
+    CHECK(refused >= 1);
+    CHECK(all.size() >= 62);  // a mark that fails loses nothing
+    CHECK(producer.waits[&consumer] == consumer.submitted);
+    for (void* ptr : all) REQUIRE(fake.give(ptr, 64 * KiB, consumer) == PORTAMEM_POOL_OK);
 }
 
 TEST_CASE("core pool: host-accessible memory waits for the event at or after its free") {

@@ -11,6 +11,8 @@ namespace {
 constexpr std::size_t kLeastRest = kPage;  // what is left of a block and smaller than this stays with it, if it is
 constexpr std::size_t kRestShare = 32;     // also smaller than this share of the block
 
+constexpr std::size_t kMostPieces = 32;  // that are taken from another stream at once
+
 struct SlabShape {
     std::size_t length;
     std::uint32_t blocks;
@@ -309,13 +311,26 @@ void Heap::detach(Arena& arena, Batch& batch) {
 }
 
 bool Heap::detach_some(Arena& arena, std::size_t length, std::size_t alignment, std::size_t piece, Batch& batch) {
-    batch.blocks.reserve(batch.blocks.size() + 1);
-    Block* block = take_block(arena, std::max(length, piece), alignment);
-    if (block == nullptr) block = take_block(arena, length, alignment);
-    if (block == nullptr) return false;
-    block->use = Block::Use::Limbo;
-    batch.blocks.push_back(block);
-    return true;
+    batch.blocks.reserve(kMostPieces);
+    std::size_t next = std::max(length, piece);
+    for (std::size_t total = 0; total < piece && batch.blocks.size() < kMostPieces;) {
+        Block* block = nullptr;
+        try {
+            block = take_block(arena, next, alignment);
+        } catch (const std::bad_alloc&) {
+            if (batch.blocks.empty()) throw;
+            break;
+        }
+        if (block != nullptr) {
+            total += block->length;
+            block->use = Block::Use::Limbo;
+            batch.blocks.push_back(block);
+        } else if (next == length) {
+            break;
+        }
+        next = length;  // not in one: in pieces that waste nothing
+    }
+    return !batch.blocks.empty();
 }
 
 bool Heap::dissolve(Arena& arena) {

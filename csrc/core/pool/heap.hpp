@@ -52,7 +52,8 @@ class Heap {
     void give(Arena& arena, Batch& batch);
     /// Takes out all that is free in an arena.
     void detach(Arena& arena, Batch& batch);
-    /// Moves a free block that holds `length` bytes, cut to `piece`, from one arena to another one's batch.
+    /// Moves free blocks that hold `length` bytes each from an arena to a batch: `piece` bytes in all, where there are so
+    /// many. False where there is none.
     bool detach_some(Arena& arena, std::size_t length, std::size_t alignment, std::size_t piece, Batch& batch);
 
     /// Puts slabs that are all free back among the large blocks. True if there was one.

@@ -105,6 +105,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     bool poll_one(const std::shared_ptr<Arena>& arena, Arena& from);
     bool steal(const Place& place, const Ask& ask);
     bool steal_batch(const Place& place, const Ask& ask);
+    unsigned pass_on(const Place& place, const Ask& ask, Item* items);
     unsigned grow(const Place& place, const Ask& ask, Item* items, unsigned most);
     std::size_t chunk_size(const Ask& ask) const noexcept;
     std::size_t limit_now();
@@ -117,6 +118,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     void flush_pending(const Place& place);
     void put_behind(const std::shared_ptr<Arena>& arena, Batch&& batch);
     void return_batch(Arena& arena, Batch& batch);
+    static constexpr unsigned kMostItems = 128;  ///< that a call takes: as many as a cache holds of one class
 
     // reclaim.cpp
     void reclaim(bool waits);

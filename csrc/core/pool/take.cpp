@@ -62,6 +62,9 @@ unsigned Pool::take_with_calls(const Place& place, const Ask& ask, Item* items, 
         }
     }
     refuse_captured(place.stream, kCaptured);
+    if (!defers()) {
+        if (const unsigned count = pass_on(place, ask, items); count != 0) return count;
+    }
     if (defers() && place.cache != nullptr) flush_pending(place);
     poll(place);
     if (const unsigned count = take(place, ask, items, most); count != 0) return count;
@@ -180,6 +183,42 @@ void Pool::return_batch(Arena& arena, Batch& batch) {
     heap_.common().batches.push_back(std::move(batch));
 }
 
+// All that the calling thread has freed of a class on a stream on which it only frees, behind one event: a thread that
+// allocates on one stream and frees on another asks the runtime once for a cacheful of blocks.
+unsigned Pool::pass_on(const Place& place, const Ask& ask, Item* items) {
+    if (place.cache == nullptr || ask.index == kHuge || (!ask.is_small() && ask.alignment > kGrain)) return 0;
+    Cache* const donor = find_idle_cache(*place.cache, ask.index);
+    if (donor == nullptr) return 0;
+    const std::shared_ptr<Arena> from = donor->arena;
+    Batch batch;
+    batch.stream = from->stream;
+    batch.items.reserve(kMostItems);
+    if (!donor->lock.enter()) return 0;  // somebody empties it
+    Cache::Bin& bin = donor->bins[ask.index];
+    batch.items.assign(bin.items.get(), bin.items.get() + bin.count);
+    donor->cached.add(0 - std::uint64_t{bin.count} * bin.size);
+    bin.count = 0;
+    donor->lock.leave();
+    try {
+        const MarkPtr mark = mark_of(*from);
+        if (mark != nullptr) {
+            if (const int status = ops_.wait(self_, place.stream, mark->event()); status != PORTAMEM_POOL_OK) {
+                thrown(status);
+            }
+        }
+    } catch (const Refused& refusal) {
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        return_batch(*from, batch);
+        if (refusal.status != PORTAMEM_POOL_BUSY) throw;
+        return 0;  // captured, or about to end
+    }
+    std::copy(batch.items.begin(), batch.items.end(), items);
+    steals_.fetch_add(1, std::memory_order_relaxed);
+    const std::lock_guard<std::mutex> lock(heap_.mutex());
+    place.arena->is_marked = false;  // what comes there of these is behind a wait that no mark is after yet
+    return static_cast<unsigned>(batch.items.size());
+}
+
 // True if something came over that may serve.
 bool Pool::steal(const Place& place, const Ask& ask) {
     if (steal_batch(place, ask)) return true;
@@ -219,7 +258,7 @@ bool Pool::steal(const Place& place, const Ask& ask) {
             }
             if (batch.items.empty()) {
                 const std::size_t length = ask.is_small() ? ask.need() : ask.size;
-                if (!heap_.detach_some(*donor, length, ask.alignment, std::max(length, kLeastPiece), batch)) {
+                if (!heap_.detach_some(*donor, length, ask.alignment, kLeastPiece, batch)) {
                     refused.push_back(donor.get());
                     continue;
                 }
