@@ -162,6 +162,61 @@ TEST_CASE("core pool: warm pairs touch no event and no upstream") {
     CHECK(fake.owner.marks == 0);
 }
 
+TEST_CASE("core pool: the largest block that caches hold stays at hand beside others") {
+    FakeStream stream;
+    FakePool fake;
+    void* small = fake.take(256, stream);
+    void* large = fake.take(64 * 1024 * KiB, stream);
+    REQUIRE(fake.give(small, 256, stream) == PORTAMEM_POOL_OK);
+    for (int turn = 0; turn < 3; ++turn) {
+        REQUIRE(fake.give(large, 64 * 1024 * KiB, stream) == PORTAMEM_POOL_OK);
+        CHECK(portamem_pool_allocate_at_hand(fake.pool, 256, stream.identity) == small);
+        CHECK(portamem_pool_deallocate_at_hand(fake.pool, small, 256, stream.identity) == 1);
+        CHECK(portamem_pool_allocate_at_hand(fake.pool, 64 * 1024 * KiB, stream.identity) == large);
+    }
+    REQUIRE(fake.give(large, 64 * 1024 * KiB, stream) == PORTAMEM_POOL_OK);
+}
+
+TEST_CASE("core pool: a cache that has too much makes room, of every size") {
+    FakeStream stream;
+    FakePool fake;
+    const std::size_t sizes[] = {300, 20 * KiB, 40 * KiB, 200 * KiB, 1024 * KiB, 5000 * KiB, 30000 * KiB};
+    std::vector<std::pair<void*, std::size_t>> all;
+    for (const std::size_t nbytes : sizes) {
+        const std::size_t count = std::min<std::size_t>(200, 80 * 1024 * KiB / nbytes);
+        for (std::size_t i = 0; i < count; ++i) all.emplace_back(fake.take(nbytes, stream), nbytes);
+    }
+    for (const auto& [ptr, nbytes] : all) REQUIRE(ptr != nullptr);
+    const auto reserved = fake.figures().reserved;
+    for (int turn = 0; turn < 20; ++turn) {  // each time in another order
+        std::rotate(all.begin(), all.begin() + 37, all.end());
+        for (const auto& [ptr, nbytes] : all) REQUIRE(fake.give(ptr, nbytes, stream) == PORTAMEM_POOL_OK);
+        CHECK(fake.figures().used == 0);
+        for (auto& [ptr, nbytes] : all) REQUIRE((ptr = fake.take(nbytes, stream)) != nullptr);
+    }
+    CHECK(fake.figures().reserved <= 2 * reserved);
+    for (const auto& [ptr, nbytes] : all) REQUIRE(fake.give(ptr, nbytes, stream) == PORTAMEM_POOL_OK);
+    CHECK(portamem_pool_trim(fake.pool, 0) == PORTAMEM_POOL_OK);
+    CHECK(fake.figures().reserved == 0);
+}
+
+TEST_CASE("core pool: blocks that are kept as they were freed are merged before the upstream is asked") {
+    FakeStream stream;
+    FakeStream other;
+    FakePool fake;
+    std::vector<void*> all;
+    for (int i = 0; i < 500; ++i) all.push_back(fake.take(64 * KiB, stream));
+    for (void* ptr : all) REQUIRE(fake.give(ptr, 64 * KiB, stream) == PORTAMEM_POOL_OK);
+    const auto reserved = fake.figures().reserved;
+    for (FakeStream* on : {&stream, &other}) {
+        void* const large = fake.take(1800 * KiB, *on);
+        void* const slab = fake.take(700, *on);
+        CHECK(fake.figures().reserved == reserved);
+        CHECK(fake.give(large, 1800 * KiB, *on) == PORTAMEM_POOL_OK);
+        CHECK(fake.give(slab, 700, *on) == PORTAMEM_POOL_OK);
+    }
+}
+
 TEST_CASE("core pool: a steal waits once for all that was freed") {
     FakeStream donor;
     FakeStream thief;

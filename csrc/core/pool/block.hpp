@@ -22,8 +22,8 @@ enum State : std::uint8_t {
 
 /// A block on its way: in a cache, in a bin.
 struct Item {
-    std::uintptr_t address = 0;
-    std::atomic<std::uint8_t>* state = nullptr;
+    std::uintptr_t address;
+    std::atomic<std::uint8_t>* state;
 };
 
 /// Memory of a chunk, of which there is one record for each piece. A slab is cut into small blocks of one class.

@@ -82,6 +82,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
         bool ends_unseen = false;
     };
     class Inside;
+    class Leaving;
     class Growing;
     class Entered;
 
@@ -113,7 +114,8 @@ class Pool : public std::enable_shared_from_this<Pool> {
 
     // give.cpp
     void give(const Place& place, const Item& item, const Block& block);
-    void flush(const Place& place, const std::vector<Item>& items);
+    void flush(const Place& place, const Leaving& leaving);
+    static void make_room(Cache& cache, std::size_t size, Leaving& leaving);
     void defer(const Place& place, const Item& item, std::size_t size);
     void flush_pending(const Place& place);
     void put_behind(const std::shared_ptr<Arena>& arena, Batch&& batch);

@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kLeastChunk = std::size_t{2} << 20;
 constexpr std::size_t kMostChunk = std::size_t{256} << 20;
 constexpr std::size_t kChunkShare = 8;  // a chunk is this part of what the pool has already
-constexpr std::size_t kMostAtOnce = std::size_t{512} << 10;
+constexpr std::size_t kMostAtOnce = std::size_t{256} << 10;
 constexpr std::size_t kLeastPiece = std::size_t{2} << 20;  // what is taken from another stream, where it has as much
 
 constexpr std::size_t round_up(std::size_t value, std::size_t step) noexcept {
@@ -38,13 +38,20 @@ unsigned Pool::take_locked(const Place& place, const Ask& ask, Item* items, unsi
     if (ask.is_small()) return heap_.take(own(place), ask.index, items, most);
     if (ask.alignment > kGrain) most = 1;
     Arena& from = own(place);
-    unsigned count = 0;
+    const bool may_be_kept = is_kept(ask.index) && ask.alignment <= kGrain;
+    unsigned count = may_be_kept ? heap_.take_kept(from, ask.index, items, most) : 0;
+    if (count != 0) return count;
     // More than one, of up to kMostAtOnce bytes, only of what the stream has freed.
     while (count < most && (count == 0 || count * ask.size < kMostAtOnce) &&
            heap_.take_large_from(from, ask.size, ask.index, ask.alignment, items[count])) {
         ++count;
     }
-    if (count != 0 || &from == &heap_.common()) return count;
+    if (count != 0) return count;
+    if (from.unmerged != 0 && heap_.merge_larger(from, ask.stands_in()) &&
+        heap_.take_large_from(from, ask.size, ask.index, ask.alignment, items[0])) {
+        return 1;
+    }
+    if (&from == &heap_.common()) return 0;
     return heap_.take_large_from(heap_.common(), ask.size, ask.index, ask.alignment, items[0]) ? 1 : 0;
 }
 
@@ -237,6 +244,7 @@ bool Pool::steal(const Place& place, const Ask& ask) {
                     std::find(refused.begin(), refused.end(), &arena) != refused.end()) {
                     return false;
                 }
+                if (arena.unmerged >= ask.size) return true;
                 if (!ask.is_small()) return arena.find(ask.size, ask.alignment) != nullptr;
                 return !arena.bins[ask.index].empty() || arena.carving[ask.index] != nullptr || arena.whole != 0 ||
                        arena.find(ask.need(), kGrain) != nullptr;
@@ -254,8 +262,12 @@ bool Pool::steal(const Place& place, const Ask& ask) {
             if (ask.is_small()) {
                 batch.items.resize(256);
                 batch.items.resize(heap_.take_from(*donor, ask.index, batch.items.data(), 256));
-                if (batch.items.empty()) (void)heap_.dissolve(*donor);
+            } else if (is_kept(ask.index) && ask.alignment <= kGrain) {
+                const auto most = static_cast<unsigned>(std::max<std::size_t>(kLeastPiece / ask.size, 1));
+                batch.items.resize(most);
+                batch.items.resize(heap_.take_kept(*donor, ask.index, batch.items.data(), most));
             }
+            if (batch.items.empty()) (void)heap_.dissolve(*donor);
             if (batch.items.empty()) {
                 const std::size_t length = ask.is_small() ? ask.need() : ask.size;
                 if (!heap_.detach_some(*donor, length, ask.alignment, kLeastPiece, batch)) {
