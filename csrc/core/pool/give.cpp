@@ -7,8 +7,8 @@
 namespace portamem::pool {
 namespace {
 
-constexpr unsigned kMostLeaving = 4;                              // blocks that make room for one
-constexpr std::size_t kCacheRoom = std::size_t{2} << 20;          // made where a cache has too many bytes
+constexpr unsigned kMostLeaving = 2;                              // blocks that make room for one
+constexpr std::size_t kCacheRoom = std::size_t{1} << 20;          // made where a cache has too many bytes
 constexpr std::size_t kMostPending = 64;                          // blocks that wait for one event
 constexpr std::size_t kMostPendingBytes = std::size_t{16} << 20;  // and their bytes, but for a single one
 
@@ -123,6 +123,7 @@ void Pool::flush(const Place& place, const Leaving& leaving) {
         return_batch(arena, batch);
         return;
     }
+    heap_.prefetch(leaving.begin(), leaving.end());
     leaving.each([&](unsigned index, const Item* items, unsigned count) {
         if (is_kept(index) && count >= batch_of(index)) {  // one size that comes in numbers is wanted in numbers
             heap_.keep(arena, index, items, count);

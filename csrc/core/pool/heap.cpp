@@ -54,7 +54,11 @@ Arena* Heap::arena_of(std::uint64_t stream) noexcept {
 // ---- records ----
 
 Block* Heap::new_block() {
-    if (spare_ != nullptr) return std::exchange(spare_, spare_->list_after);
+    if (spare_ != nullptr) {
+        Block* const block = std::exchange(spare_, spare_->list_after);
+        if (spare_ != nullptr) spare_->prefetch();  // the next one's
+        return block;
+    }
     if (unused_ == 0) {
         constexpr std::size_t kAtOnce = 64;
         records_.emplace_back(new Block[kAtOnce]);
@@ -210,7 +214,7 @@ bool Heap::take_large_from(Arena& arena, std::size_t size, unsigned index, std::
     Block* const block = take_block(arena, size, alignment);
     if (block == nullptr) return false;
     block->size = size;
-    block->index = static_cast<std::uint16_t>(index);
+    block->index = static_cast<std::uint8_t>(index);
     block->reciprocal = 0;
     block->stride = 0;
     block->states = &block->own_state;
@@ -241,7 +245,7 @@ Block* Heap::new_slab(Arena& arena, unsigned index, Arena& owner) {
         return nullptr;
     }
     slab->size = size_of(index);
-    slab->index = static_cast<std::uint16_t>(index);
+    slab->index = static_cast<std::uint8_t>(index);
     slab->reciprocal = static_cast<std::uint32_t>(((std::uint64_t{1} << 32) + slab->size - 1) / slab->size);
     slab->stride = shape.stride;
     slab->states = states;
@@ -300,6 +304,16 @@ unsigned Heap::take(Arena& own, unsigned index, Item* items, unsigned most) {
     if (slab == nullptr) return 0;
     own.carving[index] = slab;
     return take_from(own, index, items, most);
+}
+
+void Heap::prefetch(const Item* begin, const Item* end) const noexcept {
+    for (const Item* item = begin; item != end; ++item) pages_.find(item->address)->prefetch();
+    for (const Item* item = begin; item != end; ++item) {
+        const Block& block = *pages_.find(item->address);
+        if (block.use != Block::Use::Taken) continue;
+        if (block.before != nullptr) block.before->prefetch();
+        if (block.after != nullptr) block.after->prefetch();
+    }
 }
 
 void Heap::give(Arena& arena, const Item* items, std::size_t count) {
