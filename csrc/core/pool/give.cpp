@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "pool.hpp"
+#include "thread.hpp"
 
 namespace portamem::pool {
 namespace {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "pool.hpp"
+#include "thread.hpp"
 
 namespace portamem::pool {
 namespace {
@@ -200,12 +201,17 @@ unsigned Pool::pass_on(const Place& place, const Ask& ask, Item* items) {
     Batch batch;
     batch.stream = from->stream;
     batch.items.reserve(kMostItems);
-    if (!donor->lock.enter()) return 0;  // somebody empties it
-    Cache::Bin& bin = donor->bins[ask.index];
+    if (!donor->lock.enter()) return 0;        // somebody empties it
+    Cache::Bin& bin = donor->bins[ask.index];  // empty, if somebody was here before
     batch.items.assign(bin.items.get(), bin.items.get() + bin.count);
     donor->cached.add(0 - std::uint64_t{bin.count} * bin.size);
     bin.count = 0;
     donor->lock.leave();
+    if (batch.empty()) return 0;
+    const auto put_back = [&] {
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        return_batch(*from, batch);
+    };
     try {
         const MarkPtr mark = mark_of(*from);
         if (mark != nullptr) {
@@ -214,10 +220,12 @@ unsigned Pool::pass_on(const Place& place, const Ask& ask, Item* items) {
             }
         }
     } catch (const Refused& refusal) {
-        const std::lock_guard<std::mutex> lock(heap_.mutex());
-        return_batch(*from, batch);
+        put_back();
         if (refusal.status != PORTAMEM_POOL_BUSY) throw;
         return 0;  // captured, or about to end
+    } catch (...) {
+        put_back();
+        throw;
     }
     std::copy(batch.items.begin(), batch.items.end(), items);
     steals_.fetch_add(1, std::memory_order_relaxed);

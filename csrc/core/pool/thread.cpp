@@ -81,8 +81,11 @@ Cache* find_idle_cache(const Cache& own, unsigned index) noexcept {
         } else if (cache->looks < kLooksUntilIdle) {
             ++cache->looks;
         }
-        if (cache->looks < kLooksUntilIdle || cache->bins[index].count <= most) continue;
-        most = cache->bins[index].count;
+        if (cache->looks < kLooksUntilIdle || !cache->lock.enter()) continue;
+        const std::uint32_t count = cache->bins[index].count;
+        cache->lock.leave();
+        if (count <= most) continue;
+        most = count;
         found = cache.get();
     }
     return found;
