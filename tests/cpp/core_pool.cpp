@@ -246,7 +246,7 @@ TEST_CASE("core pool: allocating on one stream and freeing on another costs an e
         FakeStream consumer;
         FakePool fake;
         std::map<void*, std::uint64_t> freed;  // what the consumer had been given when it freed the block
-        constexpr int kTurns = 4000;
+        constexpr int kTurns = 20000;
         for (int turn = 0; turn < kTurns; ++turn) {
             void* ptr = fake.take(nbytes, producer);
             REQUIRE(ptr != nullptr);
