@@ -2,6 +2,7 @@
 // The machinery of pools over streams and events that the test moves by hand.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <map>
@@ -161,6 +162,61 @@ TEST_CASE("core pool: warm pairs touch no event and no upstream") {
     CHECK(fake.owner.marks == 0);
 }
 
+TEST_CASE("core pool: the largest block that caches hold stays at hand beside others") {
+    FakeStream stream;
+    FakePool fake;
+    void* small = fake.take(256, stream);
+    void* large = fake.take(64 * 1024 * KiB, stream);
+    REQUIRE(fake.give(small, 256, stream) == PORTAMEM_POOL_OK);
+    for (int turn = 0; turn < 3; ++turn) {
+        REQUIRE(fake.give(large, 64 * 1024 * KiB, stream) == PORTAMEM_POOL_OK);
+        CHECK(portamem_pool_allocate_at_hand(fake.pool, 256, stream.identity) == small);
+        CHECK(portamem_pool_deallocate_at_hand(fake.pool, small, 256, stream.identity) == 1);
+        CHECK(portamem_pool_allocate_at_hand(fake.pool, 64 * 1024 * KiB, stream.identity) == large);
+    }
+    REQUIRE(fake.give(large, 64 * 1024 * KiB, stream) == PORTAMEM_POOL_OK);
+}
+
+TEST_CASE("core pool: a cache that has too much makes room, of every size") {
+    FakeStream stream;
+    FakePool fake;
+    const std::size_t sizes[] = {300, 20 * KiB, 40 * KiB, 200 * KiB, 1024 * KiB, 5000 * KiB, 30000 * KiB};
+    std::vector<std::pair<void*, std::size_t>> all;
+    for (const std::size_t nbytes : sizes) {
+        const std::size_t count = std::min<std::size_t>(200, 80 * 1024 * KiB / nbytes);
+        for (std::size_t i = 0; i < count; ++i) all.emplace_back(fake.take(nbytes, stream), nbytes);
+    }
+    for (const auto& [ptr, nbytes] : all) REQUIRE(ptr != nullptr);
+    const auto reserved = fake.figures().reserved;
+    for (int turn = 0; turn < 20; ++turn) {  // each time in another order
+        std::rotate(all.begin(), all.begin() + 37, all.end());
+        for (const auto& [ptr, nbytes] : all) REQUIRE(fake.give(ptr, nbytes, stream) == PORTAMEM_POOL_OK);
+        CHECK(fake.figures().used == 0);
+        for (auto& [ptr, nbytes] : all) REQUIRE((ptr = fake.take(nbytes, stream)) != nullptr);
+    }
+    CHECK(fake.figures().reserved <= 2 * reserved);
+    for (const auto& [ptr, nbytes] : all) REQUIRE(fake.give(ptr, nbytes, stream) == PORTAMEM_POOL_OK);
+    CHECK(portamem_pool_trim(fake.pool, 0) == PORTAMEM_POOL_OK);
+    CHECK(fake.figures().reserved == 0);
+}
+
+TEST_CASE("core pool: blocks that are kept as they were freed are merged before the upstream is asked") {
+    FakeStream stream;
+    FakeStream other;
+    FakePool fake;
+    std::vector<void*> all;
+    for (int i = 0; i < 500; ++i) all.push_back(fake.take(64 * KiB, stream));
+    for (void* ptr : all) REQUIRE(fake.give(ptr, 64 * KiB, stream) == PORTAMEM_POOL_OK);
+    const auto reserved = fake.figures().reserved;
+    for (FakeStream* on : {&stream, &other}) {
+        void* const large = fake.take(1800 * KiB, *on);
+        void* const slab = fake.take(700, *on);
+        CHECK(fake.figures().reserved == reserved);
+        CHECK(fake.give(large, 1800 * KiB, *on) == PORTAMEM_POOL_OK);
+        CHECK(fake.give(slab, 700, *on) == PORTAMEM_POOL_OK);
+    }
+}
+
 TEST_CASE("core pool: a steal waits once for all that was freed") {
     FakeStream donor;
     FakeStream thief;
@@ -181,6 +237,74 @@ TEST_CASE("core pool: a steal waits once for all that was freed") {
     CHECK(fake.owner.marks - marks <= 2);
     CHECK(fake.figures().steals >= 1);
     for (void* ptr : taken) CHECK(fake.give(ptr, 200 * KiB, thief) == PORTAMEM_POOL_OK);
+}
+
+TEST_CASE("core pool: allocating on one stream and freeing on another costs an event for many blocks") {
+    for (const std::size_t nbytes : {std::size_t{300}, 64 * KiB, 512 * KiB}) {
+        CAPTURE(nbytes);
+        FakeStream producer;
+        FakeStream consumer;
+        FakePool fake;
+        std::map<void*, std::uint64_t> freed;  // what the consumer had been given when it freed the block
+        constexpr int kTurns = 20000;
+        for (int turn = 0; turn < kTurns; ++turn) {
+            void* ptr = fake.take(nbytes, producer);
+            REQUIRE(ptr != nullptr);
+            const auto before = freed.find(ptr);
+            if (before != freed.end()) REQUIRE(producer.waits[&consumer] >= before->second);
+            freed[ptr] = ++consumer.submitted;
+            REQUIRE(fake.give(ptr, nbytes, consumer) == PORTAMEM_POOL_OK);
+        }
+        CHECK(fake.owner.marks > 0);
+        CHECK(fake.owner.marks <= kTurns / 8);
+        CHECK(fake.owner.synchronized == 0);
+        CHECK(fake.figures().reserved <= 128 * 1024 * KiB);
+    }
+}
+
+TEST_CASE("core pool: streams that both allocate do not take each other's blocks out of the caches") {
+    FakeStream one;
+    FakeStream other;
+    FakePool fake;
+    for (int turn = 0; turn < 100; ++turn) {
+        for (FakeStream* stream : {&one, &other}) {
+            std::vector<void*> all;
+            for (int i = 0; i < 20; ++i) all.push_back(fake.take(64 * KiB, *stream));
+            for (void* ptr : all) REQUIRE(fake.give(ptr, 64 * KiB, *stream) == PORTAMEM_POOL_OK);
+        }
+    }
+    CHECK(fake.owner.marks == 0);
+}
+
+TEST_CASE("core pool: blocks that cannot be passed on stay where they were freed") {
+    FakeStream producer;
+    FakeStream consumer;
+    FakePool fake;
+    std::vector<void*> all;
+    for (int i = 0; i < 31; ++i) all.push_back(fake.take(64 * KiB, producer));  // what the first chunk has
+    for (void* ptr : all) REQUIRE(fake.give(ptr, 64 * KiB, consumer) == PORTAMEM_POOL_OK);
+    consumer.captured = true;
+    for (void*& ptr : all) {
+        void* const other = fake.take(64 * KiB, producer);
+        CHECK(std::find(all.begin(), all.end(), other) == all.end());
+        ptr = other;
+    }
+    CHECK(fake.owner.marks == 0);
+    for (void* ptr : all) REQUIRE(fake.give(ptr, 64 * KiB, producer) == PORTAMEM_POOL_OK);
+    consumer.captured = false;
+    fake.owner.left = 0;
+    fake.owner.fail_next_mark = 1;
+    all.clear();
+    int refused = 0;
+    for (int i = 0; i < 64; ++i) {  // there are 62 at least, half of them with the consumer
+        void* const ptr = fake.take(64 * KiB, producer);
+        if (ptr == nullptr) ++refused;
+        if (ptr != nullptr) all.push_back(ptr);
+    }
+    CHECK(refused >= 1);
+    CHECK(all.size() >= 62);  // a mark that fails loses nothing
+    CHECK(producer.waits[&consumer] == consumer.submitted);
+    for (void* ptr : all) REQUIRE(fake.give(ptr, 64 * KiB, consumer) == PORTAMEM_POOL_OK);
 }
 
 TEST_CASE("core pool: host-accessible memory waits for the event at or after its free") {

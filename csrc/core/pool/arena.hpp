@@ -31,10 +31,12 @@ struct Arena {
 
     std::array<Block*, kLists> lists{};
     std::array<std::uint64_t, (kLists + 63) / 64> nonempty{};
-    std::array<std::vector<Item>, kSmallClasses> bins;
-    std::array<Block*, kSmallClasses> carving{};  ///< slabs that are not all cut yet
+    std::array<std::vector<Item>, kClasses> bins;  ///< above the small classes: kept as they were freed, not merged
+    std::array<std::uint64_t, (kClasses + 63) / 64> kept{};  ///< the classes of those
+    std::array<Block*, kSmallClasses> carving{};             ///< slabs that are not all cut yet
 
-    std::size_t binned = 0;        ///< bytes in bins
+    std::size_t unmerged = 0;      ///< bytes of kept blocks
+    unsigned merging = 0;          ///< the class of which one is merged next, where there are too many
     std::size_t whole = 0;         ///< bytes of slabs all of whose blocks are in bins
     std::uint64_t insertions = 0;  ///< how often something was freed into it
     std::deque<Batch> batches;     ///< behind events, oldest first
@@ -72,6 +74,16 @@ struct Arena {
             if (bits != 0) return word * 64 + static_cast<unsigned>(__builtin_ctzll(bits));
         }
         return kLists;
+    }
+
+    /// The first class from `index` on of which blocks are kept; kClasses where there is none.
+    unsigned next_kept(unsigned index) const noexcept {
+        for (unsigned word = index / 64; word < kept.size(); ++word) {
+            std::uint64_t bits = kept[word];
+            if (word == index / 64) bits &= ~std::uint64_t{0} << index % 64;
+            if (bits != 0) return word * 64 + static_cast<unsigned>(__builtin_ctzll(bits));
+        }
+        return kClasses;
     }
 
     /// The bytes in front of the first place in a free block that is so aligned.

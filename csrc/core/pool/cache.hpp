@@ -16,7 +16,11 @@ namespace portamem::pool {
 
 class Pool;
 
-inline constexpr std::size_t kCacheBytes = std::size_t{64} << 20;  ///< most bytes in one cache
+/// A stream on which its thread has allocated nothing while the thread looked so often is one that only frees.
+inline constexpr unsigned kLooksUntilIdle = 8;
+
+/// Most bytes in one cache: the largest block that it holds leaves room for others.
+inline constexpr std::size_t kCacheBytes = kLargestCached + (std::size_t{16} << 20);
 
 /// How many blocks of a class a cache holds at most.
 constexpr unsigned capacity_of(unsigned index) noexcept {
@@ -80,6 +84,12 @@ class alignas(64) Cache {
     void* leaf = nullptr;
 
     std::array<Bin, kClasses> bins;
+
+    // For the owner's other caches, which look here for what the stream itself does not want back.
+    std::uint64_t hits_seen = 0;       ///< by the latest look
+    unsigned looks = kLooksUntilIdle;  ///< since it allocated last
+
+    unsigned leaving = kClasses - 1;  ///< the class that makes room next
 
     std::vector<Item> pending;  ///< freed, and usable only behind an event that has not been recorded yet
     std::size_t pending_bytes = 0;

@@ -3,63 +3,107 @@
 #include <algorithm>
 
 #include "pool.hpp"
+#include "thread.hpp"
 
 namespace portamem::pool {
 namespace {
 
-constexpr std::size_t kCacheRoom = kCacheBytes / 16;              // made where a cache holds too many bytes
+constexpr unsigned kMostLeaving = 2;                              // blocks that make room for one
+constexpr std::size_t kCacheRoom = std::size_t{1} << 20;          // made where a cache has too many bytes
 constexpr std::size_t kMostPending = 64;                          // blocks that wait for one event
 constexpr std::size_t kMostPendingBytes = std::size_t{16} << 20;  // and their bytes, but for a single one
 
 }  // namespace
 
-// Into the cache; where that is full, some of it goes to the arena first.
+/// Blocks that leave a cache, class by class.
+class Pool::Leaving {
+  public:
+    void add(unsigned index, const Item* items, unsigned count) noexcept {
+        std::copy(items, items + count, items_ + count_);
+        runs_[run_count_++] = {index, count};
+        count_ += count;
+    }
+    /// Up to `count` of those that came first. Answers how many there were.
+    unsigned add_oldest(Cache& cache, unsigned index, unsigned count) noexcept {
+        Cache::Bin& bin = cache.bins[index];
+        count = std::min<unsigned>(count, bin.count);
+        if (count == 0) return 0;
+        add(index, bin.items.get(), count);
+        std::copy(bin.items.get() + count, bin.items.get() + bin.count, bin.items.get());
+        bin.count = static_cast<std::uint16_t>(bin.count - count);
+        cache.cached.add(0 - count * std::uint64_t{bin.size});
+        return count;
+    }
+    bool empty() const noexcept { return count_ == 0; }
+    const Item* begin() const noexcept { return items_; }
+    const Item* end() const noexcept { return items_ + count_; }
+    template <class Function>
+    void each(Function&& function) const {
+        const Item* items = items_;
+        for (unsigned i = 0; i < run_count_; ++i) {
+            function(runs_[i].index, items, runs_[i].count);
+            items += runs_[i].count;
+        }
+    }
+
+  private:
+    static constexpr unsigned kMost = 16 + kMostLeaving + 1;  ///< a batch, what makes room, and the block that comes
+    static constexpr unsigned kMostRuns = 1 + kMostLeaving + 1;
+    struct Run {
+        unsigned index;
+        unsigned count;
+    };
+    Item items_[kMost];
+    Run runs_[kMostRuns];
+    unsigned count_ = 0;
+    unsigned run_count_ = 0;
+};
+
+// Into the cache; where that is full, some of it goes to the arena first, or else the block itself.
 void Pool::give(const Place& place, const Item& item, const Block& block) {
-    std::vector<Item> over;
+    Leaving leaving;
     const std::size_t size = block.size;
     const unsigned index = block.index;
     if (place.cache == nullptr || index == kHuge) {
-        over.push_back(item);
-        flush(place, over);
-        return;
+        leaving.add(index, &item, 1);
+        return flush(place, leaving);
     }
     Cache& cache = *place.cache;
+    bool is_full = false;
     {
         const Entered entered(*this, cache);
         Cache::Bin& bin = cache.bins[index];
         bin.make_room(index);
-        if (bin.count == bin.capacity) {
-            const auto stay = static_cast<std::uint16_t>(bin.capacity - batch_of(index));
-            over.assign(bin.items.get(), bin.items.get() + (bin.count - stay));  // the ones that came first
-            std::copy(bin.items.get() + (bin.count - stay), bin.items.get() + bin.count, bin.items.get());
-            cache.cached.add(0 - (bin.count - stay) * size);
-            bin.count = stay;
-        }
-        if (cache.cached.get() + size > kCacheBytes) {
-            std::size_t count = over.size();
-            for (const Cache::Bin& other : cache.bins) count += other.count;
-            over.reserve(count);
-            std::size_t left = cache.cached.get();
-            const std::size_t most = kCacheBytes - std::max(size, kCacheRoom);
-            for (unsigned i = kClasses; i-- > 0 && left > most;) {
-                Cache::Bin& other = cache.bins[i];
-                while (other.count != 0 && left > most) {
-                    over.push_back(other.items[--other.count]);
-                    left -= size_of(i);
-                }
-            }
-            cache.cached.add(left - cache.cached.get());
-        }
+        if (bin.count == bin.capacity) (void)leaving.add_oldest(cache, index, batch_of(index));
+        if (cache.cached.get() + size > kCacheBytes) make_room(cache, size, leaving);
+        is_full = cache.cached.get() + size > kCacheBytes;
     }
-    if (!over.empty()) flush(place, over);
+    if (is_full) leaving.add(index, &item, 1);
+    if (!leaving.empty()) flush(place, leaving);
+    if (is_full) return;
     const Entered entered(*this, cache);
     Cache::Bin& bin = cache.bins[index];
     bin.items[bin.count++] = item;
     cache.cached.add(size);
 }
 
+// Few blocks, for the one call that pays: of the large classes in turn, so that what is not wanted any more leaves; of the
+// small ones, which need many for as many bytes, where there is nothing else.
+void Pool::make_room(Cache& cache, std::size_t size, Leaving& leaving) {
+    const std::size_t most = kCacheBytes - std::max(size, kCacheRoom);
+    unsigned left = kMostLeaving;
+    for (unsigned looks = kClasses - kSmallClasses; looks != 0 && left != 0; --looks) {
+        if (cache.cached.get() <= most) return;
+        left -= leaving.add_oldest(cache, cache.leaving, std::min(left, 2U));
+        cache.leaving = (cache.leaving == kSmallClasses ? kClasses : cache.leaving) - 1;
+    }
+    for (unsigned index = kSmallClasses; index-- != 0 && left != 0 && cache.cached.get() > most;) {
+        left -= leaving.add_oldest(cache, index, left);
+    }
+}
+
 // From the cache into the stream's arena.
-void Pool::flush(const Place& place, const std::vector<Item>& items) {
+void Pool::flush(const Place& place, const Leaving& leaving) {
     MarkPtr mark;
     bool is_marked = false;
     if (place.arena != nullptr && place.arena->is_per_thread && thread_takes_caches()) {
@@ -76,11 +120,18 @@ void Pool::flush(const Place& place, const std::vector<Item>& items) {
     if (arena.has_ended) {  // by another thread, during the call: behind the stream's last event
         Batch batch;
         batch.stream = arena.stream;
-        batch.items = items;
+        batch.items.assign(leaving.begin(), leaving.end());
         return_batch(arena, batch);
         return;
     }
-    heap_.give(arena, items.data(), items.size());
+    heap_.prefetch(leaving.begin(), leaving.end());
+    leaving.each([&](unsigned index, const Item* items, unsigned count) {
+        if (is_kept(index) && count >= batch_of(index)) {  // one size that comes in numbers is wanted in numbers
+            heap_.keep(arena, index, items, count);
+        } else {
+            heap_.give(arena, items, count);
+        }
+    });
     arena.latest = std::move(mark);
     arena.is_marked = is_marked;
 }

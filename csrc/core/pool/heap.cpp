@@ -11,6 +11,10 @@ namespace {
 constexpr std::size_t kLeastRest = kPage;  // what is left of a block and smaller than this stays with it, if it is
 constexpr std::size_t kRestShare = 32;     // also smaller than this share of the block
 
+constexpr std::size_t kMostPieces = 32;  // that are taken from another stream at once
+
+constexpr std::size_t kMostUnmerged = std::size_t{32} << 20;  // bytes of an arena's kept blocks
+
 struct SlabShape {
     std::size_t length;
     std::uint32_t blocks;
@@ -50,7 +54,11 @@ Arena* Heap::arena_of(std::uint64_t stream) noexcept {
 // ---- records ----
 
 Block* Heap::new_block() {
-    if (spare_ != nullptr) return std::exchange(spare_, spare_->list_after);
+    if (spare_ != nullptr) {
+        Block* const block = std::exchange(spare_, spare_->list_after);
+        if (spare_ != nullptr) spare_->prefetch();  // the next one's
+        return block;
+    }
     if (unused_ == 0) {
         constexpr std::size_t kAtOnce = 64;
         records_.emplace_back(new Block[kAtOnce]);
@@ -149,11 +157,64 @@ void Heap::give_block(Block* block, Arena& arena) noexcept {
     arena.link(*block);
 }
 
+// What was handed out by itself.
+void Heap::merge(Arena& arena, const Item& item) noexcept {
+    Block* const block = pages_.find(item.address);
+    pages_.set(block->base, nullptr);
+    give_block(block, arena);
+}
+
+// ---- kept blocks ----
+
+void Heap::keep(Arena& arena, unsigned index, const Item* items, unsigned count) noexcept {
+    ++arena.insertions;
+    std::vector<Item>& bin = arena.bins[index];
+    try {
+        bin.insert(bin.end(), items, items + count);
+    } catch (const std::bad_alloc&) {
+        for (unsigned i = 0; i < count; ++i) merge(arena, items[i]);
+        return;
+    }
+    arena.unmerged += count * size_of(index);
+    arena.kept[index / 64] |= std::uint64_t{1} << index % 64;
+    // Faster than they come, and few for the call that pays for it.
+    for (unsigned left = 2 * count; left != 0 && arena.unmerged > kMostUnmerged; --left) {
+        arena.merging = arena.next_kept(arena.merging);
+        if (arena.merging == kClasses) arena.merging = arena.next_kept(0);
+        merge_one(arena, arena.merging);
+    }
+}
+
+unsigned Heap::take_kept(Arena& arena, unsigned index, Item* items, unsigned most) noexcept {
+    std::vector<Item>& bin = arena.bins[index];
+    const auto count = static_cast<unsigned>(std::min<std::size_t>(most, bin.size()));
+    if (count == 0) return 0;
+    std::copy(bin.end() - count, bin.end(), items);
+    bin.resize(bin.size() - count);
+    arena.unmerged -= count * size_of(index);
+    if (bin.empty()) arena.kept[index / 64] &= ~(std::uint64_t{1} << index % 64);
+    return count;
+}
+
+void Heap::merge_one(Arena& arena, unsigned index) noexcept {
+    Item item{};
+    (void)take_kept(arena, index, &item, 1);
+    merge(arena, item);
+}
+
+bool Heap::merge_larger(Arena& arena, std::size_t length) noexcept {
+    if (length > kLargestKept) return false;
+    const unsigned index = arena.next_kept(class_of(length));
+    if (index == kClasses) return false;
+    merge_one(arena, index);
+    return true;
+}
+
 bool Heap::take_large_from(Arena& arena, std::size_t size, unsigned index, std::size_t alignment, Item& item) {
     Block* const block = take_block(arena, size, alignment);
     if (block == nullptr) return false;
     block->size = size;
-    block->index = static_cast<std::uint16_t>(index);
+    block->index = static_cast<std::uint8_t>(index);
     block->reciprocal = 0;
     block->stride = 0;
     block->states = &block->own_state;
@@ -184,7 +245,7 @@ Block* Heap::new_slab(Arena& arena, unsigned index, Arena& owner) {
         return nullptr;
     }
     slab->size = size_of(index);
-    slab->index = static_cast<std::uint16_t>(index);
+    slab->index = static_cast<std::uint8_t>(index);
     slab->reciprocal = static_cast<std::uint32_t>(((std::uint64_t{1} << 32) + slab->size - 1) / slab->size);
     slab->stride = shape.stride;
     slab->states = states;
@@ -206,7 +267,6 @@ void Heap::set_pages(const Block& slab, Block* to) noexcept {
 
 void Heap::put_in_bin(Arena& arena, Block& slab, const Item& item) noexcept {
     arena.bins[slab.index].push_back(item);  // reserved by the caller
-    arena.binned += slab.size;
     if (slab.home == 0) slab.arena = &arena;
     if (slab.arena != &arena) return;
     if (++slab.home == slab.blocks) arena.whole += slab.length;
@@ -214,7 +274,6 @@ void Heap::put_in_bin(Arena& arena, Block& slab, const Item& item) noexcept {
 
 void Heap::taken_from_bin(Arena& arena, const Item& item) noexcept {
     Block& slab = *pages_.find(item.address);
-    arena.binned -= slab.size;
     if (slab.arena != &arena || slab.home == 0) return;
     if (slab.home-- == slab.blocks) arena.whole -= slab.length;
 }
@@ -240,10 +299,21 @@ unsigned Heap::take(Arena& own, unsigned index, Item* items, unsigned most) {
     if (count == 0 && &own != &common_) count = take_from(common_, index, items, most);
     if (count != 0) return count;
     Block* slab = new_slab(own, index, own);
+    if (slab == nullptr && merge_larger(own, kShapes[index].length + kPage)) slab = new_slab(own, index, own);
     if (slab == nullptr && &own != &common_) slab = new_slab(common_, index, own);
     if (slab == nullptr) return 0;
     own.carving[index] = slab;
     return take_from(own, index, items, most);
+}
+
+void Heap::prefetch(const Item* begin, const Item* end) const noexcept {
+    for (const Item* item = begin; item != end; ++item) pages_.find(item->address)->prefetch();
+    for (const Item* item = begin; item != end; ++item) {
+        const Block& block = *pages_.find(item->address);
+        if (block.use != Block::Use::Taken) continue;
+        if (block.before != nullptr) block.before->prefetch();
+        if (block.after != nullptr) block.after->prefetch();
+    }
 }
 
 void Heap::give(Arena& arena, const Item* items, std::size_t count) {
@@ -284,13 +354,16 @@ void Heap::detach(Arena& arena, Batch& batch) {
     batch.items.reserve(items);
     batch.blocks.reserve(blocks);
 
-    for (auto& bin : arena.bins) {
+    for (unsigned index = 0; index < kClasses; ++index) {
+        auto& bin = arena.bins[index];
         for (const Item& item : bin) {
-            taken_from_bin(arena, item);
+            if (index < kSmallClasses) taken_from_bin(arena, item);
             batch.items.push_back(item);
         }
         bin.clear();
     }
+    arena.kept = {};
+    arena.unmerged = 0;
     batch.items.insert(batch.items.end(), arena.unmarked.begin(), arena.unmarked.end());
     arena.unmarked.clear();
     for (Block*& slab : arena.carving) {
@@ -309,29 +382,45 @@ void Heap::detach(Arena& arena, Batch& batch) {
 }
 
 bool Heap::detach_some(Arena& arena, std::size_t length, std::size_t alignment, std::size_t piece, Batch& batch) {
-    batch.blocks.reserve(batch.blocks.size() + 1);
-    Block* block = take_block(arena, std::max(length, piece), alignment);
-    if (block == nullptr) block = take_block(arena, length, alignment);
-    if (block == nullptr) return false;
-    block->use = Block::Use::Limbo;
-    batch.blocks.push_back(block);
-    return true;
+    batch.blocks.reserve(kMostPieces);
+    std::size_t next = std::max(length, piece);
+    for (std::size_t total = 0; total < piece && batch.blocks.size() < kMostPieces;) {
+        Block* block = nullptr;
+        try {
+            block = take_block(arena, next, alignment);
+        } catch (const std::bad_alloc&) {
+            if (batch.blocks.empty()) throw;
+            break;
+        }
+        if (block != nullptr) {
+            total += block->length;
+            block->use = Block::Use::Limbo;
+            batch.blocks.push_back(block);
+        } else if (next == length) {
+            break;
+        }
+        next = length;  // not in one: in pieces that waste nothing
+    }
+    return !batch.blocks.empty();
 }
 
 bool Heap::dissolve(Arena& arena) {
-    if (arena.whole == 0) return false;
+    const bool keeps = arena.unmerged != 0;
+    for (unsigned index = arena.next_kept(0); index != kClasses; index = arena.next_kept(index))
+        merge_one(arena, index);
+    if (arena.whole == 0) return keeps;
     const auto is_whole = [&](const Item& item) {
         const Block& slab = *pages_.find(item.address);
         return slab.arena == &arena && slab.home == slab.blocks;
     };
     std::vector<Block*> slabs;
     slabs.reserve(arena.whole / (2 * kPage));
-    for (auto& bin : arena.bins) {
+    for (unsigned index = 0; index < kSmallClasses; ++index) {
+        auto& bin = arena.bins[index];
         const auto rest = std::partition(bin.begin(), bin.end(), [&](const Item& item) { return !is_whole(item); });
         for (auto item = rest; item != bin.end(); ++item) {
             Block* const slab = pages_.find(item->address);
             if (item->address == slab->base) slabs.push_back(slab);
-            arena.binned -= slab->size;
         }
         bin.erase(rest, bin.end());
     }

@@ -46,16 +46,26 @@ class Heap {
     /// A block of `size` bytes that stands by itself.
     bool take_large_from(Arena& arena, std::size_t size, unsigned index, std::size_t alignment, Item& item);
 
+    /// Fetches what giving blocks back reads, all at once rather than one after the other.
+    void prefetch(const Item* begin, const Item* end) const noexcept;
     /// Puts blocks into an arena. Throws std::bad_alloc, and nothing has happened.
     void give(Arena& arena, const Item* items, std::size_t count);
     /// Puts the blocks of a batch into an arena.
     void give(Arena& arena, Batch& batch);
+    /// Puts blocks of a class above the small ones into an arena, for whoever wants that class again. So much of them is
+    /// not merged with its neighbours before it has to be.
+    void keep(Arena& arena, unsigned index, const Item* items, unsigned count) noexcept;
+    /// Takes blocks that were kept. Answers how many there were.
+    unsigned take_kept(Arena& arena, unsigned index, Item* items, unsigned most) noexcept;
+    /// Merges one kept block that is large enough for `length` bytes. False where there is none.
+    bool merge_larger(Arena& arena, std::size_t length) noexcept;
     /// Takes out all that is free in an arena.
     void detach(Arena& arena, Batch& batch);
-    /// Moves a free block that holds `length` bytes, cut to `piece`, from one arena to another one's batch.
+    /// Moves free blocks that hold `length` bytes each from an arena to a batch: `piece` bytes in all, where there are so
+    /// many. False where there is none.
     bool detach_some(Arena& arena, std::size_t length, std::size_t alignment, std::size_t piece, Batch& batch);
 
-    /// Puts slabs that are all free back among the large blocks. True if there was one.
+    /// Puts slabs that are all free, and kept blocks, back among the large blocks. True if there was one.
     bool dissolve(Arena& arena);
 
     void add_chunk(void* ptr, std::size_t nbytes, Arena& arena);
@@ -75,6 +85,8 @@ class Heap {
     void recycle(Block* block) noexcept;
     Block* take_block(Arena& arena, std::size_t length, std::size_t alignment);
     void give_block(Block* block, Arena& arena) noexcept;
+    void merge(Arena& arena, const Item& item) noexcept;
+    void merge_one(Arena& arena, unsigned index) noexcept;
     Block* new_slab(Arena& arena, unsigned index, Arena& owner);
     void set_pages(const Block& slab, Block* to) noexcept;
     void put_in_bin(Arena& arena, Block& slab, const Item& item) noexcept;

@@ -200,7 +200,7 @@ void* Pool::allocate(std::size_t nbytes, std::size_t alignment, std::uint64_t id
         throw Refused{PORTAMEM_POOL_INVALID, bytes_text(nbytes) + " are more than a pool can give"};
     }
     const Ask ask = ask_for(nbytes, alignment);
-    Item items[128];
+    Item items[kMostItems];
     unsigned most = 1;
     if (ask.index != kHuge && place.cache != nullptr) {
         const Entered entered(*this, *place.cache);

@@ -82,6 +82,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
         bool ends_unseen = false;
     };
     class Inside;
+    class Leaving;
     class Growing;
     class Entered;
 
@@ -105,6 +106,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     bool poll_one(const std::shared_ptr<Arena>& arena, Arena& from);
     bool steal(const Place& place, const Ask& ask);
     bool steal_batch(const Place& place, const Ask& ask);
+    unsigned pass_on(const Place& place, const Ask& ask, Item* items);
     unsigned grow(const Place& place, const Ask& ask, Item* items, unsigned most);
     std::size_t chunk_size(const Ask& ask) const noexcept;
     std::size_t limit_now();
@@ -112,11 +114,13 @@ class Pool : public std::enable_shared_from_this<Pool> {
 
     // give.cpp
     void give(const Place& place, const Item& item, const Block& block);
-    void flush(const Place& place, const std::vector<Item>& items);
+    void flush(const Place& place, const Leaving& leaving);
+    static void make_room(Cache& cache, std::size_t size, Leaving& leaving);
     void defer(const Place& place, const Item& item, std::size_t size);
     void flush_pending(const Place& place);
     void put_behind(const std::shared_ptr<Arena>& arena, Batch&& batch);
     void return_batch(Arena& arena, Batch& batch);
+    static constexpr unsigned kMostItems = 128;  ///< that a call takes: as many as a cache holds of one class
 
     // reclaim.cpp
     void reclaim(bool waits);

@@ -13,6 +13,7 @@ namespace portamem::pool {
 inline constexpr std::size_t kGrain = 256;
 inline constexpr std::size_t kLargestSmall = std::size_t{32} << 10;   ///< larger blocks stand by themselves
 inline constexpr std::size_t kLargestCached = std::size_t{64} << 20;  ///< larger blocks are in no cache
+inline constexpr std::size_t kLargestKept = std::size_t{256} << 10;   ///< larger ones are merged when a cache is full
 inline constexpr unsigned kSmallClasses = 64;
 inline constexpr unsigned kClasses = 240;
 inline constexpr unsigned kHuge = kClasses;  ///< the class of all that is larger, in steps of kHugeStep
@@ -49,6 +50,9 @@ static_assert(class_of(4097) == 16 && size_of(16) == 4352 && size_of(class_of(81
 static_assert(class_of(kLargestSmall) == kSmallClasses - 1 && class_of(kLargestCached) == kClasses - 1);
 static_assert(size_of(kClasses - 1) == kLargestCached && list_of(kLargestCached) == kClasses - 1);
 static_assert(list_of(4351) == 15 && list_of(4352) == 16);
+
+/// Classes of blocks that stand by themselves, of which there may be so many that merging each would count.
+constexpr bool is_kept(unsigned index) noexcept { return index >= kSmallClasses && index <= class_of(kLargestKept); }
 
 /// The class of a block of nbytes whose address is a multiple of alignment, of kSmallClasses at most; kHuge where no
 /// small class is such.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "pool.hpp"
+#include "thread.hpp"
 
 namespace portamem::pool {
 namespace {
@@ -11,7 +12,7 @@ namespace {
 constexpr std::size_t kLeastChunk = std::size_t{2} << 20;
 constexpr std::size_t kMostChunk = std::size_t{256} << 20;
 constexpr std::size_t kChunkShare = 8;  // a chunk is this part of what the pool has already
-constexpr std::size_t kMostAtOnce = std::size_t{512} << 10;
+constexpr std::size_t kMostAtOnce = std::size_t{256} << 10;
 constexpr std::size_t kLeastPiece = std::size_t{2} << 20;  // what is taken from another stream, where it has as much
 
 constexpr std::size_t round_up(std::size_t value, std::size_t step) noexcept {
@@ -38,13 +39,20 @@ unsigned Pool::take_locked(const Place& place, const Ask& ask, Item* items, unsi
     if (ask.is_small()) return heap_.take(own(place), ask.index, items, most);
     if (ask.alignment > kGrain) most = 1;
     Arena& from = own(place);
-    unsigned count = 0;
+    const bool may_be_kept = is_kept(ask.index) && ask.alignment <= kGrain;
+    unsigned count = may_be_kept ? heap_.take_kept(from, ask.index, items, most) : 0;
+    if (count != 0) return count;
     // More than one, of up to kMostAtOnce bytes, only of what the stream has freed.
     while (count < most && (count == 0 || count * ask.size < kMostAtOnce) &&
            heap_.take_large_from(from, ask.size, ask.index, ask.alignment, items[count])) {
         ++count;
     }
-    if (count != 0 || &from == &heap_.common()) return count;
+    if (count != 0) return count;
+    if (from.unmerged != 0 && heap_.merge_larger(from, ask.stands_in()) &&
+        heap_.take_large_from(from, ask.size, ask.index, ask.alignment, items[0])) {
+        return 1;
+    }
+    if (&from == &heap_.common()) return 0;
     return heap_.take_large_from(heap_.common(), ask.size, ask.index, ask.alignment, items[0]) ? 1 : 0;
 }
 
@@ -62,6 +70,9 @@ unsigned Pool::take_with_calls(const Place& place, const Ask& ask, Item* items, 
         }
     }
     refuse_captured(place.stream, kCaptured);
+    if (!defers()) {
+        if (const unsigned count = pass_on(place, ask, items); count != 0) return count;
+    }
     if (defers() && place.cache != nullptr) flush_pending(place);
     poll(place);
     if (const unsigned count = take(place, ask, items, most); count != 0) return count;
@@ -180,6 +191,49 @@ void Pool::return_batch(Arena& arena, Batch& batch) {
     heap_.common().batches.push_back(std::move(batch));
 }
 
+// All that the calling thread has freed of a class on a stream on which it only frees, behind one event: a thread that
+// allocates on one stream and frees on another asks the runtime once for a cacheful of blocks.
+unsigned Pool::pass_on(const Place& place, const Ask& ask, Item* items) {
+    if (place.cache == nullptr || ask.index == kHuge || (!ask.is_small() && ask.alignment > kGrain)) return 0;
+    Cache* const donor = find_idle_cache(*place.cache, ask.index);
+    if (donor == nullptr) return 0;
+    const std::shared_ptr<Arena> from = donor->arena;
+    Batch batch;
+    batch.stream = from->stream;
+    batch.items.reserve(kMostItems);
+    if (!donor->lock.enter()) return 0;        // somebody empties it
+    Cache::Bin& bin = donor->bins[ask.index];  // empty, if somebody was here before
+    batch.items.assign(bin.items.get(), bin.items.get() + bin.count);
+    donor->cached.add(0 - std::uint64_t{bin.count} * bin.size);
+    bin.count = 0;
+    donor->lock.leave();
+    if (batch.empty()) return 0;
+    const auto put_back = [&] {
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        return_batch(*from, batch);
+    };
+    try {
+        const MarkPtr mark = mark_of(*from);
+        if (mark != nullptr) {
+            if (const int status = ops_.wait(self_, place.stream, mark->event()); status != PORTAMEM_POOL_OK) {
+                thrown(status);
+            }
+        }
+    } catch (const Refused& refusal) {
+        put_back();
+        if (refusal.status != PORTAMEM_POOL_BUSY) throw;
+        return 0;  // captured, or about to end
+    } catch (...) {
+        put_back();
+        throw;
+    }
+    std::copy(batch.items.begin(), batch.items.end(), items);
+    steals_.fetch_add(1, std::memory_order_relaxed);
+    const std::lock_guard<std::mutex> lock(heap_.mutex());
+    place.arena->is_marked = false;  // what comes there of these is behind a wait that no mark is after yet
+    return static_cast<unsigned>(batch.items.size());
+}
+
 // True if something came over that may serve.
 bool Pool::steal(const Place& place, const Ask& ask) {
     if (steal_batch(place, ask)) return true;
@@ -198,6 +252,7 @@ bool Pool::steal(const Place& place, const Ask& ask) {
                     std::find(refused.begin(), refused.end(), &arena) != refused.end()) {
                     return false;
                 }
+                if (arena.unmerged >= ask.size) return true;
                 if (!ask.is_small()) return arena.find(ask.size, ask.alignment) != nullptr;
                 return !arena.bins[ask.index].empty() || arena.carving[ask.index] != nullptr || arena.whole != 0 ||
                        arena.find(ask.need(), kGrain) != nullptr;
@@ -215,11 +270,15 @@ bool Pool::steal(const Place& place, const Ask& ask) {
             if (ask.is_small()) {
                 batch.items.resize(256);
                 batch.items.resize(heap_.take_from(*donor, ask.index, batch.items.data(), 256));
-                if (batch.items.empty()) (void)heap_.dissolve(*donor);
+            } else if (is_kept(ask.index) && ask.alignment <= kGrain) {
+                const auto most = static_cast<unsigned>(std::max<std::size_t>(kLeastPiece / ask.size, 1));
+                batch.items.resize(most);
+                batch.items.resize(heap_.take_kept(*donor, ask.index, batch.items.data(), most));
             }
+            if (batch.items.empty()) (void)heap_.dissolve(*donor);
             if (batch.items.empty()) {
                 const std::size_t length = ask.is_small() ? ask.need() : ask.size;
-                if (!heap_.detach_some(*donor, length, ask.alignment, std::max(length, kLeastPiece), batch)) {
+                if (!heap_.detach_some(*donor, length, ask.alignment, kLeastPiece, batch)) {
                     refused.push_back(donor.get());
                     continue;
                 }

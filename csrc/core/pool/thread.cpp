@@ -68,6 +68,29 @@ Cache* find_cache(const Pool* pool, std::uint64_t stream) noexcept {
     return nullptr;
 }
 
+Cache* find_idle_cache(const Cache& own, unsigned index) noexcept {
+    if (has_ended || thread_memo == &empty_memo) return nullptr;
+    Cache* found = nullptr;
+    std::uint32_t most = batch_of(index) - 1;
+    for (const auto& cache : this_thread().caches) {
+        if (cache->pool != own.pool || cache.get() == &own) continue;
+        const std::uint64_t hits = cache->hits.get();
+        if (hits != cache->hits_seen) {
+            cache->hits_seen = hits;
+            cache->looks = 0;
+        } else if (cache->looks < kLooksUntilIdle) {
+            ++cache->looks;
+        }
+        if (cache->looks < kLooksUntilIdle || !cache->lock.enter()) continue;
+        const std::uint32_t count = cache->bins[index].count;
+        cache->lock.leave();
+        if (count <= most) continue;
+        most = count;
+        found = cache.get();
+    }
+    return found;
+}
+
 bool adopt_cache(const std::shared_ptr<Cache>& cache) {
     if (has_ended) return false;
     Thread& thread = this_thread();

@@ -37,6 +37,10 @@ inline Cache* remembered_cache(const Pool* pool, std::uint64_t stream) noexcept 
 /// The same, found by a longer search.
 Cache* find_cache(const Pool* pool, std::uint64_t stream) noexcept;
 
+/// Of the thread's other caches of the pool, the one that has most of a class, a batch at least, on whose stream the
+/// thread frees and does not allocate. Null where there is none.
+Cache* find_idle_cache(const Cache& own, unsigned index) noexcept;
+
 /// Makes a cache the thread's. False on a thread that is about to end, which gets none.
 bool adopt_cache(const std::shared_ptr<Cache>& cache);
 bool thread_takes_caches() noexcept;
