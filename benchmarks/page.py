@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
@@ -174,6 +175,11 @@ def page(runs: list[Run]) -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
+def undated(svg: str) -> str:
+    """Without pygal's line about itself, which has today's date: the same run gives the same picture on any day."""
+    return re.sub(r"<!--Generated with pygal.*?-->", "", svg)
+
+
 def drawn(runs: list[Run]) -> dict[str, str]:
     """Every picture of the page by the name of its file."""
     import picture
@@ -184,7 +190,7 @@ def drawn(runs: list[Run]) -> dict[str, str]:
         found |= {f"{run['backend']}-{name}.svg": text for name, text in plots.pictures(run).items()}
     for run in meshes(runs):
         found[f"{run['backend']}-{program_of(run)}.svg"] = picture.memory_over_time(run["runs"])
-    return found
+    return {name: undated(text) for name, text in found.items()}
 
 
 def add(path: Path) -> None:
