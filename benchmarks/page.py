@@ -45,7 +45,7 @@ def read(paths: Iterable[Path]) -> list[Run]:
     for path in sorted(paths):
         run = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(run, dict) or run.get("format") != 1 or not ("rows" in run or "runs" in run):
-            raise ValueError(f"{path}: neither a run of benchmarks/table.py nor one of examples/amr")
+            raise ValueError(f"{path}: neither a run of benchmarks/table.py nor one of an adaptive mesh")
         runs.append(run)
     return runs
 

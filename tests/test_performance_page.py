@@ -54,6 +54,12 @@ def test_the_committed_pictures_are_the_generated_ones(page: ModuleType, runs: l
         assert f"](performance/{name})" in page.PAGE.read_text(encoding="utf-8")
 
 
+def test_pictures_do_not_tell_the_day(page: ModuleType, runs: list[dict[str, Any]]) -> None:
+    """Else they would be others tomorrow."""
+    for name, text in page.drawn(runs).items():
+        assert re.findall(r"20\d\d-\d\d-\d\d", text) == [], name
+
+
 def test_runs_name_no_machine(page: ModuleType) -> None:
     for path in page.FOLDER.glob("*.json"):
         text = path.read_text(encoding="utf-8")

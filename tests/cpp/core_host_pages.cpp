@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "../../csrc/core/host_pages.hpp"
+#include "../../csrc/core/host_pages/pages.hpp"
 #include "host_child.hpp"
 #include "portamem/host_pages.h"
 

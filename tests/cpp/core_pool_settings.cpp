@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "../../csrc/core/device_sharers.hpp"
-#include "../../csrc/core/pool_settings.hpp"
+#include "../../csrc/core/pool_settings/device_sharers.hpp"
+#include "../../csrc/core/pool_settings/settings.hpp"
 #include "host_child.hpp"
 #include "portamem/pool_settings.h"
 

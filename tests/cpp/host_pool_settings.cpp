@@ -6,7 +6,7 @@
 #include <csignal>
 #include <map>
 
-#include "../../csrc/core/device_sharers.hpp"
+#include "../../csrc/core/pool_settings/device_sharers.hpp"
 #include "pm_support.hpp"
 
 namespace {

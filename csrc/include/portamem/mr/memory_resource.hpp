@@ -231,6 +231,13 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
 
 namespace detail {
 
+/// A resource that another can be built on; throws std::invalid_argument where there is none, or it is closed.
+inline const std::shared_ptr<MemoryResource>& open_upstream(const std::shared_ptr<MemoryResource>& upstream) {
+    if (!upstream) throw std::invalid_argument("there is no upstream resource");
+    if (upstream->is_closed()) throw std::invalid_argument("the upstream resource is closed");
+    return upstream;
+}
+
 /// Throws std::invalid_argument unless `alignment` is a power of two.
 inline void refuse_alignment(std::size_t alignment) {
     if (alignment != 0 && (alignment & (alignment - 1)) == 0) return;

@@ -217,9 +217,7 @@ class PoolMemoryResource : public MemoryResource {
 
     static MemoryTraits traits_over(const std::shared_ptr<MemoryResource>& upstream, const PoolOptions& options) {
         refuse_forked();
-        if (!upstream) throw std::invalid_argument("there is no upstream resource");
-        if (upstream->is_closed()) throw std::invalid_argument("the upstream resource is closed");
-        MemoryTraits traits = upstream->traits();
+        MemoryTraits traits = detail::open_upstream(upstream)->traits();
         traits.stream_ordered = true;
         traits.host_accessible = traits.host_accessible && options.host_access;
         return traits;

@@ -4,7 +4,6 @@
 
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <utility>
 
 #include "portamem/mr/counted_memory_resource.hpp"
@@ -20,7 +19,7 @@ class ResourceAdaptor : public CountedMemoryResource {
 
   protected:
     explicit ResourceAdaptor(std::shared_ptr<MemoryResource> upstream)
-        : CountedMemoryResource(open(upstream).traits()), upstream_(std::move(upstream)) {}
+        : CountedMemoryResource(detail::open_upstream(upstream)->traits()), upstream_(std::move(upstream)) {}
 
     void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) override {
         return upstream_->allocate(nbytes, stream, alignment);
@@ -33,12 +32,6 @@ class ResourceAdaptor : public CountedMemoryResource {
     }
 
   private:
-    static const MemoryResource& open(const std::shared_ptr<MemoryResource>& upstream) {
-        if (!upstream) throw std::invalid_argument("there is no upstream resource");
-        if (upstream->is_closed()) throw std::invalid_argument("the upstream resource is closed");
-        return *upstream;
-    }
-
     const std::shared_ptr<MemoryResource> upstream_;
 };
 

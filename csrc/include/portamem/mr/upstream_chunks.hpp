@@ -98,15 +98,4 @@ class ReturningChunks {
     std::shared_ptr<MemoryResource> upstream_;
 };
 
-namespace detail {
-
-/// An upstream that can be built on; throws std::invalid_argument where there is none, or it is closed.
-inline const std::shared_ptr<MemoryResource>& open_upstream(const std::shared_ptr<MemoryResource>& upstream) {
-    if (!upstream) throw std::invalid_argument("there is no upstream resource");
-    if (upstream->is_closed()) throw std::invalid_argument("the upstream resource is closed");
-    return upstream;
-}
-
-}  // namespace detail
-
 PORTAMEM_CLOSE

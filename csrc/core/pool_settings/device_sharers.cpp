@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/device_sharers.cpp: processes counted by their record locks.
+// core/pool_settings/device_sharers.cpp: processes counted by their record locks.
 #include "device_sharers.hpp"
 
 #include <fcntl.h>

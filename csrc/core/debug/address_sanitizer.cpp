@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/address_sanitizer.cpp: pools' memory told to AddressSanitizer.
+// core/debug/address_sanitizer.cpp: pools' memory told to AddressSanitizer.
 //
 // Its functions come with the program, or with what is loaded before it. Weak references are null where it is not.
 #include "portamem/pool_annotator.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool_settings.hpp: PORTAMEM_POOL and PORTAMEM_POOL_LIMIT as values.
+// core/pool_settings/settings.hpp: PORTAMEM_POOL and PORTAMEM_POOL_LIMIT as values.
 #pragma once
 
 #include <cstdint>

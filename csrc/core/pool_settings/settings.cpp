@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// core/pool_settings.cpp: reads PORTAMEM_POOL and PORTAMEM_POOL_LIMIT.
-#include "pool_settings.hpp"
+// core/pool_settings/settings.cpp: reads PORTAMEM_POOL and PORTAMEM_POOL_LIMIT.
+#include "settings.hpp"
 
 #include <cctype>
 #include <cstddef>

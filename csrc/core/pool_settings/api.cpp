@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool_settings_api.cpp: the settings of pools as C functions.
+// core/pool_settings/api.cpp: the settings of pools as C functions.
 #include "portamem/pool_settings.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include <string>
 
 #include "device_sharers.hpp"
-#include "pool_settings.hpp"
+#include "settings.hpp"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/device_sharers.hpp: how many live processes share a device.
+// core/pool_settings/device_sharers.hpp: how many live processes share a device.
 //
 // A file per device's uuid, in a directory of the user's own in shared memory. Each process holds a record lock on one
 // byte of it, and nothing is written: the kernel takes the lock back when the process ends, however it ends, and a

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/host_pages_api.cpp: prefaulted pages as C functions.
+// core/host_pages/api.cpp: prefaulted pages as C functions.
 #include "portamem/host_pages.h"
 
 #include <sys/mman.h>
@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <exception>
 
-#include "host_pages.hpp"
+#include "pages.hpp"
 
 namespace {
 

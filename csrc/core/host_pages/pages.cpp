@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// core/host_pages.cpp: makes pages resident quickly, near a device.
-#include "host_pages.hpp"
+// core/host_pages/pages.cpp: makes pages resident quickly, near a device.
+#include "pages.hpp"
 
 #include <pthread.h>
 #include <sched.h>

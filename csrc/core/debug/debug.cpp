@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/debug.cpp: PORTAMEM_DEBUG=1: what is out, of whom, from where, and what was found wrong.
+// core/debug/debug.cpp: PORTAMEM_DEBUG=1: what is out, of whom, from where, and what was found wrong.
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -9,7 +9,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "order/call.hpp"
+#include "../order/call.hpp"
 #include "portamem/debug_api.h"
 
 namespace portamem::debug {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/host_pages.hpp: the parts of host_pages.h, to be tested piece by piece.
+// core/host_pages/pages.hpp: the parts of host_pages.h, to be tested piece by piece.
 #pragma once
 
 #include <cstddef>
