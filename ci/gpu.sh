@@ -22,7 +22,7 @@
 #   hip/include/hip                      HIP's headers: portamem.hip is built on the NVIDIA platform, over
 #   cuda12/include, cuda12/lib           the headers and the static runtime of CUDA 12 (HIP's do not take CUDA 13)
 #   wheels/*.whl                         Python packages; RMM for the table: rmm, librmm and rapids-logger (6 MB)
-# $COMMIT names the commit where the checkout has no .git. GPU_BACKENDS=cuda (or hip) leaves the other backend out of
+# $COMMIT names the commit, for a copy without its history. GPU_BACKENDS=cuda (or hip) leaves the other backend out of
 # the stages after build. REHEARSE=host runs every stage on the CPU, without a GPU.
 source "$(dirname "$0")/lib.sh"
 

@@ -50,11 +50,12 @@ def output_of(*command: str) -> str:
 
 
 def commit() -> str:
-    """The checkout's commit; a "+" behind it means that files were changed. $COMMIT where there is no git."""
-    named = os.environ.get("COMMIT", "")
+    """$COMMIT, for a copy of a checkout; else the checkout's own, with a "+" behind it where files were changed."""
+    if named := os.environ.get("COMMIT", ""):
+        return named[:12]
     head = output_of("git", "-C", str(ROOT), "rev-parse", "--short=12", "HEAD")
     if not head:
-        return named or "unknown"
+        return "unknown"
     changed = output_of("git", "-C", str(ROOT), "status", "--porcelain", "--untracked-files=no")
     return head + ("+" if changed else "")
 

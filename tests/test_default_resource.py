@@ -202,8 +202,9 @@ def test_a_process_ends_with_its_memory_out(pm: ModuleType) -> None:
 
 def test_a_forked_child_is_refused(pm: ModuleType) -> None:
     program = """
-        import os
+        import os, warnings
         view = pm.zeros(1000, device=0)
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 and later warn of forks beside threads
         pid = os.fork()
         if pid == 0:
             code = 1

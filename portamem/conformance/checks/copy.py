@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -294,8 +295,13 @@ def between_devices(env: Env, resource: Any) -> None:
 @check("COPY-20")
 def far_beyond_an_allocation(env: Env, resource: Any) -> None:
     stream, nbytes = env.stream(), 64 * MIB
-    # The other end is the host's: memory of the device might be where the wrong size reaches.
-    with resource.allocate(4096) as buf, env.resource("pinned").allocate(nbytes) as other:
+    # The other end is the host's: memory of the device that is where the wrong size reaches would make it right.
+    pinned = env.resource("pinned")
+    with ExitStack() as stack:
+        buf = stack.enter_context(resource.allocate(4096))
+        other = stack.enter_context(pinned.allocate(nbytes))
+        while abs(other.handle - buf.handle) < nbytes:
+            other = stack.enter_context(pinned.allocate(nbytes))
         env.write(buf, pattern(4096))
         other.fill(0xEE)
         with env.pm.Buffer.from_handle(buf.handle, nbytes, device=env.device) as wrong:
