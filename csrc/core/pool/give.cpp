@@ -15,72 +15,82 @@ constexpr std::size_t kMostPendingBytes = std::size_t{16} << 20;  // and their b
 
 // Into the cache; where that is full, some of it goes to the arena first.
 void Pool::give(const Place& place, const Item& item, const Block& block) {
-    std::vector<Item> over;
     const std::size_t size = block.size;
     const unsigned index = block.index;
-    if (place.cache == nullptr || index == kHuge) {
-        over.push_back(item);
-        flush(place, over);
-        return;
-    }
-    Cache& cache = *place.cache;
-    {
-        const Entered entered(*this, cache);
-        Cache::Bin& bin = cache.bins[index];
+    if (place.cache == nullptr || index == kHuge) return flush(place, item);
+    do {
+        const Entered entered(*this, *place.cache);
+        Cache::Bin& bin = place.cache->bins[index];
         bin.make_room(index);
-        if (bin.count == bin.capacity) {
-            const auto stay = static_cast<std::uint16_t>(bin.capacity - batch_of(index));
-            over.assign(bin.items.get(), bin.items.get() + (bin.count - stay));  // the ones that came first
-            std::copy(bin.items.get() + (bin.count - stay), bin.items.get() + bin.count, bin.items.get());
-            cache.cached.add(0 - (bin.count - stay) * size);
-            bin.count = stay;
-        }
-        if (cache.cached.get() + size > kCacheBytes) {
-            std::size_t count = over.size();
-            for (const Cache::Bin& other : cache.bins) count += other.count;
-            over.reserve(count);
-            std::size_t left = cache.cached.get();
-            const std::size_t most = kCacheBytes - std::max(size, kCacheRoom);
-            for (unsigned i = kClasses; i-- > 0 && left > most;) {
-                Cache::Bin& other = cache.bins[i];
-                while (other.count != 0 && left > most) {
-                    over.push_back(other.items[--other.count]);
-                    left -= size_of(i);
-                }
-            }
-            cache.cached.add(left - cache.cached.get());
-        }
-    }
-    if (!over.empty()) flush(place, over);
-    const Entered entered(*this, cache);
-    Cache::Bin& bin = cache.bins[index];
-    bin.items[bin.count++] = item;
-    cache.cached.add(size);
+        if (bin.count == bin.capacity || place.cache->cached.get() + size > kCacheBytes) continue;
+        bin.items[bin.count++] = item;
+        place.cache->cached.add(size);
+        return;
+    } while (make_room(place, index, size));
+    flush(place, item);
 }
 
-// From the cache into the stream's arena.
-void Pool::flush(const Place& place, const std::vector<Item>& items) {
-    MarkPtr mark;
-    bool is_marked = false;
-    if (place.arena != nullptr && place.arena->is_per_thread && thread_takes_caches()) {
-        // Its own thread only can mark it, and may not come back. What cannot be marked is left to the stream itself.
-        try {
-            mark = mark_here(place.stream);
-            is_marked = true;
-        } catch (const Refused&) {
-            is_marked = false;
-        }
+// A stream that only its own thread can mark is marked with what goes to its arena, since the thread may not come back.
+MarkPtr Pool::mark_of_own(const Place& place, bool& is_marked) {
+    is_marked = false;
+    if (!place.arena->is_per_thread || !thread_takes_caches()) return nullptr;
+    try {
+        MarkPtr mark = mark_here(place.stream);
+        is_marked = true;
+        return mark;
+    } catch (const Refused&) {  // what cannot be marked is left to the stream itself
+        return nullptr;
+    } catch (const std::bad_alloc&) {
+        return nullptr;
     }
+}
+
+// From the cache into the stream's arena: the ones of a full class that came first, then the largest, so that a block of
+// that class fits. False where the stream has ended meanwhile. Throws std::bad_alloc: what has not gone is in the cache.
+bool Pool::make_room(const Place& place, unsigned index, std::size_t size) {
+    bool is_marked = false;
+    MarkPtr mark = mark_of_own(place, is_marked);
+    Cache& cache = *place.cache;
+    Arena& arena = *place.arena;
+    const Entered entered(*this, cache);
+    const std::lock_guard<std::mutex> lock(heap_.mutex());
+    if (arena.has_ended) return false;
+    arena.is_marked = false;
+    if (Cache::Bin& bin = cache.bins[index]; bin.count == bin.capacity) {
+        const unsigned count = batch_of(index);
+        heap_.give(arena, bin.items.get(), count);
+        std::copy(bin.items.get() + count, bin.items.get() + bin.count, bin.items.get());
+        bin.count = static_cast<std::uint16_t>(bin.count - count);
+        cache.cached.add(0 - count * size);
+    }
+    const std::size_t most = kCacheBytes - std::max(size, kCacheRoom);
+    const bool is_over = cache.cached.get() + size > kCacheBytes;
+    for (unsigned i = kClasses; is_over && i-- > 0 && cache.cached.get() > most;) {
+        Cache::Bin& other = cache.bins[i];
+        const std::size_t each = size_of(i);
+        const std::size_t over = (cache.cached.get() - most + each - 1) / each;
+        const auto count = static_cast<std::uint16_t>(std::min<std::size_t>(other.count, over));
+        if (count == 0) continue;
+        heap_.give(arena, other.items.get() + (other.count - count), count);
+        other.count = static_cast<std::uint16_t>(other.count - count);
+        cache.cached.add(0 - count * each);
+    }
+    arena.latest = std::move(mark);
+    arena.is_marked = is_marked;
+    return true;
+}
+
+// A block that no cache takes, into the stream's arena.
+void Pool::flush(const Place& place, const Item& item) {
+    Batches one = one_batch(place.identity);
+    one.front().items.push_back(item);
+    bool is_marked = false;
+    MarkPtr mark = mark_of_own(place, is_marked);
     const std::lock_guard<std::mutex> lock(heap_.mutex());
     Arena& arena = *place.arena;
-    if (arena.has_ended) {  // by another thread, during the call: behind the stream's last event
-        Batch batch;
-        batch.stream = arena.stream;
-        batch.items = items;
-        return_batch(arena, batch);
-        return;
-    }
-    heap_.give(arena, items.data(), items.size());
+    const bool has_ended = arena.has_ended;  // by another thread, during the call: behind the stream's last event
+    heap_.put(arena, std::move(one));
+    if (has_ended) return;
     arena.latest = std::move(mark);
     arena.is_marked = is_marked;
 }
@@ -88,11 +98,9 @@ void Pool::flush(const Place& place, const std::vector<Item>& items) {
 // Host-accessible memory: behind the next event of the stream.
 void Pool::defer(const Place& place, const Item& item, std::size_t size) {
     if (place.cache == nullptr) {
-        Batch batch;
-        batch.mark = mark_here(place.stream);
-        batch.stream = place.identity;
-        batch.items.push_back(item);
-        put_behind(place.arena, std::move(batch));
+        Batches one = one_batch(place.identity);
+        one.front().items.push_back(item);
+        put_behind(mark_here(place.stream), std::move(one));
         return;
     }
     bool is_full = false;
@@ -111,43 +119,47 @@ void Pool::defer(const Place& place, const Item& item, std::size_t size) {
 
 // Marks the stream behind what the cache has freed on it.
 void Pool::flush_pending(const Place& place) {
-    Batch batch;
-    batch.stream = place.identity;
+    Batches late = one_batch(place.identity);
+    std::vector<Item>& items = late.front().items;
+    items.reserve(kMostPending);
     {  // before the mark: what comes here later may have been freed later
         const std::lock_guard<std::mutex> lock(heap_.mutex());
-        batch.items.reserve(kMostPending + place.arena->unmarked.size());
-        batch.items.insert(batch.items.end(), place.arena->unmarked.begin(), place.arena->unmarked.end());
-        place.arena->unmarked.clear();
+        late.splice(late.end(), place.arena->aside);
     }
     MarkPtr mark;
     try {
         mark = mark_here(place.stream);
     } catch (...) {
-        const std::lock_guard<std::mutex> lock(heap_.mutex());
-        place.arena->unmarked.insert(place.arena->unmarked.end(), batch.items.begin(), batch.items.end());
+        put_back(*place.arena, std::move(late));
         throw;
     }
-    {
+    try {
         const Entered entered(*this, *place.cache);
         auto& pending = place.cache->pending;
-        batch.items.insert(batch.items.end(), pending.begin(), pending.end());  // at most kMostPending
+        items.assign(pending.begin(), pending.end());  // at most kMostPending
         pending.clear();
         place.cache->cached.add(0 - place.cache->pending_bytes);
         place.cache->pending_bytes = 0;
+    } catch (const Refused&) {  // the cache has ended, and is empty
+        put_behind(mark, std::move(late));
+        throw;
     }
-    if (batch.items.empty()) return;
-    batch.mark = std::move(mark);
-    put_behind(place.arena, std::move(batch));
+    put_behind(mark, std::move(late));
 }
 
-void Pool::put_behind(const std::shared_ptr<Arena>& arena, Batch&& batch) {
+// Null: nothing to wait for.
+void Pool::put_behind(const MarkPtr& mark, Batches&& batches) noexcept {
     const std::lock_guard<std::mutex> lock(heap_.mutex());
-    Arena& where = arena != nullptr && !arena->has_ended ? *arena : heap_.common();
-    if (batch.mark == nullptr) {
-        heap_.give(heap_.common(), batch);
-        return;
+    while (!batches.empty()) {
+        Batches one;
+        one.splice(one.end(), batches, batches.begin());
+        if (mark == nullptr) {
+            heap_.put(heap_.common(), std::move(one));
+        } else if (!one.front().empty()) {
+            one.front().mark = mark;
+            heap_.waiting().add(std::move(one));
+        }
     }
-    where.batches.push_back(std::move(batch));
 }
 
 }  // namespace portamem::pool

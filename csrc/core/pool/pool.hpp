@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -101,8 +102,9 @@ class Pool : public std::enable_shared_from_this<Pool> {
     unsigned take_locked(const Place& place, const Ask& ask, Item* items, unsigned most);
     unsigned take(const Place& place, const Ask& ask, Item* items, unsigned most);
     unsigned take_with_calls(const Place& place, const Ask& ask, Item* items, unsigned most);
+    void retry_aside(const Place& place) noexcept;
     void poll(const Place& place);
-    bool poll_one(const std::shared_ptr<Arena>& arena, Arena& from);
+    bool poll_one(std::uint64_t stream);
     bool steal(const Place& place, const Ask& ask);
     bool steal_batch(const Place& place, const Ask& ask);
     unsigned grow(const Place& place, const Ask& ask, Item* items, unsigned most);
@@ -112,19 +114,26 @@ class Pool : public std::enable_shared_from_this<Pool> {
 
     // give.cpp
     void give(const Place& place, const Item& item, const Block& block);
-    void flush(const Place& place, const std::vector<Item>& items);
+    void flush(const Place& place, const Item& item);
+    bool make_room(const Place& place, unsigned index, std::size_t size);
+    MarkPtr mark_of_own(const Place& place, bool& is_marked);
     void defer(const Place& place, const Item& item, std::size_t size);
     void flush_pending(const Place& place);
-    void put_behind(const std::shared_ptr<Arena>& arena, Batch&& batch);
-    void return_batch(Arena& arena, Batch& batch);
+    void put_behind(const MarkPtr& mark, Batches&& batches) noexcept;
+    void put_back(Arena& arena, Batches&& batches) noexcept;
 
     // reclaim.cpp
     void reclaim(bool waits);
     void raid_all();
-    void raid(const std::vector<std::shared_ptr<Cache>>& caches, bool for_good);
-    void spill(const std::shared_ptr<Arena>& arena, std::vector<Item>& ready, std::vector<Item>& unmarked);
+    template <class Which>
+    void raid(const Which& which, bool for_good);
+    void empty(Cache& cache);
+    void mark_aside(Arena& arena);
+    void end_arena(const std::shared_ptr<Arena>& arena) noexcept;
     bool cannot_be_marked(const Arena& arena);
     void settle(const std::shared_ptr<Arena>& arena, bool waits);
+    void settle_orphans();
+    void finish(std::uint64_t stream, bool waits);
     std::size_t release(std::size_t keep, bool throws);
     void after_free();
     void forget_owner() noexcept;
@@ -144,7 +153,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     std::mutex registry_;
     std::vector<std::shared_ptr<Cache>> caches_;
     std::mutex reclaim_;
-    std::vector<std::weak_ptr<Arena>> ended_;  ///< of streams that are gone; under the heap's lock
+    std::list<std::weak_ptr<Arena>> ended_;  ///< of streams that are gone; under the heap's lock
 
     std::atomic<std::uint64_t> inside_{0};  ///< calls under way; kClosed on top
     std::atomic<std::int64_t> empty_{0};    ///< live blocks of 0 bytes
