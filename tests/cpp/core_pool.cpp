@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The machinery of pools over streams and events that the test moves by hand.
+#include <memory>
+#include <thread>
+
 #include "core_pool_fakes.hpp"
 
 using namespace fakes;
@@ -174,6 +177,43 @@ TEST_CASE("core pool: a raw handle waits for no other stream's work") {
     CHECK(own != ptr);
     CHECK(raw.waits.empty());
     CHECK(fake.give(own, 10 * 1024 * KiB, raw) == PORTAMEM_POOL_OK);
+}
+
+TEST_CASE("core pool: what ended threads have freed on their own streams is everybody's, behind their last work") {
+    for (const bool host_accessible : {false, true}) {
+        for (const bool is_captured : {false, true}) {
+            CAPTURE(host_accessible);
+            CAPTURE(is_captured);
+            std::vector<std::unique_ptr<FakeStream>> streams;
+            FakePool fake(host_accessible);
+            FakeStream after;
+            for (int i = 0; i < 1000; ++i) {
+                std::thread([&] {
+                    FakeStream& own = *streams.emplace_back(new FakeStream);
+                    own.is_per_thread = true;
+                    for (const std::size_t nbytes : {1 * KiB, 100 * KiB, 1000 * KiB}) {
+                        void* const ptr = fake.take(nbytes, own);
+                        CHECK(fake.give(ptr, nbytes, own) == PORTAMEM_POOL_OK);
+                    }
+                    own.captured = is_captured;
+                    if (!host_accessible) return;
+                    own.run = own.submitted;
+                }).join();
+                streams.back()->captured = false;
+            }
+            CHECK(fake.figures().arenas <= 1);
+            if (is_captured) {  // such a stream cannot be marked: all work of the device is waited for, when it must be
+                CHECK(portamem_pool_trim(fake.pool, 0) == PORTAMEM_POOL_OK);
+                CHECK(fake.owner.synchronized > 0);
+                CHECK(fake.figures().reserved == 0);
+                continue;
+            }
+            CHECK(fake.figures().reserved <= 64 * 1024 * KiB);
+            void* const ptr = fake.take(1000 * KiB, after);
+            CHECK((host_accessible || !after.waits.empty()));
+            CHECK(fake.give(ptr, 1000 * KiB, after) == PORTAMEM_POOL_OK);
+        }
+    }
 }
 
 TEST_CASE("core pool: out of memory and back, a thousand times without drift") {

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "portamem/pool_api.h"
@@ -25,6 +26,7 @@ struct FakeStream {
     bool captured = false;
     bool ends_unseen = false;
     bool is_per_thread = false;
+    std::thread::id thread = std::this_thread::get_id();
 };
 
 struct FakeEvent {
@@ -93,6 +95,7 @@ inline portamem_pool_ops fake_ops() {
         const Spared mine;
         FakeStream& on = stream_at(ref == nullptr ? stream : ref);
         if (on.captured) return static_cast<int>(PORTAMEM_POOL_BUSY);
+        if (on.is_per_thread && on.thread != std::this_thread::get_id()) return static_cast<int>(PORTAMEM_POOL_BUSY);
         if (owner_of(self).fail_next_mark > 0 && --owner_of(self).fail_next_mark == 0) {
             return static_cast<int>(PORTAMEM_POOL_THROWN);
         }

@@ -23,11 +23,10 @@ struct Arena {
     const std::uint64_t stream;  ///< 0: the common arena
     void* ref = nullptr;         ///< of the stream, for the owner's callbacks
     bool is_per_thread = false;
-    bool has_lost_thread = false;  ///< a per-thread stream's thread has ended
-    bool has_ended = false;        ///< what comes now belongs to the common arena, behind latest
-    bool is_orphan = false;        ///< ended, and nothing is known of its last work: its device is waited for
-    bool is_marked = false;        ///< latest is after all that is here
-    MarkPtr latest;                ///< of a per-thread stream, made by its thread; of an ended one, its last
+    bool has_ended = false;  ///< what comes now belongs to the common arena, behind latest
+    bool is_orphan = false;  ///< ended, and nothing is known of its last work: its device is waited for
+    bool is_marked = false;  ///< latest is after all that is here
+    MarkPtr latest;          ///< of a per-thread stream, made by its thread; of an ended one, its last
 
     std::array<Block*, kLists> lists{};
     std::array<std::uint64_t, (kLists + 63) / 64> nonempty{};

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "pool.hpp"
+#include "thread.hpp"
 
 namespace portamem::pool {
 namespace {
@@ -33,7 +34,7 @@ void Pool::give(const Place& place, const Item& item, const Block& block) {
 // A stream that only its own thread can mark is marked with what goes to its arena, since the thread may not come back.
 MarkPtr Pool::mark_of_own(const Place& place, bool& is_marked) {
     is_marked = false;
-    if (!place.arena->is_per_thread || !thread_takes_caches()) return nullptr;
+    if (!place.arena->is_per_thread || !thread_has_own_streams()) return nullptr;
     try {
         MarkPtr mark = mark_here(place.stream);
         is_marked = true;
@@ -100,6 +101,7 @@ void Pool::defer(const Place& place, const Item& item, std::size_t size) {
     if (place.cache == nullptr) {
         Batches one = one_batch(place.identity);
         one.front().items.push_back(item);
+        if (place.arena->is_orphan) return put_back(*place.arena, std::move(one));
         put_behind(mark_here(place.stream), std::move(one));
         return;
     }

@@ -110,6 +110,21 @@ Pool::Place Pool::place_of(std::uint64_t identity, void* stream) {
         if (about.ref != nullptr) ops_.forget(self_, about.ref);
         return place;
     }
+    if (about.is_per_thread != 0) {
+        if (!thread_has_own_streams()) {
+            if (about.ref != nullptr) ops_.forget(self_, about.ref);
+            place.arena = std::make_shared<Arena>(identity);  // nobody can say when what it gets is free
+            place.arena->has_ended = place.arena->is_orphan = true;
+            return place;
+        }
+        try {
+            (void)ops_.is_captured(self_, stream);  // a question that makes the runtime know the thread's streams
+            watch_own_streams();
+        } catch (...) {
+            if (about.ref != nullptr) ops_.forget(self_, about.ref);
+            throw;
+        }
+    }
     place.arena = arena_for(identity, about);
     if (!thread_takes_caches()) return place;
     auto cache = std::make_shared<Cache>(shared_from_this(), place.arena, identity, defers());

@@ -130,17 +130,32 @@ void Pool::retire(const std::shared_ptr<Cache>& cache) noexcept {
     try {
         const Inside inside(*this);
         cache->has_lost_thread.store(true, std::memory_order_relaxed);
-        raid([&cache](const Cache& c) { return &c == cache.get(); }, true);
-        // Its own stream ends with a thread. It is not marked from here on: the runtime may have taken it down already,
-        // and give the thread another one.
         if (!cache->arena->is_per_thread) {
+            raid([&cache](const Cache& c) { return &c == cache.get(); }, true);
             if (defers()) mark_aside(*cache->arena);
             return;
         }
+        // Its own stream ends with a thread.
+        MarkPtr mark;
+        bool is_orphan = !thread_has_own_streams();
+        try {
+            if (!is_orphan) mark = mark_of(*cache->arena);
+        } catch (...) {
+            is_orphan = true;  // captured, the runtime fails, or there is no host memory
+        }
         {
             const std::lock_guard<std::mutex> lock(heap_.mutex());
-            cache->arena->has_lost_thread = true;
+            Arena& arena = *cache->arena;
+            if (arena.has_ended) return;
+            if (is_orphan && arena.is_marked && cache->cached.get() == 0) {
+                mark = arena.latest;
+                is_orphan = false;
+            }
+            arena.has_ended = true;
+            arena.is_orphan = is_orphan;
+            arena.latest = std::move(mark);
         }
+        end_arena(cache->arena);
     } catch (...) {
         // The pool is closed, and has emptied the cache; or whoever empties or marks it next does this as well.
     }
@@ -196,7 +211,7 @@ void Pool::end_arena(const std::shared_ptr<Arena>& arena) noexcept {
 bool Pool::cannot_be_marked(const Arena& arena) {
     if (!arena.is_per_thread) return false;
     const std::lock_guard<std::mutex> lock(heap_.mutex());
-    return !arena.is_marked && (arena.has_lost_thread || is_closed());
+    return !arena.is_marked && is_closed();
 }
 
 // Everything that is free in an arena becomes nobody's, once the work before it has run.

@@ -95,7 +95,8 @@ typedef struct portamem_pool_figures {
     uint64_t steals;   /* times that a stream took over what was freed on another */
     uint64_t releases; /* chunks that went back to the upstream */
     uint64_t chunks;
-    uint64_t marks; /* events that were recorded */
+    uint64_t marks;  /* events that were recorded */
+    uint64_t arenas; /* streams that something is kept for */
 } portamem_pool_figures;
 
 /* A piece of a chunk. `stream` is the one that it was freed on, 0: nobody uses it. */
