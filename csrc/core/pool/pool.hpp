@@ -51,6 +51,10 @@ class Pool : public std::enable_shared_from_this<Pool> {
     void shut_down() noexcept;
     /// Closes it as it is: threads that end leave alone what they have.
     void abandon() noexcept { inside_.fetch_or(kClosed); }
+    /// A call is over, with no lock held.
+    void rest(int status, bool may_block) noexcept {
+        if (ops_.rest != nullptr) ops_.rest(self_, status, may_block ? 1 : 0);
+    }
     /// The thread of a cache ends.
     void retire(const std::shared_ptr<Cache>& cache) noexcept;
 
@@ -109,7 +113,6 @@ class Pool : public std::enable_shared_from_this<Pool> {
     bool steal_batch(const Place& place, const Ask& ask);
     unsigned grow(const Place& place, const Ask& ask, Item* items, unsigned most);
     std::size_t chunk_size(const Ask& ask) const noexcept;
-    std::size_t limit_now();
     portamem_pool_status ask_upstream(std::size_t nbytes, const Place& place, void** ptr);
 
     // give.cpp

@@ -16,7 +16,13 @@ MarkPtr Pool::mark_of(Arena& arena) {
     if (status == PORTAMEM_POOL_OK) return make_mark(event);
     if (status == PORTAMEM_POOL_BUSY) {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
-        if (arena.has_ended || (arena.is_per_thread && arena.is_marked)) return arena.latest;
+        if ((arena.has_ended && !arena.is_orphan) || (arena.is_per_thread && arena.is_marked)) return arena.latest;
+    }
+    if (status == PORTAMEM_POOL_GONE) {  // whoever puts everything together waits for the device instead
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        if (arena.has_ended && !arena.is_orphan) return arena.latest;
+        arena.has_ended = arena.is_orphan = true;
+        throw Refused{PORTAMEM_POOL_BUSY, {}};
     }
     thrown(status);
 }
@@ -127,8 +133,13 @@ void Pool::mark_aside(Arena& arena) {
 }
 
 void Pool::retire(const std::shared_ptr<Cache>& cache) noexcept {
+    struct Rest {
+        Pool& pool;
+        ~Rest() { pool.rest(PORTAMEM_POOL_OK, false); }
+    };
     try {
         const Inside inside(*this);
+        const Rest rest{*this};
         cache->has_lost_thread.store(true, std::memory_order_relaxed);
         if (!cache->arena->is_per_thread) {
             raid([&cache](const Cache& c) { return &c == cache.get(); }, true);
@@ -326,6 +337,7 @@ std::size_t Pool::release(std::size_t keep, bool throws) {
         if (status == PORTAMEM_POOL_OK) {
             const std::lock_guard<std::mutex> lock(heap_.mutex());
             heap_.forget_chunk(chunk);
+            if (ops_.unclaim != nullptr) ops_.unclaim(self_, chunk.nbytes);
             releases_.fetch_add(1, std::memory_order_relaxed);
             released += chunk.nbytes;
             continue;
@@ -375,7 +387,14 @@ bool Pool::close() {
         }
     }
     // Of a captured stream a mark is refused: what it used could never go back.
-    for (const auto& arena : left) (void)mark_of(*arena);
+    try {
+        for (const auto& arena : left) (void)mark_of(*arena);
+    } catch (const Refused& refusal) {
+        if (refusal.status != PORTAMEM_POOL_BUSY) throw;
+        throw Refused{PORTAMEM_POOL_INVALID,
+                      "nothing is out, but a stream that used the pool is captured, and its work cannot be waited for "
+                      "meanwhile: end the capture, then close the pool, which is open still"};
+    }
     {
         const std::lock_guard<std::mutex> lock(registry_);
         for (const auto& cache : caches_) cache->lock.begin_shut();

@@ -299,42 +299,54 @@ std::size_t Pool::chunk_size(const Ask& ask) const noexcept {
     return ask.stands_in() > kMostChunk ? ask.need() : std::max(round_up(ask.need(), kLeastChunk), kLeastChunk);
 }
 
-std::size_t Pool::limit_now() {
-    if (ops_.limit == nullptr) return options_.limit;
-    std::size_t limit = 0;
-    if (const int status = ops_.limit(self_, &limit); status != PORTAMEM_POOL_OK) thrown(status);
-    return limit;
-}
-
 portamem_pool_status Pool::ask_upstream(std::size_t nbytes, const Place& place, void** ptr) {
     return static_cast<portamem_pool_status>(ops_.allocate(self_, nbytes, place.stream, ptr));
 }
 
-// Bytes that the upstream is being asked for: room under the limit is checked and taken in one step. nbytes becomes what
+// Bytes that the upstream is being asked for: room under the limits is checked and taken in one step. nbytes becomes what
 // there is room for, or 0 where that is not enough.
 class Pool::Growing {
   public:
-    Growing(Pool& pool, std::size_t limit, std::size_t least, std::size_t& nbytes) : pool_(pool) {
-        const std::lock_guard<std::mutex> lock(pool.heap_.mutex());
-        if (limit != 0) {
-            const std::size_t taken = pool.heap_.reserved() + pool.growing_;
-            const std::size_t left = limit > taken ? limit - taken : 0;
-            nbytes = left < least ? 0 : std::min(nbytes, left & ~(kGrain - 1));
+    Growing(Pool& pool, std::size_t least, std::size_t& nbytes) : pool_(pool) {
+        const std::size_t limit = pool.options_.limit;
+        {
+            const std::lock_guard<std::mutex> lock(pool.heap_.mutex());
+            if (limit != 0) {
+                const std::size_t taken = pool.heap_.reserved() + pool.growing_;
+                const std::size_t left = limit > taken ? limit - taken : 0;
+                nbytes = left < least ? 0 : std::min(nbytes, left & ~(kGrain - 1));
+            }
+            pool.growing_ += growing_ = nbytes;
         }
-        pool.growing_ += nbytes_ = nbytes;
+        if (nbytes == 0 || pool.ops_.claim == nullptr) return;
+        const int status = pool.ops_.claim(pool.self_, least, &nbytes);
+        if (status == PORTAMEM_POOL_OK) {
+            claimed_ = nbytes;
+            return;
+        }
+        nbytes = 0;
+        give_up();
+        if (status != PORTAMEM_POOL_LIMIT) thrown(status);
     }
-    ~Growing() {
-        const std::lock_guard<std::mutex> lock(pool_.heap_.mutex());
-        end();
-    }
+    ~Growing() { give_up(); }
     /// They are reserved now. Under the heap's lock.
-    void end() noexcept { pool_.growing_ -= std::exchange(nbytes_, 0); }
+    void end() noexcept {
+        pool_.growing_ -= std::exchange(growing_, 0);
+        claimed_ = 0;
+    }
     Growing(const Growing&) = delete;
     Growing& operator=(const Growing&) = delete;
 
   private:
+    void give_up() noexcept {
+        if (claimed_ != 0) pool_.ops_.unclaim(pool_.self_, std::exchange(claimed_, 0));
+        const std::lock_guard<std::mutex> lock(pool_.heap_.mutex());
+        pool_.growing_ -= std::exchange(growing_, 0);
+    }
+
     Pool& pool_;
-    std::size_t nbytes_;
+    std::size_t growing_ = 0;
+    std::size_t claimed_ = 0;
 };
 
 unsigned Pool::grow(const Place& place, const Ask& ask, Item* items, unsigned most) {
@@ -353,8 +365,7 @@ unsigned Pool::grow(const Place& place, const Ask& ask, Item* items, unsigned mo
         if (attempt != 0) nbytes = least;
         while (true) {
             status = PORTAMEM_POOL_OK;
-            const std::size_t limit = limit_now();
-            Growing growing(*this, limit, least, nbytes);  // others who grow meanwhile count this
+            Growing growing(*this, least, nbytes);  // others who grow meanwhile count this
             if (nbytes == 0) {
                 status = PORTAMEM_POOL_LIMIT;
                 break;
