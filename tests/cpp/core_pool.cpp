@@ -102,6 +102,34 @@ TEST_CASE("core pool: a stream that ended leaves its memory behind its last even
     CHECK(fake.give(ptr, 1500 * KiB, other) == PORTAMEM_POOL_OK);
 }
 
+TEST_CASE("core pool: a stream that is gone without a word is waited for with its device, or with what is told late") {
+    for (const bool is_told : {false, true}) {
+        for (const bool host_accessible : {false, true}) {
+            CAPTURE(is_told);
+            CAPTURE(host_accessible);
+            FakeStream gone;
+            FakeStream other;
+            FakePool fake(host_accessible, 2048 * KiB);
+            void* ptr = fake.take(1500 * KiB, gone);
+            CHECK(fake.give(ptr, 1500 * KiB, gone) == PORTAMEM_POOL_OK);
+            gone.is_gone = true;
+            if (is_told) {
+                void* large = fake.take(64 * KiB, other);  // somebody looks before it is told
+                CHECK(large != nullptr);
+                ++fake.owner.events;
+                portamem_pool_stream_ended(fake.pool, gone.identity, new FakeEvent{&gone, gone.submitted});
+                CHECK(fake.give(large, 64 * KiB, other) == PORTAMEM_POOL_OK);
+            }
+            void* taken = fake.take(1500 * KiB, other);
+            CHECK(taken == ptr);
+            CHECK(fake.give(taken, 1500 * KiB, other) == PORTAMEM_POOL_OK);
+            CHECK(portamem_pool_close(fake.pool) == PORTAMEM_POOL_OK);
+            CHECK(fake.owner.chunks.empty());
+            CHECK((fake.owner.device_synchronized == 0) == is_told);
+        }
+    }
+}
+
 TEST_CASE("core pool: a stream whose end nobody tells is marked at each free") {
     FakeStream raw;
     FakeStream other;

@@ -26,6 +26,7 @@ struct FakeStream {
     bool captured = false;
     bool ends_unseen = false;
     bool is_per_thread = false;
+    bool is_gone = false;
     std::thread::id thread = std::this_thread::get_id();
 };
 
@@ -41,6 +42,7 @@ struct FakeOwner {
     int marks = 0;
     int fail_next_mark = 0;
     int synchronized = 0;
+    int device_synchronized = 0;
     int queries = 0;
     bool refuses_chunks = false;
 
@@ -94,6 +96,7 @@ inline portamem_pool_ops fake_ops() {
     ops.mark = [](void* self, void* ref, void* stream, void** event) {
         const Spared mine;
         FakeStream& on = stream_at(ref == nullptr ? stream : ref);
+        if (on.is_gone) return static_cast<int>(PORTAMEM_POOL_GONE);
         if (on.captured) return static_cast<int>(PORTAMEM_POOL_BUSY);
         if (on.is_per_thread && on.thread != std::this_thread::get_id()) return static_cast<int>(PORTAMEM_POOL_BUSY);
         if (owner_of(self).fail_next_mark > 0 && --owner_of(self).fail_next_mark == 0) {
@@ -118,7 +121,10 @@ inline portamem_pool_ops fake_ops() {
     };
     ops.synchronize = [](void* self, void* event) {
         ++owner_of(self).synchronized;
-        if (event == nullptr) return static_cast<int>(PORTAMEM_POOL_OK);
+        if (event == nullptr) {
+            ++owner_of(self).device_synchronized;
+            return static_cast<int>(PORTAMEM_POOL_OK);
+        }
         const auto& mark = *static_cast<FakeEvent*>(event);
         if (mark.stream->run < mark.place) mark.stream->run = mark.place;
         return static_cast<int>(PORTAMEM_POOL_OK);

@@ -190,7 +190,16 @@ void Pool::stream_ended(std::uint64_t identity, void* event) {
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
         const auto found = heap_.arenas().find(identity);
-        if (found == heap_.arenas().end() || found->second->has_ended) return;
+        // Somebody has seen that the stream is gone before this was told: what it had waits for less than the device.
+        for (auto at = heap_.orphans().begin(); !is_orphan && at != heap_.orphans().end();) {
+            const auto orphan = at++;
+            if (orphan->stream != identity) continue;
+            Batches one;
+            one.splice(one.end(), heap_.orphans(), orphan);
+            one.front().mark = mark;
+            heap_.waiting().add(std::move(one));
+        }
+        if (found == heap_.arenas().end() || (found->second->has_ended && !found->second->is_orphan)) return;
         arena = found->second;
         if (mark == nullptr && arena->is_per_thread && arena->is_marked) mark = arena->latest;
         arena->has_ended = true;  // what others bring from now on goes behind the mark
@@ -335,8 +344,10 @@ std::size_t Pool::release(std::size_t keep, bool throws) {
         }
         const int status = ops_.deallocate(self_, chunk.ptr, chunk.nbytes);
         if (status == PORTAMEM_POOL_OK) {
-            const std::lock_guard<std::mutex> lock(heap_.mutex());
-            heap_.forget_chunk(chunk);
+            {
+                const std::lock_guard<std::mutex> lock(heap_.mutex());
+                heap_.forget_chunk(chunk);
+            }
             if (ops_.unclaim != nullptr) ops_.unclaim(self_, chunk.nbytes);
             releases_.fetch_add(1, std::memory_order_relaxed);
             released += chunk.nbytes;
