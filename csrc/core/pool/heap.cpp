@@ -53,7 +53,7 @@ Block* Heap::new_block() {
     if (spare_ != nullptr) return std::exchange(spare_, spare_->list_after);
     if (unused_ == 0) {
         constexpr std::size_t kAtOnce = 64;
-        records_.emplace_back(new Block[kAtOnce]);
+        records_.push_back(std::make_unique<Block[]>(kAtOnce));
         unused_ = kAtOnce;
     }
     return &records_.back()[--unused_];
