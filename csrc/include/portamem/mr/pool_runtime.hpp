@@ -2,6 +2,7 @@
 // portamem/mr/pool_runtime.hpp: what a pool's machinery asks of the runtime and of the upstream.
 #pragma once
 
+#include <atomic>
 #include <exception>
 #include <limits>
 #include <list>
@@ -206,6 +207,7 @@ class PoolRuntime : public StreamListener {
                 const auto keep = [&] {
                     const std::lock_guard<std::mutex> lock(of(self).mutex_);
                     of(self).held_.splice(of(self).held_.end(), target);
+                    of(self).is_holding_.store(true, std::memory_order_relaxed);
                 };
                 try {
                     const int status = of(self).mark(target.front(), event);
@@ -306,10 +308,11 @@ class PoolRuntime : public StreamListener {
 
     // What callbacks have held while the machinery had locks.
     void let_go(bool may_block) noexcept {
+        if (!is_holding_.load(std::memory_order_relaxed)) return;  // as it is for most calls: they share no lock
         Held gone;
         {
             const std::lock_guard<std::mutex> lock(mutex_);
-            if (held_.empty()) return;
+            is_holding_.store(false, std::memory_order_relaxed);
             gone.swap(held_);
         }
         if (may_block) return;
@@ -380,6 +383,7 @@ class PoolRuntime : public StreamListener {
     std::mutex mutex_;  // a leaf
     std::vector<std::shared_ptr<Event>> idle_;
     Held held_;
+    std::atomic<bool> is_holding_{false};  // something is in held_
     std::shared_ptr<Stream> idle_stream_;
 };
 
