@@ -1,149 +1,13 @@
 // SPDX-License-Identifier: MIT
 // The machinery of pools over streams and events that the test moves by hand.
-#include <doctest/doctest.h>
-
 #include <algorithm>
-#include <cstdint>
-#include <cstdlib>
-#include <map>
-#include <string>
+#include <memory>
+#include <thread>
 #include <vector>
 
-#include "portamem/pool_api.h"
+#include "core_pool_fakes.hpp"
 
-namespace {
-
-constexpr std::size_t KiB = 1024;
-
-// A stream counts what was submitted to it and what of that has run; an event is a place in one.
-struct FakeStream {
-    std::uint64_t identity = portamem_new_identity();
-    std::uint64_t submitted = 0;
-    std::uint64_t run = 0;
-    std::map<FakeStream*, std::uint64_t> waits;
-    bool captured = false;
-    bool ends_unseen = false;
-};
-
-struct FakeEvent {
-    FakeStream* stream;
-    std::uint64_t place;
-};
-
-struct FakeOwner {
-    std::map<void*, std::size_t> chunks;
-    std::size_t left = std::size_t{1} << 30;
-    int events = 0;
-    int marks = 0;
-    int fail_next_mark = 0;
-    int synchronized = 0;
-
-    ~FakeOwner() {
-        for (const auto& chunk : chunks) std::free(chunk.first);
-    }
-};
-
-FakeOwner& owner_of(void* self) { return *static_cast<FakeOwner*>(self); }
-FakeStream& stream_at(void* stream) { return *static_cast<FakeStream*>(stream); }
-
-portamem_pool_ops fake_ops() {
-    portamem_pool_ops ops{};
-    ops.size = sizeof ops;
-    ops.allocate = [](void* self, std::size_t nbytes, void*, void** ptr) {
-        FakeOwner& owner = owner_of(self);
-        if (nbytes > owner.left) return static_cast<int>(PORTAMEM_POOL_OUT_OF_MEMORY);
-        *ptr = std::aligned_alloc(256, (nbytes + 255) / 256 * 256);
-        owner.left -= nbytes;
-        owner.chunks[*ptr] = nbytes;
-        return static_cast<int>(PORTAMEM_POOL_OK);
-    };
-    ops.deallocate = [](void* self, void* ptr, std::size_t nbytes) {
-        FakeOwner& owner = owner_of(self);
-        CHECK(owner.chunks.at(ptr) == nbytes);
-        owner.chunks.erase(ptr);
-        owner.left += nbytes;
-        std::free(ptr);
-        return static_cast<int>(PORTAMEM_POOL_OK);
-    };
-    ops.describe = [](void*, void* stream, portamem_pool_stream* about) {
-        about->ref = stream;
-        about->ends_unseen = stream_at(stream).ends_unseen ? 1 : 0;
-        return static_cast<int>(PORTAMEM_POOL_OK);
-    };
-    ops.forget = [](void*, void*) {};
-    ops.is_captured = [](void*, void* stream) { return stream_at(stream).captured ? 1 : 0; };
-    ops.mark = [](void* self, void* ref, void* stream, void** event) {
-        FakeStream& on = stream_at(ref == nullptr ? stream : ref);
-        if (on.captured) return static_cast<int>(PORTAMEM_POOL_BUSY);
-        if (owner_of(self).fail_next_mark > 0 && --owner_of(self).fail_next_mark == 0) {
-            return static_cast<int>(PORTAMEM_POOL_THROWN);
-        }
-        ++owner_of(self).events;
-        ++owner_of(self).marks;
-        *event = new FakeEvent{&on, on.submitted};
-        return static_cast<int>(PORTAMEM_POOL_OK);
-    };
-    ops.wait = [](void*, void* stream, void* event) {
-        const auto& mark = *static_cast<FakeEvent*>(event);
-        auto& seen = stream_at(stream).waits[mark.stream];
-        if (mark.place > seen) seen = mark.place;
-        return static_cast<int>(PORTAMEM_POOL_OK);
-    };
-    ops.query = [](void*, void* event) {
-        const auto& mark = *static_cast<FakeEvent*>(event);
-        return mark.stream->run >= mark.place ? 1 : 0;
-    };
-    ops.synchronize = [](void* self, void* event) {
-        ++owner_of(self).synchronized;
-        const auto& mark = *static_cast<FakeEvent*>(event);
-        if (mark.stream->run < mark.place) mark.stream->run = mark.place;
-        return static_cast<int>(PORTAMEM_POOL_OK);
-    };
-    ops.drop = [](void* self, void* event) {
-        --owner_of(self).events;
-        delete static_cast<FakeEvent*>(event);
-    };
-    return ops;
-}
-
-struct FakePool {
-    FakeOwner owner;
-    portamem_pool_ops ops = fake_ops();
-    portamem_pool* pool = nullptr;
-
-    explicit FakePool(bool host_accessible = false, std::size_t limit = 0) {
-        portamem_pool_options options{};
-        options.size = sizeof options;
-        options.host_accessible = host_accessible ? 1 : 0;
-        options.limit = limit;
-        pool = portamem_pool_create(&ops, &owner, &options);
-        REQUIRE(pool != nullptr);
-    }
-    ~FakePool() {
-        portamem_pool_destroy(pool);
-        CHECK(owner.chunks.empty());
-        CHECK(owner.events == 0);
-    }
-    FakePool(const FakePool&) = delete;
-    FakePool& operator=(const FakePool&) = delete;
-
-    void* take(std::size_t nbytes, FakeStream& stream) {
-        void* const ptr = portamem_pool_allocate(pool, nbytes, stream.identity, &stream);
-        if (ptr != nullptr) ++stream.submitted;  // work that uses it
-        return ptr;
-    }
-    int give(void* ptr, std::size_t nbytes, FakeStream& stream) {
-        return portamem_pool_deallocate(pool, ptr, nbytes, stream.identity, &stream);
-    }
-    portamem_pool_figures figures() const {
-        portamem_pool_figures all{};
-        all.size = sizeof all;
-        portamem_pool_stats(pool, &all);
-        return all;
-    }
-};
-
-}  // namespace
+using namespace fakes;
 
 TEST_CASE("core pool: warm pairs touch no event and no upstream") {
     FakeStream stream;
@@ -318,10 +182,10 @@ TEST_CASE("core pool: host-accessible memory waits for the event at or after its
         later.push_back(fake.take(100 * KiB, i % 2 == 0 ? stream : other));
         CHECK(later.back() != first);
     }
-    stream.run = stream.submitted;
     bool is_back = false;
     for (int i = 0; i < 200 && !is_back; ++i) {
-        later.push_back(fake.take(100 * KiB, other));
+        stream.run = stream.submitted;
+        later.push_back(fake.take(100 * KiB, stream));
         is_back = later.back() == first;
     }
     CHECK(is_back);
@@ -363,6 +227,34 @@ TEST_CASE("core pool: a stream that ended leaves its memory behind its last even
     CHECK(fake.give(ptr, 1500 * KiB, other) == PORTAMEM_POOL_OK);
 }
 
+TEST_CASE("core pool: a stream that is gone without a word is waited for with its device, or with what is told late") {
+    for (const bool is_told : {false, true}) {
+        for (const bool host_accessible : {false, true}) {
+            CAPTURE(is_told);
+            CAPTURE(host_accessible);
+            FakeStream gone;
+            FakeStream other;
+            FakePool fake(host_accessible, 2048 * KiB);
+            void* ptr = fake.take(1500 * KiB, gone);
+            CHECK(fake.give(ptr, 1500 * KiB, gone) == PORTAMEM_POOL_OK);
+            gone.is_gone = true;
+            if (is_told) {
+                void* large = fake.take(64 * KiB, other);  // somebody looks before it is told
+                CHECK(large != nullptr);
+                ++fake.owner.events;
+                portamem_pool_stream_ended(fake.pool, gone.identity, new FakeEvent{&gone, gone.submitted});
+                CHECK(fake.give(large, 64 * KiB, other) == PORTAMEM_POOL_OK);
+            }
+            void* taken = fake.take(1500 * KiB, other);
+            CHECK(taken == ptr);
+            CHECK(fake.give(taken, 1500 * KiB, other) == PORTAMEM_POOL_OK);
+            CHECK(portamem_pool_close(fake.pool) == PORTAMEM_POOL_OK);
+            CHECK(fake.owner.chunks.empty());
+            CHECK((fake.owner.device_synchronized == 0) == is_told);
+        }
+    }
+}
+
 TEST_CASE("core pool: a stream whose end nobody tells is marked at each free") {
     FakeStream raw;
     FakeStream other;
@@ -380,6 +272,101 @@ TEST_CASE("core pool: a stream whose end nobody tells is marked at each free") {
     CHECK(fake.give(ptr, 10 * 1024 * KiB, raw) == PORTAMEM_POOL_THROWN);
     CHECK(fake.figures().live == 1);  // a free that was refused leaves the block out
     CHECK(fake.give(ptr, 10 * 1024 * KiB, raw) == PORTAMEM_POOL_OK);
+}
+
+TEST_CASE("core pool: each raw handle's own events are asked for, and not all at once") {
+    for (const bool host_accessible : {false, true}) {
+        CAPTURE(host_accessible);
+        FakeStream stalled;
+        FakeStream done;
+        FakePool fake(host_accessible);
+        stalled.ends_unseen = done.ends_unseen = true;
+        void* held = fake.take(10 * 1024 * KiB, stalled);
+        void* free = fake.take(10 * 1024 * KiB, done);
+        CHECK(fake.give(held, 10 * 1024 * KiB, stalled) == PORTAMEM_POOL_OK);
+        CHECK(fake.give(free, 10 * 1024 * KiB, done) == PORTAMEM_POOL_OK);
+        done.run = done.submitted;
+        const auto misses = fake.figures().misses;
+        for (int i = 0; i < 5; ++i) {
+            CHECK(fake.take(10 * 1024 * KiB, done) == free);
+            done.run = done.submitted;
+            CHECK(fake.give(free, 10 * 1024 * KiB, done) == PORTAMEM_POOL_OK);
+        }
+        CHECK(fake.figures().misses == misses);
+        CHECK(fake.owner.synchronized == 0);
+        CHECK(stalled.run == 0);
+
+        std::vector<FakeStream> many(500);
+        for (FakeStream& each : many) {
+            each.ends_unseen = true;
+            void* ptr = fake.take(300 * KiB, each);
+            CHECK(fake.give(ptr, 300 * KiB, each) == PORTAMEM_POOL_OK);
+        }
+        const int queries = fake.owner.queries;
+        void* last = fake.take(30 * 1024 * KiB, done);
+        CHECK(fake.owner.queries - queries < 100);
+        CHECK(fake.give(last, 30 * 1024 * KiB, done) == PORTAMEM_POOL_OK);
+        for (FakeStream& each : many) each.run = each.submitted;
+        for (int i = 0; i < 50; ++i) {  // all of them are found in time, by calls on any stream
+            last = fake.take(30 * 1024 * KiB, done);
+            CHECK(fake.give(last, 30 * 1024 * KiB, done) == PORTAMEM_POOL_OK);
+            last = fake.take(64 * 1024 * KiB, done);
+            CHECK(fake.give(last, 64 * 1024 * KiB, done) == PORTAMEM_POOL_OK);
+            done.run = done.submitted;
+        }
+        CHECK(fake.owner.events <= 3);
+    }
+}
+
+TEST_CASE("core pool: a raw handle waits for no other stream's work") {
+    FakeStream raw;
+    FakeStream other;
+    FakePool fake;
+    raw.ends_unseen = true;
+    other.ends_unseen = true;
+    void* ptr = fake.take(10 * 1024 * KiB, other);
+    CHECK(fake.give(ptr, 10 * 1024 * KiB, other) == PORTAMEM_POOL_OK);
+    void* own = fake.take(10 * 1024 * KiB, raw);  // not the other's, whose work has not run
+    CHECK(own != ptr);
+    CHECK(raw.waits.empty());
+    CHECK(fake.give(own, 10 * 1024 * KiB, raw) == PORTAMEM_POOL_OK);
+}
+
+TEST_CASE("core pool: what ended threads have freed on their own streams is everybody's, behind their last work") {
+    for (const bool host_accessible : {false, true}) {
+        for (const bool is_captured : {false, true}) {
+            CAPTURE(host_accessible);
+            CAPTURE(is_captured);
+            std::vector<std::unique_ptr<FakeStream>> streams;
+            FakePool fake(host_accessible);
+            FakeStream after;
+            for (int i = 0; i < 1000; ++i) {
+                std::thread([&] {
+                    FakeStream& own = *streams.emplace_back(new FakeStream);
+                    own.is_per_thread = true;
+                    for (const std::size_t nbytes : {1 * KiB, 100 * KiB, 1000 * KiB}) {
+                        void* const ptr = fake.take(nbytes, own);
+                        CHECK(fake.give(ptr, nbytes, own) == PORTAMEM_POOL_OK);
+                    }
+                    own.captured = is_captured;
+                    if (!host_accessible) return;
+                    own.run = own.submitted;
+                }).join();
+                streams.back()->captured = false;
+            }
+            CHECK(fake.figures().arenas <= 1);
+            if (is_captured) {  // such a stream cannot be marked: all work of the device is waited for, when it must be
+                CHECK(portamem_pool_trim(fake.pool, 0) == PORTAMEM_POOL_OK);
+                CHECK(fake.owner.synchronized > 0);
+                CHECK(fake.figures().reserved == 0);
+                continue;
+            }
+            CHECK(fake.figures().reserved <= 64 * 1024 * KiB);
+            void* const ptr = fake.take(1000 * KiB, after);
+            CHECK((host_accessible || !after.waits.empty()));
+            CHECK(fake.give(ptr, 1000 * KiB, after) == PORTAMEM_POOL_OK);
+        }
+    }
 }
 
 TEST_CASE("core pool: out of memory and back, a thousand times without drift") {

@@ -139,6 +139,55 @@ TEST_CASE("host child: pools of device memory have a limit" * doctest::skip()) {
     CHECK(limited->limit() == 8 * MiB);
 }
 
+TEST_CASE("host child: pools of one device have a limit together" * doctest::skip()) {
+    const auto stream = pm::Stream::create(0);
+    const auto one = Pool::create(device_resource());
+    const auto over = Pool::create(one);  // its memory is the other's, which counts it
+    CHECK(over->limit() == 0);
+    void* ptr = over->allocate(5 * MiB, stream);
+    {
+        const auto other = Pool::create(device_resource());
+        const std::string text = refusal<pm::OutOfMemory>([&] { (void)other->allocate(4 * MiB, stream); });
+        CHECK(contains(text, "limit of 8388608 bytes"));
+        CHECK(contains(text, "PORTAMEM_POOL_LIMIT"));
+        void* small = other->allocate(MiB, stream);  // what is left is the other's
+        CHECK(one->stats().reserved + other->stats().reserved <= 8 * MiB);
+        other->deallocate(small, MiB, stream);
+        over->deallocate(ptr, 5 * MiB, stream);
+        over->trim();
+        one->trim();
+        CHECK(one->stats().reserved == 0);
+        void* large = other->allocate(5 * MiB, stream);
+        CHECK_THROWS_AS(one->allocate(4 * MiB, stream), pm::OutOfMemory);
+        other->deallocate(large, 5 * MiB, stream);
+    }
+    one->deallocate(one->allocate(7 * MiB, stream), 7 * MiB, stream);  // a pool that is gone has nothing
+
+    std::vector<std::shared_ptr<Pool>> pools;
+    std::vector<std::thread> threads;
+    one->trim();
+    for (int t = 0; t < 4; ++t) {
+        const auto pool = pools.emplace_back(Pool::create(device_resource()));
+        threads.emplace_back([pool] {
+            const auto own = pm::Stream::create(0);
+            for (int turn = 0; turn < 50; ++turn) {
+                try {
+                    pool->deallocate(pool->allocate(3 * MiB, own), 3 * MiB, own);
+                } catch (const pm::OutOfMemory&) {
+                    pool->trim();
+                }
+            }
+        });
+    }
+    for (std::thread& thread : threads) thread.join();
+    std::size_t reserved = 0;
+    for (const auto& pool : pools) reserved += pool->stats().reserved;
+    CHECK(reserved <= 8 * MiB);
+    const auto own = pm::PoolOptions{32 * MiB, nullptr};
+    const auto apart = Pool::create(device_resource(), own);
+    apart->deallocate(apart->allocate(20 * MiB, stream), 20 * MiB, stream);
+}
+
 TEST_CASE("host child: a limit is shared" * doctest::skip()) {
     constexpr std::size_t half = 512 * MiB;
     const auto pool = Pool::create(device_resource());
@@ -183,6 +232,7 @@ TEST_CASE("host pool settings: off, each allocation is the upstream's") {
 
 TEST_CASE("host pool settings: a limit is that of pools of device memory") {
     CHECK(passes("pools of device memory have a limit", {{"PORTAMEM_POOL_LIMIT", "8MiB"}}));
+    CHECK(passes("pools of one device have a limit together", {{"PORTAMEM_POOL_LIMIT", "8MiB"}}));
     CHECK(passes("a limit is shared", {{"PORTAMEM_POOL_LIMIT", "50%"}, {"PORTAMEM_HOST_CAPACITY", "1GiB"}}));
 }
 

@@ -258,6 +258,26 @@ TEST_CASE("pm pool: a thread's own default stream is marked by that thread") {
     CHECK(pool->upstream()->live_buffers() == 0);
 }
 
+TEST_CASE("pm pool: threads that come and go use the same memory on their own default streams") {
+    if (no_device()) return;
+    for (const bool pinned : {false, true}) {
+        CAPTURE(pinned);
+        const Pool pool = pool_over(pinned ? pinned_resource() : device_resource(), 64 * MiB);
+        for (int i = 0; i < 200; ++i) {
+            std::thread([&] {
+                const StreamPtr own = pm::Stream::per_thread(0);
+                void* ptr = pool->allocate(2 * MiB, own);
+                CHECK(keeps_bytes(ptr, 1000, 5));
+                pool->deallocate(ptr, 2 * MiB, own);
+                own->synchronize();
+            }).join();
+        }
+        CHECK(pool->stats().reserved <= 16 * MiB);
+        pool->close();
+        CHECK(pool->upstream()->live_buffers() == 0);
+    }
+}
+
 TEST_CASE("pm pool: alignments above 256 bytes") {
     if (no_device()) return;
     const Pool pool = pool_over(device_resource());

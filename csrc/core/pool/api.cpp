@@ -24,7 +24,7 @@ int refuse(portamem_pool_status status, std::string text) noexcept {
 
 // Runs what may throw. Kept out of the functions that are called most.
 template <class Function>
-__attribute__((noinline)) int answered(Function&& function) noexcept {
+__attribute__((noinline)) int answered_unrested(Function&& function) noexcept {
     try {
         function();
         return refuse(PORTAMEM_POOL_OK, {});
@@ -41,10 +41,18 @@ __attribute__((noinline)) int answered(Function&& function) noexcept {
     }
 }
 
+// The same for what runs callbacks.
+template <class Function>
+int answered(Pool& pool, Function&& function) noexcept {
+    const int status = answered_unrested(function);
+    pool.rest(status, true);
+    return status;
+}
+
 void* allocated_slowly(Pool& pool, std::size_t nbytes, std::size_t alignment, std::uint64_t identity,
                        void* stream) noexcept {
     void* ptr = nullptr;
-    (void)answered([&] { ptr = pool.allocate(nbytes, alignment, identity, stream); });
+    (void)answered(pool, [&] { ptr = pool.allocate(nbytes, alignment, identity, stream); });
     return ptr;
 }
 
@@ -148,7 +156,7 @@ __attribute__((noinline)) int deallocated_anyhow(Pool& pool, void* ptr, std::siz
     if (remembered_cache(&pool, identity) == nullptr && deallocated_by_search(pool, ptr, nbytes, identity)) {
         return PORTAMEM_POOL_OK;
     }
-    return answered([&] { pool.deallocate(ptr, nbytes, identity, stream); });
+    return answered(pool, [&] { pool.deallocate(ptr, nbytes, identity, stream); });
 }
 
 inline portamem_pool* do_create(const portamem_pool_ops* ops, void* self, const portamem_pool_options* options) {
@@ -186,15 +194,15 @@ inline int do_deallocate(portamem_pool* pool, void* ptr, size_t nbytes, uint64_t
 }
 
 inline void do_stream_ended(portamem_pool* pool, uint64_t identity, void* event) {
-    (void)answered([&] { pool_of(pool).stream_ended(identity, event); });
+    (void)answered(pool_of(pool), [&] { pool_of(pool).stream_ended(identity, event); });
 }
 
 inline int do_trim(portamem_pool* pool, size_t keep) {
-    return answered([&] { pool_of(pool).trim(keep); });
+    return answered(pool_of(pool), [&] { pool_of(pool).trim(keep); });
 }
 
 inline int do_close(portamem_pool* pool) {
-    return answered([&] {
+    return answered(pool_of(pool), [&] {
         if (!pool_of(pool).close()) throw Refused{PORTAMEM_POOL_BUSY, {}};
     });
 }
@@ -202,19 +210,19 @@ inline int do_close(portamem_pool* pool) {
 inline int do_is_closed(const portamem_pool* pool) { return reinterpret_cast<const Pool*>(pool)->is_closed() ? 1 : 0; }
 
 inline void do_stats(portamem_pool* pool, portamem_pool_figures* figures) {
-    (void)answered([&] { pool_of(pool).figures(*figures); });
+    (void)answered_unrested([&] { pool_of(pool).figures(*figures); });
 }
 
 inline void do_live(portamem_pool* pool, uint64_t* blocks, uint64_t* nbytes) {
-    (void)answered([&] { pool_of(pool).live(*blocks, *nbytes); });
+    (void)answered_unrested([&] { pool_of(pool).live(*blocks, *nbytes); });
 }
 
 inline void do_reset_peak(portamem_pool* pool) {
-    (void)answered([&] { pool_of(pool).reset_peak(); });
+    (void)answered_unrested([&] { pool_of(pool).reset_peak(); });
 }
 
 inline int do_snapshot(portamem_pool* pool, portamem_pool_visitor visitor, void* self) {
-    return answered([&] {
+    return answered_unrested([&] {
         for (const portamem_pool_piece& piece : pool_of(pool).snapshot()) visitor(self, &piece);
     });
 }

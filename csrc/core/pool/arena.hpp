@@ -5,7 +5,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -24,10 +23,10 @@ struct Arena {
     const std::uint64_t stream;  ///< 0: the common arena
     void* ref = nullptr;         ///< of the stream, for the owner's callbacks
     bool is_per_thread = false;
-    bool has_ended = false;        ///< what comes now belongs to the common arena, behind latest
-    bool has_lost_thread = false;  ///< a per-thread stream's thread has ended
-    bool is_marked = false;        ///< latest is after all that is here
-    MarkPtr latest;                ///< of a per-thread stream, made by its thread; of an ended one, its last
+    bool has_ended = false;  ///< what comes now belongs to the common arena, behind latest
+    bool is_orphan = false;  ///< ended, and nothing is known of its last work: its device is waited for
+    bool is_marked = false;  ///< latest is after all that is here
+    MarkPtr latest;          ///< of a per-thread stream, made by its thread; of an ended one, its last
 
     std::array<Block*, kLists> lists{};
     std::array<std::uint64_t, (kLists + 63) / 64> nonempty{};
@@ -39,9 +38,10 @@ struct Arena {
     unsigned merging = 0;          ///< the class of which one is merged next, where there are too many
     std::size_t whole = 0;         ///< bytes of slabs all of whose blocks are in bins
     std::uint64_t insertions = 0;  ///< how often something was freed into it
-    std::deque<Batch> batches;     ///< behind events, oldest first
-    std::vector<Item> unmarked;    ///< usable by nobody before an event that is still to be recorded
+    /// In no bin yet: of memory that the host reaches, for want of an event behind it; of other, for want of host memory.
+    Batches aside;
     std::unordered_map<std::uint64_t, std::uint64_t> waited;  ///< up to which insertion of another arena
+    std::list<std::weak_ptr<Arena>> ticket;                   ///< this one, for the list of those that have ended
 
     void link(Block& block) noexcept {
         const unsigned list = list_of(block.length);

@@ -31,11 +31,13 @@ constexpr unsigned capacity_of(unsigned index) noexcept {
     return count < 1 ? 1 : (count > 32 ? 32 : static_cast<unsigned>(count));
 }
 
+inline constexpr unsigned kMostAtOnce = 16;
+
 /// How many blocks of a class go to the heap, or come from it, at once: enough to share its lock among them, and few
 /// enough for the one call that pays for all.
 constexpr unsigned batch_of(unsigned index) noexcept {
     const unsigned half = (capacity_of(index) + 1) / 2;
-    return half < 16 ? half : 16;
+    return half < kMostAtOnce ? half : kMostAtOnce;
 }
 
 /// Bins of blocks that may be used on the stream at once. Owned by its thread; others come in through the lock.
@@ -93,27 +95,14 @@ class alignas(64) Cache {
 
     std::vector<Item> pending;  ///< freed, and usable only behind an event that has not been recorded yet
     std::size_t pending_bytes = 0;
+    Batches spare;           ///< room for what is in a caller's hands when the cache ends; his own
+    bool is_raided = false;  ///< under the registry's lock
 
     const std::shared_ptr<Arena> arena;  ///< of the stream
     const std::shared_ptr<Pool> keep;
-    const bool deferred;                 ///< what is freed goes to pending
-    std::atomic<bool> has_ended{false};  ///< its stream or its pool is gone: shut for good, and empty
-
-    /// Takes everything out. With the lock, or shut. Throws std::bad_alloc, and nothing has happened.
-    void empty_into(std::vector<Item>& ready, std::vector<Item>& unmarked) {
-        std::size_t count = ready.size();
-        for (const Bin& bin : bins) count += bin.count;
-        ready.reserve(count);
-        unmarked.reserve(unmarked.size() + pending.size());
-        for (Bin& bin : bins) {
-            for (std::uint32_t i = 0; i < bin.count; ++i) ready.push_back(bin.items[i]);
-            bin.count = 0;
-        }
-        unmarked.insert(unmarked.end(), pending.begin(), pending.end());
-        pending.clear();
-        pending_bytes = 0;
-        cached.add(0 - cached.get());
-    }
+    const bool deferred;                       ///< what is freed goes to pending
+    std::atomic<bool> has_ended{false};        ///< its stream or its pool is gone: shut for good, and empty
+    std::atomic<bool> has_lost_thread{false};  ///< whoever empties it ends it
 };
 
 }  // namespace portamem::pool

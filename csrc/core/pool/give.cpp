@@ -15,123 +15,99 @@ constexpr std::size_t kMostPendingBytes = std::size_t{16} << 20;  // and their b
 
 }  // namespace
 
-/// Blocks that leave a cache, class by class.
-class Pool::Leaving {
-  public:
-    void add(unsigned index, const Item* items, unsigned count) noexcept {
-        std::copy(items, items + count, items_ + count_);
-        runs_[run_count_++] = {index, count};
-        count_ += count;
-    }
-    /// Up to `count` of those that came first. Answers how many there were.
-    unsigned add_oldest(Cache& cache, unsigned index, unsigned count) noexcept {
-        Cache::Bin& bin = cache.bins[index];
-        count = std::min<unsigned>(count, bin.count);
-        if (count == 0) return 0;
-        add(index, bin.items.get(), count);
-        std::copy(bin.items.get() + count, bin.items.get() + bin.count, bin.items.get());
-        bin.count = static_cast<std::uint16_t>(bin.count - count);
-        cache.cached.add(0 - count * std::uint64_t{bin.size});
-        return count;
-    }
-    bool empty() const noexcept { return count_ == 0; }
-    const Item* begin() const noexcept { return items_; }
-    const Item* end() const noexcept { return items_ + count_; }
-    template <class Function>
-    void each(Function&& function) const {
-        const Item* items = items_;
-        for (unsigned i = 0; i < run_count_; ++i) {
-            function(runs_[i].index, items, runs_[i].count);
-            items += runs_[i].count;
-        }
-    }
-
-  private:
-    static constexpr unsigned kMost = 16 + kMostLeaving + 1;  ///< a batch, what makes room, and the block that comes
-    static constexpr unsigned kMostRuns = 1 + kMostLeaving + 1;
-    struct Run {
-        unsigned index;
-        unsigned count;
-    };
-    Item items_[kMost];
-    Run runs_[kMostRuns];
-    unsigned count_ = 0;
-    unsigned run_count_ = 0;
-};
-
 // Into the cache; where that is full, some of it goes to the arena first, or else the block itself.
 void Pool::give(const Place& place, const Item& item, const Block& block) {
-    Leaving leaving;
     const std::size_t size = block.size;
     const unsigned index = block.index;
-    if (place.cache == nullptr || index == kHuge) {
-        leaving.add(index, &item, 1);
-        return flush(place, leaving);
-    }
+    if (place.cache == nullptr || index == kHuge) return flush(place, item);
     Cache& cache = *place.cache;
-    bool is_full = false;
-    {
+    const auto fits = [&] {
         const Entered entered(*this, cache);
         Cache::Bin& bin = cache.bins[index];
         bin.make_room(index);
-        if (bin.count == bin.capacity) (void)leaving.add_oldest(cache, index, batch_of(index));
-        if (cache.cached.get() + size > kCacheBytes) make_room(cache, size, leaving);
-        is_full = cache.cached.get() + size > kCacheBytes;
+        if (bin.count == bin.capacity || cache.cached.get() + size > kCacheBytes) return false;
+        bin.items[bin.count++] = item;
+        cache.cached.add(size);
+        return true;
+    };
+    if (fits() || (make_room(place, index, size) && fits())) return;
+    flush(place, item);
+}
+
+// A stream that only its own thread can mark is marked with what goes to its arena, since the thread may not come back.
+MarkPtr Pool::mark_of_own(const Place& place, bool& is_marked) {
+    is_marked = false;
+    if (!place.arena->is_per_thread || !thread_has_own_streams()) return nullptr;
+    try {
+        MarkPtr mark = mark_here(place.stream);
+        is_marked = true;
+        return mark;
+    } catch (const Refused&) {  // what cannot be marked is left to the stream itself
+        return nullptr;
+    } catch (const std::bad_alloc&) {
+        return nullptr;
     }
-    if (is_full) leaving.add(index, &item, 1);
-    if (!leaving.empty()) flush(place, leaving);
-    if (is_full) return;
-    const Entered entered(*this, cache);
+}
+
+// Of a class, those that came first, from the cache into the stream's arena. Throws std::bad_alloc, and nothing has
+// happened.
+unsigned Pool::let_go(Cache& cache, Arena& arena, unsigned index, unsigned count) {
     Cache::Bin& bin = cache.bins[index];
-    bin.items[bin.count++] = item;
-    cache.cached.add(size);
+    count = std::min<unsigned>(count, bin.count);
+    if (count == 0) return 0;
+    const Item* const first = bin.items.get();
+    heap_.prefetch(first, first + count);
+    if (is_kept(index) && count >= batch_of(index)) {  // one size that comes in numbers is wanted in numbers
+        heap_.keep(arena, index, first, count);
+    } else {
+        heap_.give(arena, first, count);
+    }
+    std::copy(first + count, first + bin.count, bin.items.get());
+    bin.count = static_cast<std::uint16_t>(bin.count - count);
+    cache.cached.add(0 - count * std::uint64_t{bin.size});
+    return count;
 }
 
-// Few blocks, for the one call that pays: of the large classes in turn, so that what is not wanted any more leaves; of the
-// small ones, which need many for as many bytes, where there is nothing else.
-void Pool::make_room(Cache& cache, std::size_t size, Leaving& leaving) {
-    const std::size_t most = kCacheBytes - std::max(size, kCacheRoom);
-    unsigned left = kMostLeaving;
-    for (unsigned looks = kClasses - kSmallClasses; looks != 0 && left != 0; --looks) {
-        if (cache.cached.get() <= most) return;
-        left -= leaving.add_oldest(cache, cache.leaving, std::min(left, 2U));
-        cache.leaving = (cache.leaving == kSmallClasses ? kClasses : cache.leaving) - 1;
-    }
-    for (unsigned index = kSmallClasses; index-- != 0 && left != 0 && cache.cached.get() > most;) {
-        left -= leaving.add_oldest(cache, index, left);
-    }
-}
-
-// From the cache into the stream's arena.
-void Pool::flush(const Place& place, const Leaving& leaving) {
-    MarkPtr mark;
+// A batch of a full class. Where the cache has too many bytes, few blocks, for the one call that pays: of the large classes
+// in turn, so that what is not wanted any more leaves; of the small ones, which need many for as many bytes, where there is
+// nothing else. False where the stream has ended meanwhile. Throws std::bad_alloc: what has not gone is in the cache.
+bool Pool::make_room(const Place& place, unsigned index, std::size_t size) {
     bool is_marked = false;
-    if (place.arena != nullptr && place.arena->is_per_thread && thread_takes_caches()) {
-        // Its own thread only can mark it, and may not come back. What cannot be marked is left to the stream itself.
-        try {
-            mark = mark_here(place.stream);
-            is_marked = true;
-        } catch (const Refused&) {
-            is_marked = false;
+    MarkPtr mark = mark_of_own(place, is_marked);
+    Cache& cache = *place.cache;
+    Arena& arena = *place.arena;
+    const Entered entered(*this, cache);
+    const std::lock_guard<std::mutex> lock(heap_.mutex());
+    if (arena.has_ended) return false;
+    arena.is_marked = false;
+    if (cache.bins[index].count == cache.bins[index].capacity) (void)let_go(cache, arena, index, batch_of(index));
+    if (cache.cached.get() + size > kCacheBytes) {
+        const std::size_t most = kCacheBytes - std::max(size, kCacheRoom);
+        unsigned left = kMostLeaving;
+        for (unsigned looks = kClasses - kSmallClasses; looks != 0 && left != 0 && cache.cached.get() > most; --looks) {
+            left -= let_go(cache, arena, cache.leaving, std::min(left, 2U));
+            cache.leaving = (cache.leaving == kSmallClasses ? kClasses : cache.leaving) - 1;
+        }
+        for (unsigned i = kSmallClasses; i-- != 0 && left != 0 && cache.cached.get() > most;) {
+            left -= let_go(cache, arena, i, left);
         }
     }
+    arena.latest = std::move(mark);
+    arena.is_marked = is_marked;
+    return true;
+}
+
+// A block that no cache takes, into the stream's arena.
+void Pool::flush(const Place& place, const Item& item) {
+    Batches one = one_batch(place.identity);
+    one.front().items.push_back(item);
+    bool is_marked = false;
+    MarkPtr mark = mark_of_own(place, is_marked);
     const std::lock_guard<std::mutex> lock(heap_.mutex());
     Arena& arena = *place.arena;
-    if (arena.has_ended) {  // by another thread, during the call: behind the stream's last event
-        Batch batch;
-        batch.stream = arena.stream;
-        batch.items.assign(leaving.begin(), leaving.end());
-        return_batch(arena, batch);
-        return;
-    }
-    heap_.prefetch(leaving.begin(), leaving.end());
-    leaving.each([&](unsigned index, const Item* items, unsigned count) {
-        if (is_kept(index) && count >= batch_of(index)) {  // one size that comes in numbers is wanted in numbers
-            heap_.keep(arena, index, items, count);
-        } else {
-            heap_.give(arena, items, count);
-        }
-    });
+    const bool has_ended = arena.has_ended;  // by another thread, during the call: behind the stream's last event
+    heap_.put(arena, std::move(one));
+    if (has_ended) return;
     arena.latest = std::move(mark);
     arena.is_marked = is_marked;
 }
@@ -139,11 +115,10 @@ void Pool::flush(const Place& place, const Leaving& leaving) {
 // Host-accessible memory: behind the next event of the stream.
 void Pool::defer(const Place& place, const Item& item, std::size_t size) {
     if (place.cache == nullptr) {
-        Batch batch;
-        batch.mark = mark_here(place.stream);
-        batch.stream = place.identity;
-        batch.items.push_back(item);
-        put_behind(place.arena, std::move(batch));
+        Batches one = one_batch(place.identity);
+        one.front().items.push_back(item);
+        if (place.arena->is_orphan) return put_back(*place.arena, std::move(one));
+        put_behind(mark_here(place.stream), std::move(one));
         return;
     }
     bool is_full = false;
@@ -162,43 +137,47 @@ void Pool::defer(const Place& place, const Item& item, std::size_t size) {
 
 // Marks the stream behind what the cache has freed on it.
 void Pool::flush_pending(const Place& place) {
-    Batch batch;
-    batch.stream = place.identity;
+    Batches late = one_batch(place.identity);
+    std::vector<Item>& items = late.front().items;
+    items.reserve(kMostPending);
     {  // before the mark: what comes here later may have been freed later
         const std::lock_guard<std::mutex> lock(heap_.mutex());
-        batch.items.reserve(kMostPending + place.arena->unmarked.size());
-        batch.items.insert(batch.items.end(), place.arena->unmarked.begin(), place.arena->unmarked.end());
-        place.arena->unmarked.clear();
+        late.splice(late.end(), place.arena->aside);
     }
     MarkPtr mark;
     try {
         mark = mark_here(place.stream);
     } catch (...) {
-        const std::lock_guard<std::mutex> lock(heap_.mutex());
-        place.arena->unmarked.insert(place.arena->unmarked.end(), batch.items.begin(), batch.items.end());
+        put_back(*place.arena, std::move(late));
         throw;
     }
-    {
+    try {
         const Entered entered(*this, *place.cache);
         auto& pending = place.cache->pending;
-        batch.items.insert(batch.items.end(), pending.begin(), pending.end());  // at most kMostPending
+        items.assign(pending.begin(), pending.end());  // at most kMostPending
         pending.clear();
         place.cache->cached.add(0 - place.cache->pending_bytes);
         place.cache->pending_bytes = 0;
+    } catch (const Refused&) {  // the cache has ended, and is empty
+        put_behind(mark, std::move(late));
+        throw;
     }
-    if (batch.items.empty()) return;
-    batch.mark = std::move(mark);
-    put_behind(place.arena, std::move(batch));
+    put_behind(mark, std::move(late));
 }
 
-void Pool::put_behind(const std::shared_ptr<Arena>& arena, Batch&& batch) {
+// Null: nothing to wait for.
+void Pool::put_behind(const MarkPtr& mark, Batches&& batches) noexcept {
     const std::lock_guard<std::mutex> lock(heap_.mutex());
-    Arena& where = arena != nullptr && !arena->has_ended ? *arena : heap_.common();
-    if (batch.mark == nullptr) {
-        heap_.give(heap_.common(), batch);
-        return;
+    while (!batches.empty()) {
+        Batches one;
+        one.splice(one.end(), batches, batches.begin());
+        if (mark == nullptr) {
+            heap_.put(heap_.common(), std::move(one));
+        } else if (!one.front().empty()) {
+            one.front().mark = mark;
+            heap_.waiting().add(std::move(one));
+        }
     }
-    where.batches.push_back(std::move(batch));
 }
 
 }  // namespace portamem::pool

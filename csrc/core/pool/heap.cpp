@@ -61,7 +61,7 @@ Block* Heap::new_block() {
     }
     if (unused_ == 0) {
         constexpr std::size_t kAtOnce = 64;
-        records_.emplace_back(new Block[kAtOnce]);
+        records_.push_back(std::make_unique<Block[]>(kAtOnce));
         unused_ = kAtOnce;
     }
     return &records_.back()[--unused_];
@@ -317,11 +317,15 @@ void Heap::prefetch(const Item* begin, const Item* end) const noexcept {
 }
 
 void Heap::give(Arena& arena, const Item* items, std::size_t count) {
+    std::array<std::uint32_t, kSmallClasses> more{};
     for (std::size_t i = 0; i < count; ++i) {
         const Block& slab = *pages_.find(items[i].address);
-        if (slab.use != Block::Use::Slab) continue;
-        auto& bin = arena.bins[slab.index];
-        if (bin.capacity() - bin.size() < count) bin.reserve(std::max(2 * bin.capacity(), bin.size() + count));
+        if (slab.use == Block::Use::Slab) ++more[slab.index];
+    }
+    for (unsigned index = 0; index < kSmallClasses; ++index) {
+        auto& bin = arena.bins[index];
+        if (bin.capacity() - bin.size() >= more[index]) continue;
+        bin.reserve(std::max(2 * bin.capacity(), bin.size() + more[index]));
     }
     for (std::size_t i = 0; i < count; ++i) {
         Block* const block = pages_.find(items[i].address);
@@ -342,11 +346,42 @@ void Heap::give(Arena& arena, Batch& batch) {
     batch.blocks.clear();
 }
 
+void Heap::put(Arena& arena, Batches&& one) noexcept {
+    Batch& batch = one.front();
+    if (batch.empty()) return one.clear();
+    if (arena.is_orphan) return orphans_.splice(orphans_.end(), one);
+    if (arena.has_ended && arena.latest != nullptr) {
+        batch.mark = arena.latest;
+        return waiting_.add(std::move(one));
+    }
+    const bool is_anybodys = arena.has_ended || &arena == &common_;
+    try {
+        give(is_anybodys ? common_ : arena, batch);
+        one.clear();
+    } catch (const std::bad_alloc&) {
+        batch.mark = nullptr;
+        if (is_anybodys) return waiting_.add(std::move(one));
+        arena.aside.splice(arena.aside.end(), one);
+    }
+}
+
+void Heap::give_happened(std::uint64_t stream, const MarkPtr& mark) {
+    Batches* const queue = waiting_.queue_of(stream);
+    while (queue != nullptr && !queue->empty() && queue->front().mark == mark) {
+        give(common_, queue->front());
+        queue->pop_front();
+    }
+    waiting_.forget_if_empty(stream);
+}
+
 void Heap::detach(Arena& arena, Batch& batch) {
     std::size_t items = batch.items.size();
     std::size_t blocks = batch.blocks.size();
     for (const auto& bin : arena.bins) items += bin.size();
-    items += arena.unmarked.size();
+    for (const Batch& aside : arena.aside) {
+        items += aside.items.size();
+        blocks += aside.blocks.size();
+    }
     for (const Block* slab : arena.carving) items += slab == nullptr ? 0 : slab->blocks - slab->carved;
     for (unsigned list = arena.next_list(0); list < kLists; list = arena.next_list(list + 1)) {
         for (const Block* block = arena.lists[list]; block != nullptr; block = block->list_after) ++blocks;
@@ -364,8 +399,11 @@ void Heap::detach(Arena& arena, Batch& batch) {
     }
     arena.kept = {};
     arena.unmerged = 0;
-    batch.items.insert(batch.items.end(), arena.unmarked.begin(), arena.unmarked.end());
-    arena.unmarked.clear();
+    for (const Batch& aside : arena.aside) {
+        batch.items.insert(batch.items.end(), aside.items.begin(), aside.items.end());
+        batch.blocks.insert(batch.blocks.end(), aside.blocks.begin(), aside.blocks.end());
+    }
+    arena.aside.clear();
     for (Block*& slab : arena.carving) {
         for (; slab != nullptr && slab->carved < slab->blocks; ++slab->carved) {
             batch.items.push_back(item_of(*slab, slab->carved));
@@ -470,17 +508,22 @@ bool Heap::remove_chunk(std::size_t most, Chunk& chunk) {
     if (chosen == chunks_.end()) return false;
     chunk = *chosen;
     common_.unlink(*chunk.first);
-    recycle(chunk.first);
-    *chosen = chunks_.back();
-    chunks_.pop_back();
+    chunk.first->use = Block::Use::Limbo;
     reserved_ -= chunk.nbytes;
     return true;
 }
 
-void Heap::restore_chunk(const Chunk& chunk) {
-    const std::size_t peak = peak_;
-    add_chunk(chunk.ptr, chunk.nbytes, common_);
-    peak_ = peak;
+void Heap::forget_chunk(const Chunk& chunk) noexcept {
+    const auto found =
+        std::find_if(chunks_.begin(), chunks_.end(), [&](const Chunk& c) { return c.first == chunk.first; });
+    *found = chunks_.back();
+    chunks_.pop_back();
+    recycle(chunk.first);
+}
+
+void Heap::restore_chunk(const Chunk& chunk) noexcept {
+    common_.link(*chunk.first);
+    reserved_ += chunk.nbytes;
 }
 
 }  // namespace portamem::pool

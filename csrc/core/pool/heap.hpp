@@ -15,6 +15,7 @@
 
 #include "arena.hpp"
 #include "page_map.hpp"
+#include "waiting.hpp"
 
 namespace portamem::pool {
 
@@ -38,6 +39,8 @@ class Heap {
     Arena& common() noexcept { return common_; }
     std::unordered_map<std::uint64_t, std::shared_ptr<Arena>>& arenas() noexcept { return arenas_; }
     Arena* arena_of(std::uint64_t stream) noexcept;
+    Waiting& waiting() noexcept { return waiting_; }
+    Batches& orphans() noexcept { return orphans_; }
 
     /// Blocks of a class, for use on the arena's stream: its own, then what nobody uses. Answers how many there were.
     unsigned take(Arena& own, unsigned index, Item* items, unsigned most);
@@ -50,7 +53,7 @@ class Heap {
     void prefetch(const Item* begin, const Item* end) const noexcept;
     /// Puts blocks into an arena. Throws std::bad_alloc, and nothing has happened.
     void give(Arena& arena, const Item* items, std::size_t count);
-    /// Puts the blocks of a batch into an arena.
+    /// Puts the blocks of a batch into an arena. Throws std::bad_alloc, and nothing has happened.
     void give(Arena& arena, Batch& batch);
     /// Puts blocks of a class above the small ones into an arena, for whoever wants that class again. So much of them is
     /// not merged with its neighbours before it has to be.
@@ -59,7 +62,12 @@ class Heap {
     unsigned take_kept(Arena& arena, unsigned index, Item* items, unsigned most) noexcept;
     /// Merges one kept block that is large enough for `length` bytes. False where there is none.
     bool merge_larger(Arena& arena, std::size_t length) noexcept;
-    /// Takes out all that is free in an arena.
+    /// Puts a batch where its arena has such: into the bins, aside where there is no host memory, behind the last mark
+    /// of a stream that has ended. The common arena's waits for nothing.
+    void put(Arena& arena, Batches&& one) noexcept;
+    /// What a stream has waiting behind that mark, which has happened. Throws std::bad_alloc: it is waiting still.
+    void give_happened(std::uint64_t stream, const MarkPtr& mark);
+    /// Takes out all that is free in an arena. Throws std::bad_alloc, and nothing has happened.
     void detach(Arena& arena, Batch& batch);
     /// Moves free blocks that hold `length` bytes each from an arena to a batch: `piece` bytes in all, where there are so
     /// many. False where there is none.
@@ -72,8 +80,10 @@ class Heap {
     /// Takes a chunk out that is all free in the common arena: the largest of up to `most` bytes, or else the smallest.
     /// False where there is none.
     bool remove_chunk(std::size_t most, Chunk& chunk);
-    /// Puts it back.
-    void restore_chunk(const Chunk& chunk);
+    /// It has gone,
+    void forget_chunk(const Chunk& chunk) noexcept;
+    /// or could not.
+    void restore_chunk(const Chunk& chunk) noexcept;
 
     std::size_t reserved() const noexcept { return reserved_; }
     std::size_t peak() const noexcept { return peak_; }
@@ -98,6 +108,8 @@ class Heap {
     PageMap pages_;
     Arena common_{0};
     std::unordered_map<std::uint64_t, std::shared_ptr<Arena>> arenas_;
+    Waiting waiting_;
+    Batches orphans_;  ///< behind work that nobody can mark any more
     std::vector<Chunk> chunks_;
     std::size_t reserved_ = 0;
     std::size_t peak_ = 0;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <vector>
 
@@ -40,5 +41,14 @@ struct Batch {
 
     bool empty() const noexcept { return items.empty() && blocks.empty(); }
 };
+
+/// Batches go from list to list as they are: what is on its way needs no host memory to arrive.
+using Batches = std::list<Batch>;
+
+inline Batches one_batch(std::uint64_t stream) {
+    Batches batches(1);
+    batches.front().stream = stream;
+    return batches;
+}
 
 }  // namespace portamem::pool

@@ -86,6 +86,7 @@ std::shared_ptr<Arena> Pool::arena_for(std::uint64_t identity, const portamem_po
     }
     made->ref = about.ref;
     made->is_per_thread = about.is_per_thread != 0;
+    made->ticket.emplace_back(made);
     const std::lock_guard<std::mutex> lock(heap_.mutex());
     return heap_.arenas().emplace(identity, made).first->second;
 }
@@ -109,15 +110,38 @@ Pool::Place Pool::place_of(std::uint64_t identity, void* stream) {
         if (about.ref != nullptr) ops_.forget(self_, about.ref);
         return place;
     }
+    if (about.is_per_thread != 0) {
+        if (!thread_has_own_streams()) {
+            if (about.ref != nullptr) ops_.forget(self_, about.ref);
+            place.arena = std::make_shared<Arena>(identity);  // nobody can say when what it gets is free
+            place.arena->has_ended = place.arena->is_orphan = true;
+            return place;
+        }
+        try {
+            (void)ops_.is_captured(self_, stream);  // a question that makes the runtime know the thread's streams
+            watch_own_streams();
+        } catch (...) {
+            if (about.ref != nullptr) ops_.forget(self_, about.ref);
+            throw;
+        }
+    }
     place.arena = arena_for(identity, about);
     if (!thread_takes_caches()) return place;
     auto cache = std::make_shared<Cache>(shared_from_this(), place.arena, identity, defers());
+    cache->spare = one_batch(identity);
+    cache->spare.front().items.reserve(kMostItems);
     {
         const std::lock_guard<std::mutex> lock(registry_);
         caches_.push_back(cache);
     }
     place.cache = cache.get();
-    if (!adopt_cache(cache)) place.cache = nullptr;
+    try {
+        if (!adopt_cache(cache)) cache->has_lost_thread.store(true, std::memory_order_relaxed);
+    } catch (...) {
+        cache->has_lost_thread.store(true, std::memory_order_relaxed);
+        throw;
+    }
+    if (cache->has_lost_thread.load(std::memory_order_relaxed)) place.cache = nullptr;
     return place;
 }
 
@@ -164,17 +188,21 @@ void Pool::count_live(const Place& place, std::int64_t blocks, std::int64_t nbyt
 
 // The first of the blocks for the caller, the others for the cache.
 void* Pool::got(const Place& place, const Ask& ask, const Item* items, unsigned count) {
-    if (count > 1) {
-        const Entered entered(*this, *place.cache);
-        Cache::Bin& bin = place.cache->bins[ask.index];
-        for (; count > 1 && bin.count < bin.capacity; --count) {
-            bin.items[bin.count++] = items[count - 1];
-            place.cache->cached.add(ask.size);
+    if (count > 1) {  // for which the bin has room: no user's code has run since it was seen empty
+        try {
+            const Entered entered(*this, *place.cache);
+            Cache::Bin& bin = place.cache->bins[ask.index];
+            for (; count > 1; --count) {
+                bin.items[bin.count++] = items[count - 1];
+                place.cache->cached.add(ask.size);
+            }
+        } catch (const Refused&) {  // the cache has ended meanwhile, and uses its spare room this once
+            Batches back = std::move(place.cache->spare);
+            back.front().items.assign(items, items + count);
+            const std::lock_guard<std::mutex> lock(heap_.mutex());
+            heap_.put(own(place), std::move(back));
+            throw;
         }
-    }
-    if (count > 1) {  // a callback has filled the bin meanwhile
-        const std::lock_guard<std::mutex> lock(heap_.mutex());
-        heap_.give(own(place), items + 1, count - 1);
     }
     const std::uint8_t out = ask.nbytes <= kLargestAsked && rounded(ask.nbytes) == ask.size ? kOut : kOutAligned;
     count_live(place, 1, static_cast<std::int64_t>(ask.nbytes));
@@ -242,20 +270,21 @@ void Pool::deallocate(void* ptr, std::size_t nbytes, std::uint64_t identity, voi
         refuse_captured(stream,
                         "deallocate is forbidden while its stream is captured: do it before or after the capture");
     }
+    const Item item{reinterpret_cast<std::uintptr_t>(ptr), found.state};
+    Batches unseen;
     MarkPtr mark;
-    if (place.ends_unseen) mark = mark_here(stream);
+    if (place.ends_unseen) {
+        unseen = one_batch(identity);
+        unseen.front().items.push_back(item);
+        mark = mark_here(stream);
+    }
     if (!found.state->compare_exchange_strong(state, kIn, std::memory_order_acq_rel)) {
         refuse_pointer("the block at " + address_text(ptr) + " is not out: it was freed before");
     }
-    const Item item{reinterpret_cast<std::uintptr_t>(ptr), found.state};
     const std::size_t size = found.block->size;
     try {
         if (place.ends_unseen) {
-            Batch batch;
-            batch.mark = std::move(mark);
-            batch.stream = identity;
-            batch.items.push_back(item);
-            put_behind(nullptr, std::move(batch));
+            put_behind(mark, std::move(unseen));
         } else if (defers()) {
             defer(place, item, size);
         } else {

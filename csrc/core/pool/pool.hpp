@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -50,6 +51,10 @@ class Pool : public std::enable_shared_from_this<Pool> {
     void shut_down() noexcept;
     /// Closes it as it is: threads that end leave alone what they have.
     void abandon() noexcept { inside_.fetch_or(kClosed); }
+    /// A call is over, with no lock held.
+    void rest(int status, bool may_block) noexcept {
+        if (ops_.rest != nullptr) ops_.rest(self_, status, may_block ? 1 : 0);
+    }
     /// The thread of a cache ends.
     void retire(const std::shared_ptr<Cache>& cache) noexcept;
 
@@ -82,7 +87,6 @@ class Pool : public std::enable_shared_from_this<Pool> {
         bool ends_unseen = false;
     };
     class Inside;
-    class Leaving;
     class Growing;
     class Entered;
 
@@ -102,33 +106,40 @@ class Pool : public std::enable_shared_from_this<Pool> {
     unsigned take_locked(const Place& place, const Ask& ask, Item* items, unsigned most);
     unsigned take(const Place& place, const Ask& ask, Item* items, unsigned most);
     unsigned take_with_calls(const Place& place, const Ask& ask, Item* items, unsigned most);
+    void retry_aside(const Place& place) noexcept;
     void poll(const Place& place);
-    bool poll_one(const std::shared_ptr<Arena>& arena, Arena& from);
+    bool poll_one(std::uint64_t stream);
     bool steal(const Place& place, const Ask& ask);
     bool steal_batch(const Place& place, const Ask& ask);
     unsigned pass_on(const Place& place, const Ask& ask, Item* items);
     unsigned grow(const Place& place, const Ask& ask, Item* items, unsigned most);
     std::size_t chunk_size(const Ask& ask) const noexcept;
-    std::size_t limit_now();
     portamem_pool_status ask_upstream(std::size_t nbytes, const Place& place, void** ptr);
 
     // give.cpp
     void give(const Place& place, const Item& item, const Block& block);
-    void flush(const Place& place, const Leaving& leaving);
-    static void make_room(Cache& cache, std::size_t size, Leaving& leaving);
+    void flush(const Place& place, const Item& item);
+    bool make_room(const Place& place, unsigned index, std::size_t size);
+    unsigned let_go(Cache& cache, Arena& arena, unsigned index, unsigned count);
+    MarkPtr mark_of_own(const Place& place, bool& is_marked);
     void defer(const Place& place, const Item& item, std::size_t size);
     void flush_pending(const Place& place);
-    void put_behind(const std::shared_ptr<Arena>& arena, Batch&& batch);
-    void return_batch(Arena& arena, Batch& batch);
+    void put_behind(const MarkPtr& mark, Batches&& batches) noexcept;
+    void put_back(Arena& arena, Batches&& batches) noexcept;
     static constexpr unsigned kMostItems = 128;  ///< that a call takes: as many as a cache holds of one class
 
     // reclaim.cpp
     void reclaim(bool waits);
     void raid_all();
-    void raid(const std::vector<std::shared_ptr<Cache>>& caches, bool for_good);
-    void spill(const std::shared_ptr<Arena>& arena, std::vector<Item>& ready, std::vector<Item>& unmarked);
+    template <class Which>
+    void raid(const Which& which, bool for_good);
+    void empty(Cache& cache);
+    void mark_aside(Arena& arena);
+    void end_arena(const std::shared_ptr<Arena>& arena) noexcept;
     bool cannot_be_marked(const Arena& arena);
     void settle(const std::shared_ptr<Arena>& arena, bool waits);
+    void settle_orphans();
+    void finish(std::uint64_t stream, bool waits);
     std::size_t release(std::size_t keep, bool throws);
     void after_free();
     void forget_owner() noexcept;
@@ -148,7 +159,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     std::mutex registry_;
     std::vector<std::shared_ptr<Cache>> caches_;
     std::mutex reclaim_;
-    std::vector<std::weak_ptr<Arena>> ended_;  ///< of streams that are gone; under the heap's lock
+    std::list<std::weak_ptr<Arena>> ended_;  ///< of streams that are gone; under the heap's lock
 
     std::atomic<std::uint64_t> inside_{0};  ///< calls under way; kClosed on top
     std::atomic<std::int64_t> empty_{0};    ///< live blocks of 0 bytes

@@ -16,224 +16,279 @@ MarkPtr Pool::mark_of(Arena& arena) {
     if (status == PORTAMEM_POOL_OK) return make_mark(event);
     if (status == PORTAMEM_POOL_BUSY) {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
-        if (arena.has_ended || (arena.is_per_thread && arena.is_marked)) return arena.latest;
+        if ((arena.has_ended && !arena.is_orphan) || (arena.is_per_thread && arena.is_marked)) return arena.latest;
+    }
+    if (status == PORTAMEM_POOL_GONE) {  // whoever puts everything together waits for the device instead
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        if (arena.has_ended && !arena.is_orphan) return arena.latest;
+        arena.has_ended = arena.is_orphan = true;
+        throw Refused{PORTAMEM_POOL_BUSY, {}};
     }
     thrown(status);
 }
 
 // ---- caches ----
 
-void Pool::spill(const std::shared_ptr<Arena>& arena, std::vector<Item>& ready, std::vector<Item>& unmarked) {
-    if (!ready.empty()) {
-        const std::lock_guard<std::mutex> lock(heap_.mutex());
-        if (defers()) {
-            heap_.give(heap_.common(), ready.data(), ready.size());
+// Everything out of a cache that is shut, under the registry's lock. Throws std::bad_alloc: what has not come out is
+// still there.
+void Pool::empty(Cache& cache) {
+    Arena& arena = *cache.arena;
+    Batches late;
+    if (!cache.pending.empty()) {
+        late = one_batch(arena.stream);
+        late.front().items = cache.pending;
+    }
+    const std::lock_guard<std::mutex> lock(heap_.mutex());
+    for (unsigned index = 0; index < kClasses; ++index) {
+        Cache::Bin& bin = cache.bins[index];
+        if (bin.count == 0) continue;
+        if (arena.has_ended && !defers()) {
+            Batches one = one_batch(arena.stream);
+            one.front().items.assign(bin.items.get(), bin.items.get() + bin.count);
+            heap_.put(arena, std::move(one));
         } else {
-            Batch batch;
-            batch.stream = arena->stream;
-            batch.items.swap(ready);
-            return_batch(*arena, batch);
-            arena->is_marked = arena->has_ended;
+            heap_.give(defers() ? heap_.common() : arena, bin.items.get(), bin.count);
+            if (!defers()) arena.is_marked = false;
         }
+        cache.cached.add(0 - bin.count * size_of(index));
+        bin.count = 0;
     }
-    if (unmarked.empty()) return;
-    Batch batch;
-    batch.stream = arena->stream;
-    batch.items.swap(unmarked);
-    try {
-        // The runtime may have taken the ended thread's stream down already, and give the thread another one.
-        if (arena->is_per_thread && !thread_takes_caches()) thrown(PORTAMEM_POOL_BUSY);
-        batch.mark = mark_of(*arena);
-    } catch (const Refused&) {  // captured, or the runtime fails: whoever marks the stream next marks this
-        const std::lock_guard<std::mutex> lock(heap_.mutex());
-        if (!arena->has_ended) {
-            arena->unmarked.insert(arena->unmarked.end(), batch.items.begin(), batch.items.end());
-            return;
-        }
-        batch.mark = arena->latest;
+    if (late.empty()) return;
+    if (arena.has_ended) {
+        heap_.put(arena, std::move(late));
+    } else {
+        arena.aside.splice(arena.aside.end(), late);
     }
-    put_behind(arena, std::move(batch));
+    cache.pending.clear();
+    cache.cached.add(0 - cache.pending_bytes);
+    cache.pending_bytes = 0;
 }
 
-// Empties caches. What only their own thread can mark stays with it, unless the caches end.
-void Pool::raid(const std::vector<std::shared_ptr<Cache>>& caches, bool for_good) {
-    struct Spoils {
-        std::shared_ptr<Arena> arena;
-        std::vector<Item> ready;
-        std::vector<Item> unmarked;
+// Empties caches. What only their own thread can mark stays with it, unless the caches end. Throws std::bad_alloc, where
+// some are not empty.
+template <class Which>
+void Pool::raid(const Which& which, bool for_good) {
+    bool all_empty = true;
+    const std::lock_guard<std::mutex> lock(registry_);
+    const auto ends = [for_good](const Cache& c) {
+        return for_good || c.has_lost_thread.load(std::memory_order_relaxed);
     };
-    std::vector<Spoils> spoils;
-    std::exception_ptr failed;
-    spoils.reserve(caches.size());
-    {
-        const std::lock_guard<std::mutex> lock(registry_);
-        std::vector<std::shared_ptr<Cache>> raided;
-        raided.reserve(caches.size());
-        for (const auto& cache : caches) {
-            if (cache->has_ended.load(std::memory_order_relaxed)) continue;
-            if (!for_good && cache->arena->is_per_thread && find_cache(this, cache->stream) != cache.get()) continue;
-            raided.push_back(cache);
-        }
-        for (const auto& cache : raided) cache->lock.begin_shut();
-        process_barrier();
-        for (const auto& cache : raided) cache->lock.end_shut();
-        for (const auto& cache : raided) {
-            Spoils& part = spoils.emplace_back();
-            part.arena = cache->arena;
-            try {
-                if (!failed) cache->empty_into(part.ready, part.unmarked);
-            } catch (const std::bad_alloc&) {
-                failed = std::current_exception();  // what the caches before it held is still to be put away
-            }
-            if (failed) {
-                cache->lock.open();
-                continue;
-            }
-            if (!for_good) {
-                cache->lock.open();
-                continue;
-            }
-            cache->has_ended.store(true, std::memory_order_release);
-            hits_.fetch_add(cache->hits.get(), std::memory_order_relaxed);
-            frees_.fetch_add(cache->frees.get(), std::memory_order_relaxed);
-            live_bytes_.fetch_add(cache->live_bytes.get(), std::memory_order_relaxed);
-            caches_.erase(std::find(caches_.begin(), caches_.end(), cache));
-        }
+    bool any = false;
+    for (const auto& cache : caches_) {
+        cache->is_raided =
+            !cache->has_ended.load(std::memory_order_relaxed) && which(*cache) &&
+            (ends(*cache) || !cache->arena->is_per_thread || find_cache(this, cache->stream) == cache.get());
+        if (!cache->is_raided) continue;
+        cache->lock.begin_shut();
+        any = true;
     }
-    for (Spoils& part : spoils) spill(part.arena, part.ready, part.unmarked);
-    if (failed) std::rethrow_exception(failed);
+    if (!any) return;
+    process_barrier();
+    for (const auto& cache : caches_) {
+        if (cache->is_raided) cache->lock.end_shut();
+    }
+    for (const auto& cache : caches_) {
+        if (!cache->is_raided) continue;
+        bool is_empty = true;
+        try {
+            empty(*cache);
+        } catch (const std::bad_alloc&) {
+            is_empty = all_empty = false;
+        }
+        if (!is_empty || !ends(*cache)) {
+            cache->lock.open();
+            continue;
+        }
+        cache->has_ended.store(true, std::memory_order_release);
+        hits_.fetch_add(cache->hits.get(), std::memory_order_relaxed);
+        frees_.fetch_add(cache->frees.get(), std::memory_order_relaxed);
+        live_bytes_.fetch_add(cache->live_bytes.get(), std::memory_order_relaxed);
+    }
+    caches_.erase(std::remove_if(caches_.begin(), caches_.end(),
+                                 [](const auto& cache) { return cache->has_ended.load(std::memory_order_relaxed); }),
+                  caches_.end());
+    if (!all_empty) throw std::bad_alloc();
 }
 
 void Pool::raid_all() {
-    std::vector<std::shared_ptr<Cache>> all;
+    raid([](const Cache&) { return true; }, false);
+}
+
+// Puts what waits for an event behind one. Throws Refused and std::bad_alloc: then it waits still.
+void Pool::mark_aside(Arena& arena) {
+    Batches late;
     {
-        const std::lock_guard<std::mutex> lock(registry_);
-        all = caches_;
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        late.splice(late.end(), arena.aside);
     }
-    raid(all, false);
+    if (late.empty()) return;
+    MarkPtr mark;
+    try {
+        mark = mark_of(arena);
+    } catch (...) {
+        put_back(arena, std::move(late));
+        throw;
+    }
+    put_behind(mark, std::move(late));
 }
 
 void Pool::retire(const std::shared_ptr<Cache>& cache) noexcept {
+    struct Rest {
+        Pool& pool;
+        ~Rest() { pool.rest(PORTAMEM_POOL_OK, false); }
+    };
     try {
         const Inside inside(*this);
-        {
-            // Its own stream ends with a thread. It is not marked from here on: the runtime may have taken it down
-            // already, and give the thread another one.
-            const std::lock_guard<std::mutex> lock(heap_.mutex());
-            cache->arena->has_lost_thread = cache->arena->is_per_thread;
+        const Rest rest{*this};
+        cache->has_lost_thread.store(true, std::memory_order_relaxed);
+        if (!cache->arena->is_per_thread) {
+            raid([&cache](const Cache& c) { return &c == cache.get(); }, true);
+            if (defers()) mark_aside(*cache->arena);
+            return;
         }
-        raid({cache}, true);
+        // Its own stream ends with a thread.
+        MarkPtr mark;
+        bool is_orphan = !thread_has_own_streams();
+        try {
+            if (!is_orphan) mark = mark_of(*cache->arena);
+        } catch (...) {
+            is_orphan = true;  // captured, the runtime fails, or there is no host memory
+        }
+        {
+            const std::lock_guard<std::mutex> lock(heap_.mutex());
+            Arena& arena = *cache->arena;
+            if (arena.has_ended) return;
+            if (is_orphan && arena.is_marked && cache->cached.get() == 0) {
+                mark = arena.latest;
+                is_orphan = false;
+            }
+            arena.has_ended = true;
+            arena.is_orphan = is_orphan;
+            arena.latest = std::move(mark);
+        }
+        end_arena(cache->arena);
     } catch (...) {
-        // The pool is closed, and has emptied the cache; or there is no host memory, and what it holds is lost.
+        // The pool is closed, and has emptied the cache; or whoever empties or marks it next does this as well.
     }
 }
 
 // ---- streams ----
 
 void Pool::stream_ended(std::uint64_t identity, void* event) {
-    MarkPtr mark = event == nullptr ? nullptr : make_mark(event);
+    MarkPtr mark;
+    bool is_orphan = false;
+    if (event != nullptr) {
+        try {
+            mark = std::make_shared<Mark>(ops_, self_, event);
+            marks_.fetch_add(1, std::memory_order_relaxed);
+        } catch (const std::bad_alloc&) {  // no host memory to keep the event
+            is_orphan = ops_.synchronize(self_, event) != PORTAMEM_POOL_OK;
+            ops_.drop(self_, event);
+        }
+    }
     std::shared_ptr<Arena> arena;
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
         const auto found = heap_.arenas().find(identity);
-        if (found == heap_.arenas().end()) return;
+        // Somebody has seen that the stream is gone before this was told: what it had waits for less than the device.
+        for (auto at = heap_.orphans().begin(); !is_orphan && at != heap_.orphans().end();) {
+            const auto orphan = at++;
+            if (orphan->stream != identity) continue;
+            Batches one;
+            one.splice(one.end(), heap_.orphans(), orphan);
+            one.front().mark = mark;
+            heap_.waiting().add(std::move(one));
+        }
+        if (found == heap_.arenas().end() || (found->second->has_ended && !found->second->is_orphan)) return;
         arena = found->second;
         if (mark == nullptr && arena->is_per_thread && arena->is_marked) mark = arena->latest;
         arena->has_ended = true;  // what others bring from now on goes behind the mark
-        arena->latest = mark;
-        ended_.erase(std::remove_if(ended_.begin(), ended_.end(), [](const auto& e) { return e.expired(); }),
-                     ended_.end());
-        ended_.push_back(arena);
-        heap_.arenas().erase(found);
+        arena->is_orphan = is_orphan;
+        arena->latest = std::move(mark);
     }
-    std::vector<std::shared_ptr<Cache>> caches;
-    {
-        const std::lock_guard<std::mutex> lock(registry_);
-        for (const auto& cache : caches_) {
-            if (cache->stream == identity) caches.push_back(cache);
-        }
-    }
-    raid(caches, true);
-    Batch batch;
-    batch.stream = identity;
-    batch.mark = mark;
-    const std::lock_guard<std::mutex> lock(heap_.mutex());
-    heap_.detach(*arena, batch);
-    for (Batch& older : arena->batches) heap_.common().batches.push_back(std::move(older));
-    arena->batches.clear();
-    for (auto& other : heap_.arenas()) other.second->waited.erase(identity);
-    if (mark == nullptr) {
-        heap_.give(heap_.common(), batch);
-    } else if (!batch.empty()) {
-        heap_.common().batches.push_back(std::move(batch));
+    end_arena(arena);
+}
+
+// Gives what an ended stream has to all, behind its last mark. Where host memory is missing for that, the next who puts
+// everything together does it.
+void Pool::end_arena(const std::shared_ptr<Arena>& arena) noexcept {
+    try {
+        raid([&arena](const Cache& cache) { return cache.arena == arena; }, true);
+        Batches all = one_batch(arena->stream);
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        heap_.detach(*arena, all.front());
+        heap_.put(*arena, std::move(all));
+        for (auto& other : heap_.arenas()) other.second->waited.erase(arena->stream);
+        ended_.remove_if([](const auto& e) { return e.expired(); });
+        ended_.splice(ended_.end(), arena->ticket);
+        heap_.arenas().erase(arena->stream);
+    } catch (const std::bad_alloc&) {
+        return;
     }
 }
 
-// Of a thread that has ended, or of any other thread when the pool ends.
+// Of another thread when the pool ends.
 bool Pool::cannot_be_marked(const Arena& arena) {
     if (!arena.is_per_thread) return false;
     const std::lock_guard<std::mutex> lock(heap_.mutex());
-    return !arena.is_marked && (arena.has_lost_thread || is_closed());
+    return !arena.is_marked && is_closed();
 }
 
 // Everything that is free in an arena becomes nobody's, once the work before it has run.
 void Pool::settle(const std::shared_ptr<Arena>& arena, bool waits) {
-    const auto finish = [&](Batch& batch) {
-        int done = 1;
-        if (batch.mark != nullptr) {
-            if (waits) {
-                const int status = ops_.synchronize(self_, batch.mark->event());
-                done = status == PORTAMEM_POOL_OK ? 1 : -1;
-            } else {
-                done = ops_.query(self_, batch.mark->event());
-            }
-        }
-        const std::lock_guard<std::mutex> lock(heap_.mutex());
-        if (done == 1) {
-            heap_.give(heap_.common(), batch);
-        } else {
-            heap_.common().batches.push_back(std::move(batch));
-        }
-        if (done < 0) thrown(PORTAMEM_POOL_THROWN);
-    };
-    std::deque<Batch> batches;
-    Batch batch;
-    batch.stream = arena == nullptr ? 0 : arena->stream;
+    Batches all = one_batch(arena->stream);
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
-        batches.swap(arena == nullptr ? heap_.common().batches : arena->batches);
-        if (arena != nullptr) heap_.detach(*arena, batch);
+        heap_.detach(*arena, all.front());
     }
-    if (!batch.empty()) {
+    if (!all.front().empty()) {
+        MarkPtr mark;
         try {
-            if (waits && !batch.empty() && cannot_be_marked(*arena)) {
+            if (waits && cannot_be_marked(*arena)) {
                 const int status = ops_.synchronize(self_, nullptr);  // nothing less is sure
                 if (status != PORTAMEM_POOL_OK) thrown(PORTAMEM_POOL_BUSY);
             } else {
-                batch.mark = mark_of(*arena);
+                mark = mark_of(*arena);
             }
-            batches.push_back(std::move(batch));
         } catch (const Refused& refusal) {
-            {
-                const std::lock_guard<std::mutex> lock(heap_.mutex());
-                return_batch(*arena, batch);
-                if (refusal.status != PORTAMEM_POOL_BUSY) {
-                    for (Batch& older : batches) heap_.common().batches.push_back(std::move(older));
-                }
-            }
+            put_back(*arena, std::move(all));
             if (refusal.status != PORTAMEM_POOL_BUSY) throw;
-        }
-    }
-    while (!batches.empty()) {
-        Batch oldest = std::move(batches.front());
-        batches.pop_front();
-        try {
-            finish(oldest);
-        } catch (const Refused&) {
-            const std::lock_guard<std::mutex> lock(heap_.mutex());
-            for (Batch& left : batches) heap_.common().batches.push_back(std::move(left));
+        } catch (...) {
+            put_back(*arena, std::move(all));
             throw;
         }
+        put_behind(mark, std::move(all));
+    }
+    finish(arena->stream, waits);
+}
+
+// What nobody can mark any more, behind all work of the device.
+void Pool::settle_orphans() {
+    Batches all;
+    {
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        all.swap(heap_.orphans());
+    }
+    if (all.empty()) return;
+    if (ops_.synchronize(self_, nullptr) == PORTAMEM_POOL_OK) return put_behind(nullptr, std::move(all));
+    const std::lock_guard<std::mutex> lock(heap_.mutex());
+    heap_.orphans().splice(heap_.orphans().end(), all);
+}
+
+// What a stream has waiting becomes nobody's, in order, up to the first that has not happened.
+void Pool::finish(std::uint64_t stream, bool waits) {
+    while (poll_one(stream)) {
+    }
+    for (MarkPtr mark; waits;) {
+        {
+            const std::lock_guard<std::mutex> lock(heap_.mutex());
+            if (!heap_.waiting().oldest(stream, mark)) return;
+        }
+        if (mark != nullptr && ops_.synchronize(self_, mark->event()) != PORTAMEM_POOL_OK) {
+            thrown(PORTAMEM_POOL_THROWN);
+        }
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        heap_.give_happened(stream, mark);
     }
 }
 
@@ -247,16 +302,33 @@ void Pool::reclaim(bool waits) {
     }
     raid_all();
     std::vector<std::shared_ptr<Arena>> arenas;
+    std::vector<std::uint64_t> waiting;
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
         for (const auto& entry : heap_.arenas()) arenas.push_back(entry.second);
     }
-    for (const auto& arena : arenas) settle(arena, waits);
-    settle(nullptr, waits);
+    for (const auto& arena : arenas) {
+        bool has_ended = false;
+        {
+            const std::lock_guard<std::mutex> lock(heap_.mutex());
+            has_ended = arena->has_ended;
+        }
+        if (has_ended) {
+            end_arena(arena);
+        } else {
+            settle(arena, waits);
+        }
+    }
+    if (waits) settle_orphans();
+    {
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        for (const auto& queue : heap_.waiting().queues()) waiting.push_back(queue.first);
+    }
+    for (const std::uint64_t stream : waiting) finish(stream, waits);
+    Batches all = one_batch(0);
     const std::lock_guard<std::mutex> lock(heap_.mutex());
-    Batch all;
-    heap_.detach(heap_.common(), all);  // slabs that were not all cut are from here on
-    heap_.give(heap_.common(), all);
+    heap_.detach(heap_.common(), all.front());  // slabs that were not all cut are from here on
+    heap_.put(heap_.common(), std::move(all));
     (void)heap_.dissolve(heap_.common());
 }
 
@@ -272,6 +344,11 @@ std::size_t Pool::release(std::size_t keep, bool throws) {
         }
         const int status = ops_.deallocate(self_, chunk.ptr, chunk.nbytes);
         if (status == PORTAMEM_POOL_OK) {
+            {
+                const std::lock_guard<std::mutex> lock(heap_.mutex());
+                heap_.forget_chunk(chunk);
+            }
+            if (ops_.unclaim != nullptr) ops_.unclaim(self_, chunk.nbytes);
             releases_.fetch_add(1, std::memory_order_relaxed);
             released += chunk.nbytes;
             continue;
@@ -321,7 +398,14 @@ bool Pool::close() {
         }
     }
     // Of a captured stream a mark is refused: what it used could never go back.
-    for (const auto& arena : left) (void)mark_of(*arena);
+    try {
+        for (const auto& arena : left) (void)mark_of(*arena);
+    } catch (const Refused& refusal) {
+        if (refusal.status != PORTAMEM_POOL_BUSY) throw;
+        throw Refused{PORTAMEM_POOL_INVALID,
+                      "nothing is out, but a stream that used the pool is captured, and its work cannot be waited for "
+                      "meanwhile: end the capture, then close the pool, which is open still"};
+    }
     {
         const std::lock_guard<std::mutex> lock(registry_);
         for (const auto& cache : caches_) cache->lock.begin_shut();
@@ -348,20 +432,19 @@ bool Pool::close() {
 void Pool::shut_down() noexcept {
     inside_.fetch_or(kClosed);
     while (inside_.load() != kClosed) std::this_thread::yield();
-    try {
-        std::vector<std::shared_ptr<Cache>> all;
-        {
-            const std::lock_guard<std::mutex> lock(registry_);
-            all = caches_;
+    const auto attempt = [](const auto& function) noexcept {
+        for (int i = 0; i < 3; ++i) {
+            try {
+                return function();
+            } catch (const std::bad_alloc&) {
+                continue;  // nothing is lost by it, and host memory may be back
+            } catch (...) {
+                return;
+            }
         }
-        raid(all, true);
-    } catch (...) {
-    }
-    try {
-        reclaim(true);
-    } catch (...) {
-        // What cannot be waited for is not given back: somebody may still use it.
-    }
+    };
+    attempt([this] { raid([](const Cache&) { return true; }, true); });
+    attempt([this] { reclaim(true); });  // what cannot be waited for is not given back: somebody may still use it
     try {
         (void)release(0, false);
     } catch (...) {
@@ -374,11 +457,11 @@ void Pool::forget_owner() noexcept {
     const std::lock_guard<std::mutex> lock(heap_.mutex());
     const auto strip = [this](Arena& arena) {
         arena.latest.reset();
-        arena.batches.clear();
         if (arena.ref != nullptr) ops_.forget(self_, std::exchange(arena.ref, nullptr));
     };
     for (const auto& entry : heap_.arenas()) strip(*entry.second);
     heap_.arenas().clear();
+    heap_.waiting().clear();
     for (const auto& weak : ended_) {
         if (const auto arena = weak.lock()) strip(*arena);
     }

@@ -43,6 +43,7 @@ void Pool::figures(portamem_pool_figures& figures) {
     figures.reserved = heap_.reserved();
     figures.peak = heap_.peak();
     figures.chunks = heap_.chunks().size();
+    figures.arenas = heap_.arenas().size();
     figures.largest_free = 0;
     std::uint64_t idle = 0;
     for (const Chunk& chunk : heap_.chunks()) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // core/pool/take.cpp: where memory is looked for: on the stream, where nobody uses it, on other streams, upstream.
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "pool.hpp"
@@ -12,8 +13,11 @@ namespace {
 constexpr std::size_t kLeastChunk = std::size_t{2} << 20;
 constexpr std::size_t kMostChunk = std::size_t{256} << 20;
 constexpr std::size_t kChunkShare = 8;  // a chunk is this part of what the pool has already
-constexpr std::size_t kMostAtOnce = std::size_t{256} << 10;
+constexpr std::size_t kMostBytesAtOnce = std::size_t{256} << 10;
 constexpr std::size_t kLeastPiece = std::size_t{2} << 20;  // what is taken from another stream, where it has as much
+
+constexpr unsigned kMostAsked = 32;          // streams whose events are asked for by one call
+constexpr std::size_t kMostLookedAt = 1024;  // blocks behind events that one call looks at
 
 constexpr std::size_t round_up(std::size_t value, std::size_t step) noexcept {
     return (value + step - 1) / step * step;
@@ -42,10 +46,14 @@ unsigned Pool::take_locked(const Place& place, const Ask& ask, Item* items, unsi
     const bool may_be_kept = is_kept(ask.index) && ask.alignment <= kGrain;
     unsigned count = may_be_kept ? heap_.take_kept(from, ask.index, items, most) : 0;
     if (count != 0) return count;
-    // More than one, of up to kMostAtOnce bytes, only of what the stream has freed.
-    while (count < most && (count == 0 || count * ask.size < kMostAtOnce) &&
-           heap_.take_large_from(from, ask.size, ask.index, ask.alignment, items[count])) {
-        ++count;
+    // More than one, of up to kMostBytesAtOnce, only of what the stream has freed.
+    try {
+        while (count < most && (count == 0 || count * ask.size < kMostBytesAtOnce) &&
+               heap_.take_large_from(from, ask.size, ask.index, ask.alignment, items[count])) {
+            ++count;
+        }
+    } catch (const std::bad_alloc&) {
+        if (count == 0) throw;
     }
     if (count != 0) return count;
     if (from.unmerged != 0 && heap_.merge_larger(from, ask.stands_in()) &&
@@ -64,6 +72,7 @@ unsigned Pool::take(const Place& place, const Ask& ask, Item* items, unsigned mo
 unsigned Pool::take_with_calls(const Place& place, const Ask& ask, Item* items, unsigned most) {
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
+        retry_aside(place);
         const bool own_dissolved = heap_.dissolve(own(place));
         if (heap_.dissolve(heap_.common()) || own_dissolved) {
             if (const unsigned count = take_locked(place, ask, items, most); count != 0) return count;
@@ -87,44 +96,47 @@ unsigned Pool::take_with_calls(const Place& place, const Ask& ask, Item* items, 
 
 // ---- events ----
 
-// Takes the oldest batch of an arena where its event has happened. `from` is kept alive by `arena`, or is the common one.
-bool Pool::poll_one(const std::shared_ptr<Arena>&, Arena& from) {
-    Batch batch;
-    {
-        const std::lock_guard<std::mutex> lock(heap_.mutex());
-        if (from.batches.empty()) return false;
-        batch = std::move(from.batches.front());
-        from.batches.pop_front();
+// What host memory was missing for may have it now. Under the heap's lock.
+void Pool::retry_aside(const Place& place) noexcept {
+    if (defers() || place.arena == nullptr || place.arena->has_ended) return;
+    try {
+        for (Batches& aside = place.arena->aside; !aside.empty(); aside.pop_front()) {
+            heap_.give(*place.arena, aside.front());
+        }
+    } catch (const std::bad_alloc&) {
+        return;
     }
-    const int done = batch.mark == nullptr ? 1 : ops_.query(self_, batch.mark->event());
-    const std::lock_guard<std::mutex> lock(heap_.mutex());
-    if (done == 1) {
-        heap_.give(heap_.common(), batch);
-    } else {
-        Arena& back = from.has_ended ? heap_.common() : from;
-        back.batches.push_front(std::move(batch));
-    }
-    if (done < 0) thrown(PORTAMEM_POOL_THROWN);
-    return done == 1;
 }
 
-void Pool::poll(const Place& place) {
-    if (place.arena != nullptr) {
-        while (poll_one(place.arena, *place.arena)) {
-        }
-    }
-    while (poll_one(nullptr, heap_.common())) {
-    }
-    if (!defers()) return;
-    std::vector<std::shared_ptr<Arena>> others;
+// What a stream has waiting longest is nobody's where its event has happened.
+bool Pool::poll_one(std::uint64_t stream) {
+    MarkPtr mark;
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
-        for (const auto& entry : heap_.arenas()) {
-            if (entry.second != place.arena && !entry.second->batches.empty()) others.push_back(entry.second);
-        }
+        if (!heap_.waiting().oldest(stream, mark)) return false;
     }
-    for (const auto& other : others) {
-        while (poll_one(other, *other)) {
+    const int done = mark == nullptr ? 1 : ops_.query(self_, mark->event());
+    if (done < 0) thrown(PORTAMEM_POOL_THROWN);
+    if (done == 0) return false;
+    const std::lock_guard<std::mutex> lock(heap_.mutex());
+    heap_.give_happened(stream, mark);
+    return true;
+}
+
+// The stream's own events, and some other streams' by turns. Each stream is asked until one has not happened.
+void Pool::poll(const Place& place) {
+    while (poll_one(place.identity)) {
+    }
+    std::size_t most = kMostAsked;
+    for (std::size_t asked = 0; asked < most; ++asked) {
+        std::uint64_t stream = 0;
+        {
+            const std::lock_guard<std::mutex> lock(heap_.mutex());
+            if (asked == 0) most = std::min(most, heap_.waiting().streams());
+            stream = heap_.waiting().next();
+        }
+        if (stream == place.identity) continue;
+        while (poll_one(stream)) {
         }
     }
 }
@@ -150,45 +162,66 @@ MarkPtr Pool::mark_here(void* stream) {
 
 // Memory that a stream without a teller has freed, or that ended streams have: behind the event that it has already.
 bool Pool::steal_batch(const Place& place, const Ask& ask) {
-    Batch batch;
+    if (place.arena == nullptr) return false;  // a stream that may be gone tomorrow keeps nothing
+    std::uint64_t stream = 0;
+    MarkPtr mark;
+    std::size_t looked_at = 0;
+    const auto fits = [&](const Batch& candidate) {
+        for (const Item& item : candidate.items) {
+            if (++looked_at > kMostLookedAt) return false;
+            const Block& block = *heap_.pages().find(item.address);
+            if (ask.is_small() ? block.index == ask.index
+                               : block.use == Block::Use::Taken && block.length >= ask.stands_in()) {
+                return true;
+            }
+        }
+        looked_at += candidate.blocks.size();
+        return std::any_of(candidate.blocks.begin(), candidate.blocks.end(),
+                           [&](const Block* block) { return block->length >= ask.stands_in(); });
+    };
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
-        auto& batches = heap_.common().batches;
-        const auto fits = [&](const Batch& candidate) {
-            for (const Item& item : candidate.items) {
-                const Block& block = *heap_.pages().find(item.address);
-                if (ask.is_small() ? block.index == ask.index
-                                   : block.use == Block::Use::Taken && block.length >= ask.stands_in()) {
-                    return true;
-                }
-            }
-            return std::any_of(candidate.blocks.begin(), candidate.blocks.end(),
-                               [&](const Block* block) { return block->length >= ask.stands_in(); });
-        };
-        const auto found = std::find_if(batches.begin(), batches.end(), fits);
-        if (found == batches.end()) return false;
-        batch = std::move(*found);
-        batches.erase(found);
+        bool is_found = false;
+        for (auto queue = heap_.waiting().queues().begin();
+             !is_found && looked_at < kMostLookedAt && queue != heap_.waiting().queues().end(); ++queue) {
+            const auto found = std::find_if(queue->second.begin(), queue->second.end(), fits);
+            is_found = found != queue->second.end();
+            if (!is_found) continue;
+            stream = queue->first;
+            mark = found->mark;
+        }
+        if (!is_found) return false;
     }
-    const int status = batch.mark == nullptr ? 0 : ops_.wait(self_, place.stream, batch.mark->event());
+    // It stays where it is until then: another thread may be quicker.
+    const int status = mark == nullptr ? 0 : ops_.wait(self_, place.stream, mark->event());
+    if (status != PORTAMEM_POOL_OK) thrown(status);
     const std::lock_guard<std::mutex> lock(heap_.mutex());
-    if (status != PORTAMEM_POOL_OK || place.arena == nullptr || place.arena->has_ended) {
-        heap_.common().batches.push_front(std::move(batch));
-        if (status != PORTAMEM_POOL_OK) thrown(status);
-        return false;
-    }
-    heap_.give(*place.arena, batch);
+    Batches* const queue = heap_.waiting().queue_of(stream);
+    if (queue == nullptr || place.arena->has_ended) return false;
+    looked_at = 0;
+    const auto found = std::find_if(queue->begin(), queue->end(),
+                                    [&](const Batch& batch) { return batch.mark == mark && fits(batch); });
+    if (found == queue->end()) return false;
+    heap_.give(*place.arena, *found);
+    place.arena->is_marked = false;
+    queue->erase(found);
+    heap_.waiting().forget_if_empty(stream);
     steals_.fetch_add(1, std::memory_order_relaxed);
     return true;
 }
 
-void Pool::return_batch(Arena& arena, Batch& batch) {
-    if (!arena.has_ended) {
-        heap_.give(arena, batch);
-        return;
+// What could not be ordered goes back to where it was.
+void Pool::put_back(Arena& arena, Batches&& batches) noexcept {
+    const std::lock_guard<std::mutex> lock(heap_.mutex());
+    while (!batches.empty()) {
+        Batches one;
+        one.splice(one.end(), batches, batches.begin());
+        if (!defers() || arena.has_ended) {
+            heap_.put(arena, std::move(one));
+        } else if (!one.front().empty()) {
+            arena.aside.splice(arena.aside.end(), one);
+        }
     }
-    batch.mark = arena.latest;
-    heap_.common().batches.push_back(std::move(batch));
 }
 
 // All that the calling thread has freed of a class on a stream on which it only frees, behind one event: a thread that
@@ -198,8 +231,8 @@ unsigned Pool::pass_on(const Place& place, const Ask& ask, Item* items) {
     Cache* const donor = find_idle_cache(*place.cache, ask.index);
     if (donor == nullptr) return 0;
     const std::shared_ptr<Arena> from = donor->arena;
-    Batch batch;
-    batch.stream = from->stream;
+    Batches taken = one_batch(from->stream);
+    Batch& batch = taken.front();
     batch.items.reserve(kMostItems);
     if (!donor->lock.enter()) return 0;        // somebody empties it
     Cache::Bin& bin = donor->bins[ask.index];  // empty, if somebody was here before
@@ -208,10 +241,6 @@ unsigned Pool::pass_on(const Place& place, const Ask& ask, Item* items) {
     bin.count = 0;
     donor->lock.leave();
     if (batch.empty()) return 0;
-    const auto put_back = [&] {
-        const std::lock_guard<std::mutex> lock(heap_.mutex());
-        return_batch(*from, batch);
-    };
     try {
         const MarkPtr mark = mark_of(*from);
         if (mark != nullptr) {
@@ -220,11 +249,11 @@ unsigned Pool::pass_on(const Place& place, const Ask& ask, Item* items) {
             }
         }
     } catch (const Refused& refusal) {
-        put_back();
+        put_back(*from, std::move(taken));
         if (refusal.status != PORTAMEM_POOL_BUSY) throw;
         return 0;  // captured, or about to end
     } catch (...) {
-        put_back();
+        put_back(*from, std::move(taken));
         throw;
     }
     std::copy(batch.items.begin(), batch.items.end(), items);
@@ -237,11 +266,13 @@ unsigned Pool::pass_on(const Place& place, const Ask& ask, Item* items) {
 // True if something came over that may serve.
 bool Pool::steal(const Place& place, const Ask& ask) {
     if (steal_batch(place, ask)) return true;
-    if (place.arena == nullptr) return false;  // a stream that may be gone tomorrow keeps nothing
+    if (place.arena == nullptr) return false;
     std::vector<const Arena*> refused;
     for (;;) {
+        refused.reserve(refused.size() + 1);
         std::shared_ptr<Arena> donor;
-        Batch batch;
+        Batches taken = one_batch(0);
+        Batch& batch = taken.front();
         MarkPtr mark;
         std::uint64_t seen = 0;
         bool is_ordered = false;
@@ -267,6 +298,7 @@ bool Pool::steal(const Place& place, const Ask& ask) {
             if (donor == nullptr) return false;
             place.arena->waited[donor->stream];  // from here on nothing throws that would have to be undone
             batch.stream = donor->stream;
+            batch.blocks.reserve(1);
             if (ask.is_small()) {
                 batch.items.resize(256);
                 batch.items.resize(heap_.take_from(*donor, ask.index, batch.items.data(), 256));
@@ -296,15 +328,19 @@ bool Pool::steal(const Place& place, const Ask& ask) {
                 }
             }
         } catch (const Refused& refusal) {
-            const std::lock_guard<std::mutex> lock(heap_.mutex());
-            return_batch(*donor, batch);
+            put_back(*donor, std::move(taken));
             if (refusal.status != PORTAMEM_POOL_BUSY) throw;
             refused.push_back(donor.get());  // cannot be marked now: captured, or about to end
             continue;
+        } catch (...) {
+            put_back(*donor, std::move(taken));
+            throw;
         }
         const std::lock_guard<std::mutex> lock(heap_.mutex());
-        place.arena->waited[donor->stream] = seen;
-        return_batch(*place.arena, batch);
+        if (const auto waited = place.arena->waited.find(donor->stream); waited != place.arena->waited.end()) {
+            waited->second = seen;  // not there any more where the donor has ended
+        }
+        heap_.put(*place.arena, std::move(taken));
         place.arena->is_marked = false;
         steals_.fetch_add(1, std::memory_order_relaxed);
         return true;
@@ -318,42 +354,54 @@ std::size_t Pool::chunk_size(const Ask& ask) const noexcept {
     return ask.stands_in() > kMostChunk ? ask.need() : std::max(round_up(ask.need(), kLeastChunk), kLeastChunk);
 }
 
-std::size_t Pool::limit_now() {
-    if (ops_.limit == nullptr) return options_.limit;
-    std::size_t limit = 0;
-    if (const int status = ops_.limit(self_, &limit); status != PORTAMEM_POOL_OK) thrown(status);
-    return limit;
-}
-
 portamem_pool_status Pool::ask_upstream(std::size_t nbytes, const Place& place, void** ptr) {
     return static_cast<portamem_pool_status>(ops_.allocate(self_, nbytes, place.stream, ptr));
 }
 
-// Bytes that the upstream is being asked for: room under the limit is checked and taken in one step. nbytes becomes what
+// Bytes that the upstream is being asked for: room under the limits is checked and taken in one step. nbytes becomes what
 // there is room for, or 0 where that is not enough.
 class Pool::Growing {
   public:
-    Growing(Pool& pool, std::size_t limit, std::size_t least, std::size_t& nbytes) : pool_(pool) {
-        const std::lock_guard<std::mutex> lock(pool.heap_.mutex());
-        if (limit != 0) {
-            const std::size_t taken = pool.heap_.reserved() + pool.growing_;
-            const std::size_t left = limit > taken ? limit - taken : 0;
-            nbytes = left < least ? 0 : std::min(nbytes, left & ~(kGrain - 1));
+    Growing(Pool& pool, std::size_t least, std::size_t& nbytes) : pool_(pool) {
+        const std::size_t limit = pool.options_.limit;
+        {
+            const std::lock_guard<std::mutex> lock(pool.heap_.mutex());
+            if (limit != 0) {
+                const std::size_t taken = pool.heap_.reserved() + pool.growing_;
+                const std::size_t left = limit > taken ? limit - taken : 0;
+                nbytes = left < least ? 0 : std::min(nbytes, left & ~(kGrain - 1));
+            }
+            pool.growing_ += growing_ = nbytes;
         }
-        pool.growing_ += nbytes_ = nbytes;
+        if (nbytes == 0 || pool.ops_.claim == nullptr) return;
+        const int status = pool.ops_.claim(pool.self_, least, &nbytes);
+        if (status == PORTAMEM_POOL_OK) {
+            claimed_ = nbytes;
+            return;
+        }
+        nbytes = 0;
+        give_up();
+        if (status != PORTAMEM_POOL_LIMIT) thrown(status);
     }
-    ~Growing() {
-        const std::lock_guard<std::mutex> lock(pool_.heap_.mutex());
-        end();
-    }
+    ~Growing() { give_up(); }
     /// They are reserved now. Under the heap's lock.
-    void end() noexcept { pool_.growing_ -= std::exchange(nbytes_, 0); }
+    void end() noexcept {
+        pool_.growing_ -= std::exchange(growing_, 0);
+        claimed_ = 0;
+    }
     Growing(const Growing&) = delete;
     Growing& operator=(const Growing&) = delete;
 
   private:
+    void give_up() noexcept {
+        if (claimed_ != 0) pool_.ops_.unclaim(pool_.self_, std::exchange(claimed_, 0));
+        const std::lock_guard<std::mutex> lock(pool_.heap_.mutex());
+        pool_.growing_ -= std::exchange(growing_, 0);
+    }
+
     Pool& pool_;
-    std::size_t nbytes_;
+    std::size_t growing_ = 0;
+    std::size_t claimed_ = 0;
 };
 
 unsigned Pool::grow(const Place& place, const Ask& ask, Item* items, unsigned most) {
@@ -372,8 +420,7 @@ unsigned Pool::grow(const Place& place, const Ask& ask, Item* items, unsigned mo
         if (attempt != 0) nbytes = least;
         while (true) {
             status = PORTAMEM_POOL_OK;
-            const std::size_t limit = limit_now();
-            Growing growing(*this, limit, least, nbytes);  // others who grow meanwhile count this
+            Growing growing(*this, least, nbytes);  // others who grow meanwhile count this
             if (nbytes == 0) {
                 status = PORTAMEM_POOL_LIMIT;
                 break;
@@ -403,7 +450,8 @@ unsigned Pool::grow(const Place& place, const Ask& ask, Item* items, unsigned mo
                 heap_.add_chunk(ptr, nbytes, is_own ? *place.arena : heap_.common());
                 growing.end();
                 is_added = true;
-                if (const unsigned count = take_locked(place, ask, items, most); count != 0) return count;
+                // One only: the upstream may have run code that has filled the cache.
+                if (const unsigned count = take_locked(place, ask, items, 1); count != 0) return count;
             } catch (...) {
                 if (!is_added) (void)ops_.deallocate(self_, ptr, nbytes);
                 throw;

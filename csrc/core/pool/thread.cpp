@@ -27,12 +27,24 @@ struct Thread {
 };
 
 thread_local bool has_ended = false;
+thread_local bool own_streams_have_ended = false;
 
 // Behind a pointer: the library's thread storage is static (thread_memo), and other libraries need room there too.
 Thread& this_thread() {
     static thread_local const std::unique_ptr<Thread> thread(new Thread);
     return *thread;
 }
+
+// Made after whatever the runtime keeps for the thread, and so destroyed before it.
+struct OwnStreams {
+    ~OwnStreams() {
+        if (has_ended || portamem_forked() != 0) return;
+        for (const auto& cache : this_thread().caches) {
+            if (cache->arena->is_per_thread) cache->keep->retire(cache);
+        }
+        own_streams_have_ended = true;
+    }
+};
 
 // A forked child has the caches of a process whose runtimes it has not: its calls find none, and are refused.
 const int at_fork = pthread_atfork(nullptr, nullptr, [] {
@@ -55,6 +67,15 @@ Thread::~Thread() {
 __attribute__((tls_model("initial-exec"))) __thread ThreadMemo* thread_memo = &empty_memo;
 
 bool thread_takes_caches() noexcept { return !has_ended; }
+
+void watch_own_streams() {
+    if (has_ended) return;
+    (void)this_thread();
+    static thread_local const OwnStreams own;
+    (void)own;
+}
+
+bool thread_has_own_streams() noexcept { return !has_ended && !own_streams_have_ended; }
 
 Cache* find_cache(const Pool* pool, std::uint64_t stream) noexcept {
     if (has_ended) return nullptr;

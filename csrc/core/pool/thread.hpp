@@ -45,6 +45,12 @@ Cache* find_idle_cache(const Cache& own, unsigned index) noexcept;
 bool adopt_cache(const std::shared_ptr<Cache>& cache);
 bool thread_takes_caches() noexcept;
 
+/// To be told, and once the runtime knows of the thread's own streams: they are marked a last time before the runtime
+/// takes them down. It does so with the thread's other objects, the latest first.
+void watch_own_streams();
+/// False once that has been: a mark might be in another stream that the runtime has given the thread instead.
+bool thread_has_own_streams() noexcept;
+
 /// Forgets the thread's caches that have ended.
 void forget_ended_caches() noexcept;
 

@@ -6,7 +6,11 @@
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
+#include <functional>
+#include <map>
+#include <mutex>
 #include <string>
+#include <string_view>
 
 #include "device_sharers.hpp"
 #include "settings.hpp"
@@ -36,6 +40,20 @@ void set_error(const std::string& text) noexcept {
     const std::size_t length = text.copy(last_error, sizeof last_error - 1);
     last_error[length] = '\0';
 }
+
+// Bytes that pools have claimed, by device.
+struct Claims {
+    std::mutex mutex;
+    std::map<std::string, std::uint64_t, std::less<>> of;
+};
+
+Claims& claims() {
+    static auto* leaked = new Claims;
+    return *leaked;
+}
+
+// Blocks are aligned to as much, and so is what is reserved for them.
+constexpr std::uint64_t grain = 256;
 
 uint64_t limit_of(const char* uuid, uint64_t total_bytes) {
     if (!settings().error.empty()) {
@@ -74,6 +92,37 @@ uint64_t portamem_pool_limit(const char* uuid, uint64_t total_bytes) {
                   std::string(e.what()) + "; give a size such as 8GiB");
         return 0;
     }
+}
+
+int portamem_pool_claim(const char* uuid, uint64_t total_bytes, uint64_t least, uint64_t* nbytes) {
+    const std::uint64_t limit = portamem_pool_limit(uuid, total_bytes);
+    if (limit == 0) return -1;
+    try {
+        const std::lock_guard<std::mutex> lock(claims().mutex);
+        std::uint64_t& claimed = claims().of[uuid];
+        const std::uint64_t left = limit > claimed ? limit - claimed : 0;
+        if (left < least) return 0;
+        *nbytes = std::min(*nbytes, std::max(left / grain * grain, least));
+        claimed += *nbytes;
+        return 1;
+    } catch (const std::exception& e) {
+        set_error(e.what());
+        return -1;
+    }
+}
+
+void portamem_pool_unclaim(const char* uuid, uint64_t nbytes) {
+    if (portamem_forked() != 0) return;
+    const std::lock_guard<std::mutex> lock(claims().mutex);
+    const auto found = claims().of.find(std::string_view(uuid));
+    if (found != claims().of.end()) found->second -= std::min(found->second, nbytes);
+}
+
+uint64_t portamem_pool_claimed(const char* uuid) {
+    if (portamem_forked() != 0) return 0;
+    const std::lock_guard<std::mutex> lock(claims().mutex);
+    const auto found = claims().of.find(std::string_view(uuid));
+    return found == claims().of.end() ? 0 : found->second;
 }
 
 const char* portamem_pool_settings_error(void) { return last_error; }

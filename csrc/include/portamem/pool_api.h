@@ -30,11 +30,12 @@ typedef enum portamem_pool_status {
     PORTAMEM_POOL_OK = 0,
     PORTAMEM_POOL_THROWN = 1,        /* a callback has failed; its owner knows why */
     PORTAMEM_POOL_OUT_OF_MEMORY = 2, /* the upstream has no memory; its owner knows why */
-    PORTAMEM_POOL_LIMIT = 3,         /* the pool's own limit is reached */
+    PORTAMEM_POOL_LIMIT = 3,         /* the pool's limit, or one that it shares, is reached */
     PORTAMEM_POOL_INVALID = 4,       /* misuse, and portamem_pool_error says which */
     PORTAMEM_POOL_HOST_MEMORY = 5,   /* no host memory for the pool's own records */
     PORTAMEM_POOL_FORKED = 6,
-    PORTAMEM_POOL_BUSY = 7 /* memory is out, or another thread is inside a call */
+    PORTAMEM_POOL_BUSY = 7, /* memory is out, or another thread is inside a call; of a stream: not to be marked now */
+    PORTAMEM_POOL_GONE = 8  /* a stream that was destroyed without a word, and cannot be marked any more */
 } portamem_pool_status;
 
 /* What the pool has to know of a stream. */
@@ -70,8 +71,14 @@ typedef struct portamem_pool_ops {
     void (*drop)(void* self, void* event);
     /* Asked after memory came back: how many bytes to keep reserved; SIZE_MAX keeps all. Null: keeps all. */
     size_t (*keep)(void* self);
-    /* Most bytes to reserve, 0 for no limit; asked before the upstream is. Null: that of the options. */
-    int (*limit)(void* self, size_t* nbytes);
+    /* Before the upstream is asked for *nbytes: takes room under a limit that several pools share, if need be for less, but
+     * not for less than `least`: PORTAMEM_POOL_LIMIT then. Null: there is none. */
+    int (*claim)(void* self, size_t least, size_t* nbytes);
+    /* They are not reserved any more, or never were. */
+    void (*unclaim)(void* self, size_t nbytes);
+    /* A call is over, with that status, and no lock is held: what callbacks could not let go of inside of it may go; unless
+     * may_block, on another thread. Null: nothing to do. */
+    void (*rest)(void* self, int status, int may_block);
 } portamem_pool_ops;
 
 typedef struct portamem_pool_options {
@@ -95,7 +102,8 @@ typedef struct portamem_pool_figures {
     uint64_t steals;   /* times that a stream took over what was freed on another */
     uint64_t releases; /* chunks that went back to the upstream */
     uint64_t chunks;
-    uint64_t marks; /* events that were recorded */
+    uint64_t marks;  /* events that were recorded */
+    uint64_t arenas; /* streams that something is kept for */
 } portamem_pool_figures;
 
 /* A piece of a chunk. `stream` is the one that it was freed on, 0: nobody uses it. */

@@ -59,16 +59,19 @@ inline const Stream& debug_stream(int device) {
     return *stream;
 }
 
-/// Pinned memory for the redzones of one allocation. Slots are used again and never freed.
+/// Pinned memory for the redzones of one allocation. Slots are used again and never freed, but for those that are given
+/// up: whoever queues copies into one gives it up unless he sees them done.
 class DebugSlot {
   public:
     DebugSlot() {
         Slots& all = slots();
         const std::lock_guard<std::mutex> lock(all.mutex);
         if (all.free.empty()) {
+            all.free.reserve(all.made + kPerChunk);  // neither this nor giving back fails from here on
             void* chunk = nullptr;
             check(rt::HostMalloc(&chunk, kPerChunk * kBytes, rt::HostMallocPortable, rt::Coherence::Default),
                   "HostMalloc");
+            all.made += kPerChunk;
             for (std::size_t i = 0; i < kPerChunk; ++i)
                 all.free.push_back(static_cast<unsigned char*>(chunk) + i * kBytes);
         }
@@ -76,10 +79,13 @@ class DebugSlot {
         all.free.pop_back();
     }
     ~DebugSlot() {
+        if (bytes_ == nullptr) return;
         Slots& all = slots();
         const std::lock_guard<std::mutex> lock(all.mutex);
-        all.free.push_back(bytes_);  // never more than there were
+        all.free.push_back(bytes_);  // there is room
     }
+    /// Work that writes to it may still be queued.
+    void give_up() noexcept { bytes_ = nullptr; }
     DebugSlot(const DebugSlot&) = delete;
     DebugSlot& operator=(const DebugSlot&) = delete;
 
@@ -93,6 +99,7 @@ class DebugSlot {
     struct Slots {
         std::mutex mutex;
         std::vector<unsigned char*> free;
+        std::size_t made = 0;
     };
     static Slots& slots() {
         static auto* leaked = new Slots;
@@ -160,23 +167,32 @@ class DebugBlock : public portamem_debug_block {
         }
         const Stream& on = use ? *stream : debug_stream(traits_.device);
         auto slot = std::make_shared<DebugSlot>();
-        copy(slot->before(), ptr() - PORTAMEM_DEBUG_REDZONE, PORTAMEM_DEBUG_REDZONE, on);
-        copy(slot->behind(), ptr() + nbytes, PORTAMEM_DEBUG_REDZONE, on);
-        fill(ptr(), PORTAMEM_DEBUG_FREED_BYTE, nbytes, on);
         const auto done = Event::create(on.device());
-        on.record_unasked(*done);
-        if (wait_a_moment(*done)) return refuse_damage(slot->before(), slot->behind());
-        Reaper::instance().add([block = *this, slot, done] {
-            try {
-                const OwnQueries own;
-                if (!done->query()) return false;
-                char text[2048];
-                (void)portamem_debug_check(&block, slot->before(), slot->behind(), text, sizeof text);
-            } catch (...) {
-                // Of a runtime that fails here nothing can be learned.
+        bool is_done = false;
+        try {
+            copy(slot->before(), ptr() - PORTAMEM_DEBUG_REDZONE, PORTAMEM_DEBUG_REDZONE, on);
+            copy(slot->behind(), ptr() + nbytes, PORTAMEM_DEBUG_REDZONE, on);
+            fill(ptr(), PORTAMEM_DEBUG_FREED_BYTE, nbytes, on);
+            on.record_unasked(*done);
+            is_done = wait_a_moment(*done);
+            if (!is_done) {
+                Reaper::instance().add([block = *this, slot, done] {
+                    try {
+                        const OwnQueries own;
+                        if (!done->query()) return false;
+                        char text[2048];
+                        (void)portamem_debug_check(&block, slot->before(), slot->behind(), text, sizeof text);
+                    } catch (...) {
+                        slot->give_up();  // of a runtime that fails here nothing can be learned
+                    }
+                    return true;
+                });
             }
-            return true;
-        });
+        } catch (...) {
+            slot->give_up();
+            throw;
+        }
+        if (is_done) refuse_damage(slot->before(), slot->behind());
     }
 
     /// portamem_debug_block::read: a copy beside all work, which is given a moment.
@@ -189,13 +205,21 @@ class DebugBlock : public portamem_debug_block {
             rt::PointerAttributes about;
             if (rt::PointerGetAttributes(&about, block->base) != rt::Error_t::Success) return -1;
             const Stream& on = debug_stream(about.device);
-            const DebugSlot slot;
-            copy(slot.before(), static_cast<const char*>(block->base) + offset, count, on);
+            DebugSlot slot;
             const auto done = Event::create(on.device());
-            on.record_unasked(*done);
-            if (!wait_a_moment(*done)) return -1;
-            std::memcpy(to, slot.before(), count);
-            return 0;
+            try {
+                copy(slot.before(), static_cast<const char*>(block->base) + offset, count, on);
+                on.record_unasked(*done);
+                if (wait_a_moment(*done)) {
+                    std::memcpy(to, slot.before(), count);
+                    return 0;
+                }
+            } catch (...) {
+                slot.give_up();
+                throw;
+            }
+            slot.give_up();
+            return -1;
         } catch (...) {
             return -1;
         }

@@ -374,7 +374,11 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
             taken.chunks.push_back(found->second.memory);
             chunks_.erase(found);
         }
-        taken.add(std::exchange(left_, ReturningChunks(upstream_)));
+        try {
+            taken.add(std::move(left_));
+        } catch (const std::bad_alloc&) {
+            return taken;  // they are left for the next time
+        }
         return taken;
     }
 

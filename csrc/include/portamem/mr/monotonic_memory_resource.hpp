@@ -165,6 +165,7 @@ class MonotonicMemoryResource : public CountedMemoryResource {
     }
 
     ReturningChunks take_all() {
+        left_.chunks.reserve(left_.chunks.size() + chunks_.size());
         ReturningChunks all = std::exchange(left_, ReturningChunks(upstream_));
         for (Chunk& chunk : chunks_) all.chunks.push_back(std::move(chunk.memory));
         all.ends.add(std::exchange(ends_, {}));

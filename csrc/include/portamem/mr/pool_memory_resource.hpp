@@ -35,7 +35,8 @@ PORTAMEM_OPEN
 /// reserved before it is asked for. The pool's own records take less than 96 bytes of host memory for each block.
 ///
 /// PORTAMEM_POOL=off: each allocation goes straight to the upstream, and comes straight back. PORTAMEM_POOL_LIMIT: the
-/// limit of pools of device memory that were made without one (portamem/pool_settings.h).
+/// limit of the process's pools of a device's memory that were made without one, all together
+/// (portamem/pool_settings.h).
 ///
 /// Wrong frees (a block that is not out, an address inside of one, another resource's, a size of other blocks) are
 /// std::invalid_argument, and nothing has happened. Thread-safe.
@@ -46,7 +47,10 @@ class PoolMemoryResource : public MemoryResource {
         : MemoryResource(traits_over(upstream, options), true),
           runtime_(detail::PoolRuntime::create(std::move(upstream), std::move(options))),
           pool_(runtime_->pool()),
-          passthrough_(detail::pools_pass_through() ? new detail::PoolPassthrough(runtime_->upstream()) : nullptr),
+          passthrough_(detail::pools_pass_through()
+                           ? new detail::PoolPassthrough(runtime_->upstream(), runtime_->options().limit,
+                                                         runtime_->shared_limit())
+                           : nullptr),
           is_watched_(passthrough_ != nullptr || runtime_->annotations() != nullptr) {}
 
     static std::shared_ptr<PoolMemoryResource> create(std::shared_ptr<MemoryResource> upstream,
@@ -55,7 +59,8 @@ class PoolMemoryResource : public MemoryResource {
     }
 
     const std::shared_ptr<MemoryResource>& upstream() const noexcept { return runtime_->upstream(); }
-    /// Most bytes that the pool reserves, PORTAMEM_POOL_LIMIT as it is now; 0: none is set.
+    /// Most bytes that the pool reserves; or PORTAMEM_POOL_LIMIT as it is now, which the pools of the device share; 0: none
+    /// is set.
     std::size_t limit() const { return runtime_->limit(); }
 
     PoolStats stats() const {
@@ -192,7 +197,7 @@ class PoolMemoryResource : public MemoryResource {
         if (nbytes == 0 || is_closed()) return take(nbytes, stream, alignment);
         refuse_stream_of_another_device(*stream);
         stream->refuse_capture("allocate");  // there is never anything at hand
-        void* const ptr = passthrough_->allocate(nbytes, stream, alignment, limit());
+        void* const ptr = passthrough_->allocate(nbytes, stream, alignment);
         if (ptr == nullptr) no_memory(PORTAMEM_POOL_LIMIT, nbytes, nullptr);
         return ptr;
     }
@@ -202,6 +207,7 @@ class PoolMemoryResource : public MemoryResource {
         MemoryTraits traits = detail::open_upstream(upstream)->traits();
         traits.stream_ordered = true;
         traits.host_accessible = traits.host_accessible && options.host_access;
+        traits.is_pooled = true;
         return traits;
     }
 
@@ -240,7 +246,7 @@ class PoolMemoryResource : public MemoryResource {
             default:
                 break;
         }
-        if (thrown) std::rethrow_exception(thrown);
+        if (status == PORTAMEM_POOL_THROWN && thrown) std::rethrow_exception(thrown);
         throw std::invalid_argument(words.empty() ? "the stream cannot be marked now: it is captured, or it has ended"
                                                   : words);
     }
@@ -267,13 +273,22 @@ class PoolMemoryResource : public MemoryResource {
                 all.used = all.used ? *all.used - std::min(*all.used, held_here) : *figures.used;
                 all.cached = figures.cached;
                 throw OutOfMemory(refused, std::string(refused.what()) + "; " + text, all);
+            } catch (...) {
+                // Of what failed on the way; that there is no memory is what the call is refused for.
             }
         }
         const auto code = rt::Error_t::OutOfMemory;
         const OutOfMemory refused(code, rt::GetErrorName(code), "allocate", "");
-        const std::string why = status == PORTAMEM_POOL_LIMIT
-                                    ? "the pool's limit of " + std::to_string(limit()) + " bytes is reached"
-                                    : "other threads took the memory that the upstream gave";
+        std::string why = "other threads took the memory that the upstream gave";
+        if (status == PORTAMEM_POOL_LIMIT) {
+            const detail::PoolLimit* shared = runtime_->shared_limit();
+            why = std::string(shared == nullptr ? "the pool's" : "PORTAMEM_POOL_LIMIT, the") + " limit of " +
+                  std::to_string(limit()) + " bytes is reached";
+            if (shared != nullptr) {
+                why += ": the process's pools of that device have reserved " + std::to_string(shared->claimed()) +
+                       ", this one " + std::to_string(now.reserved);
+            }
+        }
         throw OutOfMemory(refused,
                           std::string(rt::BackendName) + " allocate: OutOfMemory: " + why + "; " + text +
                               "; close buffers that are no longer needed",

@@ -16,6 +16,7 @@
 
 #include "portamem/mr/memory_resource.hpp"
 #include "portamem/mr/pool_figures.hpp"
+#include "portamem/mr/pool_limit.hpp"
 
 PORTAMEM_OPEN
 namespace detail {
@@ -24,30 +25,33 @@ namespace detail {
 /// a pool does. Thread-safe.
 class PoolPassthrough {
   public:
-    explicit PoolPassthrough(std::shared_ptr<MemoryResource> upstream) : upstream_(std::move(upstream)) {}
+    /// limit: most bytes, 0 for none. shared: one that other pools count for too, or null; it must live as long.
+    PoolPassthrough(std::shared_ptr<MemoryResource> upstream, std::size_t limit, const PoolLimit* shared)
+        : upstream_(std::move(upstream)), limit_(limit), shared_(shared) {}
 
-    /// Memory of the upstream. Where that aligns to less, more of it. Null where the pool's limit leaves no room. Not
-    /// for 0 bytes. limit: 0 for none.
-    void* allocate(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment,
-                   std::size_t limit) {
+    /// Memory of the upstream. Where that aligns to less, more of it. Null where a limit leaves no room. Not for 0 bytes.
+    void* allocate(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) {
         const std::size_t more = alignment > MemoryResource::kAlignment ? alignment : 0;
         Block block;
         block.nbytes = nbytes;
         block.taken = nbytes + more < nbytes ? nbytes : nbytes + more;  // more than there is, and the upstream says so
-        if (!begin(block.taken, limit)) return nullptr;
-        void* ptr = nullptr;
+        if (!begin(block.taken)) return nullptr;
+        Blocks noted;  // made in advance: once there is memory, nothing fails that would have it given back
         try {
+            noted.emplace(nullptr, block);
             block.begin = upstream_->allocate(block.taken, stream);
-            const auto address = reinterpret_cast<std::uintptr_t>(block.begin);
-            ptr = static_cast<char*>(block.begin) + (alignment - address % alignment) % alignment;
-            const std::lock_guard<std::mutex> lock(mutex_);
-            blocks_.emplace(ptr, block);
-            used_ += nbytes;
         } catch (...) {
-            if (block.begin != nullptr) upstream_->deallocate(block.begin, block.taken, stream);
             end(block.taken);
             throw;
         }
+        const auto address = reinterpret_cast<std::uintptr_t>(block.begin);
+        void* const ptr = static_cast<char*>(block.begin) + (alignment - address % alignment) % alignment;
+        auto node = noted.extract(noted.begin());
+        node.key() = ptr;
+        node.mapped() = block;
+        const std::lock_guard<std::mutex> lock(mutex_);
+        blocks_.insert(std::move(node));
+        used_ += nbytes;
         return ptr;
     }
 
@@ -123,17 +127,28 @@ class PoolPassthrough {
     };
     using Blocks = std::map<void*, Block>;
 
-    bool begin(std::size_t taken, std::size_t limit) {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        if (closed_) throw std::invalid_argument("the memory resource is closed");
-        if (limit != 0 && (taken > limit || reserved_ > limit - taken)) return false;
-        ++misses_;
-        reserved_ += taken;
-        peak_ = std::max(peak_, reserved_);
-        return true;
+    bool begin(std::size_t taken) {
+        std::size_t claimed = taken;
+        if (shared_ != nullptr && !shared_->claim(taken, claimed)) return false;
+        bool has_begun = false;
+        bool was_closed = false;
+        {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            was_closed = closed_;
+            has_begun = !closed_ && (limit_ == 0 || (taken <= limit_ && reserved_ <= limit_ - taken));
+            if (has_begun) {
+                ++misses_;
+                reserved_ += taken;
+                peak_ = std::max(peak_, reserved_);
+            }
+        }
+        if (!has_begun && shared_ != nullptr) shared_->unclaim(taken);
+        if (was_closed) throw std::invalid_argument("the memory resource is closed");
+        return has_begun;
     }
 
-    void end(std::size_t taken) {
+    void end(std::size_t taken) noexcept {
+        if (shared_ != nullptr) shared_->unclaim(taken);
         const std::lock_guard<std::mutex> lock(mutex_);
         reserved_ -= taken;
     }
@@ -153,6 +168,8 @@ class PoolPassthrough {
     }
 
     const std::shared_ptr<MemoryResource> upstream_;
+    const std::size_t limit_;
+    const PoolLimit* const shared_;
     mutable std::mutex mutex_;
     Blocks blocks_;  // that are out
     bool closed_ = false;

@@ -2,8 +2,10 @@
 // portamem/mr/pool_runtime.hpp: what a pool's machinery asks of the runtime and of the upstream.
 #pragma once
 
+#include <atomic>
 #include <exception>
 #include <limits>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -46,6 +48,7 @@ class PoolRuntime : public StreamListener {
             (void)new std::vector<std::shared_ptr<Event>>(std::move(idle_));
             return;
         }
+        const Failure of_others;
         unlocked([this] { portamem_pool_destroy(pool_); });
     }
 
@@ -54,6 +57,8 @@ class PoolRuntime : public StreamListener {
     const PoolOptions& options() const noexcept { return options_; }
     /// Most bytes to reserve; 0: none. Where PORTAMEM_POOL_LIMIT counts, as it is now. Throws std::invalid_argument.
     std::size_t limit() const { return default_limit_ ? default_limit_->bytes() : options_.limit; }
+    /// PORTAMEM_POOL_LIMIT, which all pools of the device share; null where it does not count.
+    const PoolLimit* shared_limit() const noexcept { return default_limit_ ? &*default_limit_ : nullptr; }
     /// Null where no memory checker follows such memory.
     PoolAnnotations* annotations() const noexcept { return annotations_.get(); }
 
@@ -90,6 +95,7 @@ class PoolRuntime : public StreamListener {
                 }
             }
         }
+        const Failure of_others;  // of a call that this is inside of; nobody is told of one here
         portamem_pool_stream_ended(pool_, identity, handle);
     }
 
@@ -114,6 +120,7 @@ class PoolRuntime : public StreamListener {
     }
 
   private:
+    using Held = std::list<std::shared_ptr<Stream>>;
     struct StreamRef {
         std::weak_ptr<Stream> stream;
     };
@@ -133,19 +140,38 @@ class PoolRuntime : public StreamListener {
         }
     }
 
+    // Keeps for its scope's end what was in failure() at its beginning.
+    class Failure {
+      public:
+        Failure() noexcept : kept_(std::exchange(failure(), nullptr)) {}
+        ~Failure() {
+            if (restores_) failure() = std::move(kept_);
+        }
+        Failure(const Failure&) = delete;
+        Failure& operator=(const Failure&) = delete;
+        void replace() noexcept { restores_ = false; }
+
+      private:
+        std::exception_ptr kept_;
+        bool restores_ = true;
+    };
+
+    // What the upstream and the user's functions call may be pools too: only what fails here is kept.
     template <class Function>
     static int guarded(Function&& function, int failed = PORTAMEM_POOL_THROWN) noexcept {
+        Failure before;
         try {
             return function();
         } catch (const OutOfMemory&) {
+            before.replace();
             failure() = std::current_exception();
             return failed == PORTAMEM_POOL_THROWN ? static_cast<int>(PORTAMEM_POOL_OUT_OF_MEMORY) : failed;
         } catch (...) {
+            before.replace();
             failure() = std::current_exception();
             return failed;
         }
     }
-
     static const portamem_pool_ops* ops(bool has_policy) {
         static const portamem_pool_ops all = make_ops(true);
         static const portamem_pool_ops without = make_ops(false);
@@ -175,10 +201,28 @@ class PoolRuntime : public StreamListener {
         };
         ops.mark = [](void* self, void* ref, void* stream, void** event) {
             return guarded([&] {
-                const auto target =
-                    ref == nullptr ? stream_of(stream) : static_cast<const StreamRef*>(ref)->stream.lock();
-                return of(self).mark(target, event);
+                if (ref == nullptr) return of(self).mark(stream_of(stream), event);
+                Held target(1);  // let go once no lock is held: its end may run anybody's code
+                target.front() = static_cast<const StreamRef*>(ref)->stream.lock();
+                if (target.front() == nullptr) return static_cast<int>(PORTAMEM_POOL_GONE);
+                const auto keep = [&] {
+                    const std::lock_guard<std::mutex> lock(of(self).mutex_);
+                    of(self).held_.splice(of(self).held_.end(), target);
+                    of(self).is_holding_.store(true, std::memory_order_relaxed);
+                };
+                try {
+                    const int status = of(self).mark(target.front(), event);
+                    keep();
+                    return status;
+                } catch (...) {
+                    keep();
+                    throw;
+                }
             });
+        };
+        ops.rest = [](void* self, int status, int may_block) {
+            if (status == PORTAMEM_POOL_OK) failure() = nullptr;  // it was dealt with
+            of(self).let_go(may_block != 0);
         };
         ops.wait = [](void*, void* stream, void* event) {
             return guarded([&] {
@@ -211,11 +255,15 @@ class PoolRuntime : public StreamListener {
             std::unique_ptr<std::shared_ptr<Event>> dropped(static_cast<std::shared_ptr<Event>*>(event));
             of(self).recycle(std::move(*dropped));
         };
-        ops.limit = [](void* self, std::size_t* nbytes) {
+        ops.claim = [](void* self, std::size_t least, std::size_t* nbytes) {
             return guarded([&] {
-                *nbytes = of(self).limit();
-                return static_cast<int>(PORTAMEM_POOL_OK);
+                const PoolLimit* limit = of(self).shared_limit();
+                const bool has_room = limit == nullptr || limit->claim(least, *nbytes);
+                return static_cast<int>(has_room ? PORTAMEM_POOL_OK : PORTAMEM_POOL_LIMIT);
             });
+        };
+        ops.unclaim = [](void* self, std::size_t nbytes) {
+            if (const PoolLimit* limit = of(self).shared_limit()) limit->unclaim(nbytes);
         };
         if (has_policy) {
             ops.keep = [](void* self) noexcept -> std::size_t {
@@ -259,9 +307,31 @@ class PoolRuntime : public StreamListener {
         return PORTAMEM_POOL_OK;
     }
 
+    // What callbacks have held while the machinery had locks.
+    void let_go(bool may_block) noexcept {
+        if (!is_holding_.load(std::memory_order_relaxed)) return;  // as it is for most calls: they share no lock
+        Held gone;
+        {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            is_holding_.store(false, std::memory_order_relaxed);
+            gone.swap(held_);
+        }
+        if (may_block) return;
+        try {  // a thread that ends: others may wait for it, with whatever lock the streams' owners need
+            const auto left = std::make_shared<Held>();
+            left->swap(gone);
+            Reaper::instance().add([left] {
+                left->clear();
+                return true;
+            });
+        } catch (...) {
+            return;
+        }
+    }
+
     // Busy: it cannot be marked now, or not by this thread, and nothing is wrong.
     int mark(const std::shared_ptr<Stream>& stream, void** event) {
-        if (!stream || stream->is_elsewhere()) return PORTAMEM_POOL_BUSY;
+        if (stream->is_elsewhere() || !runtime_usable()) return PORTAMEM_POOL_BUSY;
         const RelaxedCapture beside(device_);
         if (!stream->is_closed() && stream->capture_status() != rt::StreamCaptureStatus::None)
             return PORTAMEM_POOL_BUSY;
@@ -313,6 +383,8 @@ class PoolRuntime : public StreamListener {
     portamem_pool* pool_ = nullptr;
     std::mutex mutex_;  // a leaf
     std::vector<std::shared_ptr<Event>> idle_;
+    Held held_;
+    std::atomic<bool> is_holding_{false};  // something is in held_
     std::shared_ptr<Stream> idle_stream_;
 };
 

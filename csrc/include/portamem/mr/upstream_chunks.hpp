@@ -53,11 +53,16 @@ class ReturningChunks {
         return sum;
     }
 
-    /// Takes what others left behind, earlier or later.
+    /// Takes what others left behind, earlier or later. Throws std::bad_alloc, and the chunks are theirs still: what is
+    /// to be waited for comes first, since to wait for more does no harm.
     void add(ReturningChunks&& later) {
-        chunks.insert(chunks.end(), later.chunks.begin(), later.chunks.end());
+        chunks.reserve(chunks.size() + later.chunks.size());
         marks.insert(marks.end(), later.marks.begin(), later.marks.end());
-        ends.add(std::move(later.ends));
+        ends.add(later.ends);
+        chunks.insert(chunks.end(), later.chunks.begin(), later.chunks.end());
+        later.chunks.clear();
+        later.marks.clear();
+        later.ends = {};
     }
 
     /// give_back() for destructors: what cannot go back now is tried again, never lost.
@@ -75,7 +80,8 @@ class ReturningChunks {
   private:
     static void leave_later(ReturningChunks&& chunks) noexcept {
         try {
-            const auto left = std::make_shared<ReturningChunks>(std::move(chunks));
+            auto left = std::make_shared<ReturningChunks>(chunks.upstream_);
+            left->add(std::move(chunks));
             Reaper::instance().add([left] {
                 try {
                     left->give_back();

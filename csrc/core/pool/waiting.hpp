@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// core/pool/waiting.hpp: what is free behind events.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <new>
+#include <utility>
+
+#include "mark.hpp"
+
+namespace portamem::pool {
+
+/// Batches by the stream that they were freed on, the oldest first: a stream whose work takes long holds up its own only.
+/// Under the heap's lock.
+class Waiting {
+  public:
+    /// Takes one batch. Where there is no host memory for a stream's own queue, it waits in one that many share.
+    void add(Batches&& one) noexcept {
+        const std::uint64_t stream = one.front().stream;
+        try {
+            auto& queue = queues_[stream];
+            queue.splice(queue.end(), one);
+        } catch (const std::bad_alloc&) {
+            shared().splice(shared().end(), one);
+        }
+    }
+
+    /// The mark that a stream's oldest batch is behind, which may be null. False where it has none.
+    bool oldest(std::uint64_t stream, MarkPtr& mark) const noexcept {
+        const auto found = queues_.find(stream);
+        if (found == queues_.end() || found->second.empty()) return false;
+        mark = found->second.front().mark;
+        return true;
+    }
+
+    /// The queue of a stream, for those who take batches out of it; null where there is none.
+    Batches* queue_of(std::uint64_t stream) noexcept {
+        const auto found = queues_.find(stream);
+        return found == queues_.end() ? nullptr : &found->second;
+    }
+    void forget_if_empty(std::uint64_t stream) noexcept {
+        const auto found = queues_.find(stream);
+        if (stream != 0 && found != queues_.end() && found->second.empty()) queues_.erase(found);
+    }
+
+    /// Streams by turns, over all calls.
+    std::uint64_t next() noexcept {
+        auto found = queues_.upper_bound(turn_);
+        if (found == queues_.end()) found = queues_.begin();
+        return turn_ = found->first;
+    }
+    std::size_t streams() const noexcept { return queues_.size(); }
+    std::map<std::uint64_t, Batches>& queues() noexcept { return queues_; }
+
+    void clear() noexcept {
+        for (auto& queue : queues_) queue.second.clear();
+    }
+
+  private:
+    Batches& shared() noexcept { return queues_.begin()->second; }
+
+    std::map<std::uint64_t, Batches> queues_{{0, {}}};  // never without the one that is shared
+    std::uint64_t turn_ = 0;
+};
+
+}  // namespace portamem::pool

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT
+// Streams, events and an upstream for the machinery of pools, which the test moves by hand.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "portamem/pool_api.h"
+
+namespace fakes {
+
+inline constexpr std::size_t KiB = 1024;
+
+// A stream counts what was submitted to it and what of that has run; an event is a place in one.
+struct FakeStream {
+    std::uint64_t identity = portamem_new_identity();
+    std::uint64_t submitted = 0;
+    std::uint64_t run = 0;
+    std::map<FakeStream*, std::uint64_t> waits;
+    bool captured = false;
+    bool ends_unseen = false;
+    bool is_per_thread = false;
+    bool is_gone = false;
+    std::thread::id thread = std::this_thread::get_id();
+};
+
+struct FakeEvent {
+    FakeStream* stream;
+    std::uint64_t place;
+};
+
+struct FakeOwner {
+    std::map<void*, std::size_t> chunks;
+    std::size_t left = std::size_t{1} << 30;
+    int events = 0;
+    int marks = 0;
+    int fail_next_mark = 0;
+    int synchronized = 0;
+    int device_synchronized = 0;
+    int queries = 0;
+    bool refuses_chunks = false;
+
+    ~FakeOwner() {
+        for (const auto& chunk : chunks) std::free(chunk.first);
+    }
+};
+
+/// What a test does itself has host memory: see core_pool_host_memory.cpp.
+inline thread_local int spared = 0;
+struct Spared {
+    Spared() { ++spared; }
+    ~Spared() { --spared; }
+    Spared(const Spared&) = delete;
+    Spared& operator=(const Spared&) = delete;
+};
+
+inline FakeOwner& owner_of(void* self) { return *static_cast<FakeOwner*>(self); }
+inline FakeStream& stream_at(void* stream) { return *static_cast<FakeStream*>(stream); }
+
+inline portamem_pool_ops fake_ops() {
+    portamem_pool_ops ops{};
+    ops.size = sizeof ops;
+    ops.allocate = [](void* self, std::size_t nbytes, void*, void** ptr) {
+        const Spared mine;
+        FakeOwner& owner = owner_of(self);
+        if (nbytes > owner.left) return static_cast<int>(PORTAMEM_POOL_OUT_OF_MEMORY);
+        *ptr = std::aligned_alloc(256, (nbytes + 255) / 256 * 256);
+        owner.left -= nbytes;
+        owner.chunks[*ptr] = nbytes;
+        return static_cast<int>(PORTAMEM_POOL_OK);
+    };
+    ops.deallocate = [](void* self, void* ptr, std::size_t nbytes) {
+        const Spared mine;
+        FakeOwner& owner = owner_of(self);
+        CHECK(owner.chunks.at(ptr) == nbytes);
+        if (owner.refuses_chunks) return static_cast<int>(PORTAMEM_POOL_THROWN);
+        owner.chunks.erase(ptr);
+        owner.left += nbytes;
+        std::free(ptr);
+        return static_cast<int>(PORTAMEM_POOL_OK);
+    };
+    ops.describe = [](void*, void* stream, portamem_pool_stream* about) {
+        about->ref = stream;
+        about->ends_unseen = stream_at(stream).ends_unseen ? 1 : 0;
+        about->is_per_thread = stream_at(stream).is_per_thread ? 1 : 0;
+        return static_cast<int>(PORTAMEM_POOL_OK);
+    };
+    ops.forget = [](void*, void*) {};
+    ops.is_captured = [](void*, void* stream) { return stream_at(stream).captured ? 1 : 0; };
+    ops.mark = [](void* self, void* ref, void* stream, void** event) {
+        const Spared mine;
+        FakeStream& on = stream_at(ref == nullptr ? stream : ref);
+        if (on.is_gone) return static_cast<int>(PORTAMEM_POOL_GONE);
+        if (on.captured) return static_cast<int>(PORTAMEM_POOL_BUSY);
+        if (on.is_per_thread && on.thread != std::this_thread::get_id()) return static_cast<int>(PORTAMEM_POOL_BUSY);
+        if (owner_of(self).fail_next_mark > 0 && --owner_of(self).fail_next_mark == 0) {
+            return static_cast<int>(PORTAMEM_POOL_THROWN);
+        }
+        ++owner_of(self).events;
+        ++owner_of(self).marks;
+        *event = new FakeEvent{&on, on.submitted};
+        return static_cast<int>(PORTAMEM_POOL_OK);
+    };
+    ops.wait = [](void*, void* stream, void* event) {
+        const Spared mine;
+        const auto& mark = *static_cast<FakeEvent*>(event);
+        auto& seen = stream_at(stream).waits[mark.stream];
+        if (mark.place > seen) seen = mark.place;
+        return static_cast<int>(PORTAMEM_POOL_OK);
+    };
+    ops.query = [](void* self, void* event) {
+        ++owner_of(self).queries;
+        const auto& mark = *static_cast<FakeEvent*>(event);
+        return mark.stream->run >= mark.place ? 1 : 0;
+    };
+    ops.synchronize = [](void* self, void* event) {
+        ++owner_of(self).synchronized;
+        if (event == nullptr) {
+            ++owner_of(self).device_synchronized;
+            return static_cast<int>(PORTAMEM_POOL_OK);
+        }
+        const auto& mark = *static_cast<FakeEvent*>(event);
+        if (mark.stream->run < mark.place) mark.stream->run = mark.place;
+        return static_cast<int>(PORTAMEM_POOL_OK);
+    };
+    ops.drop = [](void* self, void* event) {
+        --owner_of(self).events;
+        delete static_cast<FakeEvent*>(event);
+    };
+    return ops;
+}
+
+struct FakePool {
+    FakeOwner owner;
+    portamem_pool_ops ops = fake_ops();
+    portamem_pool* pool = nullptr;
+
+    explicit FakePool(bool host_accessible = false, std::size_t limit = 0) {
+        portamem_pool_options options{};
+        options.size = sizeof options;
+        options.host_accessible = host_accessible ? 1 : 0;
+        options.limit = limit;
+        pool = portamem_pool_create(&ops, &owner, &options);
+        REQUIRE(pool != nullptr);
+    }
+    ~FakePool() {
+        if (pool == nullptr) return;
+        portamem_pool_destroy(pool);
+        CHECK(owner.chunks.empty());
+        CHECK(owner.events == 0);
+    }
+    FakePool(const FakePool&) = delete;
+    FakePool& operator=(const FakePool&) = delete;
+
+    void* take(std::size_t nbytes, FakeStream& stream) {
+        void* const ptr = portamem_pool_allocate(pool, nbytes, stream.identity, &stream);
+        if (ptr != nullptr) ++stream.submitted;  // work that uses it
+        return ptr;
+    }
+    int give(void* ptr, std::size_t nbytes, FakeStream& stream) {
+        return portamem_pool_deallocate(pool, ptr, nbytes, stream.identity, &stream);
+    }
+    portamem_pool_figures figures() const {
+        portamem_pool_figures all{};
+        all.size = sizeof all;
+        portamem_pool_stats(pool, &all);
+        return all;
+    }
+};
+
+}  // namespace fakes

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+// Pools whose own records find no host memory: a call may fail, and nothing is lost.
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "core_pool_fakes.hpp"
+
+using namespace fakes;
+
+namespace {
+
+// Of this process: the next allocations fail by count, on the thread that asks for it.
+thread_local std::uint64_t left_until_failure = 0;
+thread_local std::uint64_t failure_interval = 0;
+thread_local std::uint64_t failures = 0;
+
+void count_allocation() {
+    if (left_until_failure == 0 || spared != 0 || --left_until_failure != 0) return;
+    left_until_failure = failure_interval;
+    ++failures;
+    throw std::bad_alloc();
+}
+
+void* allocated(std::size_t nbytes, std::size_t alignment) {
+    count_allocation();
+    const std::size_t least = nbytes < 1 ? 1 : nbytes;
+    void* const ptr = alignment == 0 ? std::malloc(least)
+                                     : std::aligned_alloc(alignment, (least + alignment - 1) / alignment * alignment);
+    if (ptr == nullptr) throw std::bad_alloc();
+    return ptr;
+}
+
+}  // namespace
+
+// All of the test program's, and its libraries'.
+void* operator new(std::size_t nbytes) { return allocated(nbytes, 0); }
+void* operator new[](std::size_t nbytes) { return allocated(nbytes, 0); }
+void* operator new(std::size_t nbytes, std::align_val_t alignment) {
+    return allocated(nbytes, static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t nbytes, std::align_val_t alignment) {
+    return allocated(nbytes, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* ptr) noexcept { std::free(ptr); }
+void operator delete[](void* ptr) noexcept { std::free(ptr); }
+void operator delete(void* ptr, std::size_t) noexcept { std::free(ptr); }
+void operator delete[](void* ptr, std::size_t) noexcept { std::free(ptr); }
+void operator delete(void* ptr, std::align_val_t) noexcept { std::free(ptr); }
+void operator delete[](void* ptr, std::align_val_t) noexcept { std::free(ptr); }
+void operator delete(void* ptr, std::size_t, std::align_val_t) noexcept { std::free(ptr); }
+void operator delete[](void* ptr, std::size_t, std::align_val_t) noexcept { std::free(ptr); }
+
+namespace {
+
+struct Out {
+    void* ptr;
+    std::size_t nbytes;
+};
+
+// Blocks of many classes, freed on several streams, of which some lie in caches, some in arenas, some behind events.
+// Then everything that moves them, with host memory that runs out. Answers how many allocations failed.
+std::uint64_t move_all(bool host_accessible, std::uint64_t first, std::uint64_t interval) {
+    FakeStream one;
+    FakeStream other;
+    FakeStream raw;
+    FakeStream ends;
+    raw.ends_unseen = true;
+    FakePool fake(host_accessible);
+    fake.owner.left = 48 * 1024 * KiB;
+    std::vector<Out> out;
+    const auto take = [&](std::size_t nbytes, FakeStream& stream) {
+        void* const ptr = fake.take(nbytes, stream);
+        const Spared mine;
+        if (ptr != nullptr) out.push_back({ptr, nbytes});
+        return ptr != nullptr;
+    };
+    const auto give_all = [&](FakeStream& stream) {
+        while (!out.empty()) {
+            const Out last = out.back();
+            out.pop_back();
+            if (fake.give(last.ptr, last.nbytes, stream) == PORTAMEM_POOL_OK) continue;
+            const Spared mine;  // it is still out
+            REQUIRE(portamem_pool_error(nullptr) == PORTAMEM_POOL_HOST_MEMORY);
+            REQUIRE(fake.give(last.ptr, last.nbytes, stream) == PORTAMEM_POOL_OK);
+        }
+    };
+    const auto spread = [&](FakeStream& stream) {
+        for (int i = 0; i < 140; ++i) {  // more than a cache holds
+            (void)take(256, stream);
+            if (i < 70) (void)take(20 * KiB, stream);
+            if (i < 40) (void)take(40 * KiB, stream);
+        }
+        give_all(stream);
+    };
+
+    const std::uint64_t before = failures;
+    failure_interval = interval;
+    left_until_failure = first;
+    spread(one);
+    spread(ends);
+    spread(raw);
+    spread(other);
+    (void)take(300 * KiB, other);  // takes over, or grows
+    one.run = one.submitted;
+    for (int i = 0; i < 40; ++i) (void)take(1024 * KiB, other);  // up to what there is, and all put together
+    give_all(one);
+    {
+        const Spared mine;
+        ++fake.owner.events;
+    }
+    portamem_pool_stream_ended(fake.pool, ends.identity, [&ends] {
+        const Spared mine;
+        return new FakeEvent{&ends, ends.submitted};
+    }());
+    (void)portamem_pool_trim(fake.pool, 4096 * KiB);
+    spread(other);
+    (void)portamem_pool_trim(fake.pool, 0);
+    spread(one);
+    left_until_failure = 0;
+    const std::uint64_t failed = failures - before;
+
+    // Now there is host memory again, and everything comes back.
+    CHECK(fake.figures().live == 0);
+    CHECK(fake.figures().used == 0);
+    CHECK(portamem_pool_trim(fake.pool, 0) == PORTAMEM_POOL_OK);
+    CHECK(fake.figures().reserved == 0);
+    CHECK(fake.owner.chunks.empty());
+    CHECK(fake.owner.left == 48 * 1024 * KiB);
+
+    spread(one);  // and a pool that ends without gives all to the upstream
+    left_until_failure = 1 + first % 16;
+    failure_interval = 0;
+    portamem_pool_destroy(std::exchange(fake.pool, nullptr));
+    left_until_failure = 0;
+    CHECK(fake.owner.chunks.empty());
+    CHECK(fake.owner.events == 0);
+    return failed;
+}
+
+}  // namespace
+
+TEST_CASE("core pool: no host memory at the n-th time, or at every n-th: nothing is lost") {
+    for (const bool host_accessible : {false, true}) {
+        CAPTURE(host_accessible);
+        std::uint64_t seen = 0;
+        bool is_over = false;
+        for (std::uint64_t n = 1; !is_over; n += 1 + n / 32) {  // until the n-th never comes
+            CAPTURE(n);
+            is_over = move_all(host_accessible, n, 0) == 0;
+            seen += is_over ? 0 : 1;
+        }
+        CHECK(seen > 50);
+        for (std::uint64_t interval = 2; interval < 60; interval += 1 + interval / 8) {
+            CAPTURE(interval);
+            CHECK(move_all(host_accessible, interval, interval) > 10);
+        }
+    }
+}
+
+TEST_CASE("core pool: a chunk that its upstream does not take back is the pool's still, also without host memory") {
+    FakeStream stream;
+    FakePool fake;
+    void* ptr = fake.take(1024 * KiB, stream);
+    CHECK(fake.give(ptr, 1024 * KiB, stream) == PORTAMEM_POOL_OK);
+    fake.owner.refuses_chunks = true;
+    left_until_failure = failure_interval = 1;
+    int status = portamem_pool_trim(fake.pool, 0);
+    left_until_failure = 0;
+    CHECK(status != PORTAMEM_POOL_OK);
+    CHECK(portamem_pool_trim(fake.pool, 0) == PORTAMEM_POOL_THROWN);
+    CHECK(fake.figures().reserved > 0);
+    fake.owner.left = 0;
+    CHECK(fake.take(1024 * KiB, stream) != nullptr);
+    CHECK(fake.give(ptr, 1024 * KiB, stream) == PORTAMEM_POOL_OK);
+    fake.owner.refuses_chunks = false;
+    CHECK(portamem_pool_trim(fake.pool, 0) == PORTAMEM_POOL_OK);
+    CHECK(fake.owner.chunks.empty());
+}
