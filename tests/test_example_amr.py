@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -35,8 +34,7 @@ def test_its_run_is_one_for_the_page_of_performance(written: Path, tmp_path: Pat
 
 
 def test_it_draws_memory_over_time(pm: ModuleType, tmp_path: Path) -> None:
-    if importlib.util.find_spec("pygal") is None:  # not imported here: its finder of plug-ins would stay
-        pytest.skip("pygal is not here: pip install pygal")
+    mesh_run.need_pygal()
     file = tmp_path / "memory.svg"
     done = run(sys.executable, str(EXAMPLE / "amr.py"), "--backend", pm.backend, *SMALL, "--svg", str(file))
     assert done.returncode == 0, done.stdout + done.stderr

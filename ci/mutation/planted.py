@@ -246,7 +246,7 @@ DEFECTS = (
     _one(
         "the check for a capture is dropped",
         _HEADERS + "mr/runtime_memory_resource.hpp",
-        '            if (is_stream_ordered()) stream.refuse_capture("allocate");\n',
+        '        if (is_stream_ordered()) stream.refuse_capture("allocate");\n',
         "",
         "CAPTURE-03",
     ),

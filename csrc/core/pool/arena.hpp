@@ -67,23 +67,20 @@ struct Arena {
     }
 
     /// The first list from `list` on that has something; kLists where none has.
-    unsigned next_list(unsigned list) const noexcept {
-        for (unsigned word = list / 64; word < nonempty.size(); ++word) {
-            std::uint64_t bits = nonempty[word];
-            if (word == list / 64) bits &= ~std::uint64_t{0} << list % 64;
-            if (bits != 0) return word * 64 + static_cast<unsigned>(__builtin_ctzll(bits));
-        }
-        return kLists;
-    }
+    unsigned next_list(unsigned list) const noexcept { return next_bit(nonempty, list, kLists); }
 
     /// The first class from `index` on of which blocks are kept; kClasses where there is none.
-    unsigned next_kept(unsigned index) const noexcept {
-        for (unsigned word = index / 64; word < kept.size(); ++word) {
-            std::uint64_t bits = kept[word];
-            if (word == index / 64) bits &= ~std::uint64_t{0} << index % 64;
+    unsigned next_kept(unsigned index) const noexcept { return next_bit(kept, index, kClasses); }
+
+    /// The first bit from `bit` on that is set; `none` where no such is.
+    template <std::size_t Words>
+    static unsigned next_bit(const std::array<std::uint64_t, Words>& words, unsigned bit, unsigned none) noexcept {
+        for (unsigned word = bit / 64; word < Words; ++word) {
+            std::uint64_t bits = words[word];
+            if (word == bit / 64) bits &= ~std::uint64_t{0} << bit % 64;
             if (bits != 0) return word * 64 + static_cast<unsigned>(__builtin_ctzll(bits));
         }
-        return kClasses;
+        return none;
     }
 
     /// The bytes in front of the first place in a free block that is so aligned.
