@@ -227,6 +227,7 @@ checked_groups=(ALLOC COPY HOSTACCESS MANAGED PINNED POINTER)
 memcheck() {
     local backend junit checker what="C++ tests under the memory checker"
     local and_python="clauses about memory under the memory checker"
+    local and_pools="what kernels do wrong within a pool's memory is found by the memory checker, and nothing else"
     checker=$(command -v compute-sanitizer || compgen -G "$CUDA_ROOT/bin/compute-sanitizer") || checker=
     for backend in "${gpu_backends[@]}"; do
         if [[ -z $checker ]]; then
@@ -244,6 +245,12 @@ memcheck() {
         ran "$backend" "$and_python: no memory errors" some_clauses "$backend" "$junit" -- "${check[@]}" -- \
             "${checked_groups[@]}"
         rows+=(--tests "$backend" "$and_python" "$junit")
+        if [[ $backend == cuda ]]; then
+            ran "$backend" "$and_pools" on "$backend" elsewhere timeout 400 "$GPU_PYTHON" -P "$ROOT/ci/checker_finds.py" \
+                --backend "$backend" --checker "$checker"
+        else
+            not_run "$backend" "$and_pools" "the headers that this backend is built with here have no NVTX"
+        fi
     done
 }
 

@@ -579,6 +579,10 @@ class PoolMemoryResource(MemoryResource):
         """The resource below, kept alive."""
     @property
     def limit(self) -> int | None: ...
+    @property
+    def is_checked(self) -> bool | None:
+        """Whether a memory checker is told which bytes are in use: AddressSanitizer of memory that the host reaches,
+        compute-sanitizer of plain device memory on CUDA. None: it turns out with the first allocation."""
     def stats(self) -> PoolStats: ...
     def snapshot(self) -> dict[str, Any]:
         """Every chunk and its pieces, as plain data that json takes: chunks have address, nbytes and pieces; pieces

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
+import os
 import threading
 from typing import Any
 
@@ -48,6 +50,19 @@ def test_a_snapshot_is_plain_data(pm: Any, device: Any) -> None:
         assert [piece["state"] for piece in mine] == ["live"]
         slab = [piece for piece in pieces if piece["address"] <= small.handle < piece["address"] + piece["nbytes"]]
         assert [(piece["state"], piece["live"], piece["block_nbytes"]) for piece in slab] == [("slab", 1, 512)]
+
+
+def test_whether_a_memory_checker_is_told_is_known_from_the_first_allocation(pm: Any, device: Any) -> None:
+    """AddressSanitizer comes with the process, and CUDA's checker is named in the environment once CUDA is used."""
+    with pm.PoolMemoryResource(device=device) as pool, pm.Stream(device) as stream:
+        pool.allocate(1000, stream=stream).close()
+        if os.environ.get("NVTX_INJECTION64_PATH"):
+            assert pool.is_checked in (True, False)  # the tool may be a profiler
+            return
+        sees = pm.backend == "host" or pool.is_host_accessible
+        assert pool.is_checked is (sees and hasattr(ctypes.CDLL(None), "__asan_poison_memory_region"))
+        with pm.PoolMemoryResource(device=device) as another:
+            assert another.is_checked is pool.is_checked
 
 
 def test_a_stream_is_required(pm: Any, device: Any) -> None:

@@ -133,6 +133,8 @@ void register_pool_resource(py::module_& m) {
                 return p.limit() == 0 ? py::object(py::none()) : py::object(py::int_(p.limit()));
             },
             "Most bytes that the pool reserves, or None.")
+        .def_property_readonly("is_checked", &MemoryPool::is_checked,
+                               "Whether a memory checker is told of each block; None: the first allocation shows.")
         .def(
             "stats",
             [](const MemoryPool& p) {

@@ -154,8 +154,52 @@ TEST_CASE("pm pool annotations: no checker, nothing to tell") {
     pm::MemoryTraits traits;
     traits.host_accessible = true;
     const bool watched = portamem_address_sanitizer(rt::BackendId, 1) != nullptr;
+    traits.kind = pm::ResourceKind::Pinned;
     CHECK((PoolAnnotations::of(traits) != nullptr) == watched);
 #if defined(__SANITIZE_ADDRESS__)
     CHECK(watched);
 #endif
+}
+
+TEST_CASE("pm pool annotations: where nobody turns out to listen, nothing is told, kept or marked") {
+    if (no_device()) return;
+    static int told = 0;
+    const auto tell = [](void*, std::size_t) { ++told; };
+    const portamem_pool_annotator table{sizeof table, tell, tell, tell, tell};
+    pm::detail::CheckedRegions regions({[] { return false; }, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr});
+    PoolAnnotations annotations(table, &regions);
+    CHECK(annotations.is_heard());  // perhaps
+    CHECK_FALSE(annotations.is_followed());
+    std::vector<char> memory(4096);
+    regions.chunk(memory.data(), memory.size());
+    CHECK_FALSE(annotations.is_heard());
+
+    auto stream = pm::Stream::create(0);
+    annotations.used(memory.data(), 100);
+    int gone = 0;
+    annotations.give_back(memory.data(), 100, *stream, [&] { ++gone; });
+    CHECK(gone == 1);
+    // A mark on a stream that is captured would be refused: nobody tries to make one.
+    annotations.used(memory.data(), 100);
+    stream->begin_capture(rt::StreamCaptureMode::Relaxed);
+    annotations.give_back(memory.data(), 100, *stream, [&] { ++gone; });
+    stream->end_capture();
+    CHECK(gone == 2);
+    CHECK(told == 0);
+}
+
+TEST_CASE("pm pool annotations: a pool that no checker follows takes the short way after its first chunk") {
+    if (no_device()) return;
+    auto pool = pm::PoolMemoryResource::create(std::make_shared<pm::DeviceMemoryResource>(0));
+    auto stream = pm::Stream::create(0);
+    void* const first = pool->allocate(1000, stream);
+    const auto& regions = pm::detail::CheckedRegions::instance();
+    const bool followed = regions.listener() == pm::detail::CheckedRegions::Listener::Checker;
+    const bool watched = followed || portamem_address_sanitizer(rt::BackendId, 0) != nullptr;
+    CHECK(pool->deallocate_at_hand(first, 1000, stream) == !watched);
+    if (watched) pool->deallocate(first, 1000, stream);
+    void* const second = pool->allocate_at_hand(1000, stream);
+    CHECK((second != nullptr) == !watched);
+    if (second != nullptr) pool->deallocate(second, 1000, stream);
+    stream->synchronize();
 }

@@ -140,6 +140,13 @@ Error_t is_capturing(rt::Stream_t stream) {
     return error;
 }
 
+Error_t heap_register(const void* ptr, std::size_t nbytes) {
+    rt::MemHeap_t heap = &heap;
+    const Error_t error = rt::MemHeapRegister(&heap, ptr, nbytes);
+    CHECK(heap == nullptr);
+    return error;
+}
+
 // An entry is the function's name, its answer, and either its arguments or a call of another form. `s` is the scene.
 #define MAKE(name, answer, made)                                                          \
     Call {                                                                                \
@@ -196,6 +203,14 @@ const Call calls[] = {
     CALL(PointerGetAttribute, Refused, &s.value, rt::PointerAttr::IsLegacyIpcCapable, s.plain),
     CALL(MemGetAllocationGranularity, Refused, &s.size, Location{LocationType::Device, s.any_device()},
          rt::MemAllocationGranularity::Minimum),
+
+    // No memory checker has announced itself to these programs.
+    MAKE(MemCheckerAnnounced, Success, told(!rt::MemCheckerAnnounced())),
+    MAKE(MemHeapRegister, Success, told(heap_register(s.plain, 64) == Error_t::NotSupported)),
+    CALL(MemHeapUnregister, Refused, nullptr),
+    CALL(MemRegionsRegister, Refused, nullptr, s.plain, 64),
+    CALL(MemRegionsResize, Refused, nullptr, 64),
+    CALL(MemRegionsUnregister, Refused, nullptr),
 
     CALL(MallocAsync, NoDevice, &s.ptr, s.any_size(), s.any_stream()),
     CALL(FreeAsync, NoDevice, s.plain, s.any_stream()),

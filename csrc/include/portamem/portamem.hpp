@@ -29,6 +29,7 @@
 #include "portamem/mr/allocating_streams.hpp"
 #include "portamem/mr/async_memory_resource.hpp"
 #include "portamem/mr/callback_memory_resource.hpp"
+#include "portamem/mr/checked_regions.hpp"
 #include "portamem/mr/counted_memory_resource.hpp"
 #include "portamem/mr/debug_guards.hpp"
 #include "portamem/mr/default_cache.hpp"

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "portamem/kept.hpp"
+#include "portamem/mr/checked_regions.hpp"
 #include "portamem/mr/memory_resource.hpp"
 #include "portamem/pool_annotator.h"
 
@@ -24,12 +25,32 @@ namespace detail {
 /// for each free. Thread-safe.
 class PoolAnnotations {
   public:
-    explicit PoolAnnotations(const portamem_pool_annotator& checker) : checker_(checker) {}
+    /// regions: who stands behind `checker`, where it may turn out that nobody listens.
+    explicit PoolAnnotations(const portamem_pool_annotator& checker, const CheckedRegions* regions = nullptr)
+        : checker_(checker), regions_(regions) {}
 
     /// Null where no memory checker follows such memory: then there is nothing to be told.
     static std::unique_ptr<PoolAnnotations> of(const MemoryTraits& traits) {
         const auto* checker = portamem_address_sanitizer(rt::BackendId, traits.host_accessible ? 1 : 0);
-        return checker == nullptr ? nullptr : std::make_unique<PoolAnnotations>(*checker);
+        if (checker != nullptr) return std::make_unique<PoolAnnotations>(*checker);
+        if constexpr (rt::HasMemChecker) {
+            // The runtime's own allocator is all that these checkers know chunks of.
+            const CheckedRegions& regions = CheckedRegions::instance();
+            if (traits.kind == ResourceKind::Device && regions.listener() != CheckedRegions::Listener::None) {
+                return std::make_unique<PoolAnnotations>(CheckedRegions::annotator(), &regions);
+            }
+        }
+        return nullptr;
+    }
+
+    /// Whether a checker listens, or may yet. Once it is false it stays so, and nothing more is told or kept here.
+    bool is_heard() const noexcept {
+        return regions_ == nullptr || regions_->listener() != CheckedRegions::Listener::None;
+    }
+
+    /// Whether one does, as far as it is known.
+    bool is_followed() const noexcept {
+        return regions_ == nullptr || regions_->listener() == CheckedRegions::Listener::Checker;
     }
 
     /// The upstream has given a chunk.
@@ -44,7 +65,7 @@ class PoolAnnotations {
 
     /// The pool hands a block out.
     void used(void* ptr, std::size_t nbytes) {
-        if (ptr == nullptr) return;
+        if (ptr == nullptr || !is_heard()) return;
         const std::lock_guard<std::mutex> lock(mutex_);
         drain();
         forget(address(ptr), nbytes);  // the stream that gets it waits for its last use, as far as it must
@@ -56,7 +77,7 @@ class PoolAnnotations {
     /// it, since another thread may be handed the block at once.
     template <class Function>
     void give_back(void* ptr, std::size_t nbytes, Stream& stream, Function&& function) {
-        const bool known = begin_unused(ptr, nbytes, stream);
+        const bool known = is_heard() && begin_unused(ptr, nbytes, stream);
         try {
             function();
         } catch (...) {
@@ -137,6 +158,7 @@ class PoolAnnotations {
     static constexpr std::size_t kLooks = 16;
 
     const portamem_pool_annotator& checker_;
+    const CheckedRegions* const regions_;
     std::mutex mutex_;
     std::uintptr_t next_look_ = 0;
     std::map<std::uintptr_t, std::size_t> live_;  // blocks that are out, by address

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -65,6 +66,15 @@ class PoolMemoryResource : public MemoryResource {
     /// is set.
     std::size_t limit() const { return runtime_->limit(); }
 
+    /// Whether a memory checker is told which bytes are in use: AddressSanitizer of memory that the host reaches,
+    /// compute-sanitizer of plain device memory on CUDA. Nothing: it turns out with the first allocation. With
+    /// PORTAMEM_POOL=off checkers see each allocation themselves, and are told nothing.
+    std::optional<bool> is_checked() const noexcept {
+        const detail::PoolAnnotations* annotations = runtime_->annotations();
+        if (passthrough_ || annotations == nullptr || !annotations->is_heard()) return false;
+        return annotations->is_followed() ? std::optional(true) : std::nullopt;
+    }
+
     PoolStats stats() const {
         refuse_forked();
         return figures();
@@ -118,22 +128,22 @@ class PoolMemoryResource : public MemoryResource {
 
   protected:
     void* do_allocate(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) final {
-        if (__builtin_expect(is_watched_, 0)) return take_watched(nbytes, stream, alignment);
+        if (__builtin_expect(has_watcher(), 0)) return take_watched(nbytes, stream, alignment);
         return take(nbytes, stream, alignment);
     }
 
     void do_deallocate(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) final {
-        if (__builtin_expect(is_watched_, 0)) return give_back_watched(ptr, nbytes, stream);
+        if (__builtin_expect(has_watcher(), 0)) return give_back_watched(ptr, nbytes, stream);
         give_back(ptr, nbytes, stream);
     }
 
     void* do_allocate_at_hand(std::size_t nbytes, const std::shared_ptr<Stream>& stream,
                               std::size_t alignment) noexcept final {
-        if (is_watched_ || alignment != kAlignment) return nullptr;
+        if (has_watcher() || alignment != kAlignment) return nullptr;
         return portamem_pool_allocate_at_hand(pool_, nbytes, stream->identity());
     }
     bool do_deallocate_at_hand(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) noexcept final {
-        return !is_watched_ && portamem_pool_deallocate_at_hand(pool_, ptr, nbytes, stream->identity()) != 0;
+        return !has_watcher() && portamem_pool_deallocate_at_hand(pool_, ptr, nbytes, stream->identity()) != 0;
     }
 
     bool try_close() final {
@@ -179,6 +189,7 @@ class PoolMemoryResource : public MemoryResource {
             give_back(ptr, nbytes, stream);
             throw;
         }
+        look_for_listener();
         return ptr;
     }
 
@@ -186,11 +197,18 @@ class PoolMemoryResource : public MemoryResource {
         refuse_forked();
         if (!passthrough_) {
             runtime_->annotations()->give_back(ptr, nbytes, *stream, [&] { give_back(ptr, nbytes, stream); });
+            look_for_listener();
         } else if (ptr == nullptr) {
             give_back(ptr, nbytes, stream);  // of 0 bytes: the pool's own matter
         } else {
             passthrough_->deallocate(ptr, nbytes, stream);
         }
+    }
+
+    bool has_watcher() const noexcept { return is_watched_.load(std::memory_order_relaxed); }
+
+    void look_for_listener() noexcept {
+        if (!runtime_->annotations()->is_heard()) is_watched_.store(false, std::memory_order_relaxed);
     }
 
     void* pass_through(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) {
@@ -300,7 +318,7 @@ class PoolMemoryResource : public MemoryResource {
     const std::shared_ptr<detail::PoolRuntime> runtime_;
     portamem_pool* const pool_;
     const std::unique_ptr<detail::PoolPassthrough> passthrough_;  // PORTAMEM_POOL=off
-    const bool is_watched_;
+    std::atomic<bool> is_watched_;  // becomes false where nobody turns out to listen, and stays so
 };
 
 PORTAMEM_CLOSE

@@ -6,6 +6,7 @@
 
 #include "portamem/rt/api.hpp"
 
+#include "portamem/rt/cuda/checker.hpp"
 #include "portamem/rt/cuda/copy.hpp"
 #include "portamem/rt/cuda/device.hpp"
 #include "portamem/rt/cuda/error.hpp"

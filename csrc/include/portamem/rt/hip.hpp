@@ -6,6 +6,7 @@
 
 #include "portamem/rt/api.hpp"
 
+#include "portamem/rt/hip/checker.hpp"
 #include "portamem/rt/hip/copy.hpp"
 #include "portamem/rt/hip/device.hpp"
 #include "portamem/rt/hip/error.hpp"
