@@ -61,7 +61,7 @@ else()
     set(_cudart_text "no cuda_runtime_api.h found")
   endif()
   set(Cudart_MISSING "${_cudart_text}. Install a CUDA toolkit and set CUDA_HOME, or take it from wheels: \
-PORTAMEM_CUDA_WHEELS=13 pip install ., or pip install 'cuda-toolkit[cudart,crt]==13.*' for a plain CMake build.")
+PORTAMEM_CUDA_WHEELS=13 pip install ., or pip install 'cuda-toolkit[cudart,crt,nvtx]==13.*' for a plain CMake build.")
 endif()
 
 include(FindPackageHandleStandardArgs)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // portamem/rt/cuda/nvtx.hpp: NVTX's memory extension, by which compute-sanitizer is told of heaps and regions.
 //
-// A header-only library that comes with the CUDA toolkit. At its first call it looks for the tool that
-// NVTX_INJECTION64_PATH names; where there is none, or one that takes no interest (a profiler), all of its functions do
-// nothing and answer null. compute-sanitizer wants the runtime to be used before that first call, takes virtual addresses
-// alone, and of heaps only those of cudaMalloc's allocations (its NVTX guide, 2025).
+// A header-only library, in the toolkit and in the wheel nvidia-nvtx; that of CUDA 12 has no memory extension. At its first
+// call it looks for the tool that NVTX_INJECTION64_PATH names; where there is none, or one that takes no interest (a
+// profiler), all of its functions do nothing and answer null. compute-sanitizer wants the runtime to be used before that
+// first call, takes virtual addresses alone, and of heaps only cudaMalloc's allocations (its NVTX guide, 2025).
 //
 // HIP on the NVIDIA platform includes this file too.
 #pragma once
