@@ -53,13 +53,14 @@ void* map(std::size_t nbytes, int node) {
     if (size < nbytes || size == 0 || size > host_pages::available("/proc/meminfo")) return nullptr;
     char* begin = reserve(size);
     if (begin == nullptr) return nullptr;
-    bool works = madvise(begin, size, MADV_DONTFORK) == 0;
+    if (madvise(begin, size, MADV_DONTFORK) != 0) {
+        (void)munmap(begin, size);
+        return nullptr;
+    }
     if (size >= huge_page) (void)madvise(begin, size, MADV_HUGEPAGE);
     if (host_pages::is_host_node("/sys/devices/system/node", node)) prefer_node(begin, size, node);
-    works = works && host_pages::make_resident(begin, size, host_pages::threads_for(size));
-    if (works) return begin;
-    (void)munmap(begin, size);
-    return nullptr;
+    host_pages::make_resident(begin, size, host_pages::threads_for(size));
+    return begin;
 }
 
 }  // namespace

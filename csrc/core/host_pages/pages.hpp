@@ -16,9 +16,9 @@ bool names(const std::string& list, int number);
 /// Bytes that the kernel calls available; SIZE_MAX where it does not say. `meminfo`: /proc/meminfo.
 std::size_t available(const std::string& meminfo);
 
-/// Makes the pages of a range resident, with at most that many threads. False where there is no memory for them: some
-/// may be resident then.
-bool make_resident(char* begin, std::size_t nbytes, unsigned threads);
+/// Makes the pages of a range resident, with at most that many threads. There has to be memory for them: nobody is left
+/// to be told that there is none.
+void make_resident(char* begin, std::size_t nbytes, unsigned threads);
 
 /// Threads for that many bytes: no more than this process has CPUs, and enough work for each.
 unsigned threads_for(std::size_t nbytes);
