@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -22,10 +23,13 @@ struct Strict {
     static inline bool announced = true;
     static inline bool listens = true;
     static inline bool is_allocation = true;
+    static inline int device = 0;    // of chunks to come
+    static inline int current = -1;  // none
     static inline int asked = 0;
     static inline int calls = 0;
     static inline std::string log;
     static inline std::map<std::uintptr_t, std::size_t> heaps;
+    static inline std::map<std::uintptr_t, int> devices;  // of the heaps
     static inline std::map<std::uintptr_t, std::size_t> regions;
 
     static std::uintptr_t at(const void* ptr) { return reinterpret_cast<std::uintptr_t>(ptr); }
@@ -35,9 +39,10 @@ struct Strict {
         }
         return true;
     }
+    /// Without the heap's device the vendor's checker refuses.
     static bool in_heap(std::uintptr_t begin, std::size_t nbytes) {
         for (const auto& [heap, size] : heaps) {
-            if (heap <= begin && begin + nbytes <= heap + size) return true;
+            if (heap <= begin && begin + nbytes <= heap + size) return devices[heap] == current;
         }
         return false;
     }
@@ -46,12 +51,15 @@ struct Strict {
         ++calls;
         *heap = nullptr;
         if (!listens) return rt::Error_t::NotSupported;
+        CHECK(current == device);
         CHECK(heaps.emplace(at(ptr), nbytes).second);
+        devices[at(ptr)] = device;
         *heap = const_cast<void*>(ptr);
         return rt::Error_t::Success;
     }
     static rt::Error_t heap_unregister(rt::MemHeap_t heap) {
         ++calls;
+        CHECK(devices[at(heap)] == current);
         CHECK(heaps.erase(at(heap)) == 1);
         return rt::Error_t::Success;
     }
@@ -78,6 +86,7 @@ struct Strict {
     static rt::Error_t unregister(const void* ptr) {
         ++calls;
         log += "-";
+        CHECK(in_heap(at(ptr), 1));
         CHECK(regions.erase(at(ptr)) == 1);
         return rt::Error_t::Success;
     }
@@ -87,7 +96,15 @@ struct Strict {
                     ++asked;
                     return announced;
                 },
-                [](const void*, std::size_t) { return is_allocation; },
+                [](const void*, std::size_t) { return is_allocation ? std::optional<int>(device) : std::nullopt; },
+                [](int wanted, rt::DeviceState_t*) {
+                    current = wanted;
+                    return rt::Error_t::Success;
+                },
+                [](rt::DeviceState_t) {
+                    current = -1;
+                    return rt::Error_t::Success;
+                },
                 heap_register,
                 heap_unregister,
                 register_region,
@@ -103,7 +120,7 @@ struct Told {
     Told() : regions(fresh()) {}
     static CheckedRegions::Calls fresh() {
         Strict::announced = Strict::listens = Strict::is_allocation = true;
-        Strict::asked = Strict::calls = 0;
+        Strict::asked = Strict::calls = Strict::device = 0;
         Strict::log.clear();
         Strict::heaps.clear();
         Strict::regions.clear();
@@ -187,6 +204,24 @@ TEST_CASE("pm checked regions: a block is a region of the bytes asked for, until
     CHECK(Strict::heaps.empty());
 }
 
+TEST_CASE("pm checked regions: each device is current while the checker is told of its memory") {
+    Told told;
+    told.chunk();
+    Strict::device = 1;
+    told.chunk(8192);
+    for (const std::size_t begin : {std::size_t{0}, std::size_t{8192}}) {
+        told.used(begin, begin + 1000);
+        told.used(begin, begin + 400);
+        told.unused(begin, begin + 400);
+        told.regions.chunk(Told::at(begin + 400), 100);
+        told.regions.chunk_gone(Told::at(begin + 400), 100);
+        told.regions.chunk_gone(Told::at(begin), 4096);
+        CHECK(Strict::current == -1);
+    }
+    CHECK(Strict::heaps.empty());
+    CHECK(Strict::calls > 12);
+}
+
 TEST_CASE("pm checked regions: a block taken over in time never goes between") {
     Told told;
     told.chunk();
@@ -268,9 +303,14 @@ TEST_CASE("pm checked regions: a checker that has been announced is told by the 
     const char* path = std::getenv("NVTX_INJECTION64_PATH");
     if (!rt::HasMemChecker || path == nullptr || !contains(path, "standin_checker")) return;
     CHECK(rt::MemCheckerAnnounced());
-    CheckedRegions regions({rt::MemCheckerAnnounced, [](const void*, std::size_t) { return true; }, rt::MemHeapRegister,
-                            rt::MemHeapUnregister, rt::MemRegionsRegister, rt::MemRegionsResize,
-                            rt::MemRegionsUnregister});
+    CheckedRegions::Calls table = Strict::table();
+    table.announced = rt::MemCheckerAnnounced;
+    table.heap_register = rt::MemHeapRegister;
+    table.heap_unregister = rt::MemHeapUnregister;
+    table.register_region = rt::MemRegionsRegister;
+    table.resize = rt::MemRegionsResize;
+    table.unregister = rt::MemRegionsUnregister;
+    CheckedRegions regions(table);
     const auto at = [](std::size_t offset) { return Told::at(offset); };
     regions.chunk(at(0), 4096);
     REQUIRE(regions.listener() == Listener::Checker);

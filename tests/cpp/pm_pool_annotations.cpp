@@ -166,7 +166,9 @@ TEST_CASE("pm pool annotations: where nobody turns out to listen, nothing is tol
     static int told = 0;
     const auto tell = [](void*, std::size_t) { ++told; };
     const portamem_pool_annotator table{sizeof table, tell, tell, tell, tell};
-    pm::detail::CheckedRegions regions({[] { return false; }, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr});
+    pm::detail::CheckedRegions::Calls calls;
+    calls.announced = [] { return false; };
+    pm::detail::CheckedRegions regions(calls);
     PoolAnnotations annotations(table, &regions);
     CHECK(annotations.is_heard());  // perhaps
     CHECK_FALSE(annotations.is_followed());

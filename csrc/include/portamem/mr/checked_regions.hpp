@@ -9,6 +9,7 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "portamem/capture.hpp"
@@ -33,13 +34,15 @@ class CheckedRegions {
   public:
     /// How the checker is told: the runtime's functions, or a test's.
     struct Calls {
-        bool (*announced)();
-        bool (*is_allocation)(const void* ptr, std::size_t nbytes);
-        rt::Error_t (*heap_register)(rt::MemHeap_t* heap, const void* ptr, std::size_t nbytes);
-        rt::Error_t (*heap_unregister)(rt::MemHeap_t heap);
-        rt::Error_t (*register_region)(rt::MemHeap_t heap, const void* ptr, std::size_t nbytes);
-        rt::Error_t (*resize)(const void* ptr, std::size_t nbytes);
-        rt::Error_t (*unregister)(const void* ptr);
+        bool (*announced)() = nullptr;
+        std::optional<int> (*device_of)(const void* ptr, std::size_t nbytes) = nullptr;  // none: of no allocation
+        rt::Error_t (*push_device)(int device, rt::DeviceState_t* saved) = nullptr;
+        rt::Error_t (*pop_device)(rt::DeviceState_t saved) = nullptr;
+        rt::Error_t (*heap_register)(rt::MemHeap_t* heap, const void* ptr, std::size_t nbytes) = nullptr;
+        rt::Error_t (*heap_unregister)(rt::MemHeap_t heap) = nullptr;
+        rt::Error_t (*register_region)(rt::MemHeap_t heap, const void* ptr, std::size_t nbytes) = nullptr;
+        rt::Error_t (*resize)(const void* ptr, std::size_t nbytes) = nullptr;
+        rt::Error_t (*unregister)(const void* ptr) = nullptr;
     };
 
     enum class Listener { Unknown, None, Checker };
@@ -50,7 +53,9 @@ class CheckedRegions {
     static CheckedRegions& instance() {
         static auto* const leaked = new CheckedRegions({
             rt::MemCheckerAnnounced,
-            is_allocation,
+            device_of,
+            rt::PushDevice,
+            rt::PopDevice,
             rt::MemHeapRegister,
             rt::MemHeapUnregister,
             rt::MemRegionsRegister,
@@ -80,10 +85,15 @@ class CheckedRegions {
         const std::lock_guard<std::mutex> lock(mutex_);
         const std::uintptr_t begin = address(ptr);
         guarded([&] {
-            if (const Heap* outer = heap_of(begin, begin + nbytes)) return exclude(*outer, begin, begin + nbytes);
+            if (const Heap* outer = heap_of(begin, begin + nbytes)) {
+                const OnDevice current(calls_, outer->device);
+                return exclude(*outer, begin, begin + nbytes);
+            }
             if (listener() == Listener::Unknown && !calls_.announced()) return decide(Listener::None);
-            if (!calls_.is_allocation(ptr, nbytes)) return;
-            const auto made = heaps_.insert_or_assign(begin, Heap{begin + nbytes, nullptr}).first;
+            const auto device = calls_.device_of(ptr, nbytes);
+            if (!device) return;
+            const OnDevice current(calls_, *device);
+            const auto made = heaps_.insert_or_assign(begin, Heap{begin + nbytes, *device, nullptr}).first;
             if (calls_.heap_register(&made->second.handle, ptr, nbytes) == rt::Error_t::Success) {
                 return decide(Listener::Checker);
             }
@@ -99,10 +109,12 @@ class CheckedRegions {
         guarded([&] {
             const auto own = heaps_.find(begin);
             if (own != heaps_.end() && own->second.end == begin + nbytes) {
+                const OnDevice current(calls_, own->second.device);
                 exclude(own->second, begin, begin + nbytes);
                 (void)calls_.heap_unregister(own->second.handle);
                 heaps_.erase(own);
             } else if (const Heap* outer = heap_of(begin, begin + nbytes)) {
+                const OnDevice current(calls_, outer->device);
                 include(*outer, begin, begin + nbytes);  // a block of another pool, as it was before
             }
         });
@@ -114,19 +126,37 @@ class CheckedRegions {
   private:
     struct Heap {
         std::uintptr_t end = 0;
+        int device = 0;
         rt::MemHeap_t handle = nullptr;
     };
+
+    // Makes a device current for its scope.
+    class OnDevice {
+      public:
+        OnDevice(const Calls& calls, int device) : calls_(calls) {
+            check(calls_.push_device(device, &saved_), "SetDevice");
+        }
+        ~OnDevice() { (void)calls_.pop_device(saved_); }
+        OnDevice(const OnDevice&) = delete;
+        OnDevice& operator=(const OnDevice&) = delete;
+
+      private:
+        const Calls& calls_;
+        rt::DeviceState_t saved_{};
+    };
+
     using Regions = std::map<std::uintptr_t, std::uintptr_t>;
 
     static std::uintptr_t address(const void* ptr) noexcept { return reinterpret_cast<std::uintptr_t>(ptr); }
     static const void* pointer(std::uintptr_t at) noexcept { return reinterpret_cast<const void*>(at); }
 
-    // Whether a chunk is an allocation of the runtime's, and not a part of one. The runtime may have rounded its size.
-    static bool is_allocation(const void* ptr, std::size_t nbytes) {
+    // Where a chunk is that is an allocation of the runtime's, and no part of one. The runtime may have rounded its size.
+    static std::optional<int> device_of(const void* ptr, std::size_t nbytes) {
         const RelaxedCaptureMode beside;  // another stream may be captured
         rt::PointerAttributes found{};
-        if (rt::PointerGetAttributes(&found, ptr) != rt::Error_t::Success) return false;
-        return found.type == rt::MemoryType::Device && found.base == ptr && found.nbytes / 2 < nbytes;
+        if (rt::PointerGetAttributes(&found, ptr) != rt::Error_t::Success) return std::nullopt;
+        const bool whole = found.type == rt::MemoryType::Device && found.base == ptr && found.nbytes / 2 < nbytes;
+        return whole ? std::optional<int>(found.device) : std::nullopt;
     }
 
     void decide(Listener listener) noexcept { listener_.store(listener, std::memory_order_release); }
@@ -146,7 +176,10 @@ class CheckedRegions {
         const std::lock_guard<std::mutex> lock(mutex_);
         const std::uintptr_t begin = address(ptr);
         guarded([&] {
-            if (const Heap* heap = heap_of(begin, begin + nbytes)) (this->*how)(*heap, begin, begin + nbytes);
+            const Heap* heap = heap_of(begin, begin + nbytes);
+            if (heap == nullptr) return;
+            const OnDevice current(calls_, heap->device);
+            (this->*how)(*heap, begin, begin + nbytes);
         });
     }
 

@@ -6,7 +6,7 @@
 // have none of the kind. HasMemChecker, a constant of each backend, says whether there is anything in this build to tell
 // one with.
 //
-// Where no checker listens there is no heap to begin with, and nobody calls the others. Where HasMemChecker is false all
+// The device whose memory it is must be current, for all of them. Where no checker listens there is no heap to begin with, and nobody calls the others. Where HasMemChecker is false all
 // answer NotSupported. None of them waits for the device, or is ordered with a stream: work that runs meanwhile may be
 // judged by either state.
 #pragma once
