@@ -1,10 +1,12 @@
-"""Buffers of memory that a pool has at hand, which Python makes and ends without leaving it.
+"""Buffers of memory that a pool has at hand, which Python makes and ends without leaving it; and of resources that are
+asked, by the same objects.
 
-Their objects, and what stands behind them, are used again: nothing of one may be seen in the next.
+Objects of buffers, and what stands behind them, are used again: nothing of one may be seen in the next.
 """
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import random
 import sys
@@ -39,6 +41,14 @@ def warm(pm: ModuleType, device_resource: Any, stream: Any) -> Iterator[Any]:
         assert eventually(lambda: pool.live_buffers == 0)
 
 
+@pytest.fixture(params=["at hand", "asked"])
+def giving(request: pytest.FixtureRequest, pm: ModuleType) -> Any:
+    """The pool, or a resource that calls the runtime each time."""
+    if request.param == "at hand":
+        return request.getfixturevalue("warm")
+    return request.getfixturevalue("device_resource")
+
+
 ENDS: dict[str, Callable[[list[Any]], None]] = {
     "close": lambda held: held.pop().close(),
     "drop": lambda held: held.clear(),
@@ -48,29 +58,30 @@ ENDS: dict[str, Callable[[list[Any]], None]] = {
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_memory_comes_and_goes_and_is_counted(warm: Any, stream: Any, end: str) -> None:
+def test_memory_comes_and_goes_and_is_counted(pm: ModuleType, giving: Any, stream: Any, end: str) -> None:
     addresses = set()
     for _ in range(MANY):
-        held = [warm.allocate(4 * KIB, stream=stream)]
+        held = [giving.allocate(4 * KIB, stream=stream)]
         addresses.add(held[0].handle)
-        assert (warm.live_buffers, warm.live_bytes) == (1, 4 * KIB)
+        assert (giving.live_buffers, giving.live_bytes) == (1, 4 * KIB)
         ENDS[end](held)
-        assert (warm.live_buffers, warm.live_bytes) == (0, 0)
-    assert len(addresses) == 1, "the block freed last is the one that is found again"
+        assert (giving.live_buffers, giving.live_bytes) == (0, 0)
+    if isinstance(giving, pm.PoolMemoryResource):
+        assert len(addresses) == 1, "the block freed last is the one that is found again"
 
 
-def test_a_buffer_shows_nothing_of_the_one_before(pm: ModuleType, warm: Any, stream: Any, other_stream: Any) -> None:
-    before = warm.allocate(4 * KIB, stream=stream)
+def test_a_buffer_shows_nothing_of_the_one_before(pm: ModuleType, giving: Any, stream: Any, other_stream: Any) -> None:
+    before = giving.allocate(4 * KIB, stream=stream)
     seen = weakref.ref(before)
     before.fill(7, stream=stream)
     del before
     assert seen() is None
-    after = warm.allocate(100, stream=other_stream)
-    again = warm.allocate(100, stream=stream)
+    after = giving.allocate(100, stream=other_stream)
+    again = giving.allocate(100, stream=stream)
     for buffer, on in ((after, other_stream), (again, stream)):
         assert (buffer.nbytes, buffer.exports, buffer.is_closed) == (100, 0, False)
         assert buffer.stream is on
-        assert buffer.resource is warm
+        assert buffer.resource is giving
         assert buffer.owner is None
         mark = weakref.ref(buffer)
         assert mark() is buffer
@@ -79,33 +90,37 @@ def test_a_buffer_shows_nothing_of_the_one_before(pm: ModuleType, warm: Any, str
     assert mark() is again
 
 
-def test_a_closed_buffer_stays_closed(warm: Any, stream: Any) -> None:
-    closed = warm.allocate(4 * KIB, stream=stream)
+def test_a_closed_buffer_stays_closed(giving: Any, stream: Any) -> None:
+    closed = giving.allocate(4 * KIB, stream=stream)
     closed.close()
-    others = [warm.allocate(4 * KIB, stream=stream) for _ in range(8)]
+    others = [giving.allocate(4 * KIB, stream=stream) for _ in range(8)]
     assert closed.is_closed
     for use in (lambda: closed.handle, lambda: closed.stream, lambda: closed[:1], lambda: closed.view("uint8")):
         with pytest.raises(ValueError, match="closed"):
             use()
     closed.close()
     assert len({other.handle for other in others}) == 8
-    assert warm.live_buffers == 8
+    assert giving.live_buffers == 8
 
 
-def test_more_at_once_than_are_kept(warm: Any, stream: Any) -> None:
+def test_more_at_once_than_are_kept(giving: Any, stream: Any) -> None:
     for _ in range(3):
-        buffers = [warm.allocate(4 * KIB, stream=stream) for _ in range(MANY)]
+        buffers = [giving.allocate(4 * KIB, stream=stream) for _ in range(MANY)]
         assert len({buffer.handle for buffer in buffers}) == MANY
-        assert warm.live_buffers == MANY
+        assert giving.live_buffers == MANY
         random.Random(5).shuffle(buffers)
         while buffers:
             buffers.pop()
-        assert warm.live_buffers == 0
+        assert giving.live_buffers == 0
 
 
-def test_resource_and_stream_live_as_long_as_the_buffer_is_open(pm: ModuleType, device_resource: Any) -> None:
+@pytest.mark.parametrize("kind", ["at hand", "asked"])
+def test_resource_and_stream_live_as_long_as_the_buffer_is_open(
+    pm: ModuleType, device_resource: Any, kind: str
+) -> None:
     for end in ("close", "drop"):
-        pool, stream = pm.PoolMemoryResource(device_resource), pm.Stream(0)
+        pool = pm.PoolMemoryResource(device_resource) if kind == "at hand" else pm.DeviceMemoryResource(0)
+        stream = pm.Stream(0)
         pool.allocate(4 * KIB, stream=stream).close()
         buffer = pool.allocate(4 * KIB, stream=stream)
         seen = weakref.ref(pool), weakref.ref(stream)
@@ -121,16 +136,17 @@ def test_resource_and_stream_live_as_long_as_the_buffer_is_open(pm: ModuleType, 
         else:
             del buffer
         gc.collect()
-        assert [each() for each in seen] == [None, None], end
+        # What was still to be run may hold the memory for a moment.
+        assert eventually(lambda seen=seen: [each() for each in seen] == [None, None]), end
 
 
-def test_references_are_balanced(pm: ModuleType, warm: Any, stream: Any, other_stream: Any) -> None:
+def test_references_are_balanced(pm: ModuleType, giving: Any, stream: Any, other_stream: Any) -> None:
     def counts() -> tuple[int, int]:
         gc.collect()
-        return sys.getrefcount(warm), sys.getrefcount(stream)
+        return sys.getrefcount(giving), sys.getrefcount(stream)
 
     def shared() -> None:
-        buffer = warm.allocate(4 * KIB, stream=stream)
+        buffer = giving.allocate(4 * KIB, stream=stream)
         part = buffer[100:200]
         with pytest.raises(BufferError):
             buffer.close()
@@ -138,20 +154,20 @@ def test_references_are_balanced(pm: ModuleType, warm: Any, stream: Any, other_s
         assert part.nbytes == 100
 
     def used_elsewhere() -> None:
-        buffer = warm.allocate(4 * KIB, stream=stream)
+        buffer = giving.allocate(4 * KIB, stream=stream)
         buffer.record_stream(other_stream)
         buffer.close()
 
     def released() -> None:
-        buffer = warm.allocate(4 * KIB, stream=stream)
-        warm.deallocate(buffer.release(), 4 * KIB, stream=stream)
+        buffer = giving.allocate(4 * KIB, stream=stream)
+        giving.deallocate(buffer.release(), 4 * KIB, stream=stream)
 
     def refused() -> None:
         with pytest.raises(ValueError, match="power of two"):
-            warm.allocate(4 * KIB, stream=stream, alignment=3)
+            giving.allocate(4 * KIB, stream=stream, alignment=3)
 
     def elsewhere() -> None:
-        with warm.allocate(4 * KIB, stream=stream) as buffer:
+        with giving.allocate(4 * KIB, stream=stream) as buffer:
             buffer.close(stream=other_stream)
 
     def is_as(before: tuple[int, int]) -> bool:
@@ -166,15 +182,15 @@ def test_references_are_balanced(pm: ModuleType, warm: Any, stream: Any, other_s
         assert eventually(partial(is_as, before)), what.__name__
 
 
-def test_parts_keep_the_memory_and_what_is_in_it(pm: ModuleType, warm: Any, stream: Any) -> None:
+def test_parts_keep_the_memory_and_what_is_in_it(pm: ModuleType, giving: Any, stream: Any) -> None:
     np = pytest.importorskip("numpy")
-    buffer = warm.allocate(4 * KIB, stream=stream)
+    buffer = giving.allocate(4 * KIB, stream=stream)
     view = buffer.view("int32")
     view.copy_from(np.arange(KIB, dtype=np.int32), stream=stream)
     part = view[KIB // 2 :]
     view.close()
     del buffer, view
-    others = [warm.allocate(4 * KIB, stream=stream) for _ in range(8)]
+    others = [giving.allocate(4 * KIB, stream=stream) for _ in range(8)]
     for other in others:
         other.fill(0, stream=stream)
     assert part.to_numpy(stream=stream).tolist() == list(range(KIB // 2, KIB))
@@ -222,7 +238,7 @@ def test_a_closed_pool_gives_nothing(pm: ModuleType, device_resource: Any, strea
         pool.allocate(4 * KIB, stream=stream)
 
 
-def test_threads_hand_buffers_to_each_other(pm: ModuleType, warm: Any) -> None:
+def test_threads_hand_buffers_to_each_other(pm: ModuleType, giving: Any) -> None:
     queue: Queue[Any] = Queue(maxsize=32)
     failures: list[BaseException] = []
 
@@ -232,7 +248,7 @@ def test_threads_hand_buffers_to_each_other(pm: ModuleType, warm: Any) -> None:
             with pm.Stream(0) as stream:
                 own: list[Any] = []
                 for _ in range(400):
-                    own.append(warm.allocate(dice.choice((256, 4 * KIB, 70 * KIB)), stream=stream))
+                    own.append(giving.allocate(dice.choice((256, 4 * KIB, 70 * KIB)), stream=stream))
                     if dice.random() < 0.3:
                         queue.put(own.pop())
                     elif dice.random() < 0.5:
@@ -263,4 +279,83 @@ def test_threads_hand_buffers_to_each_other(pm: ModuleType, warm: Any) -> None:
     taker.join()
     assert not failures, failures
     gc.collect()
-    assert warm.live_buffers == 0
+    assert giving.live_buffers == 0
+
+
+def raising(pm: ModuleType, out: dict[int, Any], asked: list[str], refused: set[str]) -> Any:
+    """Host memory by functions that count how often they are asked, and raise while their name is among `refused`."""
+
+    def allocate(nbytes: int, stream: Any) -> int:
+        asked.append("allocate")
+        if "allocate" in refused:
+            raise RuntimeError("no memory today")
+        memory = bytearray(nbytes + 256)
+        address = -(-ctypes.addressof(ctypes.c_char.from_buffer(memory)) // 256) * 256
+        out[address] = memory
+        return address
+
+    def deallocate(address: int, nbytes: int, stream: Any) -> None:
+        asked.append("deallocate")
+        if "deallocate" in refused:
+            raise RuntimeError("not now")
+        del out[address]
+
+    return pm.CallbackMemoryResource(allocate, deallocate, kind="system")
+
+
+def test_what_is_refused_is_asked_once_and_leaves_all_as_it_was(pm: ModuleType, stream: Any) -> None:
+    out: dict[int, Any] = {}
+    asked: list[str] = []
+    refused: set[str] = set()
+    with raising(pm, out, asked, refused) as resource:
+        held = [resource.allocate(4 * KIB, stream=stream) for _ in range(3)]
+        refused.add("allocate")
+        del asked[:]
+        for _ in range(MANY):
+            with pytest.raises(RuntimeError, match="no memory today"):
+                resource.allocate(4 * KIB, stream=stream)
+        assert asked == ["allocate"] * MANY
+        assert resource.live_buffers == 3
+        refused.add("deallocate")
+        del asked[:]
+        with pytest.raises(RuntimeError, match="not now"):
+            held[0].close()
+        with pytest.raises(RuntimeError, match="not now"), held[1]:
+            pass
+        assert asked == ["deallocate"] * 2
+        for buffer in held:
+            memoryview(buffer)[:4] = b"open"
+            assert bytes(memoryview(buffer)[:4]) == b"open"
+        del buffer
+        held.pop()
+        assert len(out) == 3, "what was dropped is not lost, and is asked for again later"
+        refused.clear()
+        while held:
+            held.pop().close()
+        assert eventually(lambda: not out)
+        assert eventually(lambda: resource.live_buffers == 0)
+
+
+def test_threads_close_one_buffer_at_once(pm: ModuleType, stream: Any) -> None:
+    """One of them gives the memory back; the others find it closed, also while it is on its way."""
+    out: dict[int, Any] = {}
+    asked: list[str] = []
+    resource = raising(pm, out, asked, set())
+    for _ in range(100):
+        buffer = resource.allocate(4 * KIB, stream=stream)
+        start = threading.Barrier(4)
+
+        def close(buffer: Any = buffer, start: threading.Barrier = start) -> None:
+            start.wait()
+            buffer.close()
+            assert buffer.is_closed
+
+        threads = [threading.Thread(target=close) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        del buffer, close
+    assert asked == ["allocate", "deallocate"] * 100
+    assert eventually(lambda: not out)
+    resource.close()

@@ -130,6 +130,7 @@ void close_on(Buffer& self, const std::shared_ptr<Stream>& stream) {
 PyObject* close(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* keywords) {
     if (nargs == 0 && keywords == nullptr && close_at_hand(*buffer_of(self))) Py_RETURN_NONE;
     return answer_python([&] {
+        if (nargs == 0 && keywords == nullptr && close_in_place(*buffer_of(self))) return py::none().release().ptr();
         static const Parameters<1> parameters("close", 0, {"stream"});
         const auto [stream] = parameters.parse(args, nargs, keywords);
         close_on(*buffer_of(self), stream == nullptr ? nullptr : to_stream(stream));
@@ -149,7 +150,7 @@ PyObject* get_is_closed(PyObject* self, void*) { return PyBool_FromLong(buffer_o
 void exit_block(Buffer& self, const py::object& exception) {
     if (portamem_forked() != 0 || close_at_hand(self)) return;
     if (exception.is_none()) {
-        close_on(self, nullptr);
+        if (!close_in_place(self)) close_on(self, nullptr);
         return;
     }
     try {

@@ -52,19 +52,38 @@ void drop(const Allocation::Keeper& keeper) {
     Py_DECREF(static_cast<PyObject*>(keeper.resource));
 }
 
+bool close_in_place(Buffer& buffer, Allocation::Keeper& keeper) {
+    return buffer.close_in_place(keeper, [](auto&& close) {
+        const WithoutGil nogil;
+        return close();
+    });
+}
+
+// What cannot be closed now is left to the Buffer's destructor.
+bool close_dropped(Buffer& buffer, Allocation::Keeper& keeper) noexcept {
+    if (buffer.close_at_hand(keeper)) return keeper.let_go != nullptr;
+    try {
+        return close_in_place(buffer, keeper);
+    } catch (...) {
+        return false;
+    }
+}
+
+bool keep(PyObject* self) noexcept {
+    if (spare.count == Spare::kMost) return false;
+    spare.objects[spare.count++] = self;
+    return true;
+}
+
 // Keeps an object whose last reference has gone.
 bool keep_spare(PyObject* self, Buffer& buffer) {
     if (spare.count == Spare::kMost || portamem::python::detail::follows_sites()) return false;
+    if (buffer.is_closed()) return buffer.is_blank() && keep(self);
     Allocation::Keeper keeper;
-    if (buffer.is_closed()) {
-        if (!buffer.is_blank()) return false;
-        spare.objects[spare.count++] = self;
-        return true;
-    }
-    if (!buffer.close_at_hand(keeper) || keeper.let_go == nullptr) return false;
-    spare.objects[spare.count++] = self;
+    if (!close_dropped(buffer, keeper)) return false;
+    const bool kept = keep(self);
     drop(keeper);
-    return true;
+    return kept;
 }
 
 void add_spare() {
@@ -75,14 +94,32 @@ void add_spare() {
     Py_DECREF(self);
 }
 
-void dealloc(PyObject* self) {
+void destroy(PyObject* self) {
     PyTypeObject* type = Py_TYPE(self);
-    Head* head = head_of(self);
-    if (head->weak_references != nullptr) PyObject_ClearWeakRefs(self);
-    if (type == buffer_type && head->memory != nullptr && keep_spare(self, *head->memory)) return;
-    if (head->memory != nullptr) head->memory->~Buffer();
+    if (Buffer* memory = head_of(self)->memory) memory->~Buffer();
     type->tp_free(self);
     Py_DECREF(type);
+}
+
+void dealloc(PyObject* self) {
+    Head* head = head_of(self);
+    if (head->weak_references != nullptr) PyObject_ClearWeakRefs(self);
+    if (Py_TYPE(self) == buffer_type && head->memory != nullptr && keep_spare(self, *head->memory)) return;
+    destroy(self);
+}
+
+// A blank object, no longer among the spare ones; null where there is none.
+PyObject* take_spare() {
+    if (spare.count == 0) add_spare();
+    return spare.count == 0 ? nullptr : spare.objects[--spare.count];
+}
+
+// Its Buffer holds the memory, its keeper these two.
+PyObject* revive(PyObject* self, const Allocation::Keeper& keeper) {
+    Py_INCREF(static_cast<PyObject*>(keeper.resource));
+    Py_INCREF(static_cast<PyObject*>(keeper.stream));
+    _Py_NewReference(self);  // its type counts it still
+    return self;
 }
 
 template <class T>
@@ -123,16 +160,30 @@ py::object to_python(PitchedBuffer&& buffer) { return make(pitched_buffer_type, 
 PyObject* buffer_at_hand(PyObject* resource_object, MemoryResource& resource, std::size_t nbytes,
                          PyObject* stream_object, const std::shared_ptr<Stream>& stream, std::size_t alignment) {
     if (!resource.has_at_hand() || portamem::python::detail::follows_sites()) return nullptr;
-    if (spare.count == 0) add_spare();
-    if (spare.count == 0) return nullptr;
-    PyObject* self = spare.objects[spare.count - 1];
+    PyObject* self = take_spare();
+    if (self == nullptr) return nullptr;
     const Allocation::Keeper keeper{drop_keeper, resource_object, stream_object};
-    if (!head_of(self)->memory->reopen(resource, nbytes, stream, alignment, keeper)) return nullptr;
-    --spare.count;
-    Py_INCREF(resource_object);
-    Py_INCREF(stream_object);
-    _Py_NewReference(self);  // its type counts it still
-    return self;
+    if (head_of(self)->memory->reopen(resource, nbytes, stream, alignment, keeper)) return revive(self, keeper);
+    ++spare.count;  // it is there still
+    return nullptr;
+}
+
+PyObject* buffer_in_place(PyObject* resource_object, MemoryResource& resource, std::size_t nbytes,
+                          PyObject* stream_object, const std::shared_ptr<Stream>& stream, std::size_t alignment) {
+    if (portamem::python::detail::follows_sites()) return nullptr;
+    PyObject* self = take_spare();
+    if (self == nullptr) return nullptr;
+    const Allocation::Keeper keeper{drop_keeper, resource_object, stream_object};
+    void* ptr = nullptr;
+    try {
+        const WithoutGil nogil;
+        ptr = resource.allocate(nbytes, stream, alignment);
+    } catch (...) {
+        if (!keep(self)) destroy(self);
+        throw;
+    }
+    head_of(self)->memory->reopen(resource, ptr, nbytes, stream, keeper);
+    return revive(self, keeper);
 }
 
 bool close_at_hand(Buffer& buffer) noexcept {
@@ -143,6 +194,13 @@ bool close_at_hand(Buffer& buffer) noexcept {
     } else {
         drop(keeper);
     }
+    return true;
+}
+
+bool close_in_place(Buffer& buffer) {
+    Allocation::Keeper keeper;
+    if (portamem::python::detail::follows_sites() || !close_in_place(buffer, keeper)) return false;
+    drop(keeper);
     return true;
 }
 

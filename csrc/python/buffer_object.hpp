@@ -7,7 +7,8 @@
 //
 // A pool gives memory in less time than it takes to count a reference to it and to its stream, as C++ does, so that
 // neither to make an object nor to let go of the GIL. Where a resource has memory at hand, none of that is done: objects
-// that were dropped are kept with their Allocation, and the new one holds the Python objects of resource and stream.
+// that were dropped are kept with their Allocation, and the new one holds the Python objects of resource and stream. The
+// same objects serve resources that have to be asked, in little more than their own time.
 #pragma once
 
 #include <new>
@@ -33,8 +34,15 @@ py::object to_python(PitchedBuffer&& buffer);
 PyObject* buffer_at_hand(PyObject* resource_object, MemoryResource& resource, std::size_t nbytes,
                          PyObject* stream_object, const std::shared_ptr<Stream>& stream, std::size_t alignment);
 
+/// The same with memory that the resource has to be asked for, outside of the GIL. Throws as its allocate does. Null
+/// where no object can be used again: take to_python then.
+PyObject* buffer_in_place(PyObject* resource_object, MemoryResource& resource, std::size_t nbytes,
+                          PyObject* stream_object, const std::shared_ptr<Stream>& stream, std::size_t alignment);
+
 /// Closes the Buffer of an object in the same way; false, and nothing was done, where that cannot be.
 bool close_at_hand(Buffer& buffer) noexcept;
+/// The second throws as Buffer::close does.
+bool close_in_place(Buffer& buffer);
 
 /// Makes the types, the first one first. methods and attributes: what Python finds without pybind11; each ends with a
 /// null name. get: the buffer protocol, of which release_py_buffer is the other half.

@@ -41,6 +41,7 @@ PyObject* allocate(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
         const std::size_t aligned = alignment == nullptr ? MemoryResource::kAlignment : to_size(alignment, "alignment");
         if (const auto* held = stream == nullptr ? nullptr : stream_in(stream)) {
             if (PyObject* made = buffer_at_hand(self, *known, size, stream, *held, aligned)) return made;
+            if (PyObject* made = buffer_in_place(self, *known, size, stream, *held, aligned)) return made;
         }
         auto on = allocation_stream(*known, stream == nullptr ? py::none() : py::handle(stream));
         return to_python(unlocked_buffer<Buffer>(known->shared_from_this(), size, std::move(on), aligned))

@@ -225,6 +225,29 @@ class Allocation {
         return true;
     }
 
+    /// The same for what takes a call of the resource: outside of an embedder's lock, and it may throw as close() does.
+    /// False too where there is no keeper.
+    bool close_in_place(Keeper& keeper) {
+        if (keeper_.let_go == nullptr || shared_.load(std::memory_order_acquire)) return false;
+        std::int64_t none = 0;
+        if (!exports_.compare_exchange_strong(none, kClosed, std::memory_order_acq_rel)) return false;
+        bool is_back = false;
+        try {
+            const Stream::Use use(**stream_);
+            if (use) resource_->deallocate(ptr_, nbytes_, *stream_);
+            is_back = static_cast<bool>(use);
+        } catch (...) {
+            exports_.store(0, std::memory_order_release);
+            throw;
+        }
+        if (is_back) {
+            keeper = std::exchange(keeper_, Keeper{});
+        } else {
+            exports_.store(0, std::memory_order_release);
+        }
+        return is_back;
+    }
+
     /// Of no memory, closed: to be reopened.
     static std::shared_ptr<Allocation> blank() { return std::make_shared<Allocation>(Key{}, nullptr, 0, nullptr); }
 
@@ -238,6 +261,13 @@ class Allocation {
                 std::size_t alignment, const Keeper& keeper) noexcept {
         void* ptr = resource.allocate_at_hand(nbytes, stream, alignment);
         if (ptr == nullptr) return false;
+        reopen(resource, ptr, nbytes, stream, keeper);
+        return true;
+    }
+
+    /// The same with memory that the resource has given out already.
+    void reopen(MemoryResource& resource, void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream,
+                const Keeper& keeper) noexcept {
         ptr_ = ptr;
         nbytes_ = nbytes;
         resource_ = &resource;
@@ -246,7 +276,6 @@ class Allocation {
         keeper_ = keeper;
         used_.store(false, std::memory_order_relaxed);
         exports_.store(0, std::memory_order_release);
-        return true;
     }
 
     /// close() of foreign memory that has been let go on return: waits for all declared work first.
