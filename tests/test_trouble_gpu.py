@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -182,6 +183,60 @@ def test_memory_that_is_nearly_full(pm: ModuleType, device: Any, device_resource
     assert eventually(lambda: device.memory_info().free >= before.free - NOISE)
     with device_resource.allocate(2 * spare) as again:
         again[:MIB].fill(1)
+
+
+def fill_with_marks(pool: Any, stream: Any, wanted: int) -> list[tuple[Any, int]]:
+    """Blocks of all sizes until `wanted` bytes are out, each with its number at both ends."""
+    blocks: list[tuple[Any, int]] = []
+    sizes = random.Random(3)
+    largest, out = GIB, 0
+    while out < wanted:
+        nbytes = min(sizes.choice((256 << 10, 5 * MIB, 64 * MIB, GIB)), largest) + 256 * sizes.randrange(99)
+        try:
+            block = pool.allocate(nbytes, stream=stream)
+        except portamem.OutOfMemoryError:
+            if largest < MIB:
+                break
+            largest //= 2
+            continue
+        number = len(blocks) % 251
+        for end in (block[: 64 << 10], block[nbytes - (64 << 10) :]):
+            end.fill(number, stream=stream)
+            end.close()
+        blocks.append((block, number))
+        out += nbytes
+    return blocks
+
+
+def test_a_pool_fills_the_device_and_gives_it_back(pm: ModuleType, device: Any, stream: Any) -> None:
+    """To 95 %, then every second block freed, out of memory in words, all freed, trimmed: within 2 MiB of before."""
+    with pm.PoolMemoryResource(pm.DeviceMemoryResource(0)) as pool:
+        pool.allocate(GIB // 4, stream=stream).close()  # what the driver sets up once is no loss
+        pool.trim()
+        free = int(device.memory_info().free)
+        blocks = fill_with_marks(pool, stream, free * 95 // 100)
+        assert sum(block.nbytes for block, _ in blocks) >= free * 95 // 100
+        assert device.memory_info().free <= free * 6 // 100
+        for block, number in blocks:
+            for start in (0, block.nbytes - (64 << 10)):
+                with block[start : start + (64 << 10)] as end:
+                    assert read_back(pm, end) == bytes([number]) * (64 << 10)
+        for block, _ in blocks[::2]:
+            block.close()
+        del block
+        stats = pool.stats()
+        assert stats.free_blocks > 1
+        assert 0 < stats.largest_free < stats.reserved
+        with pytest.raises(portamem.OutOfMemoryError) as caught:
+            pool.allocate(free * 9 // 10, stream=stream)
+        for words in (f"the pool was asked for {free * 9 // 10} bytes", " cached", "the largest free block has"):
+            assert words in str(caught.value)
+        while blocks:
+            blocks.pop()[0].close()
+        assert (pool.live_buffers, pool.live_bytes) == (0, 0)
+        pool.trim()
+        assert pool.stats().reserved == 0
+        assert abs(free - device.memory_info().free) <= 2 * MIB
 
 
 HOLDER = """
