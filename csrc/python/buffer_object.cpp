@@ -53,10 +53,10 @@ void drop(const Allocation::Keeper& keeper) {
 }
 
 bool close_in_place(Buffer& buffer, Allocation::Keeper& keeper) {
-    return buffer.close_in_place(keeper, [](auto&& close) {
-        const WithoutGil nogil;
-        return close();
-    });
+    const std::shared_ptr<Allocation> memory = buffer.held_alone();
+    if (!memory) return false;
+    const WithoutGil nogil;
+    return memory->close_in_place(keeper);
 }
 
 // What cannot be closed now is left to the Buffer's destructor.

@@ -84,8 +84,8 @@ class Buffer {
     /// Of no memory, closed: to be reopened.
     static Buffer blank() { return Buffer(Allocation::blank(), 0); }
 
-    /// Allocation::is_blank, reopen and its closes, for embedders that keep objects of buffers that are gone. reopen is
-    /// for blank buffers; the others are false unless this is a whole buffer and nobody else holds its memory.
+    /// Allocation::is_blank, reopen and close_at_hand, for embedders that keep objects of buffers that are gone. reopen
+    /// is for blank buffers; the others are false, or null, unless this is a whole buffer and nobody else holds its memory.
     bool is_blank() const noexcept { return is_only_holder() && allocation_->is_blank(); }
     bool reopen(MemoryResource& resource, std::size_t nbytes, const std::shared_ptr<Stream>& stream,
                 std::size_t alignment, const Allocation::Keeper& keeper) noexcept {
@@ -101,14 +101,8 @@ class Buffer {
     bool close_at_hand(Allocation::Keeper& keeper) noexcept {
         return is_only_holder() && allocation_->close_at_hand(keeper);
     }
-    /// `unlocked` runs a function outside of the embedder's lock, under which this is called: others may let go of the
-    /// buffer's memory meanwhile.
-    template <class Unlocked>
-    bool close_in_place(Allocation::Keeper& keeper, Unlocked&& unlocked) {
-        if (!is_only_holder()) return false;
-        const std::shared_ptr<Allocation> memory = allocation_;
-        return unlocked([&] { return memory->close_in_place(keeper); });
-    }
+    /// The memory, for Allocation::close_in_place without an embedder's lock: others may let go of the buffer meanwhile.
+    std::shared_ptr<Allocation> held_alone() const noexcept { return is_only_holder() ? allocation_ : nullptr; }
 
     /// Lets go without a refusal: the memory goes back with its last export.
     void abandon() noexcept { (void)take(); }
