@@ -96,6 +96,24 @@ def _keeps_to_8_mib(env: Env, pool: Any, stream: Any) -> None:
 
 
 @check("POOL-43", environment=LIMIT)
+def pools_without_a_limit_share_it(env: Env) -> None:
+    stream, pm = env.stream(), env.pm
+    with pm.PoolMemoryResource(env.resource("device")) as first, pm.PoolMemoryResource(env.resource("device")) as second:
+        buf = first.allocate(5 * MIB, stream=stream)
+        pm.copy(buf, pattern(5 * MIB), stream=stream)
+        for other in (second, pm.current_resource(env.device)):
+            with refused(OutOfMemoryError, saying=f"limit of {8 * MIB} bytes"):
+                other.allocate(5 * MIB, stream=stream)
+        expect_bytes(env.read(buf), pattern(5 * MIB), "memory of the pool that was there first")
+        expect_equal((first.live_bytes, second.live_bytes), (5 * MIB, 0), "bytes that are out")
+        buf.close()
+        first.trim()
+        with second.allocate(5 * MIB, stream=stream) as taken:
+            taken.fill(9, stream=stream)
+            expect_bytes(env.read(taken), b"\x09" * (5 * MIB), "memory that another pool has given back")
+
+
+@check("POOL-43", environment=LIMIT)
 def other_pools_have_their_own(env: Env) -> None:
     stream, pm = env.stream(), env.pm
     pools = {"pinned": pm.PoolMemoryResource(env.resource("pinned"))}

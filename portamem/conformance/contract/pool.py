@@ -280,8 +280,8 @@ CLAUSES = (
     ),
     Clause(
         "POOL-43",
-        "PORTAMEM_POOL_LIMIT in bytes is the limit of each pool of device memory that was made without one, and of "
-        "the default; other pools are as they were.",
+        "PORTAMEM_POOL_LIMIT in bytes is the limit of all pools of a device's memory together that a process made "
+        "without one, the default among them: what one gives back is another's to take. Other pools are as they were.",
     ),
     Clause(
         "POOL-44",
