@@ -273,6 +273,27 @@ TEST_CASE("pm checked regions: a pool over a pool shares its heap") {
     CHECK(Told::text().empty());
 }
 
+TEST_CASE("pm checked regions: a pool over a pool may have all of its heap as a chunk") {
+    Told told;
+    told.chunk();
+    for (int round = 0; round < 2; ++round) {
+        told.used(0, 4096);  // the outer one's block
+        told.chunk();        // is a chunk of the inner one, and the same of a third
+        told.used(0, 4096);
+        told.chunk();
+        told.used(256, 300);
+        CHECK(Told::text() == "256-300");
+        told.regions.chunk_gone(Told::at(0), 4096);
+        told.regions.chunk_gone(Told::at(0), 4096);
+        CHECK(Strict::heaps.size() == 1);
+        CHECK(Told::text() == "0-4096");
+        told.unused(0, 4096);
+        CHECK(Told::text().empty());
+    }
+    told.regions.chunk_gone(Told::at(0), 4096);
+    CHECK(Strict::heaps.empty());
+}
+
 TEST_CASE("pm checked regions: after any calls, each byte is in a region or in none as it was last said") {
     Told told;
     told.chunk();

@@ -85,15 +85,16 @@ class CheckedRegions {
         const std::lock_guard<std::mutex> lock(mutex_);
         const std::uintptr_t begin = address(ptr);
         guarded([&] {
-            if (const Heap* outer = heap_of(begin, begin + nbytes)) {
+            if (Heap* outer = heap_of(begin, begin + nbytes)) {
                 const OnDevice current(calls_, outer->device);
+                if (is_all_of(*outer, begin, nbytes)) ++outer->chunks_within;
                 return exclude(*outer, begin, begin + nbytes);
             }
             if (listener() == Listener::Unknown && !calls_.announced()) return decide(Listener::None);
             const auto device = calls_.device_of(ptr, nbytes);
             if (!device) return;
             const OnDevice current(calls_, *device);
-            const auto made = heaps_.insert_or_assign(begin, Heap{begin + nbytes, *device, nullptr}).first;
+            const auto made = heaps_.insert_or_assign(begin, Heap{begin, begin + nbytes, *device, nullptr, 0}).first;
             if (calls_.heap_register(&made->second.handle, ptr, nbytes) == rt::Error_t::Success) {
                 return decide(Listener::Checker);
             }
@@ -107,16 +108,16 @@ class CheckedRegions {
         const std::lock_guard<std::mutex> lock(mutex_);
         const std::uintptr_t begin = address(ptr);
         guarded([&] {
-            const auto own = heaps_.find(begin);
-            if (own != heaps_.end() && own->second.end == begin + nbytes) {
-                const OnDevice current(calls_, own->second.device);
-                exclude(own->second, begin, begin + nbytes);
-                (void)calls_.heap_unregister(own->second.handle);
-                heaps_.erase(own);
-            } else if (const Heap* outer = heap_of(begin, begin + nbytes)) {
-                const OnDevice current(calls_, outer->device);
-                include(*outer, begin, begin + nbytes);  // a block of another pool, as it was before
+            Heap* const heap = heap_of(begin, begin + nbytes);
+            if (heap == nullptr) return;
+            const OnDevice current(calls_, heap->device);
+            if (!is_all_of(*heap, begin, nbytes) || heap->chunks_within > 0) {
+                if (is_all_of(*heap, begin, nbytes)) --heap->chunks_within;
+                return include(*heap, begin, begin + nbytes);  // a block of another pool, as it was before
             }
+            exclude(*heap, begin, begin + nbytes);
+            (void)calls_.heap_unregister(heap->handle);
+            heaps_.erase(begin);
         });
     }
 
@@ -125,9 +126,11 @@ class CheckedRegions {
 
   private:
     struct Heap {
+        std::uintptr_t begin = 0;
         std::uintptr_t end = 0;
         int device = 0;
         rt::MemHeap_t handle = nullptr;
+        int chunks_within = 0;  // of pools over this one's pool, which are all of it too
     };
 
     // Makes a device current for its scope.
@@ -183,10 +186,14 @@ class CheckedRegions {
         });
     }
 
-    const Heap* heap_of(std::uintptr_t begin, std::uintptr_t end) const {
+    static bool is_all_of(const Heap& heap, std::uintptr_t begin, std::size_t nbytes) noexcept {
+        return heap.begin == begin && heap.end == begin + nbytes;
+    }
+
+    Heap* heap_of(std::uintptr_t begin, std::uintptr_t end) {
         const auto after = heaps_.upper_bound(begin);
         if (after == heaps_.begin()) return nullptr;
-        const Heap& heap = std::prev(after)->second;
+        Heap& heap = std::prev(after)->second;
         return end <= heap.end ? &heap : nullptr;
     }
 
