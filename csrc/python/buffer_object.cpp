@@ -53,10 +53,18 @@ void drop(const Allocation::Keeper& keeper) {
 }
 
 bool close_in_place(Buffer& buffer, Allocation::Keeper& keeper) {
-    const std::shared_ptr<Allocation> memory = buffer.held_alone();
+    std::shared_ptr<Allocation> memory = buffer.take_alone();
     if (!memory) return false;
-    const WithoutGil nogil;
-    return memory->close_in_place(keeper);
+    bool is_closed = false;
+    try {
+        const WithoutGil nogil;
+        is_closed = memory->close_in_place(keeper);
+    } catch (...) {
+        buffer.put_back(std::move(memory));
+        throw;
+    }
+    buffer.put_back(std::move(memory));
+    return is_closed;
 }
 
 // What cannot be closed now is left to the Buffer's destructor.

@@ -226,26 +226,16 @@ class Allocation {
     }
 
     /// The same for what takes a call of the resource: outside of an embedder's lock, and it may throw as close() does.
-    /// False too where there is no keeper.
+    /// Nobody else can have the allocation meanwhile. False too where there is no keeper.
     bool close_in_place(Keeper& keeper) {
         if (keeper_.let_go == nullptr || shared_.load(std::memory_order_acquire)) return false;
-        std::int64_t none = 0;
-        if (!exports_.compare_exchange_strong(none, kClosed, std::memory_order_acq_rel)) return false;
-        bool is_back = false;
-        try {
-            const Stream::Use use(**stream_);
-            if (use) resource_->deallocate(ptr_, nbytes_, *stream_);
-            is_back = static_cast<bool>(use);
-        } catch (...) {
-            exports_.store(0, std::memory_order_release);
-            throw;
-        }
-        if (is_back) {
-            keeper = std::exchange(keeper_, Keeper{});
-        } else {
-            exports_.store(0, std::memory_order_release);
-        }
-        return is_back;
+        if (exports_.load(std::memory_order_acquire) != 0) return false;
+        const Stream::Use use(**stream_);
+        if (!use) return false;
+        resource_->deallocate(ptr_, nbytes_, *stream_);
+        exports_.store(kClosed, std::memory_order_release);
+        keeper = std::exchange(keeper_, Keeper{});
+        return true;
     }
 
     /// Of no memory, closed: to be reopened.

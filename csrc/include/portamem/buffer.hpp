@@ -101,8 +101,10 @@ class Buffer {
     bool close_at_hand(Allocation::Keeper& keeper) noexcept {
         return is_only_holder() && allocation_->close_at_hand(keeper);
     }
-    /// The memory, for Allocation::close_in_place without an embedder's lock: others may let go of the buffer meanwhile.
-    std::shared_ptr<Allocation> held_alone() const noexcept { return is_only_holder() ? allocation_ : nullptr; }
+    /// The memory, taken out for Allocation::close_in_place without an embedder's lock: until it is put back, others find
+    /// the buffer closed.
+    std::shared_ptr<Allocation> take_alone() noexcept { return is_only_holder() ? std::move(allocation_) : nullptr; }
+    void put_back(std::shared_ptr<Allocation> memory) noexcept { allocation_ = std::move(memory); }
 
     /// Lets go without a refusal: the memory goes back with its last export.
     void abandon() noexcept { (void)take(); }
