@@ -112,8 +112,9 @@ class Pool : public std::enable_shared_from_this<Pool> {
     bool steal(const Place& place, const Ask& ask);
     bool steal_batch(const Place& place, const Ask& ask);
     unsigned pass_on(const Place& place, const Ask& ask, Item* items);
+    unsigned gather(const Place& place, const Ask& ask, Item* items, unsigned most);
     unsigned grow(const Place& place, const Ask& ask, Item* items, unsigned most);
-    std::size_t chunk_size(const Ask& ask) const noexcept;
+    std::size_t chunk_size(const Place& place, const Ask& ask);
     portamem_pool_status ask_upstream(std::size_t nbytes, const Place& place, void** ptr);
 
     // give.cpp
