@@ -352,12 +352,18 @@ void Heap::prefetch(const Item* begin, const Item* end) const noexcept {
 }
 
 void Heap::give(Arena& arena, const Item* items, std::size_t count) {
-    std::array<std::uint32_t, kSmallClasses> more{};
+    static_assert(kSmallClasses <= 64);
+    std::array<std::uint32_t, kSmallClasses> more;  // of the classes that have a bit
+    std::uint64_t classes = 0;
     for (std::size_t i = 0; i < count; ++i) {
         const Block& slab = *pages_.find(items[i].address);
-        if (slab.use == Block::Use::Slab) ++more[slab.index];
+        if (slab.use != Block::Use::Slab) continue;
+        const std::uint64_t bit = std::uint64_t{1} << slab.index;
+        more[slab.index] = (classes & bit) == 0 ? 1 : more[slab.index] + 1;
+        classes |= bit;
     }
-    for (unsigned index = 0; index < kSmallClasses; ++index) {
+    for (; classes != 0; classes &= classes - 1) {
+        const auto index = static_cast<unsigned>(__builtin_ctzll(classes));
         auto& bin = arena.bins[index];
         if (bin.capacity() - bin.size() >= more[index]) continue;
         bin.reserve(std::max(2 * bin.capacity(), bin.size() + more[index]));

@@ -120,7 +120,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     // give.cpp
     void give(const Place& place, const Item& item, const Block& block);
     void flush(const Place& place, const Item& item);
-    bool make_room(const Place& place, unsigned index, std::size_t size);
+    void make_room(Cache& cache, Arena& arena, unsigned index);
     unsigned let_go(Cache& cache, Arena& arena, unsigned index, unsigned count);
     MarkPtr mark_of_own(const Place& place, bool& is_marked);
     void defer(const Place& place, const Item& item, std::size_t size);
