@@ -34,6 +34,7 @@ struct Arena {
     std::array<std::uint64_t, (kClasses + 63) / 64> kept{};  ///< the classes of those
     std::array<Block*, kSmallClasses> carving{};             ///< slabs that are not all cut yet
 
+    std::size_t free = 0;          ///< bytes in lists
     std::size_t unmerged = 0;      ///< bytes of kept blocks
     unsigned merging = 0;          ///< the class of which one is merged next, where there are too many
     std::size_t whole = 0;         ///< bytes of slabs all of whose blocks are in bins
@@ -52,6 +53,7 @@ struct Arena {
         if (lists[list] != nullptr) lists[list]->list_before = &block;
         lists[list] = &block;
         nonempty[list / 64] |= std::uint64_t{1} << list % 64;
+        free += block.length;
     }
 
     void unlink(Block& block) noexcept {
@@ -64,6 +66,7 @@ struct Arena {
             if (lists[list] == nullptr) nonempty[list / 64] &= ~(std::uint64_t{1} << list % 64);
         }
         block.arena = nullptr;
+        free -= block.length;
     }
 
     /// The first list from `list` on that has something; kLists where none has.

@@ -87,6 +87,12 @@ class alignas(64) Cache {
 
     std::array<Bin, kClasses> bins;
 
+    /// For one block more of a class of which it has a bin.
+    bool has_room_for(unsigned index) const noexcept {
+        const Bin& bin = bins[index];
+        return bin.count < bin.capacity && cached.get() + bin.size <= kCacheBytes;
+    }
+
     // For the owner's other caches, which look here for what the stream itself does not want back.
     std::uint64_t hits_seen = 0;       ///< by the latest look
     unsigned looks = kLooksUntilIdle;  ///< since it allocated last

@@ -8,8 +8,6 @@
 namespace portamem::pool {
 namespace {
 
-constexpr unsigned kMostLeaving = 2;                              // blocks that make room for one
-constexpr std::size_t kCacheRoom = std::size_t{1} << 20;          // made where a cache has too many bytes
 constexpr std::size_t kMostPending = 64;                          // blocks that wait for one event
 constexpr std::size_t kMostPendingBytes = std::size_t{16} << 20;  // and their bytes, but for a single one
 
@@ -17,20 +15,41 @@ constexpr std::size_t kMostPendingBytes = std::size_t{16} << 20;  // and their b
 
 // Into the cache; where that is full, some of it goes to the arena first, or else the block itself.
 void Pool::give(const Place& place, const Item& item, const Block& block) {
-    const std::size_t size = block.size;
     const unsigned index = block.index;
     if (place.cache == nullptr || index == kHuge) return flush(place, item);
     Cache& cache = *place.cache;
-    const auto fits = [&] {
-        const Entered entered(*this, cache);
+    Arena& arena = *place.arena;
+    const auto put_if_room = [&] {
+        if (!cache.has_room_for(index)) return false;
         Cache::Bin& bin = cache.bins[index];
-        bin.make_room(index);
-        if (bin.count == bin.capacity || cache.cached.get() + size > kCacheBytes) return false;
         bin.items[bin.count++] = item;
-        cache.cached.add(size);
+        cache.cached.add(bin.size);
         return true;
     };
-    if (fits() || (make_room(place, index, size) && fits())) return;
+    const auto put_anyhow = [&](MarkPtr&& mark, bool is_marked) {
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        if (arena.has_ended) return false;
+        arena.is_marked = false;
+        const bool may_have_to_go = cache.bins[index].count < cache.bins[index].capacity;
+        if (may_have_to_go) heap_.prefetch(&item, &item + 1);
+        make_room(cache, arena, index);
+        if (!put_if_room()) heap_.give(arena, &item, 1);
+        arena.latest = std::move(mark);
+        arena.is_marked = is_marked;
+        return true;
+    };
+    {
+        const Entered entered(*this, cache);
+        cache.bins[index].make_room(index);
+        if (put_if_room()) return;
+        if (!arena.is_per_thread && put_anyhow(nullptr, false)) return;
+    }
+    if (arena.is_per_thread) {
+        bool is_marked = false;
+        MarkPtr mark = mark_of_own(place, is_marked);
+        const Entered entered(*this, cache);
+        if (put_anyhow(std::move(mark), is_marked)) return;
+    }
     flush(place, item);
 }
 
@@ -68,33 +87,20 @@ unsigned Pool::let_go(Cache& cache, Arena& arena, unsigned index, unsigned count
     return count;
 }
 
-// A batch of a full class. Where the cache has too many bytes, few blocks, for the one call that pays: of the large classes
-// in turn, so that what is not wanted any more leaves; of the small ones, which need many for as many bytes, where there is
-// nothing else. False where the stream has ended meanwhile. Throws std::bad_alloc: what has not gone is in the cache.
-bool Pool::make_room(const Place& place, unsigned index, std::size_t size) {
-    bool is_marked = false;
-    MarkPtr mark = mark_of_own(place, is_marked);
-    Cache& cache = *place.cache;
-    Arena& arena = *place.arena;
-    const Entered entered(*this, cache);
-    const std::lock_guard<std::mutex> lock(heap_.mutex());
-    if (arena.has_ended) return false;
-    arena.is_marked = false;
+// A batch of a full class. Where the cache has too many bytes, one block, for the one call that pays: of the large classes
+// in turn, so that what is not wanted any more leaves; of the small ones where there is no large one. Where one is not
+// enough, the block that comes goes as well. Throws std::bad_alloc: what has not gone is in the cache.
+void Pool::make_room(Cache& cache, Arena& arena, unsigned index) {
     if (cache.bins[index].count == cache.bins[index].capacity) (void)let_go(cache, arena, index, batch_of(index));
-    if (cache.cached.get() + size > kCacheBytes) {
-        const std::size_t most = kCacheBytes - std::max(size, kCacheRoom);
-        unsigned left = kMostLeaving;
-        for (unsigned looks = kClasses - kSmallClasses; looks != 0 && left != 0 && cache.cached.get() > most; --looks) {
-            left -= let_go(cache, arena, cache.leaving, std::min(left, 2U));
-            cache.leaving = (cache.leaving == kSmallClasses ? kClasses : cache.leaving) - 1;
-        }
-        for (unsigned i = kSmallClasses; i-- != 0 && left != 0 && cache.cached.get() > most;) {
-            left -= let_go(cache, arena, i, left);
-        }
+    if (cache.has_room_for(index)) return;
+    for (unsigned looks = kClasses - kSmallClasses; looks != 0; --looks) {
+        const unsigned leaving = cache.leaving;
+        cache.leaving = (leaving == kSmallClasses ? kClasses : leaving) - 1;
+        if (let_go(cache, arena, leaving, 1) != 0) return;
     }
-    arena.latest = std::move(mark);
-    arena.is_marked = is_marked;
-    return true;
+    for (unsigned i = kSmallClasses; i-- != 0;) {
+        if (let_go(cache, arena, i, 1) != 0) return;
+    }
 }
 
 // A block that no cache takes, into the stream's arena.

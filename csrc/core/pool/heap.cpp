@@ -11,6 +11,8 @@ namespace {
 constexpr std::size_t kLeastRest = kPage;  // what is left of a block and smaller than this stays with it, if it is
 constexpr std::size_t kRestShare = 32;     // also smaller than this share of the block
 
+constexpr unsigned kMostJoined = 1024;  // blocks that nobody uses and that are looked at for neighbours
+
 constexpr std::size_t kMostPieces = 32;  // that are taken from another stream at once
 
 constexpr std::size_t kMostUnmerged = std::size_t{32} << 20;  // bytes of an arena's kept blocks
@@ -90,53 +92,54 @@ std::atomic<std::uint8_t>* Heap::new_states(unsigned index, std::size_t nbytes) 
 
 // ---- large blocks ----
 
-Block* Heap::take_block(Arena& arena, std::size_t length, std::size_t alignment) {
+// What is behind `length` bytes of a block becomes the rest.
+void Heap::cut(Block& block, std::size_t length, Block& rest) noexcept {
+    rest.base = block.base + length;
+    rest.length = block.length - length;
+    rest.before = &block;
+    rest.after = block.after;
+    if (block.after != nullptr) block.after->before = &rest;
+    block.after = &rest;
+    block.length = length;
+}
+
+// Slabs are cut from the end of what is free, and blocks from its beginning: a slab stays as long as any of its small
+// blocks, and would keep large ones on both sides apart.
+Block* Heap::take_block(Arena& arena, std::size_t length, std::size_t alignment, bool at_end) {
     Block* const found = arena.find(length, alignment);
     if (found == nullptr) return nullptr;
-    const std::size_t front = Arena::front(*found, alignment);
+    std::size_t front = Arena::front(*found, alignment);
+    if (at_end) {
+        const std::uintptr_t end = found->base + found->length;
+        const std::size_t high = ((end - length) & ~(alignment - 1)) - found->base;
+        if (high >= kLeastRest) front = high;
+    }
     const std::size_t rest = found->length - front - length;
     const bool cuts_rest = rest >= kLeastRest || rest * kRestShare > length;
-    Block* const first = front != 0 ? new_block() : nullptr;
+    Block* const taken = front != 0 ? new_block() : found;
     Block* last = nullptr;
     if (cuts_rest) {
         try {
             last = new_block();
         } catch (...) {
-            if (first != nullptr) recycle(first);
+            if (taken != found) recycle(taken);
             throw;
         }
     }
     arena.unlink(*found);
-    if (first != nullptr) {
-        first->base = found->base;
-        first->length = front;
-        first->before = found->before;
-        first->after = found;
-        if (found->before != nullptr) found->before->after = first;
-        found->before = first;
-        found->base += front;
-        found->length -= front;
-        if (first->before == nullptr) {
-            std::find_if(chunks_.begin(), chunks_.end(), [&](const Chunk& c) { return c.first == found; })->first =
-                first;
-        }
-        arena.link(*first);
+    if (taken != found) {
+        cut(*found, front, *taken);
+        arena.link(*found);
     }
     if (last != nullptr) {
-        last->base = found->base + length;
-        last->length = found->length - length;
-        last->before = found;
-        last->after = found->after;
-        if (found->after != nullptr) found->after->before = last;
-        found->after = last;
-        found->length = length;
+        cut(*taken, length, *last);
         arena.link(*last);
     }
-    found->use = Block::Use::Taken;
-    return found;
+    taken->use = Block::Use::Taken;
+    return taken;
 }
 
-void Heap::give_block(Block* block, Arena& arena) noexcept {
+Block* Heap::give_block(Block* block, Arena& arena) noexcept {
     if (Block* const after = block->after;
         after != nullptr && after->use == Block::Use::Free && after->arena == &arena) {
         arena.unlink(*after);
@@ -155,6 +158,38 @@ void Heap::give_block(Block* block, Arena& arena) noexcept {
         block = before;
     }
     arena.link(*block);
+    return block;
+}
+
+bool Heap::join_common(Arena& arena, std::size_t length) noexcept {
+    const auto is_ours = [&](const Block* block) {
+        return block != nullptr && block->use == Block::Use::Free &&
+               (block->arena == &arena || block->arena == &common_);
+    };
+    Block* best = nullptr;  // the first of a run of such neighbours
+    std::size_t least = SIZE_MAX;
+    unsigned looked_at = 0;
+    for (unsigned list = kLists; list-- != 0 && looked_at < kMostJoined;) {
+        for (Block* block = common_.lists[list]; block != nullptr && looked_at < kMostJoined;
+             block = block->list_after) {
+            Block* first = block;
+            for (++looked_at; is_ours(first->before); ++looked_at) first = first->before;
+            std::size_t joined = 0;
+            for (const Block* one = first; is_ours(one); one = one->after, ++looked_at) joined += one->length;
+            if (joined < length || joined >= least) continue;
+            best = first;
+            least = joined;
+        }
+    }
+    if (best == nullptr) return false;
+    if (best->arena == &arena) best = best->after;
+    for (Block* block = best; is_ours(block); block = block->after) {
+        if (block->arena == &arena) continue;
+        common_.unlink(*block);
+        block = give_block(block, arena);
+    }
+    ++arena.insertions;
+    return true;
 }
 
 // What was handed out by itself.
@@ -235,7 +270,7 @@ Block* Heap::new_slab(Arena& arena, unsigned index, Arena& owner) {
     auto* const states = new_states(index, states_of(index));
     Block* slab = nullptr;
     try {
-        slab = take_block(arena, shape.length, kPage);
+        slab = take_block(arena, shape.length, kPage, true);
     } catch (...) {
         states_[index].free.push_back(states);
         throw;
@@ -317,12 +352,18 @@ void Heap::prefetch(const Item* begin, const Item* end) const noexcept {
 }
 
 void Heap::give(Arena& arena, const Item* items, std::size_t count) {
-    std::array<std::uint32_t, kSmallClasses> more{};
+    static_assert(kSmallClasses <= 64);
+    std::array<std::uint32_t, kSmallClasses> more;  // of the classes that have a bit
+    std::uint64_t classes = 0;
     for (std::size_t i = 0; i < count; ++i) {
         const Block& slab = *pages_.find(items[i].address);
-        if (slab.use == Block::Use::Slab) ++more[slab.index];
+        if (slab.use != Block::Use::Slab) continue;
+        const std::uint64_t bit = std::uint64_t{1} << slab.index;
+        more[slab.index] = (classes & bit) == 0 ? 1 : more[slab.index] + 1;
+        classes |= bit;
     }
-    for (unsigned index = 0; index < kSmallClasses; ++index) {
+    for (; classes != 0; classes &= classes - 1) {
+        const auto index = static_cast<unsigned>(__builtin_ctzll(classes));
         auto& bin = arena.bins[index];
         if (bin.capacity() - bin.size() >= more[index]) continue;
         bin.reserve(std::max(2 * bin.capacity(), bin.size() + more[index]));
@@ -440,6 +481,16 @@ bool Heap::detach_some(Arena& arena, std::size_t length, std::size_t alignment, 
         next = length;  // not in one: in pieces that waste nothing
     }
     return !batch.blocks.empty();
+}
+
+void Heap::cut_up(Arena& arena) {
+    for (unsigned index = 0; index < kSmallClasses; ++index) {
+        Block*& slab = arena.carving[index];
+        if (slab == nullptr || slab->home != slab->carved) continue;
+        arena.bins[index].reserve(arena.bins[index].size() + slab->blocks - slab->carved);
+        for (; slab->carved < slab->blocks; ++slab->carved) put_in_bin(arena, *slab, item_of(*slab, slab->carved));
+        slab = nullptr;
+    }
 }
 
 bool Heap::dissolve(Arena& arena) {

@@ -73,6 +73,11 @@ class Heap {
     /// many. False where there is none.
     bool detach_some(Arena& arena, std::size_t length, std::size_t alignment, std::size_t piece, Batch& batch);
 
+    /// Merges neighbours of which some are free in the arena and some are nobody's, where they have `length` bytes in all:
+    /// the smallest such. They are the arena's then. False where there are none.
+    bool join_common(Arena& arena, std::size_t length) noexcept;
+    /// Cuts up what slabs have left of which nothing is out, so that they can be dissolved. Throws std::bad_alloc.
+    void cut_up(Arena& arena);
     /// Puts slabs that are all free, and kept blocks, back among the large blocks. True if there was one.
     bool dissolve(Arena& arena);
 
@@ -93,8 +98,9 @@ class Heap {
   private:
     Block* new_block();
     void recycle(Block* block) noexcept;
-    Block* take_block(Arena& arena, std::size_t length, std::size_t alignment);
-    void give_block(Block* block, Arena& arena) noexcept;
+    static void cut(Block& block, std::size_t length, Block& rest) noexcept;
+    Block* take_block(Arena& arena, std::size_t length, std::size_t alignment, bool at_end = false);
+    Block* give_block(Block* block, Arena& arena) noexcept;  ///< the block that it is part of now
     void merge(Arena& arena, const Item& item) noexcept;
     void merge_one(Arena& arena, unsigned index) noexcept;
     Block* new_slab(Arena& arena, unsigned index, Arena& owner);

@@ -112,14 +112,15 @@ class Pool : public std::enable_shared_from_this<Pool> {
     bool steal(const Place& place, const Ask& ask);
     bool steal_batch(const Place& place, const Ask& ask);
     unsigned pass_on(const Place& place, const Ask& ask, Item* items);
+    unsigned gather(const Place& place, const Ask& ask, Item* items, unsigned most);
     unsigned grow(const Place& place, const Ask& ask, Item* items, unsigned most);
-    std::size_t chunk_size(const Ask& ask) const noexcept;
+    std::size_t chunk_size(const Place& place, const Ask& ask);
     portamem_pool_status ask_upstream(std::size_t nbytes, const Place& place, void** ptr);
 
     // give.cpp
     void give(const Place& place, const Item& item, const Block& block);
     void flush(const Place& place, const Item& item);
-    bool make_room(const Place& place, unsigned index, std::size_t size);
+    void make_room(Cache& cache, Arena& arena, unsigned index);
     unsigned let_go(Cache& cache, Arena& arena, unsigned index, unsigned count);
     MarkPtr mark_of_own(const Place& place, bool& is_marked);
     void defer(const Place& place, const Item& item, std::size_t size);

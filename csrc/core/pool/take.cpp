@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::size_t kLeastChunk = std::size_t{2} << 20;
 constexpr std::size_t kMostChunk = std::size_t{256} << 20;
-constexpr std::size_t kChunkShare = 8;  // a chunk is this part of what the pool has already
+constexpr std::size_t kChunkShare = 8;  // a chunk is this part of what the pool has already,
+constexpr std::size_t kRoomShare = 6;   // or has this part beside what is asked for
 constexpr std::size_t kMostBytesAtOnce = std::size_t{256} << 10;
 constexpr std::size_t kLeastPiece = std::size_t{2} << 20;  // what is taken from another stream, where it has as much
 
@@ -91,6 +92,7 @@ unsigned Pool::take_with_calls(const Place& place, const Ask& ask, Item* items, 
             if (const unsigned count = take(place, ask, items, most); count != 0) return count;
         }
     }
+    if (const unsigned count = gather(place, ask, items, most); count != 0) return count;
     return grow(place, ask, items, most);
 }
 
@@ -349,9 +351,43 @@ bool Pool::steal(const Place& place, const Ask& ask) {
 
 // ---- upstream ----
 
-// Geometric, so that a pool of any size is made of few chunks, and little of it is not asked for.
-std::size_t Pool::chunk_size(const Ask& ask) const noexcept {
-    return ask.stands_in() > kMostChunk ? ask.need() : std::max(round_up(ask.need(), kLeastChunk), kLeastChunk);
+// What the calling thread's own cache has, put together with what is free on the stream and with what nobody uses: blocks
+// of sizes that are wanted no more become those that are. No call of the runtime where the stream is not the thread's own.
+unsigned Pool::gather(const Place& place, const Ask& ask, Item* items, unsigned most) {
+    if (place.cache != nullptr && place.cache->cached.get() != 0) {
+        bool is_marked = false;
+        MarkPtr mark = defers() ? nullptr : mark_of_own(place, is_marked);
+        const Entered entered(*this, *place.cache);
+        empty(*place.cache);
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        if (is_marked && !place.arena->has_ended) {
+            place.arena->latest = std::move(mark);
+            place.arena->is_marked = true;
+        }
+    }
+    const std::lock_guard<std::mutex> lock(heap_.mutex());
+    Arena& from = own(place);
+    if (from.has_ended) return 0;
+    heap_.cut_up(from);
+    (void)heap_.dissolve(from);
+    if (const unsigned count = take_locked(place, ask, items, most); count != 0) return count;
+    if (&from == &heap_.common() || !heap_.join_common(from, ask.stands_in())) return 0;
+    from.is_marked = false;
+    return take_locked(place, ask, items, most);
+}
+
+// Geometric, so that a pool of any size is made of few chunks, and little of it is not asked for. Where what is free would
+// do, were it in one piece, the pool is in pieces too small for what is wanted now: the next one gets room for more.
+std::size_t Pool::chunk_size(const Place& place, const Ask& ask) {
+    const std::lock_guard<std::mutex> lock(heap_.mutex());
+    const std::size_t reserved = heap_.reserved();
+    const std::size_t share = std::min(round_up(reserved / kChunkShare, kLeastChunk), kMostChunk);
+    if (ask.stands_in() > kMostChunk) return ask.need();
+    if (ask.need() <= share / 2) return share;
+    const std::size_t common = heap_.common().free;
+    const std::size_t free = &own(place) == &heap_.common() ? common : common + own(place).free;
+    const std::size_t room = free < ask.need() ? 0 : std::min(reserved / kRoomShare, kMostChunk);
+    return std::max(share, round_up(ask.need() + room, kLeastChunk));
 }
 
 portamem_pool_status Pool::ask_upstream(std::size_t nbytes, const Place& place, void** ptr) {
@@ -409,15 +445,7 @@ unsigned Pool::grow(const Place& place, const Ask& ask, Item* items, unsigned mo
     const std::size_t least = ask.need();
     portamem_pool_status status = PORTAMEM_POOL_OK;
     for (int attempt = 0; attempt < 2; ++attempt) {
-        std::size_t nbytes = chunk_size(ask);
-        std::size_t reserved = 0;
-        {
-            const std::lock_guard<std::mutex> lock(heap_.mutex());
-            reserved = heap_.reserved();
-        }
-        const std::size_t share = std::min(round_up(reserved / kChunkShare, kLeastChunk), kMostChunk);
-        nbytes = std::max(nbytes, share);
-        if (attempt != 0) nbytes = least;
+        std::size_t nbytes = attempt != 0 ? least : chunk_size(place, ask);
         while (true) {
             status = PORTAMEM_POOL_OK;
             Growing growing(*this, least, nbytes);  // others who grow meanwhile count this

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT
+// What a pool asks of its upstream beside what is live, where the sizes that are wanted change all the time.
+#include <algorithm>
+#include <random>
+#include <vector>
+
+#include "core_pool_fakes.hpp"
+
+using namespace fakes;
+
+namespace {
+
+constexpr std::size_t kLeastChunk = 2048 * KiB;
+
+/// Arrays on one stream whose work has run as soon as it is submitted.
+struct Arrays {
+    FakePool& fake;
+    FakeStream stream{};
+    std::size_t live = 0;
+    std::size_t most = 0;
+
+    struct Array {
+        void* ptr = nullptr;
+        std::size_t nbytes = 0;
+    };
+
+    Array make(std::size_t nbytes) {
+        const Array made{fake.take(nbytes, stream), nbytes};
+        REQUIRE(made.ptr != nullptr);
+        stream.run = stream.submitted;
+        live += nbytes;
+        most = std::max(most, live);
+        return made;
+    }
+    void drop(const Array& array) {
+        REQUIRE(fake.give(array.ptr, array.nbytes, stream) == PORTAMEM_POOL_OK);
+        live -= array.nbytes;
+    }
+    double reserved_over() const {
+        return static_cast<double>(fake.figures().peak - std::min<std::uint64_t>(fake.figures().peak, kLeastChunk)) /
+               static_cast<double>(most);
+    }
+};
+
+/// From least to most percent of nbytes.
+std::size_t percent_of(std::size_t nbytes, std::mt19937_64& random, unsigned least, unsigned most) {
+    return nbytes / 100 * (least + random() % (most - least + 1)) + 1;
+}
+
+/// A mesh of a size that drifts: in each step all its fields are made anew, with others on the way, and then the old go.
+void drift(Arrays& arrays, std::mt19937_64& random, std::size_t fields, std::size_t least, std::size_t most) {
+    std::vector<Arrays::Array> mesh;
+    std::size_t size = least;
+    for (int step = 0; step < 200; ++step) {
+        size = std::min(std::max(percent_of(size, random, 85, 120), least), most);
+        std::vector<Arrays::Array> next;
+        for (std::size_t field = 0; field < fields; ++field) {
+            next.push_back(arrays.make(size * (1 + field % 3)));
+            std::vector<Arrays::Array> others;
+            for (auto left = random() % 4; left != 0; --left) {
+                others.push_back(arrays.make(percent_of(size, random, 5, 100)));
+            }
+            for (const auto& other : others) arrays.drop(other);
+        }
+        for (const auto& old : mesh) arrays.drop(old);
+        mesh = std::move(next);
+    }
+    for (const auto& last : mesh) arrays.drop(last);
+}
+
+/// Arrays that are made anew one at a time, up to twice as large or half as large.
+void resize(Arrays& arrays, std::mt19937_64& random, std::size_t count, std::size_t least, std::size_t most) {
+    std::vector<Arrays::Array> all;
+    for (std::size_t i = 0; i < count; ++i) all.push_back(arrays.make(least << (i % 6)));
+    for (int step = 0; step < 2000; ++step) {
+        Arrays::Array& array = all[random() % count];
+        const auto grown = arrays.make(std::min(std::max(percent_of(array.nbytes, random, 50, 200), least), most));
+        arrays.drop(array);
+        array = grown;
+    }
+    for (const auto& last : all) arrays.drop(last);
+}
+
+}  // namespace
+
+TEST_CASE("core pool: arrays that grow and shrink reserve about twice what is live") {
+    double sum = 0;
+    int runs = 0;
+    for (const bool host_accessible : {false, true}) {
+        for (unsigned seed = 1; seed <= 8; ++seed) {
+            for (int kind = 0; kind < 4; ++kind) {
+                CAPTURE(host_accessible);
+                CAPTURE(seed);
+                CAPTURE(kind);
+                std::mt19937_64 random(seed);
+                FakePool fake(host_accessible);
+                Arrays arrays{fake};
+                if (kind == 0) drift(arrays, random, 4, 200 * KiB, 3000 * KiB);
+                if (kind == 1) drift(arrays, random, 8, 20 * KiB, 1000 * KiB);
+                if (kind == 2) resize(arrays, random, 8, 64 * KiB, 8192 * KiB);
+                if (kind == 3) resize(arrays, random, 40, 4 * KiB, 4096 * KiB);
+                CHECK(arrays.reserved_over() <= 2.5);
+                sum += arrays.reserved_over();
+                ++runs;
+            }
+        }
+    }
+    CHECK(sum / runs <= 1.75);
+}
+
+TEST_CASE("core pool: what a cache holds of other sizes is put together before the upstream is asked") {
+    for (const bool host_accessible : {false, true}) {
+        CAPTURE(host_accessible);
+        FakePool fake(host_accessible);
+        Arrays arrays{fake};
+        std::vector<Arrays::Array> all;
+        for (int i = 0; i < 4; ++i) all.push_back(arrays.make(480 * KiB));
+        for (const auto& array : all) arrays.drop(array);
+        const auto large = arrays.make(1900 * KiB);
+        CHECK(fake.figures().reserved == kLeastChunk);
+        arrays.drop(large);
+        // Of a slab that has been cut in part, nothing is out.
+        arrays.drop(arrays.make(700));
+        const auto whole = arrays.make(kLeastChunk);
+        CHECK(fake.figures().reserved == kLeastChunk);
+        CHECK(fake.figures().misses == 1);
+        arrays.drop(whole);
+    }
+}
+
+TEST_CASE("core pool: what a stream has freed is put together with what nobody has used yet") {
+    FakePool fake;
+    Arrays arrays{fake};
+    arrays.drop(arrays.make(1000 * KiB));  // the rest of the chunk is nobody's
+    arrays.drop(arrays.make(kLeastChunk));
+    CHECK(fake.figures().reserved == kLeastChunk);
+    CHECK(fake.owner.marks == 0);
+}
+
+TEST_CASE("core pool: what the cache of a thread's own stream gives up is behind a mark, for other streams") {
+    FakePool fake(false, kLeastChunk);
+    Arrays arrays{fake};
+    arrays.stream.is_per_thread = true;
+    FakeStream other;
+    std::vector<Arrays::Array> all;
+    for (int i = 0; i < 4; ++i) all.push_back(arrays.make(480 * KiB));
+    for (const auto& array : all) arrays.drop(array);
+    const auto freed_at = arrays.stream.submitted;
+    const auto large = arrays.make(1000 * KiB);
+    CHECK(fake.figures().reserved == kLeastChunk);
+    void* const ptr = fake.take(800 * KiB, other);
+    REQUIRE(ptr != nullptr);
+    REQUIRE(other.waits.count(&arrays.stream) == 1);
+    CHECK(other.waits.at(&arrays.stream) >= freed_at);
+    CHECK(fake.give(ptr, 800 * KiB, other) == PORTAMEM_POOL_OK);
+    arrays.drop(large);
+}
+
+TEST_CASE("core pool: blocks of one size get no room beside them") {
+    FakePool fake;
+    Arrays arrays{fake};
+    std::vector<Arrays::Array> all;
+    for (int i = 0; i < 8; ++i) all.push_back(arrays.make(32 * 1024 * KiB));
+    CHECK(fake.figures().reserved == arrays.live);
+    for (const auto& array : all) arrays.drop(array);
+}
