@@ -235,6 +235,8 @@ def a_log_is_whole(env: Env) -> None:
             lines = [json.loads(line) for line in file]
         expect(len(lines) >= 6, f"four calls, a beginning and an end are {len(lines)} lines")
         text = [json.dumps(line) for line in lines]
+        names = [line["class"] for line in lines if "class" in line]
+        expect_equal(names, ["LoggingAdaptor"], "classes that the log names")
         for nbytes in (1000, 24):
             expect(any(str(nbytes) in line for line in text), f"no line tells of {nbytes} bytes")
         expect(len(set(addresses)) == 2, "two live buffers have one address")
