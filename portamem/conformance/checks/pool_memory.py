@@ -245,3 +245,20 @@ def a_handle_that_comes_again_is_another_stream(env: Env, resource: Any) -> None
         f"{resource.stats().reserved} bytes for 64 streams, one after another",
     )
     env.note(f"64 streams had {len(handles)} handles")
+
+
+@check("POOL-25")
+def what_one_stream_frees_and_another_takes(env: Env, resource: Any) -> None:
+    first, second = env.stream(), env.stream()
+    for nbytes, turns in ((32 * KIB, 1000), (MIB, 160)):
+        for turn in range(turns):
+            buf = resource.allocate(nbytes, stream=second)
+            buf.fill(turn % 256, stream=second)
+            if turn % 50 == 0:
+                expect_bytes(env.read(buf[-16:]), bytes([turn % 256]) * 16, f"memory of turn {turn}")
+            buf.close(stream=first)
+            first.synchronize()
+        reserved = resource.stats().reserved
+        expect(
+            reserved <= turns * nbytes // 2, f"{reserved} bytes are reserved for {turns} times {nbytes}, one at a time"
+        )

@@ -244,6 +244,21 @@ def a_log_is_whole(env: Env) -> None:
             env.pm.LoggingAdaptor(env.resource("device"), os.path.join(folder, "no", "such", "folder"))
 
 
+@check("RESOURCE-10")
+def any_tag_is_in_the_log(env: Env) -> None:
+    tags = ['"quoted"', "back\\slash", "tab\tand\nline", "\x01\x10\x1f", "größe", "\U0001f4be"]
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "run.jsonl")
+        with env.pm.LoggingAdaptor(env.resource("device"), path) as adaptor:
+            for value, tag in enumerate(tags):
+                with env.pm.tag(tag), adaptor.allocate(100) as buf:
+                    buf.fill(value)
+                    expect_bytes(env.read(buf), bytes([value]) * 100, "its memory")
+        with open(path, encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file]
+        expect_equal([line["tag"] for line in lines if line.get("event") == "alloc"], tags, "tags of the log")
+
+
 @check("RESOURCE-11")
 def the_function_makes_room(env: Env) -> None:
     stream, asked = env.stream(), []
