@@ -53,6 +53,7 @@ REASONS: dict[str, tuple[str, str]] = {
     "13888eef3b": (EQUIVALENT, "a hint for the compiler"),
     "1d55041df3": (EQUIVALENT, "303 / 65 is 4 as 303 / 64 is"),
     "b7323a1ea1": (UNSEEN, "the same, where the node of a device is none of the host's processors"),
+    "bae6791734": (EQUIVALENT, "how much of a long message is kept: a character more"),
     "4264a28821": (UNSEEN, "near which device host pages lie, on a machine of several NUMA nodes"),
     "d083bc420c": (UNSEEN, "host memory that runs out between two records of one cut"),
     "3b07bc8744": (UNSEEN, "the same: without a memory checker nobody asks"),
