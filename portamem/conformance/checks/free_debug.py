@@ -98,6 +98,7 @@ TWICE = """
         pm.copy(found, held)
         assert found == bytes([7]) * 1000
     twice(1000, 4200)
+    stream.synchronize()
     resource.close()
     print("refused")
 """
