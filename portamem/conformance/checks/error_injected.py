@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,7 +13,7 @@ from portamem.conformance.check import check
 from portamem.conformance.env import Env
 from portamem.conformance.expect import eventually, expect, expect_bytes, expect_equal, refused
 from portamem.conformance.kinds import freeing_call
-from portamem.conformance.memory import pattern
+from portamem.conformance.memory import MIB, pattern
 from portamem.conformance.outcome import Failed
 from portamem.enums import MemoryAdvice
 from portamem.errors import Error, OutOfMemoryError
@@ -166,6 +167,34 @@ def _fail_each_call(env: Env, scene: Callable[[Env, Any], None], code: int) -> N
         expect(eventually(lambda: env._held() == held), f"{where}: {held} bytes before, {env._held()} after")
     else:
         raise Failed(f"{scene.__name__[1:]} never ran through")
+
+
+@check("ERROR-10", backends=("host",), own_process=True)
+def pages_that_cannot_be_registered(env: Env) -> None:
+    nbytes, turns = 64 * MIB, 4
+    for call in ("HostRegister", "HostGetDevicePointer"):
+        most = _resident() + 2 * nbytes
+        for turn in range(turns):
+            with env.pm.PrefaultedPinnedMemoryResource(env.device) as resource:
+                with failing(env, call, 1, 2):
+                    buf = resource.allocate(nbytes)
+                with buf, memoryview(buf) as seen:
+                    seen[:16] = seen[-16:] = bytes([turn]) * 16
+                    buf.fill(turn + 1)
+                    expect_equal({seen[0], seen[-1]}, {turn + 1}, f"memory of a resource whose {call} failed")
+                expect_equal(resource.live_bytes, 0, "live bytes")
+        expect(_shrinks_to(most), f"{turns} times {nbytes} bytes stay, where {call} failed")
+
+
+def _shrinks_to(nbytes: int) -> bool:
+    """Whether this process has no more memory, now or soon: what a thread of its own prepares is freed there."""
+    return eventually(lambda: _resident() <= nbytes)
+
+
+def _resident() -> int:
+    """Bytes of memory that this process has."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 @check("ERROR-11", backends=("host",))

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+
 from portamem.conformance.check import check
 from portamem.conformance.env import Env
 from portamem.conformance.expect import expect, expect_equal
@@ -66,3 +68,73 @@ def a_write_beside_a_buffer_is_found(env: Env) -> None:
     expect(seen > 5, f"{seen} kinds of resources were looked at")
     expect_equal(left, 0, "live buffers of the default")
     expect("portamem: debug: memory was written outside" in ended.stderr, f"it said {ended.stderr!r}")
+
+
+# Beyond what is remembered of frees.
+TWICE = """
+    stream = pm.Stream(pm.Device(0))
+    resource = pm.PoolMemoryResource(device=0)
+
+    def turn(nbytes, turns):
+        for _ in range(turns):
+            where = resource.allocate(nbytes, stream=stream).release()
+            resource.deallocate(where, nbytes, stream=stream)
+        return where
+
+    def twice(nbytes, turns):
+        where = turn(nbytes, turns)
+        try:
+            resource.deallocate(where, nbytes, stream=stream)
+        except ValueError as error:
+            assert f"freed twice: {nbytes} bytes" in str(error), error
+        else:
+            raise AssertionError("freed twice")
+
+    twice(1000, 4090)
+    with resource.allocate(1000, stream=stream) as held:
+        held.fill(7, stream=stream)
+        twice(70000, 60)
+        found = bytearray(1000)
+        pm.copy(found, held)
+        assert found == bytes([7]) * 1000
+    twice(1000, 4200)
+    stream.synchronize()
+    resource.close()
+    print("refused")
+"""
+
+
+@check("FREE-16")
+def a_second_free_after_many(env: Env) -> None:
+    expect_equal(env.output(TWICE, PORTAMEM_DEBUG="1").strip(), "refused", "what a program found that frees twice")
+
+
+STILL_OUT = """
+    stream = pm.Device(0).default_stream
+    resource = pm.DeviceMemoryResource(0)
+    for nbytes in (1000, 1001, 1002):
+        where = resource.allocate(nbytes, stream=stream).release()
+        pm.copy(pm.Buffer.from_handle(where + nbytes, 1, device=pm.Device(0), stream=stream), b"x")
+    for call, nth in json.loads(sys.argv[1]):
+        pm.knobs.fail_call(call, nth=nth, code=2)
+"""
+
+
+def _said_at_the_end(env: Env, *failing: tuple[str, int]) -> list[str]:
+    ended = env.run(STILL_OUT, json.dumps(failing), PORTAMEM_DEBUG="1")
+    expect_equal(ended.status, 0, f"the exit status, after {ended.stderr.strip()[-2000:]!r}")
+    return [line for line in ended.stderr.splitlines() if "byte 1 behind its end" in line]
+
+
+@check("FREE-17")
+def what_is_out_at_the_end(env: Env) -> None:
+    said = _said_at_the_end(env)
+    for nbytes in (1000, 1001, 1002):
+        expect(any(f"of {nbytes} bytes" in line for line in said), f"nothing is said of {nbytes} bytes: {said}")
+    expect_equal(len(said), 3, "lines")
+
+
+@check("FREE-17", backends=("host",))
+def where_some_cannot_be_read(env: Env) -> None:
+    for nth in (1, 2, 3):  # three times, a look at both sides
+        expect_equal(len(_said_at_the_end(env, ("MemcpyAsync", nth))), 2, f"lines where read {nth} fails")

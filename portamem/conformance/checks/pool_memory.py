@@ -116,6 +116,29 @@ def where_there_is_no_other_memory(env: Env, resource: Any) -> None:
         expect(pool.stats().reserved <= 6 * MIB, f"{pool.stats().reserved} bytes are reserved under a limit of 6 MiB")
 
 
+@check("POOL-46")
+def another_streams_memory_without_a_wait(env: Env, resource: Any) -> None:
+    nbytes = 4 * MIB
+    with pool_like(env, resource, limit=6 * MIB) as pool, env.resource("pinned").allocate(nbytes) as target:
+        for _ in range(3):
+            first, second = env.stream(), env.stream()
+            target.fill(0, stream=first)
+            source = pool.allocate(nbytes, stream=first)
+            source.fill(0x11, stream=first)
+            first.synchronize()
+            with env.latch(first):
+                target.copy_from(source, stream=first)
+                source.close()
+                other = pool.allocate(nbytes, stream=second)
+                other.fill(0xFF, stream=second)
+                expect(not first.query() and not second.query(), "the host waited for what the first stream does")
+            first.synchronize()
+            expect_bytes(env.read(target), b"\x11" * nbytes, "the target of a copy out of memory that was taken")
+            expect_bytes(env.read(other), b"\xff" * nbytes, "memory that was taken")
+            other.close(stream=second)
+            second.synchronize()
+
+
 def _host_writes(buf: Any, value: int) -> None:
     """Writes as the host does: by address, and behind nothing."""
     ctypes.memset(buf.handle, value, buf.nbytes)
@@ -222,3 +245,20 @@ def a_handle_that_comes_again_is_another_stream(env: Env, resource: Any) -> None
         f"{resource.stats().reserved} bytes for 64 streams, one after another",
     )
     env.note(f"64 streams had {len(handles)} handles")
+
+
+@check("POOL-25")
+def what_one_stream_frees_and_another_takes(env: Env, resource: Any) -> None:
+    first, second = env.stream(), env.stream()
+    for nbytes, turns in ((32 * KIB, 1000), (MIB, 160)):
+        for turn in range(turns):
+            buf = resource.allocate(nbytes, stream=second)
+            buf.fill(turn % 256, stream=second)
+            if turn % 50 == 0:
+                expect_bytes(env.read(buf[-16:]), bytes([turn % 256]) * 16, f"memory of turn {turn}")
+            buf.close(stream=first)
+            first.synchronize()
+        reserved = resource.stats().reserved
+        expect(
+            reserved <= turns * nbytes // 2, f"{reserved} bytes are reserved for {turns} times {nbytes}, one at a time"
+        )

@@ -98,7 +98,10 @@ def _keeps_to_8_mib(env: Env, pool: Any, stream: Any) -> None:
 @check("POOL-43", environment=LIMIT)
 def pools_without_a_limit_share_it(env: Env) -> None:
     stream, pm = env.stream(), env.pm
-    with pm.PoolMemoryResource(env.resource("device")) as first, pm.PoolMemoryResource(env.resource("device")) as second:
+    with (
+        pm.PoolMemoryResource(env.resource("device")) as first,
+        pm.PoolMemoryResource(env.resource("device")) as second,
+    ):
         buf = first.allocate(5 * MIB, stream=stream)
         pm.copy(buf, pattern(5 * MIB), stream=stream)
         for other in (second, pm.current_resource(env.device)):
@@ -111,6 +114,23 @@ def pools_without_a_limit_share_it(env: Env) -> None:
         with second.allocate(5 * MIB, stream=stream) as taken:
             taken.fill(9, stream=stream)
             expect_bytes(env.read(taken), b"\x09" * (5 * MIB), "memory that another pool has given back")
+
+
+@check("POOL-43", environment=LIMIT)
+def none_takes_what_others_need(env: Env) -> None:
+    stream, pm = env.stream(), env.pm
+    with (
+        pm.PoolMemoryResource(env.resource("device")) as first,
+        pm.PoolMemoryResource(env.resource("device")) as second,
+        first.allocate(1000, stream=stream) as small,
+    ):
+        small.fill(1, stream=stream)
+        with second.allocate(4 * MIB, stream=stream) as large:
+            large.fill(2, stream=stream)
+            expect_bytes(env.read(large), b"\x02" * (4 * MIB), "memory within what the first pool has left")
+            reserved = first.stats().reserved + second.stats().reserved
+            expect(reserved <= 8 * MIB, f"{reserved} bytes are reserved under a limit of 8 MiB")
+        expect_bytes(env.read(small), b"\x01" * 1000, "memory of the first pool")
 
 
 @check("POOL-43", environment=LIMIT)
@@ -177,7 +197,7 @@ def a_percentage_is_shared(env: Env) -> None:
 @check("POOL-45")
 def settings_that_cannot_be_read(env: Env) -> None:
     uses = ("pm.PoolMemoryResource(device=0)", "pm.zeros(4, device=0)", "pm.current_resource(0)")
-    wrong = ("PORTAMEM_POOL", "no"), ("PORTAMEM_POOL_LIMIT", "plenty"), ("PORTAMEM_POOL_LIMIT", "170%")
+    wrong = ("PORTAMEM_POOL", "no"), ("PORTAMEM_POOL_LIMIT", "plenty"), ("PORTAMEM_POOL_LIMIT", "100.5%")
     cases = [(use, *setting) for use, setting in zip(uses, wrong, strict=True)]
     for (use, name, value), ended in together(lambda case: env.run(case[0], **{case[1]: case[2]}), cases):
         expect_equal(ended.status, 1, f"the exit status of {use} with {name}={value}")

@@ -247,6 +247,19 @@ def no_more_than_its_limit(env: Env, resource: Any) -> None:
 
 
 @check("POOL-37")
+def up_to_its_limit(env: Env, resource: Any) -> None:
+    stream = env.stream()
+    with pool_like(env, resource, limit="8 MiB") as pool:
+        for _ in range(2):
+            with pool.allocate(8 * MIB, stream=stream) as buf:
+                buf.fill(3, stream=stream)
+                expect_bytes(env.read(buf[-4096:]), b"\x03" * 4096, "the end of memory that is all a pool may have")
+                expect_equal(pool.stats().reserved, 8 * MIB, "reserved")
+            stream.synchronize()
+            pool.trim()
+
+
+@check("POOL-37")
 def limits_that_are_none(env: Env, resource: Any) -> None:
     below = env.kind_of(resource).upstream
     upstream = below.make(env.pm, env.device) if below else None

@@ -172,6 +172,48 @@ def what_is_out_is_known(env: Env) -> None:
         expect_equal(adaptor.outstanding(), [], "what is out at the end")
 
 
+@check("RESOURCE-09", own_process=True)
+def beside_others_that_come_and_go(env: Env) -> None:
+    for turn in range(4):
+        env.pm.StatisticsAdaptor(env.resource("device")).close()
+        with env.pm.TrackingAdaptor(env.resource("device")) as adaptor:
+            program: dict[str, Any] = {"__name__": "mesh", "adaptor": adaptor}
+            exec(compile("\nbuf = adaptor.allocate(1000)\n", "mesh.py", "exec"), program)
+            with program.pop("buf") as buf:
+                buf.fill(turn)
+                sites = [each.site for each in adaptor.outstanding()]
+                expect_equal(sites, ["mesh.py:2"], f"sites, after {turn + 1} adaptors that know none came and went")
+                expect_bytes(env.read(buf), bytes([turn]) * 1000, "its memory")
+
+
+LEFT_OUT = """
+    tracking = pm.TrackingAdaptor(pm.DeviceMemoryResource(0))
+    with pm.tag("mesh"):
+        for nbytes in range(1000, 1000 + int(sys.argv[1])):
+            tracking.allocate(nbytes).release()
+    tracking.allocate(77).close()
+    if sys.argv[2]:
+        del tracking
+"""
+
+
+@check("RESOURCE-20")
+def what_is_left_out_is_said(env: Env) -> None:
+    for count, gone in ((0, ""), (3, ""), (3, "gone"), (30, "gone")):
+        ended = env.run(LEFT_OUT, str(count), gone)
+        expect_equal(ended.status, 0, f"the exit status, after {ended.stderr.strip()[-2000:]!r}")
+        if not count:
+            expect_equal(ended.stderr, "", "what is said where nothing is out")
+            continue
+        head, *told = ended.stderr.splitlines()
+        expect(f"{count} allocation" in head, f"of {count} buffers in all it said {head!r}")
+        shown = min(count, 20)
+        for nbytes, line in zip(range(1000, 1000 + shown), told, strict=False):
+            for words in (f"{nbytes} bytes of ", "tag mesh", "thread ", "stream "):
+                expect(words in line, f"of {nbytes} bytes it said {line!r}")
+        expect_equal(len(told), shown + (count > shown), f"lines for {count} buffers")
+
+
 @check("RESOURCE-10")
 def a_log_is_whole(env: Env) -> None:
     stream = env.stream()
@@ -193,11 +235,28 @@ def a_log_is_whole(env: Env) -> None:
             lines = [json.loads(line) for line in file]
         expect(len(lines) >= 6, f"four calls, a beginning and an end are {len(lines)} lines")
         text = [json.dumps(line) for line in lines]
+        names = [line["class"] for line in lines if "class" in line]
+        expect_equal(names, ["LoggingAdaptor"], "classes that the log names")
         for nbytes in (1000, 24):
             expect(any(str(nbytes) in line for line in text), f"no line tells of {nbytes} bytes")
         expect(len(set(addresses)) == 2, "two live buffers have one address")
         with refused(ValueError):
             env.pm.LoggingAdaptor(env.resource("device"), os.path.join(folder, "no", "such", "folder"))
+
+
+@check("RESOURCE-10")
+def any_tag_is_in_the_log(env: Env) -> None:
+    tags = ['"quoted"', "back\\slash", "tab\tand\nline", "\x01\x10\x1f", "größe", "\U0001f4be"]
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "run.jsonl")
+        with env.pm.LoggingAdaptor(env.resource("device"), path) as adaptor:
+            for value, tag in enumerate(tags):
+                with env.pm.tag(tag), adaptor.allocate(100) as buf:
+                    buf.fill(value)
+                    expect_bytes(env.read(buf), bytes([value]) * 100, "its memory")
+        with open(path, encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file]
+        expect_equal([line["tag"] for line in lines if line.get("event") == "alloc"], tags, "tags of the log")
 
 
 @check("RESOURCE-11")
@@ -276,6 +335,23 @@ def blocks(env: Env) -> None:
             resource.allocate(4097, stream=streams[0])
         resource.trim()
         expect_equal((resource.reserved, below.live_buffers), (0, 0), "what is left after a trim")
+
+
+@check("RESOURCE-13")
+def as_many_blocks_as_there_is_memory_for(env: Env) -> None:
+    stream, most = env.stream(), (2**63 - 1) // 256
+    with env.pm.LimitingAdaptor(env.resource("device"), MIB) as below:
+        with refused(ValueError, saying=str(most + 1)):
+            env.pm.FixedSizeMemoryResource(below, 256, blocks_per_chunk=most + 1)
+        with env.pm.FixedSizeMemoryResource(below, 256, blocks_per_chunk=most) as resource:
+            live = [resource.allocate(256, stream=stream) for _ in range(1024)]
+            for number, buf in enumerate(live[::100]):
+                buf.fill(number, stream=stream)
+            for number, buf in enumerate(live[::100]):
+                expect_bytes(env.read(buf), bytes([number]) * 256, "a block of memory that is short")
+            expect(0 < resource.reserved <= MIB, f"{resource.reserved} bytes are reserved under a limit of 1 MiB")
+            for buf in live:
+                buf.close()
 
 
 @check("RESOURCE-14")

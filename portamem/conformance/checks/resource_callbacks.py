@@ -10,6 +10,7 @@ from portamem.conformance.check import check
 from portamem.conformance.env import Env
 from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
 from portamem.conformance.memory import KIB, MIB, pattern
+from portamem.conformance.threads import on_a_thread
 from portamem.errors import OutOfMemoryError
 
 NBYTES = 64 * KIB
@@ -189,3 +190,29 @@ def they_use_what_stands_over_them(env: Env) -> None:
     depth[0] = 6
     pool.close()
     expect_equal((pool.live_buffers, below.live_buffers), (0, 0), "live buffers of both")
+
+
+@check("RESOURCE-09")
+def what_could_not_be_freed_is_known_as_before(env: Env) -> None:
+    functions, stream = _Functions(env), env.stream()
+    below = env.pm.CallbackMemoryResource(functions.allocate, functions.deallocate, device=env.device)
+    with below, env.pm.TrackingAdaptor(below) as adaptor:
+        with env.pm.tag("first"), env.pm.tag("second"):
+            buf = adaptor.allocate(NBYTES, stream=stream)
+        env.pm.copy(buf, pattern(NBYTES), stream=stream)
+        before = adaptor.outstanding()
+        expect_equal(
+            [(each.tag, each.stream_device) for each in before], [("first/second", env.ordinal)], "what is out"
+        )
+        functions.raises = "deallocate"
+        with refused(_MineError):
+            on_a_thread(buf.close)
+        functions.raises = ""
+        after = adaptor.outstanding()
+        names = ("ptr", "nbytes", "stream", "stream_device", "tag", "thread", "time", "site")
+        for name in names:
+            found = [getattr(each, name) for each in after]
+            expect_equal(found, [getattr(each, name) for each in before], f"{name} after a free that was refused")
+        expect_bytes(env.read(buf), pattern(NBYTES), "memory that could not be freed")
+        buf.close()
+        expect_equal(adaptor.outstanding(), [], "what is out at the end")

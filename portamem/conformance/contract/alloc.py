@@ -145,4 +145,10 @@ CLAUSES = (
         "the device gets it, where that is enough; a refusal says how much it is, and what gives it back.",
         "device memory of the runtime",
     ),
+    Clause(
+        "ALLOC-23",
+        "Memory is aligned as was asked for, also where it had been freed before: by all to 256 bytes, by pools to any "
+        "power of two. Another alignment is a ValueError, and nothing is allocated.",
+        "every resource",
+    ),
 )

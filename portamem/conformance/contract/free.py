@@ -114,4 +114,14 @@ CLAUSES = (
         "it, is an Error named Corrupted where the buffer is closed, which says the side, the bytes and the size. "
         "Closing again gives the memory back. What stays inside is as without it.",
     ),
+    Clause(
+        "FREE-16",
+        "With PORTAMEM_DEBUG=1 a second free is a ValueError that says what the memory was and that it is freed twice, "
+        "however much was allocated and freed at its address before.",
+    ),
+    Clause(
+        "FREE-17",
+        "With PORTAMEM_DEBUG=1 a write beside memory that is still out when the process ends is said on standard "
+        "error, for each such memory that can be read.",
+    ),
 )

@@ -293,4 +293,10 @@ CLAUSES = (
         "Settings of pools that cannot be read are a ValueError that names them, where a pool is made or the default "
         "is first asked for; they are never left out in silence.",
     ),
+    Clause(
+        "POOL-46",
+        "A pool at its limit gives what one stream has freed to another, which begins behind the work on it: the host "
+        "waits for none of that.",
+        "pools of memory that devices alone reach",
+    ),
 )

@@ -103,4 +103,9 @@ CLAUSES = (
         "A log that is cut off, of another version, or that no program can have written is not replayed: exit status "
         "1, and the line and the reason, before anything is allocated.",
     ),
+    Clause(
+        "RESOURCE-20",
+        "What of a TrackingAdaptor's is out when it goes, or when the process ends, is said on standard error: how "
+        "much in all, and of each buffer its size, tag, thread, stream and the line that asked for it.",
+    ),
 )
