@@ -190,12 +190,13 @@ TEST_CASE("host prefaulted: a prepared chunk needs no call of the one who takes 
 
 TEST_CASE("host prefaulted: what was prepared for nothing is freed") {
     const std::size_t before = mapped();
-    for (int i = 0; i < 10; ++i) {
+    for (int i = 0; i < 20; ++i) {
         pm::detail::PreparedChunk prepared(0, rt::HostMallocPortable);
         prepared.expect_after(64 * MiB);
         if (i % 2 == 0) prepared.expect_after(48 * MiB);  // replaces it
     }
-    CHECK(eventually([&] { return mapped() < before + 100 * MiB; }));
+    // Far less than the chunks: the C library maps some of its own for each new thread.
+    CHECK(eventually([&] { return mapped() < before + 500 * MiB; }));
 }
 
 TEST_CASE("host prefaulted: a forked child is refused, and does not wait for the helper") {

@@ -192,7 +192,9 @@ TEST_CASE("pm pool annotations: where nobody turns out to listen, nothing is tol
 
 TEST_CASE("pm pool annotations: a pool that no checker follows takes the short way after its first chunk") {
     if (no_device()) return;
-    auto pool = pm::PoolMemoryResource::create(std::make_shared<pm::DeviceMemoryResource>(0));
+    pm::PoolOptions at_once;  // on every machine what a stream has freed is at hand for it
+    at_once.host_access = false;
+    auto pool = pm::PoolMemoryResource::create(std::make_shared<pm::DeviceMemoryResource>(0), at_once);
     auto stream = pm::Stream::create(0);
     void* const first = pool->allocate(1000, stream);
     const auto& regions = pm::detail::CheckedRegions::instance();
