@@ -336,6 +336,19 @@ def test_what_is_refused_is_asked_once_and_leaves_all_as_it_was(pm: ModuleType, 
         assert eventually(lambda: resource.live_buffers == 0)
 
 
+def test_a_buffer_dropped_while_an_exception_is_on_its_way(pm: ModuleType, stream: Any) -> None:
+    """Its memory goes back once, by functions that see nothing of the exception, and the exception arrives."""
+    out: dict[int, Any] = {}
+    asked: list[str] = []
+    resource = raising(pm, out, asked, set())
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError):
+            print(resource.allocate(4 * KIB, stream=stream), 1 // 0)
+    assert asked == ["allocate", "deallocate"] * 3
+    assert (len(out), resource.live_buffers) == (0, 0)
+    resource.close()
+
+
 def test_threads_close_one_buffer_at_once(pm: ModuleType, stream: Any) -> None:
     """One of them gives the memory back; the others find it closed, also while it is on its way."""
     out: dict[int, Any] = {}

@@ -87,6 +87,7 @@ bool keep(PyObject* self) noexcept {
 bool keep_spare(PyObject* self, Buffer& buffer) {
     if (spare.count == Spare::kMost || portamem::python::detail::follows_sites()) return false;
     if (buffer.is_closed()) return buffer.is_blank() && keep(self);
+    if (!runtime_usable()) return false;
     Allocation::Keeper keeper;
     if (!close_dropped(buffer, keeper)) return false;
     const bool kept = keep(self);

@@ -369,6 +369,35 @@ TEST_CASE("core pool: what ended threads have freed on their own streams is ever
     }
 }
 
+TEST_CASE("core pool: what a thread takes at its very end, after its own streams, is no loss when it is freed") {
+    FakeStream own;
+    own.is_per_thread = true;
+    FakePool fake(false);
+    for (int i = 0; i < 20; ++i) {
+        std::thread([&] {
+            struct Last {
+                FakePool* fake = nullptr;
+                FakeStream* own = nullptr;
+                ~Last() {
+                    for (const std::size_t nbytes : {4 * KiB, 100 * KiB, 1000 * KiB}) {
+                        void* const ptr = fake->take(nbytes, *own);
+                        CHECK(ptr != nullptr);
+                        CHECK(fake->give(ptr, nbytes, *own) == PORTAMEM_POOL_OK);
+                    }
+                }
+            };
+            static thread_local Last last;  // made before what the pool keeps for the thread, so it ends after that
+            last.fake = &fake;
+            last.own = &own;
+            void* const ptr = fake.take(1 * KiB, own);
+            CHECK(fake.give(ptr, 1 * KiB, own) == PORTAMEM_POOL_OK);
+        }).join();
+    }
+    CHECK(fake.figures().used == 0);
+    CHECK(portamem_pool_trim(fake.pool, 0) == PORTAMEM_POOL_OK);
+    CHECK(fake.figures().reserved == 0);
+}
+
 TEST_CASE("core pool: out of memory and back, a thousand times without drift") {
     FakeStream one;
     FakeStream other;

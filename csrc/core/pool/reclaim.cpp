@@ -29,8 +29,8 @@ MarkPtr Pool::mark_of(Arena& arena) {
 
 // ---- caches ----
 
-// Everything out of a cache that is shut, under the registry's lock. Throws std::bad_alloc: what has not come out is
-// still there.
+// Everything out of a cache that is shut, under the registry's lock, or by its owner inside of it. Throws
+// std::bad_alloc: what has not come out is still there.
 void Pool::empty(Cache& cache) {
     Arena& arena = *cache.arena;
     Batches late;

@@ -41,9 +41,10 @@ std::size_t Pool::Ask::need() const noexcept {
 }
 
 unsigned Pool::take_locked(const Place& place, const Ask& ask, Item* items, unsigned most) {
-    if (ask.is_small()) return heap_.take(own(place), ask.index, items, most);
+    // An arena that has ended may go with this call, and would take with it what is cut up for it.
+    Arena& from = own(place).has_ended ? heap_.common() : own(place);
+    if (ask.is_small()) return heap_.take(from, ask.index, items, most);
     if (ask.alignment > kGrain) most = 1;
-    Arena& from = own(place);
     const bool may_be_kept = is_kept(ask.index) && ask.alignment <= kGrain;
     unsigned count = may_be_kept ? heap_.take_kept(from, ask.index, items, most) : 0;
     if (count != 0) return count;

@@ -241,7 +241,7 @@ class Allocation {
     /// Of no memory, closed: to be reopened.
     static std::shared_ptr<Allocation> blank() { return std::make_shared<Allocation>(Key{}, nullptr, 0, nullptr); }
 
-    /// Whether it is as blank() makes it: closed at hand after reopen, or never open.
+    /// Whether it is as blank() makes it: closed at hand or in place after reopen, or never open.
     bool is_blank() const noexcept { return is_closed() && own_stream_ == nullptr && keeper_.let_go == nullptr; }
 
     /// Opens a blank allocation that nobody else holds, with memory that the resource has at hand. False where it has

@@ -20,7 +20,8 @@ extern "C" {
  * them from one huge page on. numa_node: where they come from while that node has any; -1, a node that has no CPUs of
  * its own (a GPU's memory can be one) and one that the process may not use mean that the system chooses. Not inherited
  * by children of fork(): a page that devices write must never be copied on write.
- * Null where the system has no memory, with nothing left behind; more than it has available is refused beforehand. */
+ * Null where the system gives no addresses, or has less available than that; nothing is left behind then. Memory that
+ * others take meanwhile is not noticed: the system ends a process for which there is none. */
 PORTAMEM_EXPORT void* portamem_pages_map(size_t nbytes, int numa_node);
 
 /* Gives them back; nbytes as they were asked for. */

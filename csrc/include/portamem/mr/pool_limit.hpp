@@ -27,7 +27,8 @@ inline bool pools_pass_through() {
 class PoolLimit {
   public:
     /// The limit of a pool over memory like that; nothing where PORTAMEM_POOL_LIMIT does not concern it: other memory
-    /// than a device's, memory of another pool, which counts it, or no limit set. Throws std::invalid_argument where it cannot be read, and Error.
+    /// than a device's, memory of another pool, whose limits hold, or no limit set. Throws std::invalid_argument where it
+    /// cannot be read, and Error.
     static std::optional<PoolLimit> of(const MemoryTraits& traits) {
         if (traits.is_pooled) return std::nullopt;
         if (traits.kind != ResourceKind::Device && traits.kind != ResourceKind::Async) return std::nullopt;
