@@ -218,7 +218,7 @@ def judge(case: Case, code: int, said: Said) -> str:
 
 
 def run(backend: str, checker: Sequence[str], name: str, case: Case, seconds: int) -> tuple[int, str]:
-    command = [*checker, *case.options, sys.executable, "-P", __file__, "--backend", backend, "--case", name]
+    command = [*checker, *case.options, sys.executable, __file__, "--backend", backend, "--case", name]
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds)
     except subprocess.TimeoutExpired as late:

@@ -101,7 +101,7 @@ def test_its_processes_do_what_they_say(tmp_path: Path, body: str, failed: bool)
 
     if hasattr(ctypes.CDLL(None), "__asan_poison_memory_region"):
         pytest.skip("AddressSanitizer would end the processes")
-    command = [sys.executable, "-P", str(SCRIPT), "--backend", "host", "--checker", checker(tmp_path / "checker", body)]
+    command = [sys.executable, str(SCRIPT), "--backend", "host", "--checker", checker(tmp_path / "checker", body)]
     environment = {name: value for name, value in os.environ.items() if name != "PORTAMEM_REQUIRE"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == int(failed), done.stdout + done.stderr
