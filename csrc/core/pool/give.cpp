@@ -171,19 +171,4 @@ void Pool::flush_pending(const Place& place) {
     put_behind(mark, std::move(late));
 }
 
-// Null: nothing to wait for.
-void Pool::put_behind(const MarkPtr& mark, Batches&& batches) noexcept {
-    const std::lock_guard<std::mutex> lock(heap_.mutex());
-    while (!batches.empty()) {
-        Batches one;
-        one.splice(one.end(), batches, batches.begin());
-        if (mark == nullptr) {
-            heap_.put(heap_.common(), std::move(one));
-        } else if (!one.front().empty()) {
-            one.front().mark = mark;
-            heap_.waiting().add(std::move(one));
-        }
-    }
-}
-
 }  // namespace portamem::pool

@@ -99,6 +99,9 @@ class Pool : public std::enable_shared_from_this<Pool> {
     void* got(const Place& place, const Ask& ask, const Item* items, unsigned count);
     void refuse_captured(void* stream, const char* what);
     void enter(Cache& cache);
+    [[noreturn]] static void thrown(int status);
+    void count_live(const Place& place, std::int64_t blocks, std::int64_t nbytes);
+    static constexpr unsigned kMostItems = 128;  ///< that a call takes: as many as a cache holds of one class
 
     // take.cpp
     Arena& own(const Place& place) noexcept { return place.arena && !defers() ? *place.arena : heap_.common(); }
@@ -106,16 +109,28 @@ class Pool : public std::enable_shared_from_this<Pool> {
     unsigned take_locked(const Place& place, const Ask& ask, Item* items, unsigned most);
     unsigned take(const Place& place, const Ask& ask, Item* items, unsigned most);
     unsigned take_with_calls(const Place& place, const Ask& ask, Item* items, unsigned most);
-    void retry_aside(const Place& place) noexcept;
-    void poll(const Place& place);
+    unsigned gather(const Place& place, const Ask& ask, Item* items, unsigned most);
+
+    // events.cpp
+    MarkPtr make_mark(void* event);
+    MarkPtr mark_here(void* stream);  ///< on the stream of the call
+    MarkPtr mark_of(Arena& arena);    ///< now, by whom may; throws Refused
     bool poll_one(std::uint64_t stream);
-    bool steal(const Place& place, const Ask& ask);
+    void poll(const Place& place);
+    void put_behind(const MarkPtr& mark, Batches&& batches) noexcept;
+    void put_back(Arena& arena, Batches&& batches) noexcept;
+    void mark_aside(Arena& arena);
+    void retry_aside(const Place& place) noexcept;
+
+    // steal.cpp
     bool steal_batch(const Place& place, const Ask& ask);
     unsigned pass_on(const Place& place, const Ask& ask, Item* items);
-    unsigned gather(const Place& place, const Ask& ask, Item* items, unsigned most);
-    unsigned grow(const Place& place, const Ask& ask, Item* items, unsigned most);
+    bool steal(const Place& place, const Ask& ask);
+
+    // grow.cpp
     std::size_t chunk_size(const Place& place, const Ask& ask);
     portamem_pool_status ask_upstream(std::size_t nbytes, const Place& place, void** ptr);
+    unsigned grow(const Place& place, const Ask& ask, Item* items, unsigned most);
 
     // give.cpp
     void give(const Place& place, const Item& item, const Block& block);
@@ -125,9 +140,6 @@ class Pool : public std::enable_shared_from_this<Pool> {
     MarkPtr mark_of_own(const Place& place, bool& is_marked);
     void defer(const Place& place, const Item& item, std::size_t size);
     void flush_pending(const Place& place);
-    void put_behind(const MarkPtr& mark, Batches&& batches) noexcept;
-    void put_back(Arena& arena, Batches&& batches) noexcept;
-    static constexpr unsigned kMostItems = 128;  ///< that a call takes: as many as a cache holds of one class
 
     // reclaim.cpp
     void reclaim(bool waits);
@@ -135,7 +147,6 @@ class Pool : public std::enable_shared_from_this<Pool> {
     template <class Which>
     void raid(const Which& which, bool for_good);
     void empty(Cache& cache);
-    void mark_aside(Arena& arena);
     void end_arena(const std::shared_ptr<Arena>& arena) noexcept;
     bool cannot_be_marked(const Arena& arena);
     void settle(const std::shared_ptr<Arena>& arena, bool waits);
@@ -144,12 +155,6 @@ class Pool : public std::enable_shared_from_this<Pool> {
     std::size_t release(std::size_t keep, bool throws);
     void after_free();
     void forget_owner() noexcept;
-
-    MarkPtr mark_of(Arena& arena);    ///< now, by whom may; throws Refused
-    MarkPtr mark_here(void* stream);  ///< on the stream of the call
-    MarkPtr make_mark(void* event);
-    [[noreturn]] static void thrown(int status);
-    void count_live(const Place& place, std::int64_t blocks, std::int64_t nbytes);
 
     const portamem_pool_ops ops_;
     void* const self_;

@@ -9,24 +9,6 @@
 
 namespace portamem::pool {
 
-// Now, on the stream itself; behind the latest mark where only another thread could make one.
-MarkPtr Pool::mark_of(Arena& arena) {
-    void* event = nullptr;
-    const int status = ops_.mark(self_, arena.ref, nullptr, &event);
-    if (status == PORTAMEM_POOL_OK) return make_mark(event);
-    if (status == PORTAMEM_POOL_BUSY) {
-        const std::lock_guard<std::mutex> lock(heap_.mutex());
-        if ((arena.has_ended && !arena.is_orphan) || (arena.is_per_thread && arena.is_marked)) return arena.latest;
-    }
-    if (status == PORTAMEM_POOL_GONE) {  // whoever puts everything together waits for the device instead
-        const std::lock_guard<std::mutex> lock(heap_.mutex());
-        if (arena.has_ended && !arena.is_orphan) return arena.latest;
-        arena.has_ended = arena.is_orphan = true;
-        throw Refused{PORTAMEM_POOL_BUSY, {}};
-    }
-    thrown(status);
-}
-
 // ---- caches ----
 
 // Everything out of a cache that is shut, under the registry's lock, or by its owner inside of it. Throws
@@ -112,24 +94,6 @@ void Pool::raid(const Which& which, bool for_good) {
 
 void Pool::raid_all() {
     raid([](const Cache&) { return true; }, false);
-}
-
-// Puts what waits for an event behind one. Throws Refused and std::bad_alloc: then it waits still.
-void Pool::mark_aside(Arena& arena) {
-    Batches late;
-    {
-        const std::lock_guard<std::mutex> lock(heap_.mutex());
-        late.splice(late.end(), arena.aside);
-    }
-    if (late.empty()) return;
-    MarkPtr mark;
-    try {
-        mark = mark_of(arena);
-    } catch (...) {
-        put_back(arena, std::move(late));
-        throw;
-    }
-    put_behind(mark, std::move(late));
 }
 
 void Pool::retire(const std::shared_ptr<Cache>& cache) noexcept {

@@ -21,6 +21,10 @@ inline constexpr std::size_t kHugeStep = std::size_t{2} << 20;
 inline constexpr std::size_t kLargestAsked = std::size_t{1} << 46;
 inline constexpr unsigned kLists = 576;
 
+constexpr std::size_t round_up(std::size_t value, std::size_t step) noexcept {
+    return (value + step - 1) / step * step;
+}
+
 /// The smallest class that holds nbytes, from 1.
 constexpr unsigned class_of(std::size_t nbytes) noexcept {
     const std::size_t last = nbytes - 1;

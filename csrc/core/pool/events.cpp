@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+// core/pool/events.cpp: events of streams: made, asked for, and what is to be behind them.
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "pool.hpp"
+
+namespace portamem::pool {
+namespace {
+
+constexpr unsigned kMostAsked = 32;  // streams whose events are asked for by one call
+
+}  // namespace
+
+MarkPtr Pool::make_mark(void* event) {
+    marks_.fetch_add(1, std::memory_order_relaxed);
+    if (event == nullptr) return nullptr;
+    try {
+        return std::make_shared<Mark>(ops_, self_, event);
+    } catch (...) {
+        ops_.drop(self_, event);
+        throw;
+    }
+}
+
+MarkPtr Pool::mark_here(void* stream) {
+    void* event = nullptr;
+    if (const int status = ops_.mark(self_, nullptr, stream, &event); status != PORTAMEM_POOL_OK) thrown(status);
+    return make_mark(event);
+}
+
+// Now, on the stream itself; behind the latest mark where only another thread could make one.
+MarkPtr Pool::mark_of(Arena& arena) {
+    void* event = nullptr;
+    const int status = ops_.mark(self_, arena.ref, nullptr, &event);
+    if (status == PORTAMEM_POOL_OK) return make_mark(event);
+    if (status == PORTAMEM_POOL_BUSY) {
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        if ((arena.has_ended && !arena.is_orphan) || (arena.is_per_thread && arena.is_marked)) return arena.latest;
+    }
+    if (status == PORTAMEM_POOL_GONE) {  // whoever puts everything together waits for the device instead
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        if (arena.has_ended && !arena.is_orphan) return arena.latest;
+        arena.has_ended = arena.is_orphan = true;
+        throw Refused{PORTAMEM_POOL_BUSY, {}};
+    }
+    thrown(status);
+}
+
+// ---- asked for ----
+
+// What a stream has waiting longest is nobody's where its event has happened.
+bool Pool::poll_one(std::uint64_t stream) {
+    MarkPtr mark;
+    {
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        if (!heap_.waiting().oldest(stream, mark)) return false;
+    }
+    const int done = mark == nullptr ? 1 : ops_.query(self_, mark->event());
+    if (done < 0) thrown(PORTAMEM_POOL_THROWN);
+    if (done == 0) return false;
+    const std::lock_guard<std::mutex> lock(heap_.mutex());
+    heap_.give_happened(stream, mark);
+    return true;
+}
+
+// The stream's own events, and some other streams' by turns. Each stream is asked until one has not happened.
+void Pool::poll(const Place& place) {
+    while (poll_one(place.identity)) {
+    }
+    std::size_t most = kMostAsked;
+    for (std::size_t asked = 0; asked < most; ++asked) {
+        std::uint64_t stream = 0;
+        {
+            const std::lock_guard<std::mutex> lock(heap_.mutex());
+            if (asked == 0) most = std::min(most, heap_.waiting().streams());
+            stream = heap_.waiting().next();
+        }
+        if (stream == place.identity) continue;
+        while (poll_one(stream)) {
+        }
+    }
+}
+
+// ---- what is behind them ----
+
+// Null: nothing to wait for.
+void Pool::put_behind(const MarkPtr& mark, Batches&& batches) noexcept {
+    const std::lock_guard<std::mutex> lock(heap_.mutex());
+    while (!batches.empty()) {
+        Batches one;
+        one.splice(one.end(), batches, batches.begin());
+        if (mark == nullptr) {
+            heap_.put(heap_.common(), std::move(one));
+        } else if (!one.front().empty()) {
+            one.front().mark = mark;
+            heap_.waiting().add(std::move(one));
+        }
+    }
+}
+
+// What could not be ordered goes back to where it was.
+void Pool::put_back(Arena& arena, Batches&& batches) noexcept {
+    const std::lock_guard<std::mutex> lock(heap_.mutex());
+    while (!batches.empty()) {
+        Batches one;
+        one.splice(one.end(), batches, batches.begin());
+        if (!defers() || arena.has_ended) {
+            heap_.put(arena, std::move(one));
+        } else if (!one.front().empty()) {
+            arena.aside.splice(arena.aside.end(), one);
+        }
+    }
+}
+
+// Puts what waits for an event behind one. Throws Refused and std::bad_alloc: then it waits still.
+void Pool::mark_aside(Arena& arena) {
+    Batches late;
+    {
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        late.splice(late.end(), arena.aside);
+    }
+    if (late.empty()) return;
+    MarkPtr mark;
+    try {
+        mark = mark_of(arena);
+    } catch (...) {
+        put_back(arena, std::move(late));
+        throw;
+    }
+    put_behind(mark, std::move(late));
+}
+
+// What host memory was missing for may have it now. Under the heap's lock.
+void Pool::retry_aside(const Place& place) noexcept {
+    if (defers() || place.arena == nullptr || place.arena->has_ended) return;
+    try {
+        for (Batches& aside = place.arena->aside; !aside.empty(); aside.pop_front()) {
+            heap_.give(*place.arena, aside.front());
+        }
+    } catch (const std::bad_alloc&) {
+        return;
+    }
+}
+
+}  // namespace portamem::pool

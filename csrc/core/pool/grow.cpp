@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+// core/pool/grow.cpp: memory of the upstream: how much is asked for, and what is done where there is no more.
+#include <algorithm>
+#include <utility>
+
+#include "pool.hpp"
+
+namespace portamem::pool {
+namespace {
+
+constexpr std::size_t kLeastChunk = std::size_t{2} << 20;
+constexpr std::size_t kMostChunk = std::size_t{256} << 20;
+constexpr std::size_t kChunkShare = 8;  // a chunk is this part of what the pool has already,
+constexpr std::size_t kRoomShare = 6;   // or has this part beside what is asked for
+
+}  // namespace
+
+// Geometric, so that a pool of any size is made of few chunks, and little of it is not asked for. Where what is free would
+// do, were it in one piece, the pool is in pieces too small for what is wanted now: the next one gets room for more.
+std::size_t Pool::chunk_size(const Place& place, const Ask& ask) {
+    const std::lock_guard<std::mutex> lock(heap_.mutex());
+    const std::size_t reserved = heap_.reserved();
+    const std::size_t share = std::min(round_up(reserved / kChunkShare, kLeastChunk), kMostChunk);
+    if (ask.stands_in() > kMostChunk) return ask.need();
+    if (ask.need() <= share / 2) return share;
+    const std::size_t common = heap_.common().free;
+    const std::size_t free = &own(place) == &heap_.common() ? common : common + own(place).free;
+    const std::size_t room = free < ask.need() ? 0 : std::min(reserved / kRoomShare, kMostChunk);
+    return std::max(share, round_up(ask.need() + room, kLeastChunk));
+}
+
+portamem_pool_status Pool::ask_upstream(std::size_t nbytes, const Place& place, void** ptr) {
+    return static_cast<portamem_pool_status>(ops_.allocate(self_, nbytes, place.stream, ptr));
+}
+
+// Bytes that the upstream is being asked for: room under the limits is checked and taken in one step. nbytes becomes what
+// there is room for, or 0 where that is not enough.
+class Pool::Growing {
+  public:
+    Growing(Pool& pool, std::size_t least, std::size_t& nbytes) : pool_(pool) {
+        const std::size_t limit = pool.options_.limit;
+        {
+            const std::lock_guard<std::mutex> lock(pool.heap_.mutex());
+            if (limit != 0) {
+                const std::size_t taken = pool.heap_.reserved() + pool.growing_;
+                const std::size_t left = limit > taken ? limit - taken : 0;
+                nbytes = left < least ? 0 : std::min(nbytes, left & ~(kGrain - 1));
+            }
+            pool.growing_ += growing_ = nbytes;
+        }
+        if (nbytes == 0 || pool.ops_.claim == nullptr) return;
+        const int status = pool.ops_.claim(pool.self_, least, &nbytes);
+        if (status == PORTAMEM_POOL_OK) {
+            claimed_ = nbytes;
+            return;
+        }
+        nbytes = 0;
+        give_up();
+        if (status != PORTAMEM_POOL_LIMIT) thrown(status);
+    }
+    ~Growing() { give_up(); }
+    /// They are reserved now. Under the heap's lock.
+    void end() noexcept {
+        pool_.growing_ -= std::exchange(growing_, 0);
+        claimed_ = 0;
+    }
+    Growing(const Growing&) = delete;
+    Growing& operator=(const Growing&) = delete;
+
+  private:
+    void give_up() noexcept {
+        if (claimed_ != 0) pool_.ops_.unclaim(pool_.self_, std::exchange(claimed_, 0));
+        const std::lock_guard<std::mutex> lock(pool_.heap_.mutex());
+        pool_.growing_ -= std::exchange(growing_, 0);
+    }
+
+    Pool& pool_;
+    std::size_t growing_ = 0;
+    std::size_t claimed_ = 0;
+};
+
+unsigned Pool::grow(const Place& place, const Ask& ask, Item* items, unsigned most) {
+    misses_.fetch_add(1, std::memory_order_relaxed);
+    const std::size_t least = ask.need();
+    portamem_pool_status status = PORTAMEM_POOL_OK;
+    for (int attempt = 0; attempt < 2; ++attempt) {
+        std::size_t nbytes = attempt != 0 ? least : chunk_size(place, ask);
+        while (true) {
+            status = PORTAMEM_POOL_OK;
+            Growing growing(*this, least, nbytes);  // others who grow meanwhile count this
+            if (nbytes == 0) {
+                status = PORTAMEM_POOL_LIMIT;
+                break;
+            }
+            void* ptr = nullptr;
+            status = ask_upstream(nbytes, place, &ptr);
+            if (status == PORTAMEM_POOL_OUT_OF_MEMORY && nbytes > least) {
+                nbytes = least;
+                continue;
+            }
+            if (status == PORTAMEM_POOL_THROWN) thrown(status);
+            if (status != PORTAMEM_POOL_OK) break;
+            // Memory that may be used on one stream only is that one's, or is waited for; any other is nobody's.
+            const bool is_own = options_.stream_ordered != 0 && !defers() && place.arena != nullptr;
+            bool is_added = false;
+            try {
+                if (options_.stream_ordered != 0 && !is_own) {
+                    const MarkPtr mark = mark_here(place.stream);
+                    if (mark != nullptr && ops_.synchronize(self_, mark->event()) != PORTAMEM_POOL_OK) {
+                        thrown(PORTAMEM_POOL_THROWN);
+                    }
+                }
+                const std::lock_guard<std::mutex> lock(heap_.mutex());
+                if (is_own && place.arena->has_ended) {
+                    throw Refused{PORTAMEM_POOL_INVALID, "the stream was closed during the call"};
+                }
+                heap_.add_chunk(ptr, nbytes, is_own ? *place.arena : heap_.common());
+                growing.end();
+                is_added = true;
+                // One only: the upstream may have run code that has filled the cache.
+                if (const unsigned count = take_locked(place, ask, items, 1); count != 0) return count;
+            } catch (...) {
+                if (!is_added) (void)ops_.deallocate(self_, ptr, nbytes);
+                throw;
+            }
+            break;  // others were quicker, or the chunk is oddly aligned
+        }
+        if (attempt != 0) break;
+        // What other threads' caches hold can be taken over without a wait of the host.
+        raid_all();
+        if (const unsigned count = take(place, ask, items, most); count != 0) return count;
+        while (!defers() && steal(place, ask)) {
+            if (const unsigned count = take(place, ask, items, most); count != 0) return count;
+        }
+        // What the streams have is waited for, put together, and what is a whole chunk goes back.
+        reclaim(true);
+        if (const unsigned count = take(place, ask, items, most); count != 0) return count;
+        (void)release(0, false);
+    }
+    throw Refused{status == PORTAMEM_POOL_OK ? PORTAMEM_POOL_OUT_OF_MEMORY : status, {}};
+}
+
+}  // namespace portamem::pool

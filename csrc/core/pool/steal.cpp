@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT
+// core/pool/steal.cpp: what other streams have freed, taken over behind their events.
+#include <algorithm>
+#include <utility>
+
+#include "pool.hpp"
+#include "thread.hpp"
+
+namespace portamem::pool {
+namespace {
+
+constexpr std::size_t kLeastPiece = std::size_t{2} << 20;  // what is taken from another stream, where it has as much
+constexpr std::size_t kMostLookedAt = 1024;                // blocks behind events that one call looks at
+
+}  // namespace
+
+// Memory that a stream without a teller has freed, or that ended streams have: behind the event that it has already.
+bool Pool::steal_batch(const Place& place, const Ask& ask) {
+    if (place.arena == nullptr) return false;  // a stream that may be gone tomorrow keeps nothing
+    std::uint64_t stream = 0;
+    MarkPtr mark;
+    std::size_t looked_at = 0;
+    const auto fits = [&](const Batch& candidate) {
+        for (const Item& item : candidate.items) {
+            if (++looked_at > kMostLookedAt) return false;
+            const Block& block = *heap_.pages().find(item.address);
+            if (ask.is_small() ? block.index == ask.index
+                               : block.use == Block::Use::Taken && block.length >= ask.stands_in()) {
+                return true;
+            }
+        }
+        looked_at += candidate.blocks.size();
+        return std::any_of(candidate.blocks.begin(), candidate.blocks.end(),
+                           [&](const Block* block) { return block->length >= ask.stands_in(); });
+    };
+    {
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        bool is_found = false;
+        for (auto queue = heap_.waiting().queues().begin();
+             !is_found && looked_at < kMostLookedAt && queue != heap_.waiting().queues().end(); ++queue) {
+            const auto found = std::find_if(queue->second.begin(), queue->second.end(), fits);
+            is_found = found != queue->second.end();
+            if (!is_found) continue;
+            stream = queue->first;
+            mark = found->mark;
+        }
+        if (!is_found) return false;
+    }
+    // It stays where it is until then: another thread may be quicker.
+    const int status = mark == nullptr ? 0 : ops_.wait(self_, place.stream, mark->event());
+    if (status != PORTAMEM_POOL_OK) thrown(status);
+    const std::lock_guard<std::mutex> lock(heap_.mutex());
+    Batches* const queue = heap_.waiting().queue_of(stream);
+    if (queue == nullptr || place.arena->has_ended) return false;
+    looked_at = 0;
+    const auto found = std::find_if(queue->begin(), queue->end(),
+                                    [&](const Batch& batch) { return batch.mark == mark && fits(batch); });
+    if (found == queue->end()) return false;
+    heap_.give(*place.arena, *found);
+    place.arena->is_marked = false;
+    queue->erase(found);
+    heap_.waiting().forget_if_empty(stream);
+    steals_.fetch_add(1, std::memory_order_relaxed);
+    return true;
+}
+
+// All that the calling thread has freed of a class on a stream on which it only frees, behind one event: a thread that
+// allocates on one stream and frees on another asks the runtime once for a cacheful of blocks.
+unsigned Pool::pass_on(const Place& place, const Ask& ask, Item* items) {
+    if (place.cache == nullptr || ask.index == kHuge || (!ask.is_small() && ask.alignment > kGrain)) return 0;
+    Cache* const donor = find_idle_cache(*place.cache, ask.index);
+    if (donor == nullptr) return 0;
+    const std::shared_ptr<Arena> from = donor->arena;
+    Batches taken = one_batch(from->stream);
+    Batch& batch = taken.front();
+    batch.items.reserve(kMostItems);
+    if (!donor->lock.enter()) return 0;        // somebody empties it
+    Cache::Bin& bin = donor->bins[ask.index];  // empty, if somebody was here before
+    batch.items.assign(bin.items.get(), bin.items.get() + bin.count);
+    donor->cached.add(0 - std::uint64_t{bin.count} * bin.size);
+    bin.count = 0;
+    donor->lock.leave();
+    if (batch.empty()) return 0;
+    try {
+        const MarkPtr mark = mark_of(*from);
+        if (mark != nullptr) {
+            if (const int status = ops_.wait(self_, place.stream, mark->event()); status != PORTAMEM_POOL_OK) {
+                thrown(status);
+            }
+        }
+    } catch (const Refused& refusal) {
+        put_back(*from, std::move(taken));
+        if (refusal.status != PORTAMEM_POOL_BUSY) throw;
+        return 0;  // captured, or about to end
+    } catch (...) {
+        put_back(*from, std::move(taken));
+        throw;
+    }
+    std::copy(batch.items.begin(), batch.items.end(), items);
+    steals_.fetch_add(1, std::memory_order_relaxed);
+    const std::lock_guard<std::mutex> lock(heap_.mutex());
+    place.arena->is_marked = false;  // what comes there of these is behind a wait that no mark is after yet
+    return static_cast<unsigned>(batch.items.size());
+}
+
+// True if something came over that may serve.
+bool Pool::steal(const Place& place, const Ask& ask) {
+    if (steal_batch(place, ask)) return true;
+    if (place.arena == nullptr) return false;
+    std::vector<const Arena*> refused;
+    for (;;) {
+        refused.reserve(refused.size() + 1);
+        std::shared_ptr<Arena> donor;
+        Batches taken = one_batch(0);
+        Batch& batch = taken.front();
+        MarkPtr mark;
+        std::uint64_t seen = 0;
+        bool is_ordered = false;
+        {
+            const std::lock_guard<std::mutex> lock(heap_.mutex());
+            const auto has = [&](const Arena& arena) {
+                if (&arena == place.arena.get() || arena.has_ended || (arena.is_per_thread && !arena.is_marked) ||
+                    std::find(refused.begin(), refused.end(), &arena) != refused.end()) {
+                    return false;
+                }
+                if (arena.unmerged >= ask.size) return true;
+                if (!ask.is_small()) return arena.find(ask.size, ask.alignment) != nullptr;
+                return !arena.bins[ask.index].empty() || arena.carving[ask.index] != nullptr || arena.whole != 0 ||
+                       arena.find(ask.need(), kGrain) != nullptr;
+            };
+            for (const auto& entry : heap_.arenas()) {
+                if (!has(*entry.second)) continue;
+                const auto waited = place.arena->waited.find(entry.first);
+                is_ordered = waited != place.arena->waited.end() && waited->second == entry.second->insertions;
+                donor = entry.second;
+                if (is_ordered) break;  // costs nothing
+            }
+            if (donor == nullptr) return false;
+            place.arena->waited[donor->stream];  // from here on nothing throws that would have to be undone
+            batch.stream = donor->stream;
+            batch.blocks.reserve(1);
+            if (ask.is_small()) {
+                batch.items.resize(256);
+                batch.items.resize(heap_.take_from(*donor, ask.index, batch.items.data(), 256));
+            } else if (is_kept(ask.index) && ask.alignment <= kGrain) {
+                const auto most = static_cast<unsigned>(std::max<std::size_t>(kLeastPiece / ask.size, 1));
+                batch.items.resize(most);
+                batch.items.resize(heap_.take_kept(*donor, ask.index, batch.items.data(), most));
+            }
+            if (batch.items.empty()) (void)heap_.dissolve(*donor);
+            if (batch.items.empty()) {
+                const std::size_t length = ask.is_small() ? ask.need() : ask.size;
+                if (!heap_.detach_some(*donor, length, ask.alignment, kLeastPiece, batch)) {
+                    refused.push_back(donor.get());
+                    continue;
+                }
+            }
+            seen = donor->insertions;
+            mark = donor->latest;
+        }
+        try {
+            if (!is_ordered) {
+                if (!donor->is_per_thread) mark = mark_of(*donor);
+                if (mark != nullptr) {
+                    if (const int status = ops_.wait(self_, place.stream, mark->event()); status != PORTAMEM_POOL_OK) {
+                        thrown(status);
+                    }
+                }
+            }
+        } catch (const Refused& refusal) {
+            put_back(*donor, std::move(taken));
+            if (refusal.status != PORTAMEM_POOL_BUSY) throw;
+            refused.push_back(donor.get());  // cannot be marked now: captured, or about to end
+            continue;
+        } catch (...) {
+            put_back(*donor, std::move(taken));
+            throw;
+        }
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        if (const auto waited = place.arena->waited.find(donor->stream); waited != place.arena->waited.end()) {
+            waited->second = seen;  // not there any more where the donor has ended
+        }
+        heap_.put(*place.arena, std::move(taken));
+        place.arena->is_marked = false;
+        steals_.fetch_add(1, std::memory_order_relaxed);
+        return true;
+    }
+}
+
+}  // namespace portamem::pool
