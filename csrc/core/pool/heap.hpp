@@ -42,19 +42,12 @@ class Heap {
     Waiting& waiting() noexcept { return waiting_; }
     Batches& orphans() noexcept { return orphans_; }
 
-    /// Blocks of a class, for use on the arena's stream: its own, then what nobody uses. Answers how many there were.
-    unsigned take(Arena& own, unsigned index, Item* items, unsigned most);
-    /// The same out of one arena only: for those who order the streams themselves.
-    unsigned take_from(Arena& arena, unsigned index, Item* items, unsigned most);
+    // heap.cpp
     /// A block of `size` bytes that stands by itself.
     bool take_large_from(Arena& arena, std::size_t size, unsigned index, std::size_t alignment, Item& item);
-
-    /// Fetches what giving blocks back reads, all at once rather than one after the other.
-    void prefetch(const Item* begin, const Item* end) const noexcept;
-    /// Puts blocks into an arena. Throws std::bad_alloc, and nothing has happened.
-    void give(Arena& arena, const Item* items, std::size_t count);
-    /// Puts the blocks of a batch into an arena. Throws std::bad_alloc, and nothing has happened.
-    void give(Arena& arena, Batch& batch);
+    /// Merges neighbours of which some are free in the arena and some are nobody's, where they have `length` bytes in all:
+    /// the smallest such. They are the arena's then. False where there are none.
+    bool join_common(Arena& arena, std::size_t length) noexcept;
     /// Puts blocks of a class above the small ones into an arena, for whoever wants that class again. So much of them is
     /// not merged with its neighbours before it has to be.
     void keep(Arena& arena, unsigned index, const Item* items, unsigned count) noexcept;
@@ -62,6 +55,24 @@ class Heap {
     unsigned take_kept(Arena& arena, unsigned index, Item* items, unsigned most) noexcept;
     /// Merges one kept block that is large enough for `length` bytes. False where there is none.
     bool merge_larger(Arena& arena, std::size_t length) noexcept;
+
+    // slabs.cpp
+    /// Blocks of a class, for use on the arena's stream: its own, then what nobody uses. Answers how many there were.
+    unsigned take(Arena& own, unsigned index, Item* items, unsigned most);
+    /// The same out of one arena only: for those who order the streams themselves.
+    unsigned take_from(Arena& arena, unsigned index, Item* items, unsigned most);
+    /// Cuts up what slabs have left of which nothing is out, so that they can be dissolved. Throws std::bad_alloc.
+    void cut_up(Arena& arena);
+    /// Puts slabs that are all free, and kept blocks, back among the large blocks. True if there was one.
+    bool dissolve(Arena& arena);
+
+    // batches.cpp
+    /// Fetches what giving blocks back reads, all at once rather than one after the other.
+    void prefetch(const Item* begin, const Item* end) const noexcept;
+    /// Puts blocks into an arena. Throws std::bad_alloc, and nothing has happened.
+    void give(Arena& arena, const Item* items, std::size_t count);
+    /// Puts the blocks of a batch into an arena. Throws std::bad_alloc, and nothing has happened.
+    void give(Arena& arena, Batch& batch);
     /// Puts a batch where its arena has such: into the bins, aside where there is no host memory, behind the last mark
     /// of a stream that has ended. The common arena's waits for nothing.
     void put(Arena& arena, Batches&& one) noexcept;
@@ -73,14 +84,7 @@ class Heap {
     /// many. False where there is none.
     bool detach_some(Arena& arena, std::size_t length, std::size_t alignment, std::size_t piece, Batch& batch);
 
-    /// Merges neighbours of which some are free in the arena and some are nobody's, where they have `length` bytes in all:
-    /// the smallest such. They are the arena's then. False where there are none.
-    bool join_common(Arena& arena, std::size_t length) noexcept;
-    /// Cuts up what slabs have left of which nothing is out, so that they can be dissolved. Throws std::bad_alloc.
-    void cut_up(Arena& arena);
-    /// Puts slabs that are all free, and kept blocks, back among the large blocks. True if there was one.
-    bool dissolve(Arena& arena);
-
+    // chunks.cpp
     void add_chunk(void* ptr, std::size_t nbytes, Arena& arena);
     /// Takes a chunk out that is all free in the common arena: the largest of up to `most` bytes, or else the smallest.
     /// False where there is none.
@@ -96,6 +100,7 @@ class Heap {
     const std::vector<Chunk>& chunks() const noexcept { return chunks_; }
 
   private:
+    // heap.cpp
     Block* new_block();
     void recycle(Block* block) noexcept;
     static void cut(Block& block, std::size_t length, Block& rest) noexcept;
@@ -103,12 +108,14 @@ class Heap {
     Block* give_block(Block* block, Arena& arena) noexcept;  ///< the block that it is part of now
     void merge(Arena& arena, const Item& item) noexcept;
     void merge_one(Arena& arena, unsigned index) noexcept;
+
+    // slabs.cpp
+    std::atomic<std::uint8_t>* new_states(unsigned index, std::size_t nbytes);
+    static Item item_of(const Block& slab, std::uint32_t number) noexcept;
     Block* new_slab(Arena& arena, unsigned index, Arena& owner);
     void set_pages(const Block& slab, Block* to) noexcept;
     void put_in_bin(Arena& arena, Block& slab, const Item& item) noexcept;
     void taken_from_bin(Arena& arena, const Item& item) noexcept;
-    static Item item_of(const Block& slab, std::uint32_t number) noexcept;
-    std::atomic<std::uint8_t>* new_states(unsigned index, std::size_t nbytes);
 
     std::mutex mutex_;
     PageMap pages_;

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+// core/pool/chunks.cpp: memory of the upstream, as the heap has it.
+#include <algorithm>
+#include <new>
+
+#include "heap.hpp"
+
+namespace portamem::pool {
+
+void Heap::add_chunk(void* ptr, std::size_t nbytes, Arena& arena) {
+    chunks_.reserve(chunks_.size() + 1);
+    const auto begin = reinterpret_cast<std::uintptr_t>(ptr);
+    const std::uintptr_t aligned = (begin + kGrain - 1) & ~(kGrain - 1);
+    const std::size_t length = (nbytes - (aligned - begin)) & ~(kGrain - 1);
+    if (!pages_.prepare(aligned, length)) throw std::bad_alloc();
+    Block* const block = new_block();
+    block->base = aligned;
+    block->length = length;
+    block->before = nullptr;
+    block->after = nullptr;
+    chunks_.push_back({ptr, nbytes, block});
+    arena.link(*block);
+    // As if it had been freed there: whoever takes it over waits for what the stream has now.
+    ++arena.insertions;
+    arena.is_marked = false;
+    reserved_ += nbytes;
+    peak_ = std::max(peak_, reserved_);
+}
+
+bool Heap::remove_chunk(std::size_t most, Chunk& chunk) {
+    auto chosen = chunks_.end();
+    for (auto it = chunks_.begin(); it != chunks_.end(); ++it) {
+        const Block& first = *it->first;
+        if (first.use != Block::Use::Free || first.arena != &common_ || first.after != nullptr) continue;
+        const auto is_better = [most](const Chunk& one, const Chunk& other) {
+            if ((one.nbytes <= most) != (other.nbytes <= most)) return one.nbytes <= most;
+            return one.nbytes <= most ? one.nbytes > other.nbytes : one.nbytes < other.nbytes;
+        };
+        if (chosen == chunks_.end() || is_better(*it, *chosen)) chosen = it;
+    }
+    if (chosen == chunks_.end()) return false;
+    chunk = *chosen;
+    common_.unlink(*chunk.first);
+    chunk.first->use = Block::Use::Limbo;
+    reserved_ -= chunk.nbytes;
+    return true;
+}
+
+void Heap::forget_chunk(const Chunk& chunk) noexcept {
+    const auto found =
+        std::find_if(chunks_.begin(), chunks_.end(), [&](const Chunk& c) { return c.first == chunk.first; });
+    *found = chunks_.back();
+    chunks_.pop_back();
+    recycle(chunk.first);
+}
+
+void Heap::restore_chunk(const Chunk& chunk) noexcept {
+    common_.link(*chunk.first);
+    reserved_ += chunk.nbytes;
+}
+
+}  // namespace portamem::pool
