@@ -141,19 +141,23 @@ class Pool : public std::enable_shared_from_this<Pool> {
     void defer(const Place& place, const Item& item, std::size_t size);
     void flush_pending(const Place& place);
 
-    // reclaim.cpp
-    void reclaim(bool waits);
-    void raid_all();
+    // raid.cpp
+    void empty(Cache& cache);
     template <class Which>
     void raid(const Which& which, bool for_good);
-    void empty(Cache& cache);
+    void raid_all(bool for_good = false);
     void end_arena(const std::shared_ptr<Arena>& arena) noexcept;
+
+    // reclaim.cpp
     bool cannot_be_marked(const Arena& arena);
     void settle(const std::shared_ptr<Arena>& arena, bool waits);
     void settle_orphans();
     void finish(std::uint64_t stream, bool waits);
+    void reclaim(bool waits);
     std::size_t release(std::size_t keep, bool throws);
     void after_free();
+
+    // close.cpp
     void forget_owner() noexcept;
 
     const portamem_pool_ops ops_;

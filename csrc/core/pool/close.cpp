@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+// core/pool/close.cpp: the end of a pool.
+#include <new>
+#include <thread>
+#include <utility>
+
+#include "pool.hpp"
+
+namespace portamem::pool {
+
+bool Pool::close() {
+    if (is_closed()) return true;
+    std::uint64_t blocks = 0;
+    std::uint64_t nbytes = 0;
+    live(blocks, nbytes);
+    if (blocks != 0) return false;
+    trim(0);  // what can fail, fails while the pool is open
+    std::vector<std::shared_ptr<Arena>> left;
+    {
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        for (const auto& [stream, arena] : heap_.arenas()) {
+            if (heap_.reserved() != 0 && !arena->is_per_thread && !arena->has_ended) left.push_back(arena);
+        }
+    }
+    // Of a captured stream a mark is refused: what it used could never go back.
+    try {
+        for (const auto& arena : left) (void)mark_of(*arena);
+    } catch (const Refused& refusal) {
+        if (refusal.status != PORTAMEM_POOL_BUSY) throw;
+        throw Refused{PORTAMEM_POOL_INVALID,
+                      "nothing is out, but a stream that used the pool is captured, and its work cannot be waited for "
+                      "meanwhile: end the capture, then close the pool, which is open still"};
+    }
+    {
+        const std::lock_guard<std::mutex> lock(registry_);
+        for (const auto& cache : caches_) cache->lock.begin_shut();
+        process_barrier();
+        for (const auto& cache : caches_) cache->lock.end_shut();
+        std::uint64_t allocated = hits_.load();
+        std::uint64_t freed = frees_.load();
+        for (const auto& cache : caches_) {
+            allocated += cache->hits.get();
+            freed += cache->frees.get();
+        }
+        std::uint64_t none = 0;
+        const bool is_unused = allocated == freed && empty_.load() == 0;
+        const bool closes = is_unused && inside_.compare_exchange_strong(none, kClosed);
+        if (!closes) {
+            for (const auto& cache : caches_) cache->lock.open();
+            return (none & kClosed) != 0;
+        }
+    }
+    shut_down();
+    return true;
+}
+
+void Pool::shut_down() noexcept {
+    inside_.fetch_or(kClosed);
+    while (inside_.load() != kClosed) std::this_thread::yield();
+    const auto attempt = [](const auto& function) noexcept {
+        for (int i = 0; i < 3; ++i) {
+            try {
+                return function();
+            } catch (const std::bad_alloc&) {
+                continue;  // nothing is lost by it, and host memory may be back
+            } catch (...) {
+                return;
+            }
+        }
+    };
+    attempt([this] { raid_all(true); });
+    attempt([this] { reclaim(true); });  // what cannot be waited for is not given back: somebody may still use it
+    try {
+        (void)release(0, false);
+    } catch (...) {
+    }
+    forget_owner();
+}
+
+// Threads keep arenas for as long as they remember their caches; the owner is gone by then.
+void Pool::forget_owner() noexcept {
+    const std::lock_guard<std::mutex> lock(heap_.mutex());
+    const auto strip = [this](Arena& arena) {
+        arena.latest.reset();
+        if (arena.ref != nullptr) ops_.forget(self_, std::exchange(arena.ref, nullptr));
+    };
+    for (const auto& entry : heap_.arenas()) strip(*entry.second);
+    heap_.arenas().clear();
+    heap_.waiting().clear();
+    for (const auto& weak : ended_) {
+        if (const auto arena = weak.lock()) strip(*arena);
+    }
+    strip(heap_.common());
+}
+
+}  // namespace portamem::pool
