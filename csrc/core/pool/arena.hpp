@@ -104,19 +104,6 @@ struct Arena {
         }
         return nullptr;
     }
-
-    std::size_t largest() const noexcept {
-        for (std::size_t word = nonempty.size(); word-- > 0;) {
-            if (nonempty[word] == 0) continue;
-            const std::size_t list = word * 64 + 63 - static_cast<std::size_t>(__builtin_clzll(nonempty[word]));
-            std::size_t most = 0;
-            for (const Block* block = lists[list]; block != nullptr; block = block->list_after) {
-                if (block->length > most) most = block->length;
-            }
-            return most;
-        }
-        return 0;
-    }
 };
 
 }  // namespace portamem::pool
