@@ -103,7 +103,7 @@ __attribute__((always_inline)) inline bool deallocated_into(Cache* cache, const 
         std::atomic<std::uint8_t>* const state = state_of(*cache, pool.pages(), address, index);
         Cache::Bin& bin = cache->bins[index];
         const std::size_t cached = cache->cached.get() + bin.size;
-        if (__builtin_expect(state != nullptr && bin.count < bin.capacity && cached <= kCacheBytes &&
+        if (__builtin_expect(state != nullptr && bin.count < bin.capacity && cached <= free_room_of(index) &&
                                  state->load(std::memory_order_relaxed) == kOut &&
                                  state->exchange(kIn, std::memory_order_acq_rel) == kOut,
                              1)) {

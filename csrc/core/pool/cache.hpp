@@ -22,6 +22,13 @@ inline constexpr unsigned kLooksUntilIdle = 8;
 /// Most bytes in one cache: the largest block that it holds leaves room for others.
 inline constexpr std::size_t kCacheBytes = kLargestCached + (std::size_t{16} << 20);
 
+/// Where a cache holds more, each large block that comes sends one away. The bytes above are so many that one is enough,
+/// whatever its size: a call that had to send two would be among the slowest.
+inline constexpr std::size_t kFullBytes = kCacheBytes - (std::size_t{8} << 20);
+
+/// The bytes that a block of a class may bring a cache to, for nothing.
+constexpr std::size_t free_room_of(unsigned index) noexcept { return index < kSmallClasses ? kCacheBytes : kFullBytes; }
+
 /// How many blocks of a class a cache holds at most.
 constexpr unsigned capacity_of(unsigned index) noexcept {
     const std::size_t size = size_of(index);
@@ -51,13 +58,6 @@ class alignas(64) Cache {
         std::uint16_t count = 0;
         std::uint16_t capacity = 0;
         std::uint32_t size = 0;  ///< of a block, once there is room for one
-
-        void make_room(unsigned index) {
-            if (capacity != 0) return;
-            items = std::make_unique<Item[]>(capacity_of(index));
-            size = static_cast<std::uint32_t>(size_of(index));
-            capacity = static_cast<std::uint16_t>(capacity_of(index));
-        }
     };
 
     // What every call reads.
@@ -86,18 +86,30 @@ class alignas(64) Cache {
     void* leaf = nullptr;
 
     std::array<Bin, kClasses> bins;
+    unsigned largest = kSmallClasses;  ///< the largest class that has a bin; this, if no larger has
 
-    /// For one block more of a class of which it has a bin.
-    bool has_room_for(unsigned index) const noexcept {
+    /// The bin of a class, with room.
+    Bin& bin_for(unsigned index) {
+        Bin& bin = bins[index];
+        if (bin.capacity != 0) return bin;
+        bin.items = std::make_unique<Item[]>(capacity_of(index));
+        bin.size = static_cast<std::uint32_t>(size_of(index));
+        bin.capacity = static_cast<std::uint16_t>(capacity_of(index));
+        if (index > largest) largest = index;
+        return bin;
+    }
+
+    /// For one block more of a class of which it has a bin, up to so many bytes in all.
+    bool has_room_for(unsigned index, std::size_t most) const noexcept {
         const Bin& bin = bins[index];
-        return bin.count < bin.capacity && cached.get() + bin.size <= kCacheBytes;
+        return bin.count < bin.capacity && cached.get() + bin.size <= most;
     }
 
     // For the owner's other caches, which look here for what the stream itself does not want back.
     std::uint64_t hits_seen = 0;       ///< by the latest look
     unsigned looks = kLooksUntilIdle;  ///< since it allocated last
 
-    unsigned leaving = kClasses - 1;  ///< the class that makes room next
+    unsigned leaving = kSmallClasses;  ///< the class that makes room next
 
     std::vector<Item> pending;  ///< freed, and usable only behind an event that has not been recorded yet
     std::size_t pending_bytes = 0;

@@ -19,8 +19,8 @@ void Pool::give(const Place& place, const Item& item, const Block& block) {
     if (place.cache == nullptr || index == kHuge) return flush(place, item);
     Cache& cache = *place.cache;
     Arena& arena = *place.arena;
-    const auto put_if_room = [&] {
-        if (!cache.has_room_for(index)) return false;
+    const auto put_if_room = [&](std::size_t most) {
+        if (!cache.has_room_for(index, most)) return false;
         Cache::Bin& bin = cache.bins[index];
         bin.items[bin.count++] = item;
         cache.cached.add(bin.size);
@@ -33,15 +33,15 @@ void Pool::give(const Place& place, const Item& item, const Block& block) {
         const bool may_have_to_go = cache.bins[index].count < cache.bins[index].capacity;
         if (may_have_to_go) heap_.prefetch(&item, &item + 1);
         make_room(cache, arena, index);
-        if (!put_if_room()) heap_.give(arena, &item, 1);
+        if (!put_if_room(kCacheBytes)) heap_.give(arena, &item, 1);
         arena.latest = std::move(mark);
         arena.is_marked = is_marked;
         return true;
     };
     {
         const Entered entered(*this, cache);
-        cache.bins[index].make_room(index);
-        if (put_if_room()) return;
+        (void)cache.bin_for(index);
+        if (put_if_room(free_room_of(index))) return;
         if (!arena.is_per_thread && put_anyhow(nullptr, false)) return;
     }
     if (arena.is_per_thread) {
@@ -87,15 +87,15 @@ unsigned Pool::let_go(Cache& cache, Arena& arena, unsigned index, unsigned count
     return count;
 }
 
-// A batch of a full class. Where the cache has too many bytes, one block, for the one call that pays: of the large classes
-// in turn, so that what is not wanted any more leaves; of the small ones where there is no large one. Where one is not
-// enough, the block that comes goes as well. Throws std::bad_alloc: what has not gone is in the cache.
+// A batch of a full class. Where the cache is full of bytes, one block, for the one call that pays: of the large classes
+// in turn, so that what is not wanted any more leaves; of the small ones where there is no large one. Where there is no
+// room even so, the block that comes goes as well. Throws std::bad_alloc: what has not gone is in the cache.
 void Pool::make_room(Cache& cache, Arena& arena, unsigned index) {
     if (cache.bins[index].count == cache.bins[index].capacity) (void)let_go(cache, arena, index, batch_of(index));
-    if (cache.has_room_for(index)) return;
-    for (unsigned looks = kClasses - kSmallClasses; looks != 0; --looks) {
+    if (cache.has_room_for(index, free_room_of(index))) return;
+    for (unsigned looks = cache.largest + 1 - kSmallClasses; looks != 0; --looks) {
         const unsigned leaving = cache.leaving;
-        cache.leaving = (leaving == kSmallClasses ? kClasses : leaving) - 1;
+        cache.leaving = leaving == kSmallClasses ? cache.largest : leaving - 1;
         if (let_go(cache, arena, leaving, 1) != 0) return;
     }
     for (unsigned i = kSmallClasses; i-- != 0;) {

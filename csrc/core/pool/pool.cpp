@@ -232,8 +232,7 @@ void* Pool::allocate(std::size_t nbytes, std::size_t alignment, std::uint64_t id
     unsigned most = 1;
     if (ask.index != kHuge && place.cache != nullptr) {
         const Entered entered(*this, *place.cache);
-        Cache::Bin& bin = place.cache->bins[ask.index];
-        bin.make_room(ask.index);
+        Cache::Bin& bin = place.cache->bin_for(ask.index);
         // Large blocks in caches are aligned to kGrain, whatever their class.
         if (bin.count != 0 && (ask.is_small() || alignment <= kGrain)) {
             items[0] = bin.items[--bin.count];

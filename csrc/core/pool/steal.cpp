@@ -9,8 +9,8 @@
 namespace portamem::pool {
 namespace {
 
-constexpr std::size_t kLeastPiece = std::size_t{2} << 20;  // what is taken from another stream, where it has as much
-constexpr std::size_t kMostLookedAt = 1024;                // blocks behind events that one call looks at
+constexpr std::size_t kLeastPiece = std::size_t{16} << 20;  // what is taken from another stream, where it has as much
+constexpr std::size_t kMostLookedAt = 1024;                 // blocks behind events that one call looks at
 
 }  // namespace
 

@@ -9,8 +9,6 @@
 namespace portamem::pool {
 namespace {
 
-constexpr std::size_t kMostBytesAtOnce = std::size_t{256} << 10;
-
 constexpr const char* kCaptured =
     "the pool has no block at hand for a stream that is captured, and allocating more is forbidden meanwhile: allocate "
     "once before the capture";
@@ -31,20 +29,11 @@ unsigned Pool::take_locked(const Place& place, const Ask& ask, Item* items, unsi
     // An arena that has ended may go with this call, and would take with it what is cut up for it.
     Arena& from = own(place).has_ended ? heap_.common() : own(place);
     if (ask.is_small()) return heap_.take(from, ask.index, items, most);
-    if (ask.alignment > kGrain) most = 1;
     const bool may_be_kept = is_kept(ask.index) && ask.alignment <= kGrain;
-    unsigned count = may_be_kept ? heap_.take_kept(from, ask.index, items, most) : 0;
+    const unsigned count = may_be_kept ? heap_.take_kept(from, ask.index, items, most) : 0;
     if (count != 0) return count;
-    // More than one, of up to kMostBytesAtOnce, only of what the stream has freed.
-    try {
-        while (count < most && (count == 0 || count * ask.size < kMostBytesAtOnce) &&
-               heap_.take_large_from(from, ask.size, ask.index, ask.alignment, items[count])) {
-            ++count;
-        }
-    } catch (const std::bad_alloc&) {
-        if (count == 0) throw;
-    }
-    if (count != 0) return count;
+    // One only: each is cut by itself, and what a call does for others is in its own time.
+    if (heap_.take_large_from(from, ask.size, ask.index, ask.alignment, items[0])) return 1;
     if (from.unmerged != 0 && heap_.merge_larger(from, ask.stands_in()) &&
         heap_.take_large_from(from, ask.size, ask.index, ask.alignment, items[0])) {
         return 1;
