@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+// How much a thread's cache for a stream holds, and how much one call does for those that come.
+#include <algorithm>
+#include <random>
+#include <vector>
+
+#include "core_pool_fakes.hpp"
+
+using namespace fakes;
+
+namespace {
+
+constexpr std::size_t MiB = 1024 * KiB;
+constexpr std::size_t kMostCached = 80 * MiB;
+
+std::size_t cached_bytes(const FakePool& fake) {
+    std::size_t found = 0;
+    const auto add = [](void* self, const portamem_pool_piece* piece) {
+        if (piece->state == PORTAMEM_POOL_PIECE_CACHED) *static_cast<std::size_t*>(self) += piece->nbytes;
+    };
+    REQUIRE(portamem_pool_snapshot(fake.pool, add, &found) == 0);
+    return found;
+}
+
+}  // namespace
+
+TEST_CASE("core pool: a cache is full where the header says, whatever comes") {
+    FakePool fake;
+    FakeStream stream;
+    std::mt19937_64 random(7);
+    std::uniform_int_distribution<std::size_t> exponent(5, 12);
+    struct Array {
+        void* ptr;
+        std::size_t nbytes;
+    };
+    std::vector<Array> live;
+    for (int turn = 0; turn < 6000; ++turn) {
+        if (live.size() < 150) {
+            const std::size_t nbytes = (KiB << exponent(random)) + random() % (16 * KiB);
+            live.push_back({fake.take(nbytes, stream), nbytes});
+            REQUIRE(live.back().ptr != nullptr);
+        }
+        if (live.size() < 150) continue;
+        const bool all = turn % 1000 == 999;
+        do {
+            std::swap(live[random() % live.size()], live.back());
+            REQUIRE(fake.give(live.back().ptr, live.back().nbytes, stream) == PORTAMEM_POOL_OK);
+            live.pop_back();
+            REQUIRE(cached_bytes(fake) <= kMostCached);
+        } while (all && !live.empty());
+        if (all) CHECK(cached_bytes(fake) > kMostCached / 2);
+    }
+    for (const Array& array : live) REQUIRE(fake.give(array.ptr, array.nbytes, stream) == PORTAMEM_POOL_OK);
+    // The largest that a cache takes has to find room, and then does without the upstream.
+    for (int turn = 0; turn < 100; ++turn) {
+        void* const ptr = fake.take(64 * MiB, stream);
+        REQUIRE(ptr != nullptr);
+        REQUIRE(fake.give(ptr, 64 * MiB, stream) == PORTAMEM_POOL_OK);
+        REQUIRE(cached_bytes(fake) <= kMostCached);
+    }
+    const auto misses = fake.figures().misses;
+    void* const ptr = fake.take(64 * MiB, stream);
+    CHECK(fake.figures().misses == misses);
+    CHECK(fake.give(ptr, 64 * MiB, stream) == PORTAMEM_POOL_OK);
+}
+
+TEST_CASE("core pool: large blocks that a stream takes from another cost an event for many") {
+    FakePool fake(false, 256 * MiB);
+    FakeStream donor;
+    FakeStream thief;
+    std::vector<void*> all;
+    while (void* ptr = fake.take(MiB, donor)) all.push_back(ptr);
+    for (void* ptr : all) REQUIRE(fake.give(ptr, MiB, donor) == PORTAMEM_POOL_OK);
+    REQUIRE(all.size() > 200);
+    std::vector<void*> taken;
+    for (int i = 0; i < 128; ++i) taken.push_back(fake.take(MiB, thief));
+    CHECK(thief.waits[&donor] == donor.submitted);
+    CHECK(fake.figures().steals <= 128 / 8);
+    for (void* ptr : taken) REQUIRE(fake.give(ptr, MiB, thief) == PORTAMEM_POOL_OK);
+}
