@@ -246,7 +246,7 @@ memcheck() {
             "${checked_groups[@]}"
         rows+=(--tests "$backend" "$and_python" "$junit")
         if [[ $backend == cuda ]]; then
-            ran "$backend" "$and_pools" on "$backend" elsewhere timeout 400 "$GPU_PYTHON" -P "$ROOT/ci/checker_finds.py" \
+            ran "$backend" "$and_pools" on "$backend" elsewhere timeout 400 "$GPU_PYTHON" "$ROOT/ci/checker_finds.py" \
                 --backend "$backend" --checker "$checker"
         else
             not_run "$backend" "$and_pools" "the headers that this backend is built with here have no NVTX"

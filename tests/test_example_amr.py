@@ -34,7 +34,6 @@ def test_its_run_is_one_for_the_page_of_performance(written: Path, tmp_path: Pat
 
 
 def test_it_draws_memory_over_time(pm: ModuleType, tmp_path: Path) -> None:
-    mesh_run.need_pygal()
     file = tmp_path / "memory.svg"
     done = run(sys.executable, str(EXAMPLE / "amr.py"), "--backend", pm.backend, *SMALL, "--svg", str(file))
     assert done.returncode == 0, done.stdout + done.stderr

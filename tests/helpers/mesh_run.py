@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
 from typing import Any
@@ -57,17 +56,10 @@ PAGE = """
 """
 
 
-def need_pygal() -> None:
-    """The extra "test" brings it. Not imported here: its finder of plug-ins would stay."""
-    if importlib.util.find_spec("pygal") is None:
-        pytest.skip("pygal is not here: pip install pygal")
-
-
 def check_page(path: Path, folder: Path) -> None:
     """benchmarks/page.py takes the run in, says what it cost and draws it."""
     if not BENCHMARKS.is_dir():
         pytest.skip("a source distribution leaves benchmarks and docs out")
-    need_pygal()
     run = read(path)
     done = run_python(PAGE, str(BENCHMARKS), str(path), str(folder))
     assert done.returncode == 0, done.stdout + done.stderr
