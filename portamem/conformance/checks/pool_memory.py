@@ -30,6 +30,20 @@ def a_pool_takes_nothing_before_it_must(env: Env, resource: Any) -> None:
     expect_equal((upstream.live_buffers, upstream.live_bytes), (0, 0), "what a closed pool has of its upstream")
 
 
+@check("POOL-22")
+def what_a_stream_freed_is_put_together_first(env: Env, resource: Any) -> None:
+    stream = env.stream()
+    parts = [resource.allocate(480 * KIB, stream=stream) for _ in range(4)]
+    for part in parts:
+        part.close()
+    stream.synchronize()
+    reserved = resource.stats().reserved
+    with resource.allocate(1900 * KIB, stream=stream) as whole:
+        whole.fill(7, stream=stream)
+        expect_equal(resource.stats().reserved, reserved, "reserved for 1900 KiB, where a stream has freed 4 x 480 KiB")
+        expect_filled(env, [whole], 7, "memory that was put together")
+
+
 @check("POOL-41")
 def without_host_access(env: Env) -> None:
     for name in ("device", "pinned"):
@@ -114,29 +128,6 @@ def where_there_is_no_other_memory(env: Env, resource: Any) -> None:
                     )
                     expect_bytes(env.read(other), b"\xff" * nbytes, "memory that was taken")
         expect(pool.stats().reserved <= 6 * MIB, f"{pool.stats().reserved} bytes are reserved under a limit of 6 MiB")
-
-
-@check("POOL-46")
-def another_streams_memory_without_a_wait(env: Env, resource: Any) -> None:
-    nbytes = 4 * MIB
-    with pool_like(env, resource, limit=6 * MIB) as pool, env.resource("pinned").allocate(nbytes) as target:
-        for _ in range(3):
-            first, second = env.stream(), env.stream()
-            target.fill(0, stream=first)
-            source = pool.allocate(nbytes, stream=first)
-            source.fill(0x11, stream=first)
-            first.synchronize()
-            with env.latch(first):
-                target.copy_from(source, stream=first)
-                source.close()
-                other = pool.allocate(nbytes, stream=second)
-                other.fill(0xFF, stream=second)
-                expect(not first.query() and not second.query(), "the host waited for what the first stream does")
-            first.synchronize()
-            expect_bytes(env.read(target), b"\x11" * nbytes, "the target of a copy out of memory that was taken")
-            expect_bytes(env.read(other), b"\xff" * nbytes, "memory that was taken")
-            other.close(stream=second)
-            second.synchronize()
 
 
 def _host_writes(buf: Any, value: int) -> None:
