@@ -87,6 +87,8 @@ def judgement(run: Run | None, key: str, which: int) -> str:
     if row is None or which >= len(row["bounds"]):
         return "not measured yet"
     bound = row["bounds"][which]
+    if "aside" in bound:
+        return f"{number(bound['ratio'])}: no bound, {bound['aside']}"
     if bound["holds"] is None:
         predicted = f"; predicted {number(bound['predicted'])}" if "predicted" in bound else ""
         return f"not measured: needs {bound['missing']}{predicted}"

@@ -217,6 +217,8 @@ def about(backend: str) -> dict[str, Any]:
 
 def in_words(bound: dict[str, Any], say_missing: Callable[[str], str]) -> str:
     """A bound with its ratio, and whether it holds."""
+    if "aside" in bound:
+        return f"{bound['text']}: {bound['ratio']:.3g}; no bound, {bound['aside']}"
     if bound["holds"] is None:
         predicted = f"; predicted {bound['predicted']:g} from {bound['from']}" if "predicted" in bound else ""
         return f"{bound['text']}: {say_missing(bound['missing'])}{predicted}"

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(not BENCHMARKS.is_dir(), reason="a source distri
 @pytest.fixture(scope="module")
 def page() -> Iterator[ModuleType]:
     finders = list(sys.meta_path)
-    pytest.importorskip("pygal")
+    importlib.import_module("pygal")
     sys.meta_path[:] = finders  # its finder of plug-ins, for which Python before 3.12 warns at every import
     before = list(sys.path)
     sys.path.insert(0, str(BENCHMARKS))
@@ -98,6 +98,17 @@ def test_a_bound_whose_peer_is_missing_neither_holds_nor_is_missed(bounds: Modul
     assert judged["predicted"] == pytest.approx(0.1)
     run = {"backend": "cuda", "rows": [{"key": PAIR, "bounds": [judged]}]}
     assert page.judgement(run, PAIR, 0) == "not measured: needs RMM arena; predicted 0.1"
+
+
+def test_a_bound_says_nothing_of_machines_that_it_is_not_meant_for(bounds: ModuleType, page: ModuleType) -> None:
+    row = next(row for row in bounds.ROWS if row.key == "pinned start-up")
+    (bound,) = row.bounds
+    times = {"pinned start-up": {"portamem": 98.0, "HostMalloc": 100.0}}
+    assert bound.judged(times | {bounds.REGISTERED: {"portamem": 1.0}}, "cuda")["holds"] is False
+    judged = bound.judged(times, "cuda")
+    assert (judged["holds"], judged["ratio"]) == (None, 0.98)
+    run = {"rows": [{"key": row.key, "bounds": [judged]}]}
+    assert page.judgement(run, row.key, 0).startswith("0.98: no bound, as capabilities do not say")
 
 
 def test_what_was_not_run_is_said_to_be_not_measured(page: ModuleType) -> None:
