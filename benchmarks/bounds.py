@@ -41,7 +41,7 @@ class Bound(NamedTuple):
     on_host: bool = True
     """Whether it says anything on the CPU."""
     where: tuple[str, str] | None = None
-    """A row that is 1 on a machine that the bound is meant for, and what to say of another."""
+    """A row that is 0 on a machine that the bound is not meant for, and what to say there."""
 
     def judged(self, figures: Figures, backend: str) -> dict[str, Any]:
         words = "at most" if self.at_most else "at least"
@@ -53,7 +53,7 @@ class Bound(NamedTuple):
             ratio = self.of(figures)
         except MissingError as missing:
             return found | {"missing": str(missing)} | self.predicted(figures)
-        if self.where is not None and figures.get(self.where[0], {}).get(OWN) != 1:
+        if self.where is not None and figures.get(self.where[0], {}).get(OWN) == 0:
             return found | {"ratio": ratio, "aside": self.where[1]}
         return found | {"ratio": ratio, "holds": ratio <= self.bound if self.at_most else ratio >= self.bound}
 

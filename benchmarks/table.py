@@ -159,7 +159,7 @@ def cpp_rows(program: Path, rounds: int) -> tuple[Measured, dict[str, str]]:
             print(f"left out: {who}, {line['row']}: {line['failed']}", file=sys.stderr)
             continue
         units[line["row"]] = line["unit"]
-        if any(line["values"]):  # nothing but 0 is no answer
+        if any(line["values"]) or not line["unit"]:  # no time and no size is 0; what is or is not has no unit
             found.setdefault(line["row"], {})[who] = line["values"]
     return found, units
 

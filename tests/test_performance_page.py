@@ -104,8 +104,9 @@ def test_a_bound_says_nothing_of_machines_that_it_is_not_meant_for(bounds: Modul
     row = next(row for row in bounds.ROWS if row.key == "pinned start-up")
     (bound,) = row.bounds
     times = {"pinned start-up": {"portamem": 98.0, "HostMalloc": 100.0}}
+    assert bound.judged(times, "cuda")["holds"] is False
     assert bound.judged(times | {bounds.REGISTERED: {"portamem": 1.0}}, "cuda")["holds"] is False
-    judged = bound.judged(times, "cuda")
+    judged = bound.judged(times | {bounds.REGISTERED: {"portamem": 0.0}}, "cuda")
     assert (judged["holds"], judged["ratio"]) == (None, 0.98)
     run = {"rows": [{"key": row.key, "bounds": [judged]}]}
     assert page.judgement(run, row.key, 0).startswith("0.98: no bound, as capabilities do not say")

@@ -130,9 +130,9 @@ void pinned_start(const Rows&, std::size_t nbytes) {
             const auto begin = Clock::now();
             const auto pinned = std::make_shared<pm::PrefaultedPinnedMemoryResource>(0);
             const auto pool = pool_over(pinned);
+            registers = pinned->registers();  // as capabilities say, before the runtime has been asked
             void* const ptr = pool->allocate(nbytes, stream);
             pooled.push_back(nanoseconds(Clock::now() - begin) / 1e6);
-            registers = pinned->registers();
             pool->deallocate(ptr, nbytes, stream);
         }
         const auto begin = Clock::now();

@@ -19,11 +19,11 @@ class Pool;
 /// A stream on which its thread has allocated nothing while the thread looked so often is one that only frees.
 inline constexpr unsigned kLooksUntilIdle = 8;
 
-/// Most bytes in one cache: the largest block that it holds leaves room for others.
+/// Most bytes in one cache of what was freed: the largest block that it holds leaves room for others.
 inline constexpr std::size_t kCacheBytes = kLargestCached + (std::size_t{16} << 20);
 
-/// Where a cache holds more, each large block that comes sends one away. The bytes above are so many that one is enough,
-/// whatever its size: a call that had to send two would be among the slowest.
+/// Where a cache holds more, each large block that comes sends one away. There are bytes above this so that it has room
+/// even where that one was smaller: a call that has to send both is among the slowest.
 inline constexpr std::size_t kFullBytes = kCacheBytes - (std::size_t{8} << 20);
 
 /// The bytes that a block of a class may bring a cache to, for nothing.

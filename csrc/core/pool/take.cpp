@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // core/pool/take.cpp: where memory is looked for: on the stream, where nobody uses it, on other streams, upstream.
 #include <algorithm>
-#include <new>
 #include <utility>
 
 #include "pool.hpp"

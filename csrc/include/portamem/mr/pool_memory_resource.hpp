@@ -31,13 +31,14 @@ PORTAMEM_OPEN
 /// write to memory that other threads write. Threads and streams share nothing until a cache is empty or full.
 ///
 /// Waste. A block is at most 255 bytes or 6.25 % larger than was asked for (above 64 MiB: less than 2 MiB), and up to
-/// `alignment` larger for an alignment above 256. A thread's cache for a stream holds at most 80 MiB; other threads empty
-/// it when memory runs out, and at trim(), but for that of a thread's own default stream. A stream keeps up to 32 MiB of
-/// freed blocks of 33 to 256 KiB unmerged, until somebody needs them together. Before the upstream is asked, what the
-/// calling thread's cache and its stream have is merged: arrays on one stream that grow and shrink all the time reserve
-/// about twice what is live. Chunks are an eighth of what the pool has, from 2 to 256 MiB; where what is free would do,
-/// were it in one piece, a sixth beside what is asked for. Nothing is reserved before it is asked for. The pool's own
-/// records take less than 96 bytes of host memory for each block.
+/// `alignment` larger for an alignment above 256. A thread's cache for a stream holds at most 80 MiB of what was freed,
+/// and up to 16 MiB that came for the next allocations; other threads empty it when memory runs out, and at trim(), but
+/// for that of a thread's own default stream. A stream keeps up to 32 MiB of freed blocks of 33 to 256 KiB unmerged,
+/// until somebody needs them together. Before the upstream is asked, what the calling thread's cache and its stream
+/// have is merged: arrays on one stream that grow and shrink all the time reserve about twice what is live. Chunks are
+/// an eighth of what the pool has, from 2 to 256 MiB; where what is free would do, were it in one piece, a sixth beside
+/// what is asked for. Nothing is reserved before it is asked for. The pool's own records take less than 96 bytes of
+/// host memory for each block.
 ///
 /// PORTAMEM_POOL=off: each allocation goes straight to the upstream, and comes straight back. PORTAMEM_POOL_LIMIT: the
 /// limit of the process's pools of a device's memory that were made without one, all together
