@@ -103,6 +103,24 @@ TEST_CASE("core pool: a steal waits once for all that was freed") {
     for (void* ptr : taken) CHECK(fake.give(ptr, 200 * KiB, thief) == PORTAMEM_POOL_OK);
 }
 
+TEST_CASE("core pool: large blocks that a stream takes from another cost an event for many") {
+    FakePool fake(false, 256 * 1024 * KiB);
+    FakeStream donor;
+    FakeStream thief;
+    std::vector<void*> all;
+    while (void* ptr = fake.take(1024 * KiB, donor)) all.push_back(ptr);
+    for (void* ptr : all) REQUIRE(fake.give(ptr, 1024 * KiB, donor) == PORTAMEM_POOL_OK);
+    REQUIRE(all.size() > 200);
+    std::vector<void*> taken;
+    for (int i = 0; i < 128; ++i) {
+        taken.push_back(fake.take(1024 * KiB, thief));
+        REQUIRE(taken.back() != nullptr);
+    }
+    CHECK(thief.waits[&donor] == donor.submitted);
+    CHECK(fake.figures().steals <= 128 / 8);
+    for (void* ptr : taken) REQUIRE(fake.give(ptr, 1024 * KiB, thief) == PORTAMEM_POOL_OK);
+}
+
 TEST_CASE("core pool: allocating on one stream and freeing on another costs an event for many blocks") {
     for (const std::size_t nbytes : {std::size_t{300}, 64 * KiB, 512 * KiB}) {
         CAPTURE(nbytes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How much a thread's cache for a stream holds, and how much one call does for those that come.
+// How much a thread's cache for a stream holds.
 #include <random>
 #include <utility>
 #include <vector>
@@ -63,22 +63,4 @@ TEST_CASE("core pool: a cache of what was freed is full where the header says") 
     void* const ptr = fake.take(64 * MiB, stream);
     CHECK(fake.figures().misses == misses);
     CHECK(fake.give(ptr, 64 * MiB, stream) == PORTAMEM_POOL_OK);
-}
-
-TEST_CASE("core pool: large blocks that a stream takes from another cost an event for many") {
-    FakePool fake(false, 256 * MiB);
-    FakeStream donor;
-    FakeStream thief;
-    std::vector<void*> all;
-    while (void* ptr = fake.take(MiB, donor)) all.push_back(ptr);
-    for (void* ptr : all) REQUIRE(fake.give(ptr, MiB, donor) == PORTAMEM_POOL_OK);
-    REQUIRE(all.size() > 200);
-    std::vector<void*> taken;
-    for (int i = 0; i < 128; ++i) {
-        taken.push_back(fake.take(MiB, thief));
-        REQUIRE(taken.back() != nullptr);
-    }
-    CHECK(thief.waits[&donor] == donor.submitted);
-    CHECK(fake.figures().steals <= 128 / 8);
-    for (void* ptr : taken) REQUIRE(fake.give(ptr, MiB, thief) == PORTAMEM_POOL_OK);
 }

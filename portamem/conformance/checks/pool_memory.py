@@ -7,12 +7,14 @@ import ctypes
 from typing import Any
 
 from portamem.conformance.check import check
+from portamem.conformance.checks.error_injected import failing
 from portamem.conformance.checks.order_memory import expect_filled
 from portamem.conformance.ends import NBYTES, NEW, OLD, other_end
 from portamem.conformance.env import Env
 from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
 from portamem.conformance.memory import KIB, MIB
 from portamem.conformance.pooled import pool_like
+from portamem.errors import Error
 
 
 @check("POOL-22")
@@ -181,6 +183,28 @@ def every_declared_stream_is_waited_for(env: Env, resource: Any) -> None:
             target.fill(0)
     for target in targets:
         target.close()
+
+
+@check("POOL-25", backends=("host",))
+def memory_that_could_not_be_marked(env: Env, resource: Any) -> None:
+    stream = env.stream()
+    with env.resource("device").allocate(NBYTES) as target:
+        source = resource.allocate(NBYTES, stream=stream)
+        env.write(source, NEW)
+        target.fill(0)
+        with env.latch(stream) as held:
+            target.copy_from(source, stream=stream)
+            source.close()
+            with failing(env, "EventRecord", 1, 999), refused(Error):
+                resource.allocate(8 * MIB, stream=stream)  # more than is at hand
+            others = [resource.allocate(NBYTES, stream=stream) for _ in range(4 * MIB // NBYTES)]
+            for other in others:
+                _host_writes(other, 0xFF)
+            held.release()
+            stream.synchronize()
+        expect_bytes(env.read(target), NEW, "the target of a copy whose source was closed, and could not be marked")
+        for other in others:
+            other.close()
 
 
 @check("POOL-25")
