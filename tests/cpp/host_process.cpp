@@ -3,6 +3,7 @@
 // go, and exit in the middle of work. Each runs this program again, with one of the skipped cases below.
 #include <csignal>
 
+#include "forked_child.hpp"
 #include "host_child.hpp"
 
 using namespace host_tests;
@@ -110,8 +111,7 @@ TEST_CASE("host process: every call in a forked child refuses, whatever the pare
     latch.hold(stream);
     void* device = nullptr;
     HOST_OK(pmhMalloc(&device, KiB));
-    const pid_t child = fork();
-    if (child == 0) {
+    const int answer = answer_of_forked_child([&] {
         int number = 0;
         std::size_t size = 0;
         bool refused = pmhStreamSynchronize(stream) == pmhErrorInitializationError;
@@ -122,11 +122,9 @@ TEST_CASE("host process: every call in a forked child refuses, whatever the pare
         refused &= pmhMemGetInfo(&size, &size) == pmhErrorInitializationError;
         refused &= pmhGetLastError() == pmhErrorInitializationError;
         refused &= pmhPeekAtLastError() == pmhErrorInitializationError;
-        _exit(refused ? 0 : 1);
-    }
-    int status = -1;
-    REQUIRE(waitpid(child, &status, 0) == child);
-    CHECK(succeeded(status));
+        return refused ? 0 : 1;
+    });
+    CHECK(answer == 0);
     HOST_OK(pmhFree(device));
 }
 

@@ -1,31 +1,11 @@
 // SPDX-License-Identifier: MIT
 // tests/cpp/pm_fork.cpp: in a forked child every call refuses in words, and what was inherited leaks in silence.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <functional>
 
+#include "forked_child.hpp"
 #include "pm_support.hpp"
 
 namespace {
-
-/// Runs a function in a forked child, which may not hang. Its answer becomes the exit code.
-int in_child(const std::function<int()>& body) {
-    const pid_t child = fork();
-    if (child == 0) {
-        (void)alarm(20);
-        int answer = 99;
-        try {
-            answer = body();
-        } catch (...) {
-            answer = 98;
-        }
-        _exit(answer);
-    }
-    int status = -1;
-    REQUIRE(waitpid(child, &status, 0) == child);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
 
 bool says_forked(const std::function<void()>& call) {
     try {
@@ -79,7 +59,7 @@ TEST_CASE("pm fork: every call refuses by name") {
         [&] { pm::push_resource(resource); },
         [&] { pm::HostRegistration(&spare, 16, 0, 0, nullptr); },
     };
-    const int first_wrong = in_child([&] {
+    const int first_wrong = answer_of_forked_child([&] {
         for (std::size_t i = 0; i < calls.size(); ++i) {
             if (!says_forked(calls[i])) return static_cast<int>(i) + 1;
         }
@@ -98,7 +78,7 @@ TEST_CASE("pm fork: inherited objects leak in silence, whatever the parent was d
     auto event = stream->tail();
     const Gate gate(stream);
     pm::fill(pm::Span::of(buffer), 3, stream);
-    CHECK(in_child([&] {
+    CHECK(answer_of_forked_child([&] {
               buffer.abandon();
               event.reset();
               stream.reset();
@@ -121,7 +101,7 @@ TEST_CASE("pm fork: a child does not wait for threads that it does not have") {
         return eventually([&] { return leave.load(); });
     });
     REQUIRE(eventually([&] { return running.load(); }));
-    const int answer = in_child([&] { return says_forked([&] { resource->close(); }) ? 0 : 1; });
+    const int answer = answer_of_forked_child([&] { return says_forked([&] { resource->close(); }) ? 0 : 1; });
     leave = true;
     CHECK(answer == 0);
     pm::Reaper::instance().run_once();  // the chore refers to this frame
