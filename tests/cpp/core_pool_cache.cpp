@@ -64,3 +64,51 @@ TEST_CASE("core pool: a cache of what was freed is full where the header says") 
     CHECK(fake.figures().misses == misses);
     CHECK(fake.give(ptr, 64 * MiB, stream) == PORTAMEM_POOL_OK);
 }
+
+TEST_CASE("core pool: a block at hand that is a little larger serves, and is freed as what was asked for") {
+    FakePool fake;
+    FakeStream stream;
+    // Between 256 and 512 KiB a class ends each 16 KiB.
+    void* const block = fake.take(320 * KiB, stream);
+    REQUIRE(fake.give(block, 320 * KiB, stream) == PORTAMEM_POOL_OK);
+    for (const std::size_t nbytes : {320 * KiB, 304 * KiB, 288 * KiB + 1, 288 * KiB, 272 * KiB + 1}) {
+        CAPTURE(nbytes);
+        REQUIRE(fake.take(nbytes, stream) == block);
+        CHECK(fake.figures().used == nbytes);
+        const std::size_t others[] = {nbytes - 16 * KiB, nbytes + 16 * KiB, nbytes + 32 * KiB, 100};
+        for (const std::size_t other : others) CHECK(fake.give(block, other, stream) == PORTAMEM_POOL_INVALID);
+        REQUIRE(fake.give(block, nbytes, stream) == PORTAMEM_POOL_OK);
+        CHECK(fake.give(block, nbytes, stream) == PORTAMEM_POOL_INVALID);
+        CHECK(fake.figures().used == 0);
+    }
+    CHECK(cached_bytes(fake) == 320 * KiB);
+    void* const smaller = fake.take(272 * KiB, stream);  // three classes below
+    CHECK(smaller != block);
+    CHECK(fake.take(320 * KiB, stream) == block);
+    REQUIRE(fake.give(smaller, 272 * KiB, stream) == PORTAMEM_POOL_OK);
+    REQUIRE(fake.give(block, 320 * KiB, stream) == PORTAMEM_POOL_OK);
+    // Small blocks are cut many at once: each class has its own.
+    void* const small = fake.take(32 * KiB, stream);
+    REQUIRE(fake.give(small, 32 * KiB, stream) == PORTAMEM_POOL_OK);
+    void* const another = fake.take(31 * KiB, stream);
+    CHECK(another != small);
+    REQUIRE(fake.give(another, 31 * KiB, stream) == PORTAMEM_POOL_OK);
+}
+
+TEST_CASE("core pool: a stream that takes a block of another leaves it most of those it keeps") {
+    FakePool fake(false, 40 * MiB);
+    FakeStream donor;
+    FakeStream thief;
+    std::vector<void*> all;
+    while (void* ptr = fake.take(64 * KiB, donor)) all.push_back(ptr);
+    for (void* ptr : all) REQUIRE(fake.give(ptr, 64 * KiB, donor) == PORTAMEM_POOL_OK);
+    REQUIRE(all.size() > 500);
+    void* const stolen = fake.take(64 * KiB, thief);
+    REQUIRE(stolen != nullptr);
+    CHECK(fake.figures().steals == 1);
+    std::vector<void*> again;
+    for (std::size_t i = 0; i < all.size() - 100; ++i) again.push_back(fake.take(64 * KiB, donor));
+    CHECK(fake.figures().steals == 1);
+    for (void* ptr : again) REQUIRE(fake.give(ptr, 64 * KiB, donor) == PORTAMEM_POOL_OK);
+    REQUIRE(fake.give(stolen, 64 * KiB, thief) == PORTAMEM_POOL_OK);
+}

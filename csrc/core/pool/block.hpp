@@ -17,8 +17,12 @@ struct Block;
 enum State : std::uint8_t {
     kIn = 0,
     kOut = 1,
-    kOutAligned = 2  ///< out, in a class above that of its bytes
+    kOutAligned = 2,  ///< out, in some class above that of its bytes
+    kOutAbove = 3     ///< out, one class above that of its bytes; with the next number, two classes
 };
+
+/// A block that the thread has at hand serves bytes of so many classes below its own.
+inline constexpr unsigned kMostAbove = 2;
 
 /// A block on its way: in a cache, in a bin.
 struct Item {

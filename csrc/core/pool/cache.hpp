@@ -2,6 +2,7 @@
 // core/pool/cache.hpp: what one thread has freed on one stream.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -97,6 +98,16 @@ class alignas(64) Cache {
         bin.capacity = static_cast<std::uint16_t>(capacity_of(index));
         if (index > largest) largest = index;
         return bin;
+    }
+
+    /// The class of a block that serves one of `index`: its own, or, of blocks that stand by themselves, one a little
+    /// larger, which costs less than to have one cut. kHuge where there is none.
+    unsigned at_hand(unsigned index) const noexcept {
+        const unsigned last = index < kSmallClasses ? index : std::min(index + kMostAbove, kClasses - 1);
+        for (unsigned serving = index; serving <= last; ++serving) {
+            if (bins[serving].count != 0) return serving;
+        }
+        return kHuge;
     }
 
     /// For one block more of a class of which it has a bin, up to so many bytes in all.

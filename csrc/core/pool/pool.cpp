@@ -50,7 +50,8 @@ Found found_block(const PageMap& pages, const void* ptr) {
 bool is_size_of(const Block& block, std::uint8_t state, std::size_t nbytes) noexcept {
     if (nbytes == 0 || nbytes > kLargestAsked) return false;
     const std::size_t size = rounded(nbytes);
-    return state == kOutAligned ? size <= block.size : size == block.size;
+    if (state == kOutAligned) return size <= block.size;
+    return size == (state < kOutAbove ? block.size : size_of(block.index - (state - kOutAbove + 1U)));
 }
 
 }  // namespace
@@ -153,12 +154,14 @@ Pool::Ask Pool::ask_for(std::size_t nbytes, std::size_t alignment) {
         ask.index = aligned_class(nbytes, alignment);
         if (ask.index != kHuge) {
             ask.size = size_of(ask.index);
+            if (ask.size != rounded(nbytes)) ask.out = kOutAligned;
             return ask;
         }
     }
     if (ask.size <= kLargestSmall) {  // stands by itself: the next size
         ask.index = kSmallClasses;
         ask.size = size_of(kSmallClasses);
+        ask.out = kOutAligned;
     }
     return ask;
 }
@@ -204,9 +207,8 @@ void* Pool::got(const Place& place, const Ask& ask, const Item* items, unsigned 
             throw;
         }
     }
-    const std::uint8_t out = ask.nbytes <= kLargestAsked && rounded(ask.nbytes) == ask.size ? kOut : kOutAligned;
     count_live(place, 1, static_cast<std::int64_t>(ask.nbytes));
-    items[0].state->store(out, std::memory_order_relaxed);
+    items[0].state->store(ask.out, std::memory_order_relaxed);
     return reinterpret_cast<void*>(items[0].address);
 }
 
@@ -227,19 +229,21 @@ void* Pool::allocate(std::size_t nbytes, std::size_t alignment, std::uint64_t id
         (void)ops_.deallocate(self_, ptr, nbytes);
         throw Refused{PORTAMEM_POOL_INVALID, bytes_text(nbytes) + " are more than a pool can give"};
     }
-    const Ask ask = ask_for(nbytes, alignment);
+    Ask ask = ask_for(nbytes, alignment);
     Item items[kMostItems];
     unsigned most = 1;
     if (ask.index != kHuge && place.cache != nullptr) {
         const Entered entered(*this, *place.cache);
-        Cache::Bin& bin = place.cache->bin_for(ask.index);
+        Cache& cache = *place.cache;
+        if (cache.bin_for(ask.index).count == 0) most = batch_of(ask.index);
         // Large blocks in caches are aligned to kGrain, whatever their class.
-        if (bin.count != 0 && (ask.is_small() || alignment <= kGrain)) {
+        const unsigned serving = ask.is_small() || alignment <= kGrain ? cache.at_hand(ask.index) : kHuge;
+        if (serving != kHuge) {
+            Cache::Bin& bin = cache.bins[serving];
             items[0] = bin.items[--bin.count];
-            place.cache->cached.add(0 - ask.size);
+            cache.cached.add(0 - std::uint64_t{bin.size});
+            if (serving != ask.index) ask.out = static_cast<std::uint8_t>(kOutAbove + serving - ask.index - 1);
             most = 0;
-        } else if (bin.count == 0) {
-            most = batch_of(ask.index);
         }
     }
     if (most == 0) return got(place, ask, items, 1);

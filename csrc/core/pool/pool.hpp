@@ -73,6 +73,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
         std::size_t size;  ///< of the block
         unsigned index;
         std::size_t alignment;
+        std::uint8_t out = kOut;  ///< what the block's state becomes
         bool is_small() const noexcept { return index < kSmallClasses; }
         /// Of the memory that a chunk must have to hold it.
         std::size_t need() const noexcept;
