@@ -180,6 +180,33 @@ def test_the_variable_prints_what_is_found_once_and_how_often_at_the_end() -> No
         assert run_python(textwrap.dedent(UNORDERED) + "unordered()\n", PORTAMEM_CHECK=off).stderr == ""
 
 
+@pytest.mark.parametrize("debug", ["0", "1"])
+def test_what_resources_do_by_themselves_is_ordered(debug: str) -> None:
+    """Also with redzones, which are work of their own, and where the last use has run long before anybody asks."""
+    code = """
+        import time
+        import portamem.host as pm
+        for upstream in (pm.DeviceMemoryResource(0), pm.PinnedMemoryResource(0), pm.ManagedMemoryResource(0)):
+            for resource in (
+                upstream,
+                pm.PoolMemoryResource(upstream),
+                pm.FixedSizeMemoryResource(upstream, 1_000_000),
+                pm.MonotonicMemoryResource(upstream),
+            ):
+                for _ in range(3):
+                    with pm.Stream(0) as stream:
+                        for _ in range(30):
+                            with resource.allocate(1_000_000, stream=stream) as buffer:
+                                buffer.fill(1, stream=stream)
+                        time.sleep(0.01)
+                if resource is not upstream:
+                    resource.close()
+            upstream.close()
+        print("done")
+    """
+    assert python_output(code, PORTAMEM_CHECK="1", PORTAMEM_DEBUG=debug) == "done\n"
+
+
 def test_a_value_of_the_variable_that_is_not_known_is_refused() -> None:
     done = run_python("import portamem.host as pm; pm.Device(0).synchronize()", PORTAMEM_CHECK="yes")
     assert done.returncode == 1

@@ -75,7 +75,7 @@ pmhError_t pmhEventQuery(pmhEvent_t handle) {
         const Event& event = event_of(state, handle);
         forbid_captured_event(state, event, "EventQuery");
         if (event.point.stream != nullptr && !event.point.reached()) return pmhErrorNotReady;
-        note_host_asked(event.mark);
+        note_reached(event.mark);
         return pmhSuccess;
     });
 }

@@ -59,13 +59,15 @@ inline void note_wait(Stream& stream, const order::Mark& mark) {
     if (order::is_on()) order_hooks::checker().wait(order_hooks::name_of(stream), stream.order, mark);
 }
 
-inline void note_host_waited(const order::Mark& mark) {
-    if (order::is_on()) order_hooks::checker().host_waited(mark);
-}
-
-/// The same for an answer that the program asked for. portamem's own questions are not the program's.
-inline void note_host_asked(const order::Mark& mark) {
-    if (order::is_on() && !order::Call::is_own_query()) order_hooks::checker().host_waited(mark);
+/// The host has waited for a mark, or was told that it is reached. What portamem asks on its own behalf tells the program
+/// nothing, but for what it is about.
+inline void note_reached(const order::Mark& mark) {
+    if (!order::is_on()) return;
+    if (!order::Call::is_own_query()) return order_hooks::checker().host_waited(mark);
+    const auto [ranges, count] = order::Call::asked_about();
+    for (std::size_t i = 0; i < count; ++i) {
+        order_hooks::checker().settle(order_hooks::range_of(ranges[i].ptr, ranges[i].nbytes), mark);
+    }
 }
 
 // ---- memory ----

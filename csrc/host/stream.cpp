@@ -128,12 +128,12 @@ bool comes_after(State& state, const Stream& stream, const Point& point) {
 
 void wait_for(Hold& hold, const Point& point, const order::Mark& seen) {
     point.stream->progress.wait(hold.lock, [&] { return point.reached(); });
-    note_host_waited(seen);
+    note_reached(seen);
 }
 
 void wait_for(Hold& hold, const std::vector<Point>& points, const order::Mark& seen) {
     for (const Point& point : points) wait_for(hold, point);
-    note_host_waited(seen);
+    note_reached(seen);
 }
 
 std::vector<Point> pending_work(const Device& device) {

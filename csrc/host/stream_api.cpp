@@ -90,7 +90,7 @@ pmhError_t pmhStreamQuery(pmhStream_t handle) {
         forbid_progress_query(state, stream, "StreamQuery");
         const bool done = stream.is_idle() && (!stream.is_legacy() || implied_waits(state, stream).empty());
         if (!done) return pmhErrorNotReady;
-        note_host_asked(end_for_host(stream));
+        note_reached(end_for_host(stream));
         return pmhSuccess;
     });
 }

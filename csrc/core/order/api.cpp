@@ -87,3 +87,6 @@ void portamem_order_set_site_provider(portamem_order_site_provider provider) {
 
 void portamem_order_own_queries_begin(void) { Call::own_queries(1); }
 void portamem_order_own_queries_end(void) { Call::own_queries(-1); }
+void portamem_order_own_queries_about(const portamem_order_range* ranges, size_t count) {
+    Call::own_queries_about({ranges, count});
+}

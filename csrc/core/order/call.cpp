@@ -67,6 +67,7 @@ struct CallState {
     const char* name = "";
     SiteId site = 0;
     int own_queries = 0;
+    Call::About asked_about;
 };
 
 CallState& call_state() {
@@ -208,7 +209,12 @@ void Call::end() noexcept {
 SiteId Call::site() noexcept { return call_state().site; }
 const char* Call::name() noexcept { return call_state().name; }
 bool Call::is_own_query() noexcept { return call_state().own_queries != 0; }
-void Call::own_queries(int change) noexcept { call_state().own_queries += change; }
+void Call::own_queries(int change) noexcept {
+    call_state().own_queries += change;
+    call_state().asked_about = {};
+}
+void Call::own_queries_about(const About& about) noexcept { call_state().asked_about = about; }
+Call::About Call::asked_about() noexcept { return call_state().asked_about; }
 
 void set_site_provider(SiteProvider asked) noexcept { provider.store(asked, std::memory_order_release); }
 

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "portamem/order_api.h"
+
 namespace portamem::order {
 
 /// A place in the program, by number; 0 is one that nobody knows.
@@ -42,6 +44,13 @@ class Call {
     /// Whether this thread asks for progress on portamem's own behalf, which tells the program nothing.
     static bool is_own_query() noexcept;
     static void own_queries(int change) noexcept;
+    /// What portamem's own questions are about, until they are over.
+    struct About {
+        const portamem_order_range* ranges = nullptr;
+        std::size_t count = 0;
+    };
+    static void own_queries_about(const About& about) noexcept;
+    static About asked_about() noexcept;
 
   private:
     [[gnu::cold]] void begin(const char* name) noexcept;

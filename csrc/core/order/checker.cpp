@@ -262,6 +262,22 @@ void Checker::host_waited(const Mark& mark) {
     if (mark.seen != nullptr) host_.join(*mark.seen);
 }
 
+void Checker::settle(Range range, const Mark& mark) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (mark.generation != generation_) return;
+    const auto is_over = [&](const Access& use) {
+        if (mark.epoch != 0 && use.stream == mark.stream && use.epoch <= mark.epoch) return true;
+        return mark.seen != nullptr && mark.seen->covers(use.stream, use.epoch);
+    };
+    shadow_.change_known(range, [&](Range, Uses& uses) {
+        if (is_over(uses.allocated)) uses.allocated = {};
+        if (is_over(uses.written)) uses.written = {};
+        auto& readings = uses.readings;
+        const auto over = [&](const Reading& reading) { return is_over(reading.access); };
+        readings.erase(std::remove_if(readings.begin(), readings.end(), over), readings.end());
+    });
+}
+
 void Checker::begin_life(Range range, const StreamName* stream, Actor* actor) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (stream == nullptr) return shadow_.begin(range, {});

@@ -114,6 +114,8 @@ class Checker {
     void wait(const StreamName& stream, Actor& actor, const Mark& mark);
     /// The host has seen a mark reached.
     void host_waited(const Mark& mark);
+    /// What comes before a mark that was reached uses a range no more: whoever uses that next comes after it.
+    void settle(Range range, const Mark& mark);
 
     // ---- memory; the accesses are those of the stream's latest operation ----
 

@@ -72,6 +72,19 @@ class Shadow {
         unite(range);
     }
 
+    /// The same without the gaps.
+    template <class Use>
+    void change_known(Range range, Use&& use) {
+        split(range.begin);
+        split(range.end);
+        auto piece = pieces_.lower_bound(range.begin);
+        if (piece == pieces_.end() || piece->first >= range.end) return;
+        for (; piece != pieces_.end() && piece->first < range.end; ++piece) {
+            use(Range{piece->first, piece->second.end}, piece->second.uses);
+        }
+        unite(range);
+    }
+
     /// Calls `use(part, uses)` for what is known of a range, and forgets it.
     template <class Use>
     void take(Range range, Use&& use) {

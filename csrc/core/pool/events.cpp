@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "../order/call.hpp"
 #include "pool.hpp"
 
 namespace portamem::pool {
@@ -60,9 +61,32 @@ bool Pool::poll_one(std::uint64_t stream) {
     const int done = mark == nullptr ? 1 : ops_.query(self_, mark->event());
     if (done < 0) thrown(PORTAMEM_POOL_THROWN);
     if (done == 0) return false;
+    tell_happened(stream, mark);
     const std::lock_guard<std::mutex> lock(heap_.mutex());
     heap_.give_happened(stream, mark);
     return true;
+}
+
+// What is freed behind an event is settled by it for the order checker, which learns nothing else: the program has not
+// asked.
+void Pool::tell_happened(std::uint64_t stream, const MarkPtr& mark) {
+    if (ops_.happened == nullptr || mark == nullptr || !order::is_on()) return;
+    std::vector<portamem_order_range> ranges;
+    {
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        const Batches* const queue = heap_.waiting().queue_of(stream);
+        if (queue == nullptr) return;
+        for (const Batch& batch : *queue) {
+            if (batch.mark != mark) break;
+            for (const Item& item : batch.items) {
+                ranges.push_back({reinterpret_cast<void*>(item.address), heap_.pages().find(item.address)->size});
+            }
+            for (const Block* const block : batch.blocks) {
+                ranges.push_back({reinterpret_cast<void*>(block->base), block->length});
+            }
+        }
+    }
+    ops_.happened(self_, mark->event(), ranges.data(), ranges.size());
 }
 
 // The stream's own events, and some other streams' by turns. Each stream is asked until one has not happened.

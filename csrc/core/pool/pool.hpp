@@ -117,6 +117,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     MarkPtr mark_here(void* stream);  ///< on the stream of the call
     MarkPtr mark_of(Arena& arena);    ///< now, by whom may; throws Refused
     bool poll_one(std::uint64_t stream);
+    void tell_happened(std::uint64_t stream, const MarkPtr& mark);
     void poll(const Place& place);
     void put_behind(const MarkPtr& mark, Batches&& batches) noexcept;
     void put_back(Arena& arena, Batches&& batches) noexcept;

@@ -30,10 +30,33 @@ namespace detail {
 class OwnQueries {
   public:
     OwnQueries() noexcept { portamem_order_own_queries_begin(); }
+    /// But for this: what has happened before an event that is asked uses this memory no more.
+    OwnQueries(const portamem_order_range* ranges, std::size_t count) noexcept : OwnQueries() {
+        portamem_order_own_queries_about(ranges, count);
+    }
     ~OwnQueries() { portamem_order_own_queries_end(); }
     OwnQueries(const OwnQueries&) = delete;
     OwnQueries& operator=(const OwnQueries&) = delete;
 };
+
+}  // namespace detail
+
+namespace detail {
+
+/// The order checker learns that the work before an event, which has happened, uses this memory no more.
+inline void note_settled(const Event& happened, const portamem_order_range* ranges, std::size_t count) noexcept {
+    if (portamem_order_is_on(rt::BackendId) == 0) return;
+    try {
+        const OwnQueries about(ranges, count);
+        (void)happened.query();
+    } catch (const std::exception&) {
+        return;  // of a runtime that fails here nothing can be learned
+    }
+}
+inline void note_settled(const Event& happened, const void* ptr, std::size_t nbytes) noexcept {
+    const portamem_order_range range{ptr, nbytes};
+    note_settled(happened, &range, 1);
+}
 
 }  // namespace detail
 

@@ -65,6 +65,17 @@ PORTAMEM_EXPORT void portamem_order_set_site_provider(portamem_order_site_provid
 PORTAMEM_EXPORT void portamem_order_own_queries_begin(void);
 PORTAMEM_EXPORT void portamem_order_own_queries_end(void);
 
+typedef struct portamem_order_range {
+    const void* ptr;
+    size_t nbytes;
+} portamem_order_range;
+
+/* Between begin and end: an event that is asked from here on, and that has happened, says so much: the work that it is
+ * behind uses these ranges no more. portamem tells it of memory that it makes somebody else's, where it would not have
+ * done so before the event: what order there is in that does not depend on how fast the work runs. The ranges are read
+ * until the end. */
+PORTAMEM_EXPORT void portamem_order_own_queries_about(const portamem_order_range* ranges, size_t count);
+
 #ifdef __cplusplus
 }
 #endif

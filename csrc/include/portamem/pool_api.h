@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "portamem/c_api.h"
+#include "portamem/order_api.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -79,6 +80,9 @@ typedef struct portamem_pool_ops {
     /* A call is over, with that status, and no lock is held: what callbacks could not let go of inside of it may go; unless
      * may_block, on another thread. Null: nothing to do. */
     void (*rest)(void* self, int status, int may_block);
+    /* While order is checked: memory that was freed behind the event, which has happened, becomes anybody's. Null: nobody
+     * wants to know. */
+    void (*happened)(void* self, void* event, const portamem_order_range* ranges, size_t count);
 } portamem_pool_ops;
 
 typedef struct portamem_pool_options {

@@ -92,8 +92,9 @@ class DebugSlot {
     unsigned char* before() const noexcept { return bytes_; }
     unsigned char* behind() const noexcept { return bytes_ + PORTAMEM_DEBUG_REDZONE; }
 
-  private:
     static constexpr std::size_t kBytes = 2 * std::size_t{PORTAMEM_DEBUG_REDZONE};
+
+  private:
     static constexpr std::size_t kPerChunk = 64;
 
     struct Slots {
@@ -143,7 +144,11 @@ class DebugBlock : public portamem_debug_block {
             fill(ptr() + nbytes, PORTAMEM_DEBUG_REDZONE_BYTE, PORTAMEM_DEBUG_REDZONE, on);
             const auto done = Event::create(on.device());
             on.record_unasked(*done);
-            if (!wait_a_moment(*done) && !traits_.stream_ordered) done->synchronize();
+            if (wait_a_moment(*done)) {
+                note_settled(*done, base, total);
+            } else if (!traits_.stream_ordered) {
+                done->synchronize();
+            }
         }
         is_guarded = 1;
     }
@@ -192,7 +197,11 @@ class DebugBlock : public portamem_debug_block {
             slot->give_up();
             throw;
         }
-        if (is_done) refuse_damage(slot->before(), slot->behind());
+        if (is_done) {
+            note_settled(*done, base, total);
+            note_settled(*done, slot->before(), DebugSlot::kBytes);
+            refuse_damage(slot->before(), slot->behind());
+        }
     }
 
     /// portamem_debug_block::read: a copy beside all work, which is given a moment.
@@ -211,6 +220,7 @@ class DebugBlock : public portamem_debug_block {
                 copy(slot.before(), static_cast<const char*>(block->base) + offset, count, on);
                 on.record_unasked(*done);
                 if (wait_a_moment(*done)) {
+                    note_settled(*done, slot.before(), DebugSlot::kBytes);
                     std::memcpy(to, slot.before(), count);
                     return 0;
                 }

@@ -185,7 +185,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
             block = pop(common_);
             given_out(block.ptr);
         }
-        if (block.mark && portamem_order_is_on(rt::BackendId) != 0) (void)block.mark->query();
+        if (block.mark) detail::note_settled(*block.mark, block.ptr, stride_);
         return block.ptr;
     }
 
@@ -367,7 +367,11 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
                 if (remove_if(batch.blocks, goes) && batch.mark) taken.marks.push_back(batch.mark);
             }
         }
-        (void)remove_if(common_, [&](const FreeBlock& block) { return goes(block.ptr); });
+        (void)remove_if(common_, [&](const FreeBlock& block) {
+            if (!goes(block.ptr)) return false;
+            if (block.mark) detail::note_settled(*block.mark, block.ptr, stride_);
+            return true;
+        });
         for (const std::uintptr_t begin : going) {
             const auto found = chunks_.find(begin);
             free_blocks_ -= found->second.free;

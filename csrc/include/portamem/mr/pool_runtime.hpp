@@ -240,16 +240,19 @@ class PoolRuntime : public StreamListener {
         };
         ops.synchronize = [](void* self, void* event) {
             return guarded([&] {
-                const OwnQueries own;
                 if (event == nullptr) {
                     refuse_in_capture("waiting for a device");
                     const RelaxedCapture beside(of(self).device_);
                     check(rt::DeviceSynchronize(), "DeviceSynchronize");
                 } else {
+                    const OwnQueries own;
                     event_of(event).synchronize();
                 }
                 return static_cast<int>(PORTAMEM_POOL_OK);
             });
+        };
+        ops.happened = [](void*, void* event, const portamem_order_range* ranges, std::size_t count) {
+            note_settled(event_of(event), ranges, count);
         };
         ops.drop = [](void* self, void* event) {
             std::unique_ptr<std::shared_ptr<Event>> dropped(static_cast<std::shared_ptr<Event>*>(event));
