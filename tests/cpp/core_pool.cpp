@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The machinery of pools over streams and events that the test moves by hand.
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -432,4 +433,23 @@ TEST_CASE("core pool: out of memory and back, a thousand times without drift") {
     CHECK(least > 6000 * KiB);
     CHECK(portamem_pool_close(fake.pool) == PORTAMEM_POOL_OK);
     CHECK(fake.owner.chunks.empty());
+}
+
+TEST_CASE("core pool: an owner that knows less of a pool than there is has nothing in its place") {
+    FakeOwner owner;
+    FakeStream stream;
+    portamem_pool_ops ops = fake_ops();
+    std::memset(reinterpret_cast<char*>(&ops) + offsetof(portamem_pool_ops, keep), 0x7f,
+                sizeof ops - offsetof(portamem_pool_ops, keep));  // not the owner's any more
+    ops.size = offsetof(portamem_pool_ops, keep);
+    portamem_pool_options options{};
+    options.size = sizeof options;
+    portamem_pool* const pool = portamem_pool_create(&ops, &owner, &options);
+    REQUIRE(pool != nullptr);
+    void* const ptr = portamem_pool_allocate(pool, 5000, stream.identity, &stream);
+    REQUIRE(ptr != nullptr);
+    CHECK(portamem_pool_deallocate(pool, ptr, 5000, stream.identity, &stream) == PORTAMEM_POOL_OK);
+    CHECK(portamem_pool_trim(pool, 0) == PORTAMEM_POOL_OK);
+    portamem_pool_destroy(pool);
+    CHECK(owner.chunks.empty());
 }

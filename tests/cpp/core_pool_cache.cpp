@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // How much a thread's cache for a stream holds.
 #include <random>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -77,9 +78,22 @@ TEST_CASE("core pool: a block at hand that is a little larger serves, and is fre
         CHECK(fake.figures().used == nbytes);
         const std::size_t others[] = {nbytes - 16 * KiB, nbytes + 16 * KiB, nbytes + 32 * KiB, 100};
         for (const std::size_t other : others) CHECK(fake.give(block, other, stream) == PORTAMEM_POOL_INVALID);
+        const char* text = nullptr;
+        CHECK(portamem_pool_error(&text) == PORTAMEM_POOL_INVALID);
+        const std::size_t of_its_class = (nbytes + 16 * KiB - 1) / (16 * KiB) * (16 * KiB);
+        CHECK(std::string(text).find("is of " + std::to_string(of_its_class) + " ") != std::string::npos);
         REQUIRE(fake.give(block, nbytes, stream) == PORTAMEM_POOL_OK);
         CHECK(fake.give(block, nbytes, stream) == PORTAMEM_POOL_INVALID);
         CHECK(fake.figures().used == 0);
+        // Again and again it costs what a block of its own class does: the cache alone serves.
+        REQUIRE(portamem_pool_allocate_at_hand(fake.pool, nbytes, stream.identity) == block);
+        CHECK(fake.figures().used == nbytes);
+        CHECK(portamem_pool_deallocate_at_hand(fake.pool, block, nbytes + 16 * KiB, stream.identity) == 0);
+        CHECK(portamem_pool_deallocate_at_hand(fake.pool, block, nbytes - 16 * KiB, stream.identity) == 0);
+        REQUIRE(portamem_pool_deallocate_at_hand(fake.pool, block, nbytes, stream.identity) == 1);
+        CHECK(portamem_pool_deallocate_at_hand(fake.pool, block, nbytes, stream.identity) == 0);
+        CHECK(fake.figures().used == 0);
+        CHECK(fake.figures().live == 0);
     }
     CHECK(cached_bytes(fake) == 320 * KiB);
     void* const smaller = fake.take(272 * KiB, stream);  // three classes below

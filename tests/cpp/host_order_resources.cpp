@@ -65,6 +65,63 @@ TEST_CASE("order check: a pool's memory is ordered from one user to the next, an
     }
 }
 
+TEST_CASE("order check: also what no block of a pool ends with is ordered, and what another stream was given of it") {
+    for (const Resource& upstream :
+         {device_resource(), pinned_resource(), Resource(pm::AsyncMemoryResource::create(0))}) {
+        CAPTURE(upstream->traits().host_accessible);
+        for (const std::size_t nbytes : {std::size_t{700}, std::size_t{4353}, std::size_t{33'000}}) {
+            const pm::OrderCheck check;
+            const auto pool = pm::PoolMemoryResource::create(upstream);
+            const auto first = pm::Stream::create(0);
+            const auto second = pm::Stream::create(0);
+            const auto use = [&](std::size_t size, const StreamPtr& stream) {
+                void* const ptr = pool->allocate(size, stream);
+                pm::check(rt::MemsetAsync(ptr, 1, size, stream->handle()), "MemsetAsync");
+                pool->deallocate(ptr, size, stream);
+                let_run(stream);
+            };
+            use(2 * MiB, first);
+            use(nbytes, first);  // cut from what was all written to
+            use(2 * MiB, second);
+            use(nbytes, second);
+            pool->trim(0);
+            use(nbytes, first);
+            pool->close();
+            CHECK(found(check) == "");
+        }
+    }
+}
+
+TEST_CASE("order check: memory of a stream that is only a handle is anybody's") {
+    const pm::OrderCheck check;
+    const auto pool = pm::PoolMemoryResource::create(pm::AsyncMemoryResource::create(0));
+    const auto owned = pm::Stream::create(0);
+    const auto foreign = pm::Stream::from_handle(owned->handle(), 0);
+    const auto other = pm::Stream::create(0);
+    for (const StreamPtr& stream : {foreign, other, foreign}) {
+        void* const ptr = pool->allocate(4096, stream);
+        pm::check(rt::MemsetAsync(ptr, 1, 4096, stream->handle()), "MemsetAsync");
+        pool->deallocate(ptr, 4096, stream);
+        let_run(stream);
+    }
+    pool->close();
+    CHECK(found(check) == "");
+}
+
+TEST_CASE("order check: what an owner does when it is let go is the program's own") {
+    const pm::OrderCheck check;
+    const auto stream = pm::Stream::create(0);
+    auto owner = std::make_shared<pm::Buffer>(device_resource(), kSize, stream);
+    auto wrapped = pm::Buffer::from_handle(owner->ptr(), kSize, stream, owner->traits(), owner);
+    const std::weak_ptr<pm::Buffer> watched = owner;
+    owner.reset();
+    pm::fill(pm::Span::of(wrapped), 1, stream);
+    let_run(stream);
+    wrapped.close();
+    CHECK(watched.expired());
+    CHECK(found(check) == "");
+}
+
 TEST_CASE("order check: blocks of one size are ordered from one user to the next, and to their end") {
     for (const Resource& upstream : {device_resource(), pinned_resource()}) {
         CAPTURE(upstream->traits().host_accessible);
@@ -89,7 +146,11 @@ TEST_CASE("order check: what a pool has learned of a stream is no news to the pr
         pm::check(rt::MemsetAsync(other.ptr(), 1, kSize, first->handle()), "MemsetAsync");
         for (int i = 0; i < 100; ++i) taken.push_back(pool->allocate(kSize, first));
         for (void* ptr : taken) pool->deallocate(ptr, kSize, first);
-        if (waits) pool->trim(0);
+        if (waits) {  // until the gate opens
+            const Gate gate(first);
+            gate.open_soon();
+            pool->trim(0);
+        }
         let_run(first);
         for (void*& ptr : taken) ptr = pool->allocate(kSize, second);  // for which the pool has asked
         CHECK(found(check) == "");
@@ -113,4 +174,29 @@ TEST_CASE("order check: undeclared work on a pool's memory is found, also where 
     pool->deallocate(ptr, kSize, declared);
     pool->close();
     CHECK(found(check).find("free while in use") != std::string::npos);
+}
+
+TEST_CASE("pm debug: redzones hide nothing of what the order checker finds") {
+    const Resource resources[] = {pm::AsyncMemoryResource::create(0),
+                                  pm::PoolMemoryResource::create(device_resource())};
+    for (const Resource& resource : resources) {
+        const auto declared = pm::Stream::create(0);
+        const auto undeclared = pm::Stream::create(0);
+        const pm::OrderCheck check;
+        const auto use = [&](void* ptr, const StreamPtr& stream) {
+            pm::check(rt::MemsetAsync(ptr, 1, kSize, stream->handle()), "MemsetAsync");
+            let_run(stream);
+        };
+        void* ptr = resource->allocate(kSize, declared);
+        use(ptr, declared);
+        resource->deallocate(ptr, kSize, declared);
+        ptr = resource->allocate(kSize, declared);
+        CHECK(found(check) == "");
+        use(ptr, undeclared);
+        // Memory that the host reaches too is handed out by pools when its last use has run: any stream may use it.
+        if (!resource->traits().host_accessible) CHECK(found(check) != "");
+        undeclared->synchronize();
+        resource->deallocate(ptr, kSize, declared);
+        declared->synchronize();
+    }
 }

@@ -75,6 +75,7 @@ class Shadow {
     /// The same without the gaps.
     template <class Use>
     void change_known(Range range, Use&& use) {
+        if (range.begin >= range.end) return;
         split(range.begin);
         split(range.end);
         auto piece = pieces_.lower_bound(range.begin);

@@ -56,8 +56,8 @@ void* allocated_slowly(Pool& pool, std::size_t nbytes, std::size_t alignment, st
     return ptr;
 }
 
-// The state of a block that is out, of the class that nbytes have. Null for all that has to be looked at closely.
-inline std::atomic<std::uint8_t>* state_of(Cache& cache, const PageMap& pages, std::uintptr_t address, unsigned index) {
+// The block that has an address, which may be another's; null where there is none.
+inline const Block* block_of(Cache& cache, const PageMap& pages, std::uintptr_t address) {
     const std::uintptr_t key = address >> PageMap::kLeafBits;
     if (__builtin_expect(cache.leaf_key != key, 0)) {
         auto* const found = pages.leaf_of(address);
@@ -65,8 +65,12 @@ inline std::atomic<std::uint8_t>* state_of(Cache& cache, const PageMap& pages, s
         cache.leaf_key = key;
         cache.leaf = found;
     }
-    const Block* const block =
-        PageMap::entry(*static_cast<PageMap::Leaf*>(cache.leaf), address).load(std::memory_order_acquire);
+    return PageMap::entry(*static_cast<PageMap::Leaf*>(cache.leaf), address).load(std::memory_order_acquire);
+}
+
+// The state of a block that is out, of the class that nbytes have. Null for all that has to be looked at closely.
+inline std::atomic<std::uint8_t>* state_of(Cache& cache, const PageMap& pages, std::uintptr_t address, unsigned index) {
+    const Block* const block = block_of(cache, pages, address);
     if (block == nullptr) return nullptr;
     const std::size_t offset = address - block->base;
     const std::size_t number = offset * block->reciprocal >> 32;
@@ -75,6 +79,43 @@ inline std::atomic<std::uint8_t>* state_of(Cache& cache, const PageMap& pages, s
 }
 
 // The path on which a cache alone serves: null, or false, where it does not.
+
+// First for blocks that are a little larger than their bytes need. These two are called with the cache's lock, and leave it.
+__attribute__((noinline)) void* allocated_above(Cache& cache, unsigned index, std::size_t nbytes) noexcept {
+    void* ptr = nullptr;
+    if (const unsigned serving = cache.at_hand(index); serving != kHuge && serving != index) {
+        Cache::Bin& bin = cache.bins[serving];
+        const Item item = bin.items[--bin.count];
+        item.state->store(static_cast<std::uint8_t>(kOutAbove + serving - index - 1), std::memory_order_relaxed);
+        cache.hits.add(1);
+        cache.live_bytes.add(nbytes);
+        cache.cached.add(0 - std::uint64_t{bin.size});
+        ptr = reinterpret_cast<void*>(item.address);
+    }
+    cache.lock.leave();
+    return ptr;
+}
+
+__attribute__((noinline)) bool deallocated_above(Cache& cache, const Pool& pool, std::uintptr_t address, unsigned index,
+                                                 std::size_t nbytes) noexcept {
+    bool is_done = false;
+    const Block* const block = index < kSmallClasses ? nullptr : block_of(cache, pool.pages(), address);
+    if (block != nullptr && block->base == address && block->index > index && block->index <= index + kMostAbove &&
+        block->index < kClasses) {
+        Cache::Bin& bin = cache.bins[block->index];
+        auto out = static_cast<std::uint8_t>(kOutAbove + block->index - index - 1);
+        if (bin.count < bin.capacity && cache.cached.get() + bin.size <= free_room_of(block->index) &&
+            block->states->compare_exchange_strong(out, kIn, std::memory_order_acq_rel)) {
+            bin.items[bin.count++] = {address, block->states};
+            cache.frees.add(1);
+            cache.live_bytes.add(0 - nbytes);
+            cache.cached.add(bin.size);
+            is_done = true;
+        }
+    }
+    cache.lock.leave();
+    return is_done;
+}
 
 __attribute__((always_inline)) inline void* allocated_from(Cache* cache, std::size_t nbytes) noexcept {
     if (__builtin_expect(cache != nullptr && nbytes - 1 < kLargestCached && cache->lock.enter(), 1)) {
@@ -89,7 +130,7 @@ __attribute__((always_inline)) inline void* allocated_from(Cache* cache, std::si
             cache->lock.leave();
             return reinterpret_cast<void*>(item.address);
         }
-        cache->lock.leave();
+        return allocated_above(*cache, index, nbytes);
     }
     return nullptr;
 }
@@ -114,7 +155,7 @@ __attribute__((always_inline)) inline bool deallocated_into(Cache* cache, const 
             cache->lock.leave();
             return true;
         }
-        cache->lock.leave();
+        return deallocated_above(*cache, pool, address, index, nbytes);
     }
     return false;
 }

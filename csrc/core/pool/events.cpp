@@ -79,7 +79,10 @@ void Pool::tell_happened(std::uint64_t stream, const MarkPtr& mark) {
         for (const Batch& batch : *queue) {
             if (batch.mark != mark) break;
             for (const Item& item : batch.items) {
-                ranges.push_back({reinterpret_cast<void*>(item.address), heap_.pages().find(item.address)->size});
+                const Block& block = *heap_.pages().find(item.address);
+                const std::size_t behind = block.base + block.length - item.address;  // no other block begins in a rest
+                const bool is_last = block.use != Block::Use::Slab || behind < 2 * block.size;
+                ranges.push_back({reinterpret_cast<void*>(item.address), is_last ? behind : block.size});
             }
             for (const Block* const block : batch.blocks) {
                 ranges.push_back({reinterpret_cast<void*>(block->base), block->length});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "../order/call.hpp"
 #include "pool.hpp"
 
 namespace portamem::pool {
@@ -108,6 +109,10 @@ unsigned Pool::grow(const Place& place, const Ask& ask, Item* items, unsigned mo
                     const MarkPtr mark = mark_here(place.stream);
                     if (mark != nullptr && ops_.synchronize(self_, mark->event()) != PORTAMEM_POOL_OK) {
                         thrown(PORTAMEM_POOL_THROWN);
+                    }
+                    if (mark != nullptr && ops_.happened != nullptr && order::is_on()) {
+                        const portamem_order_range chunk{ptr, nbytes};
+                        ops_.happened(self_, mark->event(), &chunk, 1);
                     }
                 }
                 const std::lock_guard<std::mutex> lock(heap_.mutex());

@@ -3,6 +3,7 @@
 #include "pool.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 
 #include "thread.hpp"
@@ -46,12 +47,17 @@ Found found_block(const PageMap& pages, const void* ptr) {
     return {block, block->states + (number << block->stride)};
 }
 
+// Most bytes that a block which is out was allocated as.
+std::size_t asked_size(const Block& block, std::uint8_t state) noexcept {
+    return state < kOutAbove ? block.size : size_of(block.index - (state - kOutAbove + 1U));
+}
+
 // Whether a block that is out may be freed as nbytes.
 bool is_size_of(const Block& block, std::uint8_t state, std::size_t nbytes) noexcept {
     if (nbytes == 0 || nbytes > kLargestAsked) return false;
     const std::size_t size = rounded(nbytes);
     if (state == kOutAligned) return size <= block.size;
-    return size == (state < kOutAbove ? block.size : size_of(block.index - (state - kOutAbove + 1U)));
+    return size == asked_size(block, state);
 }
 
 }  // namespace
@@ -59,6 +65,13 @@ bool is_size_of(const Block& block, std::uint8_t state, std::size_t nbytes) noex
 Refusal& last_refusal() noexcept {
     static thread_local Refusal refusal;
     return refusal;
+}
+
+// What an owner of before some of these were added does not have is null.
+portamem_pool_ops Pool::known(const portamem_pool_ops& ops) noexcept {
+    portamem_pool_ops all{};
+    std::memcpy(&all, &ops, std::min<std::size_t>(ops.size, sizeof all));
+    return all;
 }
 
 void Pool::thrown(int status) { throw Refused{static_cast<portamem_pool_status>(status), {}}; }
@@ -266,8 +279,8 @@ void Pool::deallocate(void* ptr, std::size_t nbytes, std::uint64_t identity, voi
     std::uint8_t state = found.state->load(std::memory_order_relaxed);
     if (state == kIn) refuse_pointer("the block at " + address_text(ptr) + " is not out: it was freed before");
     if (!is_size_of(*found.block, state, nbytes)) {
-        refuse_pointer("the block at " + address_text(ptr) + " is of " + bytes_text(found.block->size) + ", not of " +
-                       bytes_text(nbytes) + ": give the size that was allocated");
+        refuse_pointer("the block at " + address_text(ptr) + " is of " + bytes_text(asked_size(*found.block, state)) +
+                       ", not of " + bytes_text(nbytes) + ": give the size that was allocated");
     }
     if (defers() || place.ends_unseen) {
         refuse_captured(stream,

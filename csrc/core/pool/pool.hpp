@@ -36,7 +36,7 @@ struct Refused {
 class Pool : public std::enable_shared_from_this<Pool> {
   public:
     Pool(const portamem_pool_ops& ops, void* self, const portamem_pool_options& options)
-        : ops_(ops), self_(self), options_(options) {}
+        : ops_(known(ops)), self_(self), options_(options) {}
 
     // ---- what the caches cannot do; throw Refused and std::bad_alloc ----
 
@@ -90,6 +90,8 @@ class Pool : public std::enable_shared_from_this<Pool> {
     class Inside;
     class Growing;
     class Entered;
+
+    static portamem_pool_ops known(const portamem_pool_ops& ops) noexcept;
 
     static constexpr std::uint64_t kClosed = std::uint64_t{1} << 63;
 

@@ -10,7 +10,7 @@ namespace portamem::pool {
 namespace {
 
 constexpr std::size_t kLeastPiece = std::size_t{16} << 20;  // what is taken from another stream, where it has as much
-constexpr std::size_t kMostKept = 64;                       // blocks of that which are not merged
+constexpr unsigned kMostKept = 64;                          // blocks of that which are not merged
 constexpr std::size_t kMostLookedAt = 1024;                 // blocks behind events that one call looks at
 
 }  // namespace
@@ -144,9 +144,8 @@ bool Pool::steal(const Place& place, const Ask& ask) {
                 batch.items.resize(256);
                 batch.items.resize(heap_.take_from(*donor, ask.index, batch.items.data(), 256));
             } else if (is_kept(ask.index) && ask.alignment <= kGrain) {
-                const auto most = static_cast<unsigned>(std::clamp<std::size_t>(kLeastPiece / ask.size, 1, kMostKept));
-                batch.items.resize(most);
-                batch.items.resize(heap_.take_kept(*donor, ask.index, batch.items.data(), most));
+                batch.items.resize(kMostKept);
+                batch.items.resize(heap_.take_kept(*donor, ask.index, batch.items.data(), kMostKept));
             }
             if (batch.items.empty()) (void)heap_.dissolve(*donor);
             if (batch.items.empty()) {

@@ -386,8 +386,12 @@ class Allocation {
     // The owner outlives the work that was declared on its memory.
     void let_go(Stream& stream) {
         auto tail = stream.tail();
-        const detail::OwnQueries own;
-        if (tail && !tail->query()) stream.keep(std::move(tail), {owner_, nullptr});
+        bool has_run = tail == nullptr;
+        if (tail) {
+            const detail::OwnQueries own;
+            has_run = tail->query();
+        }
+        if (!has_run) stream.keep(std::move(tail), {owner_, nullptr});
         drop_owner();
     }
 

@@ -39,10 +39,6 @@ class OwnQueries {
     OwnQueries& operator=(const OwnQueries&) = delete;
 };
 
-}  // namespace detail
-
-namespace detail {
-
 /// The order checker learns that the work before an event, which has happened, uses this memory no more.
 inline void note_settled(const Event& happened, const portamem_order_range* ranges, std::size_t count) noexcept {
     if (portamem_order_is_on(rt::BackendId) == 0) return;

@@ -145,7 +145,11 @@ class DebugBlock : public portamem_debug_block {
             const auto done = Event::create(on.device());
             on.record_unasked(*done);
             if (wait_a_moment(*done)) {
-                note_settled(*done, base, total);
+                // The bytes between are still ordered behind the allocation where they would be without redzones.
+                const bool is_ordered = traits_.stream_ordered && !traits_.host_accessible;
+                const portamem_order_range written[] = {{base, is_ordered ? front : total},
+                                                        {ptr() + nbytes, PORTAMEM_DEBUG_REDZONE}};
+                note_settled(*done, written, 2);
             } else if (!traits_.stream_ordered) {
                 done->synchronize();
             }
@@ -185,6 +189,7 @@ class DebugBlock : public portamem_debug_block {
                     try {
                         const OwnQueries own;
                         if (!done->query()) return false;
+                        note_settled(*done, slot->before(), DebugSlot::kBytes);
                         char text[2048];
                         (void)portamem_debug_check(&block, slot->before(), slot->behind(), text, sizeof text);
                     } catch (...) {

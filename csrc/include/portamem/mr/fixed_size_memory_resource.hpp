@@ -238,6 +238,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
             }
             if (!common_.empty()) return true;
         }
+        const detail::OwnQueries own;
         if (oldest) oldest->synchronize();
         return oldest != nullptr;
     }

@@ -30,7 +30,11 @@ class ReturningChunks {
     /// Hands the chunks to the upstream, each behind all that work: no resource has to wait for other streams than the
     /// one it is given. Throws what the upstream throws; what has not gone back is still here.
     void give_back() {
-        for (const auto& mark : marks) mark->synchronize();
+        for (const auto& mark : marks) {
+            const detail::OwnQueries own;
+            mark->synchronize();
+            for (const UpstreamChunk& chunk : chunks) detail::note_settled(*mark, chunk.ptr, chunk.nbytes);
+        }
         marks.clear();
         std::uint64_t waited_behind = 0;
         while (!chunks.empty()) {
