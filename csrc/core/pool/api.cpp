@@ -80,43 +80,6 @@ inline std::atomic<std::uint8_t>* state_of(Cache& cache, const PageMap& pages, s
 
 // The path on which a cache alone serves: null, or false, where it does not.
 
-// First for blocks that are a little larger than their bytes need. These two are called with the cache's lock, and leave it.
-__attribute__((noinline)) void* allocated_above(Cache& cache, unsigned index, std::size_t nbytes) noexcept {
-    void* ptr = nullptr;
-    if (const unsigned serving = cache.at_hand(index); serving != kHuge && serving != index) {
-        Cache::Bin& bin = cache.bins[serving];
-        const Item item = bin.items[--bin.count];
-        item.state->store(static_cast<std::uint8_t>(kOutAbove + serving - index - 1), std::memory_order_relaxed);
-        cache.hits.add(1);
-        cache.live_bytes.add(nbytes);
-        cache.cached.add(0 - std::uint64_t{bin.size});
-        ptr = reinterpret_cast<void*>(item.address);
-    }
-    cache.lock.leave();
-    return ptr;
-}
-
-__attribute__((noinline)) bool deallocated_above(Cache& cache, const Pool& pool, std::uintptr_t address, unsigned index,
-                                                 std::size_t nbytes) noexcept {
-    bool is_done = false;
-    const Block* const block = index < kSmallClasses ? nullptr : block_of(cache, pool.pages(), address);
-    if (block != nullptr && block->base == address && block->index > index && block->index <= index + kMostAbove &&
-        block->index < kClasses) {
-        Cache::Bin& bin = cache.bins[block->index];
-        auto out = static_cast<std::uint8_t>(kOutAbove + block->index - index - 1);
-        if (bin.count < bin.capacity && cache.cached.get() + bin.size <= free_room_of(block->index) &&
-            block->states->compare_exchange_strong(out, kIn, std::memory_order_acq_rel)) {
-            bin.items[bin.count++] = {address, block->states};
-            cache.frees.add(1);
-            cache.live_bytes.add(0 - nbytes);
-            cache.cached.add(bin.size);
-            is_done = true;
-        }
-    }
-    cache.lock.leave();
-    return is_done;
-}
-
 __attribute__((always_inline)) inline void* allocated_from(Cache* cache, std::size_t nbytes) noexcept {
     if (__builtin_expect(cache != nullptr && nbytes - 1 < kLargestCached && cache->lock.enter(), 1)) {
         const unsigned index = class_of(nbytes);
@@ -130,7 +93,7 @@ __attribute__((always_inline)) inline void* allocated_from(Cache* cache, std::si
             cache->lock.leave();
             return reinterpret_cast<void*>(item.address);
         }
-        return allocated_above(*cache, index, nbytes);
+        cache->lock.leave();
     }
     return nullptr;
 }
@@ -155,48 +118,97 @@ __attribute__((always_inline)) inline bool deallocated_into(Cache* cache, const 
             cache->lock.leave();
             return true;
         }
-        return deallocated_above(*cache, pool, address, index, nbytes);
+        cache->lock.leave();
     }
     return false;
 }
 
-// Where the place of a thread's memo is another stream's. Not inlined, and called last: the path above needs no frame.
+// The same for a block that is a little larger than its bytes need. Not inlined, and called last, as are those below: the
+// path above needs no frame.
+
+__attribute__((noinline)) void* allocated_above(Cache* cache, std::size_t nbytes) noexcept {
+    if (cache == nullptr || nbytes - 1 >= kLargestCached || !cache->lock.enter()) return nullptr;
+    void* ptr = nullptr;
+    const unsigned index = class_of(nbytes);
+    if (const unsigned serving = cache->at_hand(index); serving != kHuge && serving != index) {
+        Cache::Bin& bin = cache->bins[serving];
+        const Item item = bin.items[--bin.count];
+        item.state->store(static_cast<std::uint8_t>(kOutAbove + serving - index - 1), std::memory_order_relaxed);
+        cache->hits.add(1);
+        cache->live_bytes.add(nbytes);
+        cache->cached.add(0 - std::uint64_t{bin.size});
+        ptr = reinterpret_cast<void*>(item.address);
+    }
+    cache->lock.leave();
+    return ptr;
+}
+
+__attribute__((noinline)) bool deallocated_above(Cache* cache, const Pool& pool, void* ptr,
+                                                 std::size_t nbytes) noexcept {
+    if (cache == nullptr || cache->deferred || nbytes <= kLargestSmall || nbytes > kLargestCached) return false;
+    if (!cache->lock.enter()) return false;
+    bool is_done = false;
+    const unsigned index = class_of(nbytes);
+    const auto address = reinterpret_cast<std::uintptr_t>(ptr);
+    const Block* const block = block_of(*cache, pool.pages(), address);
+    if (block != nullptr && block->base == address && block->index > index && block->index <= index + kMostAbove &&
+        block->index < kClasses) {
+        Cache::Bin& bin = cache->bins[block->index];
+        auto out = static_cast<std::uint8_t>(kOutAbove + block->index - index - 1);
+        if (bin.count < bin.capacity && cache->cached.get() + bin.size <= free_room_of(block->index) &&
+            block->states->compare_exchange_strong(out, kIn, std::memory_order_acq_rel)) {
+            bin.items[bin.count++] = {address, block->states};
+            cache->frees.add(1);
+            cache->live_bytes.add(0 - nbytes);
+            cache->cached.add(bin.size);
+            is_done = true;
+        }
+    }
+    cache->lock.leave();
+    return is_done;
+}
+
+// Where the place of a thread's memo is another stream's.
 
 __attribute__((noinline)) void* allocated_by_search(Pool& pool, std::size_t nbytes, std::uint64_t identity) noexcept {
-    return allocated_from(find_cache(&pool, identity), nbytes);
+    Cache* const cache = find_cache(&pool, identity);
+    void* const ptr = allocated_from(cache, nbytes);
+    return ptr != nullptr ? ptr : allocated_above(cache, nbytes);
 }
 
 __attribute__((noinline)) bool deallocated_by_search(Pool& pool, void* ptr, std::size_t nbytes,
                                                      std::uint64_t identity) noexcept {
-    return deallocated_into(find_cache(&pool, identity), pool, ptr, nbytes);
+    Cache* const cache = find_cache(&pool, identity);
+    return deallocated_into(cache, pool, ptr, nbytes) || deallocated_above(cache, pool, ptr, nbytes);
 }
 
 inline void* allocated_at_hand(Pool& pool, std::size_t nbytes, std::uint64_t identity) noexcept {
     Cache* const cache = remembered_cache(&pool, identity);
     if (__builtin_expect(cache == nullptr, 0)) return allocated_by_search(pool, nbytes, identity);
-    return allocated_from(cache, nbytes);
+    void* const ptr = allocated_from(cache, nbytes);
+    return __builtin_expect(ptr != nullptr, 1) ? ptr : allocated_above(cache, nbytes);
 }
 
 inline bool deallocated_at_hand(Pool& pool, void* ptr, std::size_t nbytes, std::uint64_t identity) noexcept {
     Cache* const cache = remembered_cache(&pool, identity);
     if (__builtin_expect(cache == nullptr, 0)) return deallocated_by_search(pool, ptr, nbytes, identity);
-    return deallocated_into(cache, pool, ptr, nbytes);
+    if (__builtin_expect(deallocated_into(cache, pool, ptr, nbytes), 1)) return true;
+    return deallocated_above(cache, pool, ptr, nbytes);
 }
 
 __attribute__((noinline)) void* allocated_anyhow(Pool& pool, std::size_t nbytes, std::uint64_t identity,
                                                  void* stream) noexcept {
-    if (remembered_cache(&pool, identity) == nullptr) {
-        void* const ptr = allocated_by_search(pool, nbytes, identity);
-        if (ptr != nullptr) return ptr;
-    }
-    return allocated_slowly(pool, nbytes, kGrain, identity, stream);
+    Cache* const cache = remembered_cache(&pool, identity);
+    void* const ptr = cache == nullptr ? allocated_by_search(pool, nbytes, identity) : allocated_above(cache, nbytes);
+    return ptr != nullptr ? ptr : allocated_slowly(pool, nbytes, kGrain, identity, stream);
 }
 
 __attribute__((noinline)) int deallocated_anyhow(Pool& pool, void* ptr, std::size_t nbytes, std::uint64_t identity,
                                                  void* stream) noexcept {
-    if (remembered_cache(&pool, identity) == nullptr && deallocated_by_search(pool, ptr, nbytes, identity)) {
-        return PORTAMEM_POOL_OK;
-    }
+    Cache* const cache = remembered_cache(&pool, identity);
+    const bool is_done = cache == nullptr ? deallocated_by_search(pool, ptr, nbytes, identity)
+                                          : deallocated_above(cache, pool, ptr, nbytes);
+    if (is_done) return PORTAMEM_POOL_OK;
     return answered(pool, [&] { pool.deallocate(ptr, nbytes, identity, stream); });
 }
 
