@@ -162,6 +162,29 @@ TEST_CASE("order check: what a pool has learned of a stream is no news to the pr
     }
 }
 
+TEST_CASE(
+    "order check: a monotonic resource of many streams that have ended is given back in order, and says no more") {
+    const pm::Buffer other(pinned_resource(), kSize);
+    const auto last = pm::Stream::create(0);
+    const auto second = pm::Stream::create(0);
+    const pm::OrderCheck check;
+    pm::MonotonicMemoryResource resource(device_resource());
+    const auto use = [&](const StreamPtr& stream) {
+        void* const ptr = resource.allocate(kSize, stream);
+        pm::check(rt::MemsetAsync(ptr, 1, kSize, stream->handle()), "MemsetAsync");
+        resource.deallocate(ptr, kSize, stream);
+        let_run(stream);
+    };
+    for (int i = 0; i < 60; ++i) use(pm::Stream::create(0));
+    pm::check(rt::MemsetAsync(other.ptr(), 1, kSize, last->handle()), "MemsetAsync");
+    use(last);
+    resource.release();
+    CHECK(found(check) == "");
+    pm::check(rt::MemsetAsync(other.ptr(), 2, kSize, second->handle()), "MemsetAsync");
+    CHECK(found(check).find("unordered write after write") != std::string::npos);
+    pm::Device(0).synchronize();
+}
+
 TEST_CASE("order check: undeclared work on a pool's memory is found, also where the pool gives it back") {
     const auto pool = pm::PoolMemoryResource::create(device_resource());
     const auto declared = pm::Stream::create(0);

@@ -151,13 +151,14 @@ __attribute__((noinline)) bool deallocated_above(Cache* cache, const Pool& pool,
     const unsigned index = class_of(nbytes);
     const auto address = reinterpret_cast<std::uintptr_t>(ptr);
     const Block* const block = block_of(*cache, pool.pages(), address);
-    if (block != nullptr && block->base == address && block->index > index && block->index <= index + kMostAbove &&
-        block->index < kClasses) {
-        Cache::Bin& bin = cache->bins[block->index];
-        auto out = static_cast<std::uint8_t>(kOutAbove + block->index - index - 1);
-        if (bin.count < bin.capacity && cache->cached.get() + bin.size <= free_room_of(block->index) &&
-            block->states->compare_exchange_strong(out, kIn, std::memory_order_acq_rel)) {
-            bin.items[bin.count++] = {address, block->states};
+    const unsigned serving = block != nullptr && block->base == address ? block->index : 0;
+    if (serving > index && serving <= index + kMostAbove && serving < kClasses) {
+        std::atomic<std::uint8_t>* const state = block->states;
+        Cache::Bin& bin = cache->bins[serving];
+        auto out = static_cast<std::uint8_t>(kOutAbove + serving - index - 1);
+        if (bin.count < bin.capacity && cache->cached.get() + bin.size <= free_room_of(serving) &&
+            state->compare_exchange_strong(out, kIn, std::memory_order_acq_rel)) {
+            bin.items[bin.count++] = {address, state};
             cache->frees.add(1);
             cache->live_bytes.add(0 - nbytes);
             cache->cached.add(bin.size);

@@ -80,9 +80,10 @@ void Pool::tell_happened(std::uint64_t stream, const MarkPtr& mark) {
             if (batch.mark != mark) break;
             for (const Item& item : batch.items) {
                 const Block& block = *heap_.pages().find(item.address);
-                const std::size_t behind = block.base + block.length - item.address;  // no other block begins in a rest
-                const bool is_last = block.use != Block::Use::Slab || behind < 2 * block.size;
-                ranges.push_back({reinterpret_cast<void*>(item.address), is_last ? behind : block.size});
+                const std::size_t offset = item.address - block.base;
+                const bool is_last = block.use != Block::Use::Slab || offset / block.size + 1 == block.blocks;
+                const std::size_t nbytes = is_last ? block.length - offset : block.size;  // with the rest behind it
+                ranges.push_back({reinterpret_cast<void*>(item.address), nbytes});
             }
             for (const Block* const block : batch.blocks) {
                 ranges.push_back({reinterpret_cast<void*>(block->base), block->length});

@@ -54,6 +54,15 @@ inline void note_settled(const Event& happened, const void* ptr, std::size_t nby
     note_settled(happened, &range, 1);
 }
 
+/// Waits on portamem's own behalf: the order checker learns that this memory is used no more, and nothing else.
+inline void wait_for_use_of(const Event& event, const std::vector<portamem_order_range>& memory) {
+    {
+        const OwnQueries own;
+        event.synchronize();
+    }
+    note_settled(event, memory.data(), memory.size());
+}
+
 }  // namespace detail
 
 class Kept {

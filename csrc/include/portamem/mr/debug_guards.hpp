@@ -172,7 +172,7 @@ class DebugBlock : public portamem_debug_block {
             return;
         }
         if (!use) {  // closed, or another thread's: nothing is submitted to it any more
-            if (const auto tail = stream->tail()) tail->synchronize();
+            if (const auto tail = stream->tail()) wait_for_use_of(*tail, {{base, total}});
         }
         const Stream& on = use ? *stream : debug_stream(traits_.device);
         auto slot = std::make_shared<DebugSlot>();

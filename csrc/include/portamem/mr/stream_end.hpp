@@ -84,25 +84,27 @@ class StreamEnds {
         for (auto& [identity, end] : later.ends_) add(identity, std::move(end));
     }
 
-    /// Blocks until the work of all streams but `behind` has run. Throws Error, and std::invalid_argument while one of
-    /// them is captured.
-    void wait_for_all_but(const Stream& behind) const {
+    /// Blocks until the work of all streams but `behind` has run, which then uses that memory no more. Throws Error, and
+    /// std::invalid_argument while one of them is captured.
+    void wait_for_all_but(const Stream& behind, const std::vector<portamem_order_range>& memory) const {
         std::vector<std::shared_ptr<Event>> marks;
         for (const auto& [identity, end] : ends_) {
             if (identity != behind.identity()) marks.push_back(end.mark());
         }
         for (const auto& mark : marks) {
-            if (mark) mark->synchronize();
+            if (mark) detail::wait_for_use_of(*mark, memory);
         }
     }
 
   private:
-    // Streams come and go: what is noted of those that are gone must not pile up. The order checker has to hear of each.
+    // Streams come and go: what is noted of those that are gone must not pile up. While order is checked their events stay:
+    // the checker has to hear of each.
     void forget_what_is_over(StreamEnd::Dropped& dropped) {
-        if (portamem_order_is_on(rt::BackendId) != 0) return;
+        const bool is_checked = portamem_order_is_on(rt::BackendId) != 0;
         for (auto it = ends_.begin(); it != ends_.end();) {
             it->second.retire(dropped);
-            it = it->second.is_retired() && it->second.has_run() ? ends_.erase(it) : std::next(it);
+            const bool is_over = !is_checked && it->second.is_retired() && it->second.has_run();
+            it = is_over ? ends_.erase(it) : std::next(it);
         }
         crowded_ = 2 * ends_.size() + kFew;
     }

@@ -30,11 +30,10 @@ class ReturningChunks {
     /// Hands the chunks to the upstream, each behind all that work: no resource has to wait for other streams than the
     /// one it is given. Throws what the upstream throws; what has not gone back is still here.
     void give_back() {
-        for (const auto& mark : marks) {
-            const detail::OwnQueries own;
-            mark->synchronize();
-            for (const UpstreamChunk& chunk : chunks) detail::note_settled(*mark, chunk.ptr, chunk.nbytes);
-        }
+        std::vector<portamem_order_range> memory;
+        memory.reserve(chunks.size());
+        for (const UpstreamChunk& chunk : chunks) memory.push_back({chunk.ptr, chunk.nbytes});
+        for (const auto& mark : marks) detail::wait_for_use_of(*mark, memory);
         marks.clear();
         std::uint64_t waited_behind = 0;
         while (!chunks.empty()) {
@@ -44,7 +43,7 @@ class ReturningChunks {
             if (!origin) origin = by_default;
             const Stream::Use use(*origin);  // another thread may close it meanwhile
             const auto& stream = use && is_fit(*origin) ? origin : by_default;
-            if (stream->identity() != waited_behind) ends.wait_for_all_but(*stream);
+            if (stream->identity() != waited_behind) ends.wait_for_all_but(*stream, memory);
             waited_behind = stream->identity();
             upstream_->deallocate(chunk.ptr, chunk.nbytes, stream);
             chunks.pop_back();
