@@ -473,8 +473,8 @@ std::uintptr_t settled_up_to(std::uintptr_t begin) {
 
 TEST_CASE("core pool: the order checker is told of every byte that a stream has freed, rests of slabs among them") {
     const auto session = portamem_order_begin(PORTAMEM_BACKEND_HOST);
-    for (const std::size_t offset : {0, 256, 512, 768, 2048, 2304, 31744}) {
-        for (const std::size_t nbytes : {256, 700, 1100, 3328, 5632, 11264, 33000, 65536}) {
+    for (const unsigned offset : {0U, 256U, 512U, 768U, 2048U, 2304U, 31744U}) {
+        for (const unsigned nbytes : {256U, 700U, 1100U, 3328U, 5632U, 11264U, 33000U, 65536U}) {
             CAPTURE(offset);
             CAPTURE(nbytes);
             chunk_offset = offset;
