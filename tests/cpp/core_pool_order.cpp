@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+// What a pool tells the order checker of memory that it hands on.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+#include "core_pool_fakes.hpp"
+#include "portamem/order_api.h"
+
+using namespace fakes;
+
+namespace {
+
+// Where a chunk begins, beyond a multiple of 64 KiB; and what the order checker was told of.
+std::size_t chunk_offset = 0;
+std::vector<std::pair<std::uintptr_t, std::uintptr_t>> settled;
+
+// Of what has been told, from an address on without a gap.
+std::uintptr_t settled_up_to(std::uintptr_t begin) {
+    std::sort(settled.begin(), settled.end());
+    for (const auto& [from, to] : settled) {
+        if (from <= begin && begin < to) begin = to;
+    }
+    return begin;
+}
+
+}  // namespace
+
+TEST_CASE("core pool: the order checker is told of every byte that a stream has freed, rests of slabs among them") {
+    const auto session = portamem_order_begin(PORTAMEM_BACKEND_HOST);
+    for (const unsigned offset : {0U, 256U, 512U, 768U, 2048U, 2304U, 31744U}) {
+        for (const unsigned nbytes : {256U, 700U, 1100U, 3328U, 5632U, 11264U, 33000U, 65536U}) {
+            CAPTURE(offset);
+            CAPTURE(nbytes);
+            chunk_offset = offset;
+            settled.clear();
+            FakeOwner owner;
+            FakeStream stream;
+            portamem_pool_ops ops = fake_ops();
+            ops.allocate = [](void*, std::size_t size, void*, void** ptr) {
+                auto* const memory =
+                    static_cast<char*>(std::aligned_alloc(64 * KiB, (size + 2 * 64 * KiB) & ~(64 * KiB - 1)));
+                *ptr = memory + chunk_offset;
+                return static_cast<int>(PORTAMEM_POOL_OK);
+            };
+            ops.deallocate = [](void*, void* ptr, std::size_t) {
+                std::free(static_cast<char*>(ptr) - chunk_offset);
+                return static_cast<int>(PORTAMEM_POOL_OK);
+            };
+            ops.happened = [](void*, void*, const portamem_order_range* ranges, std::size_t count) {
+                for (std::size_t i = 0; i < count; ++i) {
+                    const auto begin = reinterpret_cast<std::uintptr_t>(ranges[i].ptr);
+                    settled.emplace_back(begin, begin + ranges[i].nbytes);
+                }
+            };
+            portamem_pool_options options{};
+            options.size = sizeof options;
+            portamem_pool* const pool = portamem_pool_create(&ops, &owner, &options);
+            REQUIRE(pool != nullptr);
+            const auto use = [&](std::size_t size) {
+                void* const ptr = portamem_pool_allocate(pool, size, stream.identity, &stream);
+                REQUIRE(ptr != nullptr);
+                ++stream.submitted;
+                REQUIRE(portamem_pool_deallocate(pool, ptr, size, stream.identity, &stream) == PORTAMEM_POOL_OK);
+                return reinterpret_cast<std::uintptr_t>(ptr);
+            };
+            const std::uintptr_t begin = use(2048 * KiB);
+            (void)use(nbytes);
+            stream.run = stream.submitted;
+            CHECK(portamem_pool_trim(pool, 0) == PORTAMEM_POOL_OK);
+            CHECK(settled_up_to(begin) >= begin + 2048 * KiB);
+            portamem_pool_destroy(pool);
+            CHECK(owner.events == 0);
+        }
+    }
+    CHECK(portamem_order_end(session) == 0);
+}
