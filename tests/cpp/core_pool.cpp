@@ -443,11 +443,16 @@ TEST_CASE("core pool: an owner that knows less of a pool than there is has nothi
                 sizeof ops - offsetof(portamem_pool_ops, keep));  // not the owner's any more
     ops.size = offsetof(portamem_pool_ops, keep);
     portamem_pool_options options{};
-    options.size = sizeof options;
+    std::memset(reinterpret_cast<char*>(&options) + offsetof(portamem_pool_options, host_accessible), 0x7f,
+                sizeof options - offsetof(portamem_pool_options, host_accessible));
+    options.size = offsetof(portamem_pool_options, host_accessible);
     portamem_pool* const pool = portamem_pool_create(&ops, &owner, &options);
     REQUIRE(pool != nullptr);
     void* const ptr = portamem_pool_allocate(pool, 5000, stream.identity, &stream);
     REQUIRE(ptr != nullptr);
+    ++stream.submitted;
+    CHECK(portamem_pool_deallocate(pool, ptr, 5000, stream.identity, &stream) == PORTAMEM_POOL_OK);
+    CHECK(portamem_pool_allocate(pool, 5000, stream.identity, &stream) == ptr);  // not host-accessible: at once
     CHECK(portamem_pool_deallocate(pool, ptr, 5000, stream.identity, &stream) == PORTAMEM_POOL_OK);
     CHECK(portamem_pool_trim(pool, 0) == PORTAMEM_POOL_OK);
     portamem_pool_destroy(pool);

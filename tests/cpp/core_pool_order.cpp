@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <future>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -25,6 +27,18 @@ std::uintptr_t settled_up_to(std::uintptr_t begin) {
     }
     return begin;
 }
+
+void note_settled(void*, void*, const portamem_order_range* ranges, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+        const auto begin = reinterpret_cast<std::uintptr_t>(ranges[i].ptr);
+        settled.emplace_back(begin, begin + ranges[i].nbytes);
+    }
+}
+
+// A thread that is about to mark its own stream, and is held up there.
+std::promise<void>* about_to_mark = nullptr;
+std::promise<void>* may_mark = nullptr;
+std::thread* late = nullptr;
 
 }  // namespace
 
@@ -49,12 +63,7 @@ TEST_CASE("core pool: the order checker is told of every byte that a stream has 
                 std::free(static_cast<char*>(ptr) - chunk_offset);
                 return static_cast<int>(PORTAMEM_POOL_OK);
             };
-            ops.happened = [](void*, void*, const portamem_order_range* ranges, std::size_t count) {
-                for (std::size_t i = 0; i < count; ++i) {
-                    const auto begin = reinterpret_cast<std::uintptr_t>(ranges[i].ptr);
-                    settled.emplace_back(begin, begin + ranges[i].nbytes);
-                }
-            };
+            ops.happened = note_settled;
             portamem_pool_options options{};
             options.size = sizeof options;
             portamem_pool* const pool = portamem_pool_create(&ops, &owner, &options);
@@ -75,5 +84,67 @@ TEST_CASE("core pool: the order checker is told of every byte that a stream has 
             CHECK(owner.events == 0);
         }
     }
+    CHECK(portamem_order_end(session) == 0);
+}
+
+TEST_CASE("core pool: memory that comes behind an event while the order checker is told of it is told of itself") {
+    constexpr std::size_t early = 128 * KiB;
+    constexpr std::size_t large = (std::size_t{64} << 20) + 256;  // in no cache: it goes to the stream itself
+    const auto session = portamem_order_begin(PORTAMEM_BACKEND_HOST);
+    settled.clear();
+    std::promise<void> reached;
+    std::promise<void> released;
+    FakeOwner owner;
+    FakeStream stream;
+    stream.is_per_thread = true;
+    portamem_pool_ops ops = fake_ops();
+    static const auto mark = ops.mark;
+    ops.mark = [](void* self, void* ref, void* on, void** event) {
+        if (about_to_mark != nullptr) {
+            std::exchange(about_to_mark, nullptr)->set_value();
+            may_mark->get_future().wait();
+        }
+        return mark(self, ref, on, event);
+    };
+    ops.happened = [](void* self, void* event, const portamem_order_range* ranges, std::size_t count) {
+        if (late != nullptr) {
+            may_mark->set_value();
+            std::exchange(late, nullptr)->join();
+        }
+        note_settled(self, event, ranges, count);
+    };
+    portamem_pool_options options{};
+    options.size = sizeof options;
+    portamem_pool* const pool = portamem_pool_create(&ops, &owner, &options);
+    REQUIRE(pool != nullptr);
+
+    void* taken = nullptr;
+    void* freed_first = nullptr;
+    may_mark = &released;
+    std::thread owner_of_stream([&] {
+        stream.thread = std::this_thread::get_id();
+        freed_first = portamem_pool_allocate(pool, early, stream.identity, &stream);
+        taken = portamem_pool_allocate(pool, large, stream.identity, &stream);
+        ++stream.submitted;
+        CHECK(portamem_pool_deallocate(pool, freed_first, early, stream.identity, &stream) == PORTAMEM_POOL_OK);
+        about_to_mark = &reached;
+        CHECK(portamem_pool_deallocate(pool, taken, large, stream.identity, &stream) == PORTAMEM_POOL_OK);
+    });
+    late = &owner_of_stream;
+    reached.get_future().wait();
+    ++owner.events;
+    portamem_pool_stream_ended(pool, stream.identity, new FakeEvent{&stream, stream.submitted});
+    stream.run = stream.submitted;
+    CHECK(portamem_pool_trim(pool, 0) == PORTAMEM_POOL_OK);
+    CHECK(late == nullptr);
+    REQUIRE(freed_first != nullptr);
+    REQUIRE(taken != nullptr);
+    for (const auto& [ptr, nbytes] : {std::pair{freed_first, early}, std::pair{taken, large}}) {
+        const auto begin = reinterpret_cast<std::uintptr_t>(ptr);
+        CHECK(settled_up_to(begin) >= begin + nbytes);
+    }
+    CHECK(owner.chunks.empty());
+    portamem_pool_destroy(pool);
+    CHECK(owner.events == 0);
     CHECK(portamem_order_end(session) == 0);
 }

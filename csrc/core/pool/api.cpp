@@ -128,19 +128,15 @@ __attribute__((always_inline)) inline bool deallocated_into(Cache* cache, const 
 
 __attribute__((noinline)) void* allocated_above(Cache* cache, std::size_t nbytes) noexcept {
     if (cache == nullptr || nbytes - 1 >= kLargestCached || !cache->lock.enter()) return nullptr;
-    void* ptr = nullptr;
-    const unsigned index = class_of(nbytes);
-    if (const unsigned serving = cache->at_hand(index); serving != kHuge && serving != index) {
-        Cache::Bin& bin = cache->bins[serving];
-        const Item item = bin.items[--bin.count];
-        item.state->store(static_cast<std::uint8_t>(kOutAbove + serving - index - 1), std::memory_order_relaxed);
+    Item item{};
+    std::uint8_t out = kOut;
+    if (cache->take_at_hand(class_of(nbytes), item, out)) {
+        item.state->store(out, std::memory_order_relaxed);
         cache->hits.add(1);
         cache->live_bytes.add(nbytes);
-        cache->cached.add(0 - std::uint64_t{bin.size});
-        ptr = reinterpret_cast<void*>(item.address);
     }
     cache->lock.leave();
-    return ptr;
+    return reinterpret_cast<void*>(item.address);
 }
 
 __attribute__((noinline)) bool deallocated_above(Cache* cache, const Pool& pool, void* ptr,
@@ -155,7 +151,7 @@ __attribute__((noinline)) bool deallocated_above(Cache* cache, const Pool& pool,
     if (serving > index && serving <= index + kMostAbove && serving < kClasses) {
         std::atomic<std::uint8_t>* const state = block->states;
         Cache::Bin& bin = cache->bins[serving];
-        auto out = static_cast<std::uint8_t>(kOutAbove + serving - index - 1);
+        std::uint8_t out = out_of(serving, index);
         if (bin.count < bin.capacity && cache->cached.get() + bin.size <= free_room_of(serving) &&
             state->compare_exchange_strong(out, kIn, std::memory_order_acq_rel)) {
             bin.items[bin.count++] = {address, state};

@@ -87,6 +87,34 @@ void Heap::give_happened(std::uint64_t stream, const MarkPtr& mark) {
     waiting_.forget_if_empty(stream);
 }
 
+void Heap::take_happened(std::uint64_t stream, const MarkPtr& mark, Batches& taken) noexcept {
+    Batches* const queue = waiting_.queue_of(stream);
+    while (queue != nullptr && !queue->empty() && queue->front().mark == mark) {
+        taken.splice(taken.end(), *queue, queue->begin());
+    }
+    waiting_.forget_if_empty(stream);
+}
+
+std::vector<portamem_order_range> Heap::ranges_behind(std::uint64_t stream, const MarkPtr& mark) {
+    std::vector<portamem_order_range> ranges;
+    const Batches* const queue = waiting_.queue_of(stream);
+    if (queue == nullptr) return ranges;
+    for (const Batch& batch : *queue) {
+        if (batch.mark != mark) break;
+        for (const Item& item : batch.items) {
+            const Block& block = *pages_.find(item.address);
+            const std::size_t offset = item.address - block.base;
+            const bool is_last = block.use != Block::Use::Slab || offset / block.size + 1 == block.blocks;
+            const std::size_t nbytes = is_last ? block.length - offset : block.size;  // with the rest behind it
+            ranges.push_back({reinterpret_cast<void*>(item.address), nbytes});
+        }
+        for (const Block* const block : batch.blocks) {
+            ranges.push_back({reinterpret_cast<void*>(block->base), block->length});
+        }
+    }
+    return ranges;
+}
+
 void Heap::detach(Arena& arena, Batch& batch) {
     std::size_t items = batch.items.size();
     std::size_t blocks = batch.blocks.size();

@@ -24,6 +24,11 @@ enum State : std::uint8_t {
 /// A block that the thread has at hand serves bytes of so many classes below its own.
 inline constexpr unsigned kMostAbove = 2;
 
+/// The state of a block of the class `serving` that is out for bytes of the class `index`.
+constexpr std::uint8_t out_of(unsigned serving, unsigned index) noexcept {
+    return static_cast<std::uint8_t>(serving == index ? unsigned{kOut} : unsigned{kOutAbove} + serving - index - 1);
+}
+
 /// A block on its way: in a cache, in a bin.
 struct Item {
     std::uintptr_t address;

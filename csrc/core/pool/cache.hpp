@@ -100,14 +100,19 @@ class alignas(64) Cache {
         return bin;
     }
 
-    /// The class of a block that serves one of `index`: its own, or, of blocks that stand by themselves, one a little
-    /// larger, which costs less than to have one cut. kHuge where there is none.
-    unsigned at_hand(unsigned index) const noexcept {
+    /// Takes a block that serves one of `index`, and the state that it is out with: of its own class, or, of blocks that
+    /// stand by themselves, of one a little larger, which costs less than to have one cut.
+    bool take_at_hand(unsigned index, Item& item, std::uint8_t& out) noexcept {
         const unsigned last = index < kSmallClasses ? index : std::min(index + kMostAbove, kClasses - 1);
         for (unsigned serving = index; serving <= last; ++serving) {
-            if (bins[serving].count != 0) return serving;
+            Bin& bin = bins[serving];
+            if (bin.count == 0) continue;
+            item = bin.items[--bin.count];
+            out = out_of(serving, index);
+            cached.add(0 - std::uint64_t{bin.size});
+            return true;
         }
-        return kHuge;
+        return false;
     }
 
     /// For one block more of a class of which it has a bin, up to so many bytes in all.

@@ -61,36 +61,26 @@ bool Pool::poll_one(std::uint64_t stream) {
     const int done = mark == nullptr ? 1 : ops_.query(self_, mark->event());
     if (done < 0) thrown(PORTAMEM_POOL_THROWN);
     if (done == 0) return false;
-    tell_happened(stream, mark);
-    const std::lock_guard<std::mutex> lock(heap_.mutex());
-    heap_.give_happened(stream, mark);
+    give_happened(stream, mark);
     return true;
 }
 
-// What is freed behind an event is settled by it for the order checker, which learns nothing else: the program has not
-// asked.
-void Pool::tell_happened(std::uint64_t stream, const MarkPtr& mark) {
-    if (ops_.happened == nullptr || mark == nullptr || !order::is_on()) return;
+// What a stream has waiting behind an event that has happened is nobody's. It is settled by the event for the order
+// checker, which learns nothing else: the program has not asked.
+void Pool::give_happened(std::uint64_t stream, const MarkPtr& mark) {
+    if (ops_.happened == nullptr || mark == nullptr || !order::is_on()) {
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        return heap_.give_happened(stream, mark);
+    }
     std::vector<portamem_order_range> ranges;
+    Batches told;  // out of the queue while it is told of: meanwhile others may free more behind the same event
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
-        const Batches* const queue = heap_.waiting().queue_of(stream);
-        if (queue == nullptr) return;
-        for (const Batch& batch : *queue) {
-            if (batch.mark != mark) break;
-            for (const Item& item : batch.items) {
-                const Block& block = *heap_.pages().find(item.address);
-                const std::size_t offset = item.address - block.base;
-                const bool is_last = block.use != Block::Use::Slab || offset / block.size + 1 == block.blocks;
-                const std::size_t nbytes = is_last ? block.length - offset : block.size;  // with the rest behind it
-                ranges.push_back({reinterpret_cast<void*>(item.address), nbytes});
-            }
-            for (const Block* const block : batch.blocks) {
-                ranges.push_back({reinterpret_cast<void*>(block->base), block->length});
-            }
-        }
+        ranges = heap_.ranges_behind(stream, mark);
+        heap_.take_happened(stream, mark, told);
     }
     ops_.happened(self_, mark->event(), ranges.data(), ranges.size());
+    put_behind(nullptr, std::move(told));
 }
 
 // The stream's own events, and some other streams' by turns. Each stream is asked until one has not happened.

@@ -15,6 +15,7 @@
 
 #include "arena.hpp"
 #include "page_map.hpp"
+#include "portamem/order_api.h"
 #include "waiting.hpp"
 
 namespace portamem::pool {
@@ -78,6 +79,10 @@ class Heap {
     void put(Arena& arena, Batches&& one) noexcept;
     /// What a stream has waiting behind that mark, which has happened. Throws std::bad_alloc: it is waiting still.
     void give_happened(std::uint64_t stream, const MarkPtr& mark);
+    /// The same, taken out for the caller to put somewhere.
+    void take_happened(std::uint64_t stream, const MarkPtr& mark, Batches& taken) noexcept;
+    /// Of that, the memory.
+    std::vector<portamem_order_range> ranges_behind(std::uint64_t stream, const MarkPtr& mark);
     /// Takes out all that is free in an arena. Throws std::bad_alloc, and nothing has happened.
     void detach(Arena& arena, Batch& batch);
     /// Moves free blocks that hold `length` bytes each from an arena to a batch: `piece` bytes in all, where there are so

@@ -67,13 +67,6 @@ Refusal& last_refusal() noexcept {
     return refusal;
 }
 
-// What an owner of before some of these were added does not have is null.
-portamem_pool_ops Pool::known(const portamem_pool_ops& ops) noexcept {
-    portamem_pool_ops all{};
-    std::memcpy(&all, &ops, std::min<std::size_t>(ops.size, sizeof all));
-    return all;
-}
-
 void Pool::thrown(int status) { throw Refused{static_cast<portamem_pool_status>(status), {}}; }
 
 // Whoever shuts caches holds the registry for as long.
@@ -250,12 +243,10 @@ void* Pool::allocate(std::size_t nbytes, std::size_t alignment, std::uint64_t id
         Cache& cache = *place.cache;
         if (cache.bin_for(ask.index).count == 0) most = batch_of(ask.index);
         // Large blocks in caches are aligned to kGrain, whatever their class.
-        const unsigned serving = ask.is_small() || alignment <= kGrain ? cache.at_hand(ask.index) : kHuge;
-        if (serving != kHuge) {
-            Cache::Bin& bin = cache.bins[serving];
-            items[0] = bin.items[--bin.count];
-            cache.cached.add(0 - std::uint64_t{bin.size});
-            if (serving != ask.index) ask.out = static_cast<std::uint8_t>(kOutAbove + serving - ask.index - 1);
+        const bool is_any = ask.is_small() || alignment <= kGrain;
+        std::uint8_t out = kOut;
+        if (is_any && cache.take_at_hand(ask.index, items[0], out)) {
+            if (out != kOut) ask.out = out;
             most = 0;
         }
     }

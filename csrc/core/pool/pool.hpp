@@ -5,9 +5,11 @@
 // them, but for marking and waiting for events under reclaim, which only those take who have found no memory.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -36,7 +38,7 @@ struct Refused {
 class Pool : public std::enable_shared_from_this<Pool> {
   public:
     Pool(const portamem_pool_ops& ops, void* self, const portamem_pool_options& options)
-        : ops_(known(ops)), self_(self), options_(options) {}
+        : ops_(known(ops)), self_(self), options_(known(options)) {}
 
     // ---- what the caches cannot do; throw Refused and std::bad_alloc ----
 
@@ -91,7 +93,13 @@ class Pool : public std::enable_shared_from_this<Pool> {
     class Growing;
     class Entered;
 
-    static portamem_pool_ops known(const portamem_pool_ops& ops) noexcept;
+    /// As much of a struct as its owner knew of: what was added since is null.
+    template <class Struct>
+    static Struct known(const Struct& given) noexcept {
+        Struct all{};
+        std::memcpy(&all, &given, std::min<std::size_t>(given.size, sizeof all));
+        return all;
+    }
 
     static constexpr std::uint64_t kClosed = std::uint64_t{1} << 63;
 
@@ -119,7 +127,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     MarkPtr mark_here(void* stream);  ///< on the stream of the call
     MarkPtr mark_of(Arena& arena);    ///< now, by whom may; throws Refused
     bool poll_one(std::uint64_t stream);
-    void tell_happened(std::uint64_t stream, const MarkPtr& mark);
+    void give_happened(std::uint64_t stream, const MarkPtr& mark);
     void poll(const Place& place);
     void put_behind(const MarkPtr& mark, Batches&& batches) noexcept;
     void put_back(Arena& arena, Batches&& batches) noexcept;

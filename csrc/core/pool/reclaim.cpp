@@ -66,9 +66,7 @@ void Pool::finish(std::uint64_t stream, bool waits) {
         if (mark != nullptr && ops_.synchronize(self_, mark->event()) != PORTAMEM_POOL_OK) {
             thrown(PORTAMEM_POOL_THROWN);
         }
-        tell_happened(stream, mark);
-        const std::lock_guard<std::mutex> lock(heap_.mutex());
-        heap_.give_happened(stream, mark);
+        give_happened(stream, mark);
     }
 }
 
