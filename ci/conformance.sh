@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # ci/conformance.sh: `portamem conformance --backend host`, as a user runs it: the wheel in a fresh environment with no
-# extra and no checkout, in each machine model of the CPU runtime, and with pages of device memory shut to the CPU; and
-# over every two adaptors on a pool what concerns allocation, lifetime and order.
+# extra and no checkout, in each machine model of the CPU runtime, and with pages of device memory shut to the CPU; under
+# the order checker, which must find nothing but what a check does on purpose; and over every two adaptors on a pool what
+# concerns allocation, lifetime and order.
 # Reports are in $REPORTS (default: $CI_DIR/reports).
 source "$(dirname "$0")/lib.sh"
 need_build
@@ -23,12 +24,14 @@ suite() {
 }
 
 OPTIONS=()
-names=(discrete apu coherent guard pairs) pids=() failed=0
+names=(discrete apu coherent guard ordered pairs) pids=() failed=0
 for model in discrete apu coherent; do
     suite "$model" "$REPORTS" "PORTAMEM_HOST_MODEL=$model" &
     pids+=($!)
 done
 suite guard "$CI_DIR" PORTAMEM_HOST_GUARD=1 &
+pids+=($!)
+suite ordered "$CI_DIR" PORTAMEM_CHECK=1 &
 pids+=($!)
 OPTIONS=(--pairs)
 suite pairs "$CI_DIR" PORTAMEM_HOST_GUARD=1 &

@@ -77,7 +77,10 @@ def rows_of(reports: list[Report]) -> list[Row]:
 
 
 def ran_on_amd(rows: list[Row]) -> bool:
-    return any(row["kind"] == "gpu" and row["backend"] == "hip" and row["result"] == "passed" for row in rows)
+    """Whether anything has run there, well or not."""
+    return any(
+        row["kind"] == "gpu" and row["backend"] == "hip" and not row["result"].startswith("not run") for row in rows
+    )
 
 
 def wrapped(text: str, indent: str = "") -> str:

@@ -197,6 +197,8 @@ conformance() {
     local backend
     for backend in "${gpu_backends[@]}"; do
         ran "$backend" "the conformance suite" suite "$backend" "$REPORTS" "conformance-$backend" -- timeout 300
+        ran "$backend" "conformance over every two adaptors on a pool" \
+            suite "$backend" "$CI_DIR" "pairs-$backend" --pairs -- timeout 300
     done
 }
 
@@ -257,7 +259,8 @@ memcheck() {
 processes() {
     local number backend log pids=() logs=()
     # The heap's clauses ask for all of the device's memory.
-    local groups=(ALLOC FREE OWN ORDER HOSTACCESS EVENT POOL PINNED MANAGED COPY POINTER CAPTURE ERROR THREAD)
+    local groups=(ALLOC FREE OWN ORDER HOSTACCESS EVENT POOL PINNED MANAGED COPY POINTER CAPTURE ERROR THREAD DEVICE
+        RESOURCE PROCESS CUDA HIP)
     echo "== four processes of C++ tests and four of the conformance suite at once, on the same device"
     for number in 0 1 2 3; do
         backend=${gpu_backends[number % ${#gpu_backends[@]}]}

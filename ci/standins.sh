@@ -5,8 +5,10 @@
 #   ci/standins.sh run ABI COMMAND...           runs a command over one of them
 #   ci/standins.sh test [pytest's arguments]    what the stand-ins themselves are tested for
 #   ci/standins.sh suite [ABI...]               the whole Python test suite over each
+#   ci/standins.sh conformance [ABI...]         the conformance suite over each, and with each quirk what is bridged
 #   ci/standins.sh quirks [ABI...]              writes docs/quirks.md: which quirk which clause of conformance notices
-# Each is a folder $CI_DIR/standins/ABI: include and lib, which are a ROCm root, and site-packages.
+# Each is a folder $CI_DIR/standins/ABI: include and lib, which are a ROCm root, site-packages, and a link to the
+# hip-python that is the witness over it.
 source "$(dirname "$0")/lib.sh"
 compile_cache
 
@@ -81,7 +83,8 @@ over() {
     mkdir -p "$CI_DIR/elsewhere"
     (
         cd "$CI_DIR/elsewhere"
-        export PYTHONPATH=$folder/site-packages LD_LIBRARY_PATH=$folder/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+        export PYTHONPATH=$folder/hip-python:$folder/site-packages
+        export LD_LIBRARY_PATH=$folder/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
         "$@"
     )
 }
@@ -91,15 +94,27 @@ need() {
     for abi in "$@"; do [[ -d $STANDINS/$abi/site-packages ]] || build "$abi"; done
 }
 
+# The hip-python of a version, or the one next to it: for HIP 5 there is none.
+witness_of() {
+    case $1 in
+    5.2 | 6.1) echo 6.2 ;;
+    7.1) echo 7.2 ;;
+    esac
+}
+
 # hip-python of three generations, each alone in a folder: the oracles of what the stand-ins say.
 need_oracles() {
-    local version folder
+    local version folder abi
     for version in 6.2.0 7.2.2 10.0.0; do
         folder=$STANDINS/hip-python-${version%.*}
         [[ -e $folder/.ready ]] && continue
         rm -rf "$folder"
         pip install -q --target "$folder" "hip-python==$version.*"
         touch "$folder/.ready"
+    done
+    for abi in "${ALL[@]}"; do
+        mkdir -p "$STANDINS/$abi"
+        ln -sfn "../hip-python-$(witness_of "$abi")" "$STANDINS/$abi/hip-python"
     done
 }
 
@@ -111,6 +126,7 @@ need_build
 case ${1:-} in
 run)
     need "$2"
+    need_oracles
     over "${@:2}"
     ;;
 test)
@@ -125,16 +141,25 @@ suite)
     shift
     (($#)) || set -- "${ALL[@]}"
     need "$@"
+    need_oracles
     for abi in "$@"; do
         echo "== the test suite over the stand-in for HIP $abi"
         # What is packaged is asked of the wheel.
         PORTAMEM_TEST_BACKEND=hip over "$abi" pytest_here "$ROOT/tests" --ignore="$ROOT/tests/packaging" -q
     done
     ;;
+conformance)
+    shift
+    (($#)) || set -- "${ALL[@]}"
+    need "$@"
+    need_oracles
+    python -P "$ROOT/ci/quirks.py" --standins "$STANDINS" --check "$@"
+    ;;
 quirks)
     shift
     (($#)) || set -- "${ALL[@]}"
     need "$@"
+    need_oracles
     python -P "$ROOT/ci/quirks.py" --standins "$STANDINS" --write "$ROOT/docs/quirks.md" "$@"
     ;;
 *)

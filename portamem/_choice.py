@@ -40,6 +40,13 @@ def unmet_requirement(ready: Mapping[str, bool]) -> str:
     return f"PORTAMEM_REQUIRE={require} asks for {' or '.join(_REQUIRES[require])}, and that is not ready"
 
 
+def check_required(backend: str) -> None:
+    """Refuses a backend that was named in a call where PORTAMEM_REQUIRE is set, and does not allow it (ValueError), or
+    it is not ready (BackendUnavailableError)."""
+    if _setting("PORTAMEM_REQUIRE", tuple(_REQUIRES), ""):
+        _decide(backend)
+
+
 def _decide(backend: str) -> str:
     """The name of the backend to use. Raises BackendUnavailableError where that one, or one required, is not ready."""
     require = _setting("PORTAMEM_REQUIRE", tuple(_REQUIRES), "")

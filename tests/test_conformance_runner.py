@@ -15,6 +15,7 @@ from helpers.process import cli
 from portamem.conformance import plan, runner
 from portamem.conformance.clause import Clause, Defect, Platform
 from portamem.conformance.outcome import Outcome, summed
+from portamem.conformance.report import sharable
 
 FOLDER = Path(__file__).parent / "conformance"
 
@@ -127,6 +128,30 @@ def test_every_outcome_is_told(tmp_path: Path) -> None:
     assert found["backends"]["host"]["counts"] == {"emulated": 1, "pass": 2}
 
 
+def test_without_its_witness_a_clause_is_not_shown(tmp_path: Path) -> None:
+    """Though its other checks, which need none, have passed; a failure is a failure all the same."""
+    status, found, said = conformance(tmp_path, plugin="no witness")
+    assert status == 0, said
+    assert outcome(found, "ALLOC-01") == "not-shown"
+    (clause,) = (clause for clause in found["clauses"] if clause["id"] == "ALLOC-01")
+    assert "pass" in {case["outcome"] for case in clause["cases"]}
+    assert "it has gone home: ALLOC-01" in said
+    assert outcome(found, "ALLOC-02") == "pass"
+    status, found, _ = conformance(tmp_path, plugin="no witness,failure")
+    assert (status, outcome(found, "ALLOC-01")) == (1, "fail")
+
+
+def test_under_the_order_checker_a_check_without_order_fails(tmp_path: Path) -> None:
+    status, found, said = conformance(tmp_path, plugin="no order", PORTAMEM_CHECK="1")
+    assert status == 1, said
+    (wrong,) = cases(found, "forgets_an_event")
+    assert wrong["outcome"] == "fail"
+    assert "unordered read after write: 4096 bytes" in wrong["detail"]
+    assert [case["outcome"] for case in cases(found, "means_to")] == ["pass"], "it says that it is about that"
+    status, _, said = conformance(tmp_path, plugin="no order", PORTAMEM_CHECK=None)
+    assert status == 0, said
+
+
 def test_a_clause_is_as_good_as_its_worst_case() -> None:
     assert summed([Outcome.PASS, Outcome.FAIL, Outcome.DEFECT]) is Outcome.FAIL
     assert summed([Outcome.PASS, Outcome.DEFECT]) is Outcome.DEFECT
@@ -157,6 +182,36 @@ def test_the_file_to_send_names_nobody(tmp_path: Path) -> None:
     for name in (platform.node(), getpass.getuser()):
         assert f'"{name}"' not in text
     assert all("cases" in clause and clause["passed"] > 0 for clause in found["clauses"])
+
+
+def test_the_file_to_send_keeps_addresses_of_pages() -> None:
+    text = (
+        "it forgets (https://github.com/ROCm/rocm-systems/issues/7498). Seen: /opt/rocm/lib/libamdhip64.so, /home/alice"
+    )
+    assert sharable.anonymous(text) == (
+        "it forgets (https://github.com/ROCm/rocm-systems/issues/7498). Seen: .../libamdhip64.so, ~"
+    )
+
+
+@pytest.mark.parametrize("name", ["gpu", "hip", "pass"])
+def test_the_file_to_send_stays_whole_where_a_host_has_a_word_of_the_suite_as_its_name(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(platform, "node", lambda: f"{name}.cluster.example")
+    case = {"check": "a.b", "outcome": "pass", "detail": f"on {name}.cluster.example, or {name} for short"}
+    clause = {"id": "ALLOC-01", "backend": "hip", "outcome": "pass", "cases": [case]}
+    found = sharable.anonymous({"backends": {"hip": {"evidence": "gpu", "vendor": "amd"}}, "clauses": [clause]})
+    assert found["backends"] == {"hip": {"evidence": "gpu", "vendor": "amd"}}
+    assert found["clauses"][0] | {"cases": []} == clause | {"cases": []}
+    assert found["clauses"][0]["cases"][0]["detail"] == "on HOST, or HOST for short"
+
+
+def test_a_defect_that_did_not_show_is_told(tmp_path: Path) -> None:
+    junit, page = tmp_path / "junit.xml", tmp_path / "page.md"
+    _, _, said = conformance(tmp_path, "--junit", str(junit), "--markdown", str(page), plugin="answers")
+    assert "ALLOC-03: a note" in said
+    assert "a note" in junit.read_text(encoding="utf-8")
+    assert "- a note" in page.read_text(encoding="utf-8")
 
 
 def test_programs_read_junit_and_people_read_markdown(tmp_path: Path) -> None:
@@ -220,6 +275,14 @@ def test_a_required_gpu_must_be_there() -> None:
     )
     assert done.returncode != 0
     assert "hip" in done.stderr
+
+
+@pytest.mark.parametrize(("backend", "saying"), [("cuda", "cuda"), ("host", "does not allow the host backend")])
+def test_a_required_gpu_must_be_there_by_whatever_name(backend: str, saying: str) -> None:
+    hidden = {"HIP_VISIBLE_DEVICES": "-1", "CUDA_VISIBLE_DEVICES": "-1"}
+    done = cli("conformance", "--backend", backend, "--select", "EVENT-01", PORTAMEM_REQUIRE="cuda", **hidden)
+    assert done.returncode != 0, done.stdout
+    assert saying in done.stderr
 
 
 def test_all_of_it_can_run_in_one_process(tmp_path: Path) -> None:

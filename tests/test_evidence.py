@@ -57,9 +57,11 @@ def test_amd_is_not_claimed_until_it_ran(evidence: ModuleType) -> None:
     on_nvidia = [report(), report(kind="spelling", backend="hip")]
     for text in (evidence.page(on_nvidia), evidence.readme_table(on_nvidia)):
         assert "Nothing here has run on an AMD GPU" in text
-    failed = report(backend="hip", result="failed")
-    assert "Nothing here has run on an AMD GPU" in evidence.page([failed])
-    assert "Nothing here has run on an AMD GPU" not in evidence.page([report(backend="hip")])
+    not_run = report(backend="hip", result="not run: there is none")
+    assert "Nothing here has run on an AMD GPU" in evidence.page([not_run])
+    for result in ("passed", "failed"):
+        page = evidence.page([report(backend="hip", result=result)])
+        assert "Nothing here has run on an AMD GPU" not in page
 
 
 def test_words_have_columns_of_their_own(evidence: ModuleType) -> None:
@@ -67,6 +69,50 @@ def test_words_have_columns_of_their_own(evidence: ModuleType) -> None:
     table = [line for line in evidence.readme_table(both).splitlines() if line.startswith("|")]
     assert table[0] == "|  | `gpu` | `spelling` |"
     assert table[2] == "| Python tests | cuda: 41 passed | hip: 7 passed |"
+
+
+def suite_report(
+    card: str, when: str = "2026-01-02", outcome: str = "pass", notes: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    about = {"evidence": "gpu", "vendor": "amd", "compiled_version": "7.1", "runtime_version": "7.1", "seconds": 60.0}
+    about |= {
+        "driver_version": "",
+        "devices": [{"name": card, "arch": "gfx942"}],
+        "witnesses": [],
+        "counts": {outcome: 1},
+    }
+    about |= {"clauses_decided_by_witnesses": 0}
+    case = {"check": "alloc.one", "outcome": outcome, "notes": list(notes)}
+    clause = {"id": "ALLOC-01", "backend": "hip", "outcome": outcome, "cases": [case]}
+    whole = {
+        "format": 1,
+        "portamem": "0.1.0",
+        "when": when,
+        "settings": {},
+        "backends": {"hip": about},
+        "clauses": [clause],
+    }
+    return whole | {"rows": []}
+
+
+def test_reports_of_two_cards_stand_beside_each_other(evidence: ModuleType) -> None:
+    both = [suite_report("MI300X", outcome="fail"), suite_report("MI210")]
+    titles = [column.title for column in evidence.conformance.columns(both)]
+    assert titles == ["`gpu` hip, MI210", "`gpu` hip, MI300X"]
+    assert [column.title for column in evidence.conformance.columns(both[:1])] == ["`gpu` hip"]
+
+
+def test_of_one_card_the_latest_report_stands(evidence: ModuleType) -> None:
+    both = [suite_report("MI210", "2026-03-01", "fail"), suite_report("MI210", "2026-01-01")]
+    (column,) = evidence.conformance.columns(both)
+    assert column.when == "2026-03-01"
+
+
+def test_a_defect_that_did_not_show_shows(evidence: ModuleType) -> None:
+    note = "a known defect did not show: it forgets (https://example.org/1)"
+    page = evidence.page([suite_report("MI210", notes=(note, "something else"))])
+    assert f"ALLOC-01 passed: {note}." in page
+    assert "something else" not in page
 
 
 def test_a_failure_shows(evidence: ModuleType) -> None:

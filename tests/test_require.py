@@ -39,6 +39,8 @@ EXITS = [
     ("demo", (*PORTAMEM, "demo", "--size", "1 KiB"), {}, 1),
     ("demo --backend host", (*PORTAMEM, "demo", "--size", "1 KiB", "--backend", "host"), {}, 2),
     ("demo, host chosen", (*PORTAMEM, "demo", "--size", "1 KiB"), {"PORTAMEM_BACKEND": "host"}, 2),
+    ("conformance", (*PORTAMEM, "conformance", "--select", "EVENT-01"), {}, 2),
+    ("conformance --backend host", (*PORTAMEM, "conformance", "--backend", "host", "--select", "EVENT-01"), {}, 2),
     ("info", (*PORTAMEM, "info"), {}, 1),
     ("info --json", (*PORTAMEM, "info", "--json"), {}, 1),
     ("pytest", SUITE, {}, 4),

@@ -33,6 +33,8 @@ class Check:
     """Where it is run; empty: wherever its clauses bind."""
     environment: dict[str, str] = field(default_factory=dict)
     """Variables that its own process is started with."""
+    unordered: bool = False
+    """It looks, on purpose, at memory that other work may be using: the order checker is not asked about it."""
 
     @property
     def name(self) -> str:
@@ -54,6 +56,7 @@ def check(
     only_without: bool = False,
     backends: tuple[str, ...] = (),
     environment: dict[str, str] | None = None,
+    unordered: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Registers a function as showing these clauses. A process of its own is implied by an environment, and by being
     exclusive."""
@@ -68,6 +71,7 @@ def check(
             only_without=only_without,
             backends=backends,
             environment=dict(environment or {}),
+            unordered=unordered,
         )
         strange = set(made.parameters) - set(_PARAMETERS)
         if strange or not ids:

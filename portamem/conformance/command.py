@@ -45,6 +45,7 @@ def main(options: argparse.Namespace) -> int:
     runs = []
     for backend in options.backend or _ready():
         if options.backend:
+            _choice.check_required(backend)
             _loader.load(backend)  # so that one that cannot be used is refused with its reason
         with table.progress(out, backend) as progress:
             runs.append(

@@ -13,7 +13,7 @@ from portamem.conformance.clause import Platform
 from portamem.conformance.expect import eventually
 from portamem.conformance.latch import Latch
 from portamem.conformance.memory import KIB
-from portamem.conformance.outcome import Failed, NotShown, Unsupported
+from portamem.conformance.outcome import Failed, NotShown, NoWitness, Unsupported
 
 if TYPE_CHECKING:
     from portamem.conformance.witness.base import Witness
@@ -28,7 +28,7 @@ class Env:
         self.ordinal = ordinal
         self.emulations: list[str] = []
         self.notes: list[str] = []
-        self.witnessed = False
+        self.decided_by = ""  # the name of the witness that was asked
         self._after = ExitStack()
         self._latches: list[Latch] = []
         self._kinds: list[tuple[Any, kinds.Kind]] = []
@@ -128,8 +128,8 @@ class Env:
         try:
             found = witness_for(self.pm.backend, self.ordinal)
         except WitnessMissing as missing:
-            raise NotShown(f"no witness: {missing}") from None
-        self.witnessed = True
+            raise NoWitness(f"no witness: {missing}") from None
+        self.decided_by = found.name
         return found
 
     @property
@@ -137,7 +137,7 @@ class Env:
         """A witness that can launch kernels, or the clause is not shown."""
         found = self.witness
         if not found.has_kernels:
-            raise NotShown(f"{found.name} launches no kernels here")
+            raise NoWitness(f"{found.name} launches no kernels here")
         return found
 
     # ---- afterwards

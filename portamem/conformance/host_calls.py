@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Callable, Iterator
-from ctypes import byref, c_char, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from ctypes import byref, c_char, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from typing import Any, ClassVar, TypeVar
 
 from portamem import _libraries
@@ -49,6 +49,7 @@ class Copy3D(ctypes.Structure):
 DEVICE, CPU, NOWHERE = Location(1, 0), Location(2, 0), Location(9, 0)
 
 _TYPES: dict[str, Any] = {"p": c_void_p, "z": c_size_t, "i": c_int, "u": c_uint, "q": c_uint64, "L": Location}
+_TYPES["s"] = c_char_p
 
 _SIGNATURES = {
     "RuntimeGetVersion": "p",
@@ -131,8 +132,21 @@ _SIGNATURES = {
     "ThreadExchangeStreamCaptureMode": "p",
     "GraphGetNodeCount": "pp",
     "GraphDestroy": "p",
+    "MemGetAllocationGranularity": "pLi",
+    "Memset2DAsync": "pzizzp",
+    "LaunchKernel": "puupzup",
+    "KnobSetCapacity": "iz",
+    "KnobSetCopyDelay": "u",
+    "KnobFailCall": "sui",
+    "KnobReset": "",
 }
-"""Parameters: p pointer or handle, z size_t, i int, u unsigned, q uint64_t, L location."""
+"""Parameters: p pointer or handle, z size_t, i int, u unsigned, q uint64_t, L location, s text."""
+
+_TEXTS = {"GetErrorString": "i", "GetErrorDetail": "i", "GetLastErrorDetail": ""}
+"""Those that answer a text."""
+
+_FOR_KERNELS = {"KernelAddress": "pz", "KernelMalloc": "z", "KernelMallocAligned": "zz", "KernelFree": "p"}
+"""Those that kernels call, and that answer an address or nothing."""
 
 
 class Interface:
@@ -144,12 +158,12 @@ class Interface:
             raise NotShown("libportamem is not among the libraries that /proc/self/maps tells of")
         self.library = library = load(paths[0])
         self._functions = {}
-        self._detail = library["pmhGetLastErrorDetail"]
-        self._detail.restype = ctypes.c_char_p
-        for name, types in _SIGNATURES.items():
-            function = library[f"pmh{name}"]
-            function.argtypes, function.restype = [_TYPES[each] for each in types], c_int
-            self._functions[name] = function
+        for signatures, answers in ((_SIGNATURES, c_int), (_TEXTS, c_char_p), (_FOR_KERNELS, c_void_p)):
+            for name, types in signatures.items():
+                function = library[f"pmh{name}"]
+                function.argtypes, function.restype = [_TYPES[each] for each in types], answers
+                self._functions[name] = function
+        self._functions["KernelFree"].restype = None
 
     def answer(self, name: str, *arguments: Any) -> int:
         code: int = self._functions[name](*arguments)
@@ -157,8 +171,17 @@ class Interface:
 
     def detail(self) -> str:
         """Why this thread's latest failed call failed."""
-        text: bytes = self._detail()
-        return text.decode()
+        return self.text("GetLastErrorDetail")
+
+    def text(self, name: str, *arguments: Any) -> str:
+        """What one of those says that answer a text."""
+        said: bytes = self._functions[name](*arguments)
+        return said.decode()
+
+    def address(self, name: str, *arguments: Any) -> int | None:
+        """What one of those answers that are for kernels; None for null, and for the one that answers nothing."""
+        found: int | None = self._functions[name](*arguments)
+        return found
 
     def do(self, name: str, *arguments: Any) -> None:
         expect_equal(self.answer(name, *arguments), 0, f"the answer of {name}")

@@ -19,7 +19,7 @@ class Outcome(str, Enum):
     DEFECT = "defect"
     """It does not hold, for a known fault of the vendor's."""
     NOT_SHOWN = "not-shown"
-    """Nobody could see: no device, no second device, no witness."""
+    """Nobody could see: no device, no second device; or a part that only a witness decides, and there is none."""
     FAIL = "fail"
     """It does not hold."""
 
@@ -43,3 +43,7 @@ class Unsupported(Exception):  # noqa: N818
 
 class NotShown(Exception):  # noqa: N818
     """It cannot be seen here. The text says what is missing."""
+
+
+class NoWitness(NotShown):
+    """A witness decides here, and there is none: the clause is not shown, whatever its other checks have seen."""

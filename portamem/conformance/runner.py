@@ -47,6 +47,8 @@ class CaseResult:
     witness: str = ""
     """The witness that decided it."""
     notes: tuple[str, ...] = ()
+    lacks_witness: bool = False
+    """Not shown, because it was a witness' to decide."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,9 @@ class ClauseResult:
 
     @property
     def outcome(self) -> Outcome:
-        return summed(case.outcome for case in self.cases)
+        found = summed(case.outcome for case in self.cases)
+        undecided = any(case.lacks_witness for case in self.cases)
+        return Outcome.NOT_SHOWN if undecided and found not in (Outcome.FAIL, Outcome.DEFECT) else found
 
     @property
     def witnessed(self) -> bool:
@@ -282,6 +286,7 @@ def _result(case: Case, answer: dict[str, Any]) -> CaseResult:
         answer["seconds"],
         answer.get("witness", ""),
         tuple(answer.get("notes", ())),
+        answer.get("lacks_witness", False),
     )
 
 

@@ -20,7 +20,7 @@ from portamem.conformance import kinds
 from portamem.conformance.clause import Platform
 from portamem.conformance.contract import clauses
 from portamem.conformance.env import Env
-from portamem.conformance.outcome import Failed, NotShown, Outcome, Unsupported
+from portamem.conformance.outcome import Failed, NotShown, NoWitness, Outcome, Unsupported
 from portamem.conformance.plan import Case, cases
 from portamem.conformance.platform import platform_of
 
@@ -57,8 +57,8 @@ def run_case(case: Case, pm: ModuleType, platform: Platform) -> Answer:
         env = Env(pm, platform)
     except Exception as error:
         return {"outcome": Outcome.FAIL.value, "detail": f"before the check: {_told(error)}", "seconds": 0.0}
-    outcome, detail = _verdict(lambda: case.check.run(**_arguments(case, env)))
-    ended, afterwards = _verdict(lambda: env.finish(look_for_leaks=outcome is Outcome.PASS))
+    outcome, detail, lacks_witness = _verdict(lambda: _run_ordered(case, env))
+    ended, afterwards, _ = _verdict(lambda: env.finish(look_for_leaks=outcome is Outcome.PASS))
     if ended is not Outcome.PASS and outcome is not Outcome.FAIL:
         outcome, detail = Outcome.FAIL, f"after the check: {afterwards}"
     if outcome is Outcome.PASS and env.emulations:
@@ -66,11 +66,24 @@ def run_case(case: Case, pm: ModuleType, platform: Platform) -> Answer:
     if outcome in (Outcome.FAIL, Outcome.PASS):
         outcome, detail = _with_known_defects(case, platform, outcome, detail, env.notes)
     found: Answer = {"outcome": outcome.value, "detail": detail, "seconds": round(time.perf_counter() - begun, 4)}
-    if env.witnessed and outcome in (Outcome.PASS, Outcome.EMULATED, Outcome.FAIL, Outcome.DEFECT):
-        found["witness"] = env.witness.name
+    if lacks_witness and outcome is Outcome.NOT_SHOWN:
+        found["lacks_witness"] = True
+    if env.decided_by and outcome in (Outcome.PASS, Outcome.EMULATED, Outcome.FAIL, Outcome.DEFECT):
+        found["witness"] = env.decided_by
     if env.notes:
         found["notes"] = env.notes
     return found
+
+
+def _run_ordered(case: Case, env: Env) -> None:
+    """With PORTAMEM_CHECK=1: the check uses no memory that no order covers, unless that is what it is about."""
+    if os.environ.get("PORTAMEM_CHECK") != "1" or env.pm.backend != "host" or case.check.unordered:
+        case.check.run(**_arguments(case, env))
+        return
+    with env.pm.check(raises=False) as checking:
+        case.check.run(**_arguments(case, env))
+    if checking.findings:
+        raise Failed("the order checker has found: " + "; ".join(map(str, checking.findings)))
 
 
 def _arguments(case: Case, env: Env) -> dict[str, Any]:
@@ -94,18 +107,19 @@ def _resource(case: Case, env: Env) -> Any:
     return env.resource(case.kind.name)
 
 
-def _verdict(action: Callable[[], None]) -> tuple[Outcome, str]:
+def _verdict(action: Callable[[], None]) -> tuple[Outcome, str, bool]:
+    """What came of it, in words too, and whether it was a witness that was missing."""
     try:
         action()
     except Failed as failed:
-        return Outcome.FAIL, f"{failed} ({_places(failed)})"
+        return Outcome.FAIL, f"{failed} ({_places(failed)})", False
     except Unsupported as lacking:
-        return Outcome.UNSUPPORTED, str(lacking)
+        return Outcome.UNSUPPORTED, str(lacking), False
     except NotShown as missing:
-        return Outcome.NOT_SHOWN, str(missing)
+        return Outcome.NOT_SHOWN, str(missing), isinstance(missing, NoWitness)
     except Exception as error:
-        return Outcome.FAIL, _told(error)
-    return Outcome.PASS, ""
+        return Outcome.FAIL, _told(error), False
+    return Outcome.PASS, "", False
 
 
 def _with_known_defects(

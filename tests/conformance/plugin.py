@@ -10,7 +10,7 @@ from portamem.conformance import Kind, register
 from portamem.conformance.check import check
 from portamem.conformance.env import Env
 from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
-from portamem.conformance.outcome import NotShown, Unsupported
+from portamem.conformance.outcome import NotShown, NoWitness, Unsupported
 
 register(
     Kind(
@@ -126,3 +126,28 @@ if wanted("answers"):
     @check("ALLOC-01")
     def sees_nothing(env: Env) -> None:
         raise NotShown("it is dark")
+
+
+if wanted("no witness"):
+
+    @check("ALLOC-01")
+    def asks_nobody(env: Env) -> None:
+        raise NoWitness("no witness: it has gone home")
+
+
+if wanted("no order"):
+
+    def _reads_what_is_written(env: Env) -> None:
+        one, other = env.stream(), env.stream()
+        with env.allocate(env.resource("device"), 4096, one) as buf:
+            buf.fill(1, stream=other)
+            buf.copy_to(bytearray(4096), stream=one)
+            other.synchronize()
+
+    @check("ALLOC-01")
+    def forgets_an_event(env: Env) -> None:
+        _reads_what_is_written(env)
+
+    @check("ALLOC-02", unordered=True)
+    def means_to(env: Env) -> None:
+        _reads_what_is_written(env)

@@ -1,13 +1,18 @@
-"""ci/quirks.py: which clause notices which quirk, from what the runs said."""
+"""ci/quirks.py: which clause notices which quirk, and which holds with it, from what the runs said."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
+
+from portamem.conformance import contract
 
 SCRIPT = Path(__file__).parents[2] / "ci" / "quirks.py"
 
@@ -38,14 +43,42 @@ def test_outcomes_are_of_one_backend(quirks: ModuleType) -> None:
     assert quirks.outcomes_of(REPORT) == {"ALLOC-01": "pass", "ALLOC-02": "fail"}
 
 
+@pytest.mark.parametrize(
+    ("outcome", "cases", "seen"),
+    [
+        ("not-shown", ["pass", "not-shown"], "pass"),
+        ("not-shown", ["pass", "emulated", "not-shown"], "emulated"),
+        ("not-shown", ["emulated", "defect", "not-shown"], "defect"),
+        ("not-shown", ["defect", "fail"], "fail"),
+        ("not-shown", ["not-shown", "unsupported"], "not-shown"),
+        ("unsupported", ["unsupported"], "unsupported"),
+        ("fail", ["pass"], "fail"),
+        ("not-shown", [], "not-shown"),
+    ],
+)
+def test_what_was_seen_counts(quirks: ModuleType, outcome: str, cases: list[str], seen: str) -> None:
+    """A part that nobody could see does not hide what the other parts saw."""
+    clause = {"id": "A", "backend": "hip", "outcome": outcome, "cases": [{"outcome": each} for each in cases]}
+    assert quirks.outcomes_of({"clauses": [clause]}) == {"A": seen}
+
+
 def test_what_changes_is_noticed(quirks: ModuleType) -> None:
     found = quirks.noticed({"A": "fail", "B": "pass", "C": "pass"}, {"A": "pass", "B": "pass", "D": "unsupported"})
     assert found == {"A": "pass → fail", "C": "absent → pass", "D": "unsupported → absent"}
 
 
-def make(quirks: ModuleType, abi: str, *, by_default: bool, plain: dict[str, str], turned: object) -> object:
+def make(
+    quirks: ModuleType, abi: str, *, by_default: bool, plain: dict[str, str], turned: object, told: object = None
+) -> Any:
     quirk = quirks.Quirk("loses_things", "things are lost", "somewhere#1", by_default)
-    return quirks.Standin(abi, [quirk], quirks.Run(plain), {"loses_things": turned})
+    telling = {"loses_things": told} if told else {}
+    return quirks.Standin(abi, [quirk], quirks.Run(plain), {"loses_things": turned}, telling)
+
+
+def page(quirks: ModuleType, *standins: Any, **bridge: Any) -> str:
+    text = quirks.page(standins, {"loses_things": quirks.Bridge(**bridge)})
+    assert isinstance(text, str)
+    return text
 
 
 def row(text: str) -> list[str]:
@@ -53,30 +86,123 @@ def row(text: str) -> list[str]:
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
+def faults(quirks: ModuleType, standin: Any, **bridge: Any) -> list[str]:
+    return list(quirks.faults_over(standin, {"loses_things": quirks.Bridge(**bridge)}))
+
+
 def test_the_direction_is_that_of_the_quirk(quirks: ModuleType) -> None:
     """A run without a quirk that is on by default is compared the other way round."""
     on = make(quirks, "5.2", by_default=True, plain={"A": "fail"}, turned=quirks.Run({"A": "pass"}))
     off = make(quirks, "6.1", by_default=False, plain={"A": "pass"}, turned=quirks.Run({"A": "fail"}))
-    cells = row(quirks.page([on, off]))
-    assert cells == ["`loses_things`", "things are lost", "5.2", "pass → fail: A", "somewhere#1"]
+    cells = row(page(quirks, on, off, why_none="nothing is bridged"))
+    expected = ["`loses_things`", "things are lost", "5.2", "pass → fail: A", "nothing is bridged", "somewhere#1"]
+    assert cells == expected
 
 
 def test_where_it_is_noticed(quirks: ModuleType) -> None:
     seen = make(quirks, "5.2", by_default=False, plain={"A": "pass"}, turned=quirks.Run({"A": "defect"}))
     unseen = make(quirks, "7.1", by_default=False, plain={"A": "pass"}, turned=quirks.Run({"A": "pass"}))
-    assert row(quirks.page([seen, unseen]))[2:4] == ["nowhere", "pass → defect on 5.2: A"]
-    assert row(quirks.page([unseen]))[3] == "none"
+    assert row(page(quirks, seen, unseen))[2:4] == ["nowhere", "pass → defect on 5.2: A"]
+    assert row(page(quirks, unseen))[3] == "none"
 
 
 def test_clauses_that_change_alike_are_told_together(quirks: ModuleType) -> None:
     turned = quirks.Run({"A": "fail", "B": "fail", "C": "unsupported"})
     seen = make(quirks, "5.2", by_default=False, plain={"A": "pass", "B": "pass", "C": "pass"}, turned=turned)
-    assert row(quirks.page([seen]))[3] == "pass → fail: A, B<br>pass → unsupported: C"
+    assert row(page(quirks, seen))[3] == "pass → fail: A, B<br>pass → unsupported: C"
 
 
 def test_a_run_that_ends_badly_is_told(quirks: ModuleType) -> None:
     """And is not taken for one in which every clause changed."""
     ended = quirks.Run(trouble="ended with exit code 139 and no report")
-    text = quirks.page([make(quirks, "5.2", by_default=False, plain={"A": "pass"}, turned=ended)])
-    assert row(text)[3] == "5.2: the run with it ended with exit code 139 and no report"
-    assert "| 5.2 | 1 pass |" in text
+    standin = make(quirks, "5.2", by_default=False, plain={"A": "pass"}, turned=ended)
+    text = page(quirks, standin, clauses=("A",))
+    assert row(text)[3:5] == ["5.2: the run with it ended with exit code 139 and no report", "not on 5.2: A (absent)"]
+    assert "| 5.2 | 1 pass | none |" in text
+    expected = ["HIP 5.2, loses_things on: the run ended with exit code 139 and no report"]
+    assert faults(quirks, standin, clauses=("A",)) == expected
+
+
+def test_what_holds_all_the_same(quirks: ModuleType) -> None:
+    """It is looked up in the run with the quirk on, which may be the plain one."""
+    on = make(quirks, "5.2", by_default=True, plain={"A": "pass", "B": "emulated"}, turned=quirks.Run({"A": "pass"}))
+    off = make(quirks, "7.1", by_default=False, plain={}, turned=quirks.Run({"A": "pass", "B": "defect"}))
+    assert row(page(quirks, on, clauses=("A", "B")))[4] == "A, B"
+    assert row(page(quirks, on, off, clauses=("A", "B")))[4] == "A<br>not on 7.1: B (defect)"
+
+
+def test_what_portamem_was_told_of(quirks: ModuleType) -> None:
+    """Untold, the clauses may fail, and no others; told, they hold."""
+    bridge = {"clauses": ("A",), "told": "loses_things=on"}
+    turned, told = quirks.Run({"A": "fail", "B": "fail"}), quirks.Run({"A": "pass"})
+    standin = make(quirks, "5.2", by_default=False, plain={"A": "pass", "B": "pass"}, turned=turned, told=told)
+    cells = row(page(quirks, standin, **bridge))
+    assert cells[3:5] == ["pass → fail: A, B", "A; with `PORTAMEM_QUIRKS=loses_things=on`"]
+    assert faults(quirks, standin, **bridge) == ["HIP 5.2, loses_things on: fail: B"]
+    standin.told["loses_things"] = quirks.Run({"A": "fail"})
+    what = "HIP 5.2, loses_things on, PORTAMEM_QUIRKS=loses_things=on"
+    assert faults(quirks, standin, **bridge) == [
+        f"{what}: fail: A",
+        f"{what}: bridged, and does not hold: A (fail)",
+        "HIP 5.2, loses_things on: fail: B",
+    ]
+
+
+@pytest.mark.parametrize("by_default", [False, True])
+def test_a_clause_that_fails_is_a_fault_either_way(quirks: ModuleType, by_default: bool) -> None:
+    bad, good, words = quirks.Run({"A": "fail"}), {"A": "pass"}, f"loses_things {'off' if by_default else 'on'}"
+    turned = make(quirks, "5.2", by_default=by_default, plain=good, turned=bad)
+    assert faults(quirks, turned) == [f"HIP 5.2, {words}: fail: A"]
+    plain = make(quirks, "5.2", by_default=by_default, plain={"A": "fail"}, turned=quirks.Run(good))
+    assert faults(quirks, plain) == ["HIP 5.2 as it is said to be: fail: A"]
+
+
+def test_a_defect_is_a_fault_of_bridged_clauses_alone(quirks: ModuleType) -> None:
+    standin = make(quirks, "5.2", by_default=False, plain={"A": "pass"}, turned=quirks.Run({"A": "defect"}))
+    assert faults(quirks, standin) == []
+    missed = ["HIP 5.2, loses_things on: bridged, and does not hold: A (defect)"]
+    assert faults(quirks, standin, clauses=("A",)) == missed
+    standin = make(quirks, "5.2", by_default=True, plain={"A": "unsupported"}, turned=quirks.Run({"A": "pass"}))
+    missed = ["HIP 5.2 as it is said to be: bridged, and does not hold: A (unsupported)"]
+    assert faults(quirks, standin, clauses=("A",)) == missed
+
+
+def test_a_run_that_told_nothing_is_a_fault(quirks: ModuleType) -> None:
+    standin = make(quirks, "5.2", by_default=False, plain={}, turned=quirks.Run({"A": "pass"}))
+    assert faults(quirks, standin) == ["HIP 5.2 as it is said to be: the run told nothing"]
+
+
+def test_the_table_of_bridges_is_of_every_quirk(quirks: ModuleType) -> None:
+    """Either clauses of the contract, or why there are none."""
+    names = re.findall(r'^    \{"(\w+)",', (Path(__file__).parent / "quirks.cpp").read_text(), re.MULTILINE)
+    assert len(names) > 10
+    assert list(quirks.BRIDGES) == names
+    for bridge in quirks.BRIDGES.values():
+        assert bool(bridge.clauses) != bool(bridge.why_none)
+        assert [clause for clause in bridge.clauses if clause not in contract.clauses()] == []
+
+
+@pytest.mark.parametrize("outcome", ["pass", "fail"])
+def test_the_page_is_written_before_a_failure_is_told(
+    quirks: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, outcome: str
+) -> None:
+    """Over reports that are there already: no stand-in is needed."""
+    reports = tmp_path / "5.2" / "reports"
+    reports.mkdir(parents=True)
+    for name, result in (("plain", "pass"), ("free_waits", outcome)):
+        clauses = [
+            {"id": clause, "backend": "hip", "outcome": result, "cases": []}
+            for clause in quirks.BRIDGES["free_waits"].clauses
+        ]
+        report = {"backends": {"hip": {"witnesses": ["hip-python 6.2"]}}, "clauses": clauses}
+        (reports / f"conformance-{name}.json").write_text(json.dumps(report))
+    table = [quirks.Quirk("free_waits", "Free waits", "somewhere#1", False)]
+    monkeypatch.setattr(quirks, "quirks_of", lambda folder: table)
+    written = tmp_path / "quirks.md"
+    monkeypatch.setattr(sys, "argv", ["quirks.py", "--standins", str(tmp_path), "--write", str(written), "5.2"])
+    if outcome == "pass":
+        quirks.main()
+    else:
+        with pytest.raises(SystemExit, match="free_waits on: fail: FREE-09"):
+            quirks.main()
+    assert "| 5.2 | 4 pass | hip-python 6.2 |" in written.read_text()

@@ -10,7 +10,7 @@ from portamem.conformance import absent_program, program
 from portamem.conformance.check import check
 from portamem.conformance.env import Env
 from portamem.conformance.expect import expect, expect_equal
-from portamem.conformance.outcome import NotShown
+from portamem.conformance.outcome import NotShown, NoWitness
 from portamem.conformance.together import together
 
 HIDDEN: dict[str, str | None] = {
@@ -147,15 +147,16 @@ def as_the_vendors_package_finds(env: Env) -> None:
 
     package = "hip" if env.platform.vendor == "amd" else "cuda"
     if find_spec(package) is None:
-        raise NotShown(f"no witness: there is no package {package!r}")
+        raise NoWitness(f"no witness: there is no package {package!r}")
     (ours,) = without(env, OURS)
     ended = env.run(PREFACE + OURS + THEIRS[package], **HIDDEN)
     if ended.status and ("No module named" in ended.stderr or "failed to dlopen" in ended.stderr):
-        raise NotShown(f"no witness: {ended.stderr.strip().splitlines()[-1]}")
+        raise NoWitness(f"no witness: {ended.stderr.strip().splitlines()[-1]}")
     again, *theirs = shown(ended)
     if theirs == ["another package's cuda.bindings"]:
-        raise NotShown("no witness: cuda.bindings is not NVIDIA's here")
+        raise NoWitness("no witness: cuda.bindings is not NVIDIA's here")
     expect_equal(again, ours, "code and count beside the vendor's package")
+    env.decided_by = f"{package}-python"
     expect_equal(json.loads(theirs[0]), json.loads(ours), "the vendor's code and count")
 
 

@@ -165,12 +165,15 @@ def memory_is_counted(env: Env) -> None:
 
 @check("DEVICE-07")
 def memory_as_the_witness_sees_it(env: Env, witness: Witness) -> None:
-    for device in env.pm.devices():
-        if device == env.device:
-            free, total = witness.memory_info()
-            info = device.memory_info()
-            expect_equal(info.total, total, "total")
-            expect(0 < free <= total and info.free <= total, "free is more than there is")
+    for _ in range(20):  # others may use the device: what counts is an answer between two that agree
+        before = witness.memory_info()
+        info = env.device.memory_info()
+        expect_equal(info.total, before[1], "total")
+        expect(0 <= info.free <= info.total, f"{info.free} of {info.total} bytes are free")
+        if witness.memory_info() == before:
+            expect_equal(info.free, before[0], "free")
+            return
+    env.note("free memory was not compared: the runtime's own answer changed at each of 20 tries")
 
 
 @check("DEVICE-24")
@@ -191,15 +194,15 @@ def on_the_device_that_was_named(env: Env) -> None:
 
 @check("DEVICE-24")
 def on_that_device_as_the_witness_sees_it(env: Env) -> None:
-    from portamem.conformance.outcome import NotShown
+    from portamem.conformance.outcome import NoWitness
     from portamem.conformance.witness import WitnessMissing, witness_for
 
     other = env.other_device
     try:
         witness = witness_for(env.pm.backend, other.ordinal)
     except WitnessMissing as missing:
-        raise NotShown(f"no witness: {missing}") from None
-    env.witnessed = True
+        raise NoWitness(f"no witness: {missing}") from None
+    env.decided_by = witness.name
     env.device.set_current()
     with env.pm.DeviceMemoryResource(other) as resource, resource.allocate(NBYTES) as buf:
         env.write(buf, pattern(NBYTES))

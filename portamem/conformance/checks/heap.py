@@ -9,8 +9,8 @@ from portamem import Error
 from portamem.conformance.check import check
 from portamem.conformance.env import Env
 from portamem.conformance.expect import expect, expect_equal, refused
-from portamem.conformance.memory import MIB, pattern
-from portamem.conformance.outcome import NotShown
+from portamem.conformance.memory import KIB, MIB, pattern
+from portamem.conformance.outcome import NoWitness
 from portamem.conformance.witness import HeapReport, Witness, WitnessMissing, witness_for
 
 REFUSED = (Error, ValueError, TypeError, BufferError)
@@ -28,14 +28,25 @@ def _load(kernels: Witness) -> None:
     expect_equal(kernels.load_heap(), None, "the error of loading kernels that use the heap")
 
 
+def _sizes(env: Env, witness: Witness) -> set[int]:
+    """What portamem, the runtime and its second interface say of the limit."""
+    theirs = (witness.limit("malloc_heap_size"), witness.driver_limit("malloc_heap_size"))
+    return {env.device.malloc_heap_size, *(size for size in theirs if size is not None)}
+
+
 @check("HEAP-01", own_process=True)
 def the_limit_is_the_runtimes(env: Env, witness: Witness) -> None:
-    def sizes() -> set[int]:
-        theirs = (witness.limit("malloc_heap_size"), witness.driver_limit("malloc_heap_size"))
-        return {env.device.malloc_heap_size, *(size for size in theirs if size is not None)}
+    sizes = _sizes(env, witness)
+    expect_equal(len(sizes), 1, f"the number of answers, {sizes},")
 
-    expect_equal(len(sizes()), 1, f"the number of answers, {sizes()},")
+
+@check("HEAP-01", own_process=True)
+def the_limit_is_set(env: Env, witness: Witness) -> None:
+    def sizes() -> set[int]:
+        return _sizes(env, witness)
+
     _need_limit(env)
+    expect_equal(len(sizes()), 1, f"the number of answers, {sizes()},")
     expect(min(sizes()) >= 8 * MIB, f"the limit is {sizes()} at first")
     for nbytes in (32 * MIB, 9 * MIB):
         env.device.malloc_heap_size = nbytes
@@ -125,24 +136,53 @@ def larger_alignments(env: Env, kernels: Witness) -> None:
         _expect_clean(kernels.heap_per_block(stream, 4, 32, 50, align=align), 4, f"blocks aligned to {align}")
 
 
+def _expect_bounded(env: Env, kernels: Witness, limit: int) -> None:
+    """Kernels that ask for twice the heap get a good part of it, and NULL for the rest."""
+    expect_equal(_sizes(env, kernels), {limit}, "the limit, as each tells it")
+    expect(limit >= 8 * MIB, f"the runtime made a limit of {limit} of it")
+    stream, nbytes = env.stream(), max(64 * KIB, limit >> 10)  # one thread writes each
+    blocks = 2 * limit // nbytes
+    with kernels.heap_keep(stream.handle, blocks, 32, nbytes) as kept:
+        made = kept.allocated
+        got = (blocks - made.null) * nbytes
+        expect(4 * got >= limit, f"kernels got {got} bytes of a heap of {limit}")
+        expect(made.null > 0, f"kernels got all of {blocks * nbytes} bytes from a heap of {limit}")
+        expect_equal((made.misaligned, made.mismatches), (0, 0), "what is wrong with it")
+        _expect_clean(kept.use(), 0, "its use")
+    env.note(f"{got} bytes of a heap of {limit} were allocated at once")
+
+
 @check("HEAP-09", exclusive=True)
 def a_heap_that_there_is_no_memory_for(env: Env, kernels: Witness) -> None:
     _need_limit(env)
     stream, resource = env.stream(), env.resource("device")
+    on_cpu = env.platform.backend == "host"
     with resource.allocate(4096) as memory, resource.allocate(MIB) as more, kernels.counter() as wrong:
         for each in (memory, more):
             each.fill(9, stream=stream)
         free, total = kernels.memory_info()
+        before, asked = env.device.malloc_heap_size, f"asked for {total} bytes with {free} free"
         try:
             env.device.malloc_heap_size = total
         except Error as error:
-            env.note(f"the limit was refused: {error.name}")
+            env.note(f"{asked}: the limit was refused: {error.name}")
+            expect(error.code != 0 and str(error), "the refusal says nothing")
+            expect(not on_cpu, f"a limit that the device could have is refused: {error}")
+            expect_equal(_sizes(env, kernels), {before}, "the limit after one was refused")
+            _load(kernels)
+            _expect_clean(kernels.heap_per_thread(stream.handle, 4, 32, 100), 128, "a kernel that uses the heap")
         else:
-            error_name = kernels.load_heap()
-            env.note(
-                f"asked for {total} bytes with {free} free: the limit is {env.device.malloc_heap_size}, loading the "
-                f"kernels answers {error_name or 'Success'}, and then {kernels.memory_info()[0]} are free"
-            )
+            failed, limit = kernels.load_heap(), env.device.malloc_heap_size
+            left = kernels.memory_info()[0]
+            env.note(f"{asked}: the limit is {limit}, loading answers {failed or 'Success'}, and then {left} are free")
+            if on_cpu:
+                expect_equal(failed, "OutOfMemory", "the error of loading kernels whose heap there is no memory for")
+                env.device.malloc_heap_size = 8 * MIB
+                _load(kernels)
+                limit = env.device.malloc_heap_size
+                expect_equal(limit, 8 * MIB, "the limit that was asked for then")
+            if on_cpu or not failed:
+                _expect_bounded(env, kernels, limit)
         for each in (memory, more):
             kernels.verify_value(stream.handle, each.handle, each.nbytes, 9, wrong)
         expect_equal(wrong.read(), 0, "the number of wrong bytes that a kernel sees afterwards")
@@ -191,7 +231,7 @@ def each_device_has_its_own(env: Env, kernels: Witness) -> None:
     try:
         theirs = witness_for(env.pm.backend, other.ordinal)
     except WitnessMissing as missing:
-        raise NotShown(f"no witness: {missing}") from None
+        raise NoWitness(f"no witness: {missing}") from None
     env.device.malloc_heap_size = 9 * MIB
     _load(kernels)
     other.malloc_heap_size = 40 * MIB

@@ -22,6 +22,7 @@ from portamem.conformance.host_calls import (
     INVALID_VALUE,
     LEGACY,
     NOBODY,
+    NOT_READY,
     NOT_REGISTERED,
     NOT_SUPPORTED,
     NOWHERE,
@@ -188,10 +189,14 @@ def _refusals(m: Machine) -> Iterator[tuple[int, str, tuple[Any, ...]]]:
 
     for direction in (-1, 5):
         yield wrong(INVALID_DIRECTION, "Memcpy", dst, src, 16, direction)
+        yield wrong(INVALID_DIRECTION, "MemcpyAsync", dst, src, 16, direction, s)
+        yield wrong(INVALID_DIRECTION, "Memcpy2D", dst, 16, src, 16, 16, 2, direction)
+        yield wrong(INVALID_DIRECTION, "Memcpy2DAsync", dst, 16, src, 16, 16, 2, direction, s)
     for a, b in ((None, src), (dst, None)):
         yield value("Memcpy", a, b, 16, DEFAULT_DIRECTION)
         yield value("MemcpyAsync", a, b, 16, DEFAULT_DIRECTION, s)
         yield value("Memcpy2D", a, 16, b, 16, 16, 2, DEFAULT_DIRECTION)
+        yield value("Memcpy2DAsync", a, 16, b, 16, 16, 2, DEFAULT_DIRECTION, s)
     yield value("Memcpy", dst, src, 4097, DEFAULT_DIRECTION)
     yield value("Memcpy", dst + 96, src, 4001, DEFAULT_DIRECTION)
     yield value("Memcpy", dst, src, HUGE, DEFAULT_DIRECTION)
@@ -209,6 +214,9 @@ def _refusals(m: Machine) -> Iterator[tuple[int, str, tuple[Any, ...]]]:
     yield value("Memset", None, 1, 16)
     yield value("Memset", dst, 1, 4097)
     yield value("Memset2D", dst, 15, 1, 16, 2)
+    yield value("Memset2DAsync", dst, 15, 1, 16, 2, s)
+    yield value("Memset2DAsync", None, 16, 1, 16, 2, s)
+    yield value("Memset2DAsync", dst, 1024, 1, 16, 5, s)
     yield value("Memcpy3D", None)
     yield value("Memcpy3DAsync", None, s)
 
@@ -220,6 +228,10 @@ def _refusals(m: Machine) -> Iterator[tuple[int, str, tuple[Any, ...]]]:
         yield wrong(INVALID_HANDLE, "MallocAsync", out, 16, handle)
         yield wrong(INVALID_HANDLE, "FreeAsync", None, handle)
         yield wrong(INVALID_HANDLE, "MemsetAsync", dst, 1, 16, handle)
+        yield wrong(INVALID_HANDLE, "Memset2DAsync", dst, 16, 1, 16, 2, handle)
+        yield wrong(INVALID_HANDLE, "MemcpyAsync", dst, src, 16, DEFAULT_DIRECTION, handle)
+        yield wrong(INVALID_HANDLE, "Memcpy2DAsync", dst, 16, src, 16, 16, 2, DEFAULT_DIRECTION, handle)
+        yield wrong(INVALID_HANDLE, "LaunchKernel", _NO_KERNEL, 1, 1, None, 0, 0, handle)
         yield wrong(INVALID_HANDLE, "StreamBeginCapture", handle, 0)
     for handle in (None, NOBODY, s):
         for name in ("EventDestroy", "EventQuery", "EventSynchronize"):
@@ -246,6 +258,37 @@ def _refusals(m: Machine) -> Iterator[tuple[int, str, tuple[Any, ...]]]:
     yield value("EventElapsedTime", None, m.timed, m.timed)
     yield wrong(INVALID_HANDLE, "EventElapsedTime", out, m.event, m.event)
     yield wrong(INVALID_HANDLE, "EventElapsedTime", out, m.timed, m.timed)  # never recorded
+    yield from _refusals_of_the_rest(m)
+
+
+_RAN: list[int] = []
+_KERNEL = ctypes.CFUNCTYPE(None, c_void_p)(lambda _block: _RAN.append(1))
+_NO_KERNEL = ctypes.cast(_KERNEL, c_void_p).value
+"""The address of a kernel that is never to run."""
+
+
+def _refusals_of_the_rest(m: Machine) -> Iterator[tuple[int, str, tuple[Any, ...]]]:
+    """Kernels, virtual memory and knobs."""
+    out, s, name = m.out, m.stream, "LaunchKernel"
+    yield INVALID_VALUE, name, (None, 1, 1, None, 0, 0, s)
+    yield INVALID_VALUE, name, (_NO_KERNEL, 0, 1, None, 0, 0, s)
+    yield INVALID_VALUE, name, (_NO_KERNEL, 1, 0, None, 0, 0, s)
+    yield INVALID_VALUE, name, (_NO_KERNEL, 1, 1, None, 1, 0, s)
+    for flags in (2, 3, 1 << 31):
+        yield INVALID_VALUE, name, (_NO_KERNEL, 1, 1, None, 0, flags, s)
+    name = "MemGetAllocationGranularity"
+    yield INVALID_VALUE, name, (None, DEVICE, 0)
+    for where in (CPU, NOWHERE):
+        yield INVALID_VALUE, name, (out, where, 0)
+    for option in (-1, 2):
+        yield INVALID_VALUE, name, (out, DEVICE, option)
+    yield NOT_SUPPORTED, name, (out, DEVICE, 0)
+    for ordinal in (-1, 99):
+        yield INVALID_DEVICE, name, (out, Location(1, ordinal), 0)
+        yield INVALID_DEVICE, "KnobSetCapacity", (ordinal, 1 << 20)
+    for code in (-1, 0, 1000):
+        yield INVALID_VALUE, "KnobFailCall", (b"Malloc", 1, code)
+        yield INVALID_VALUE, "KnobFailCall", (None, 1, code)
 
 
 @check("HOST-19")
@@ -263,6 +306,8 @@ def wrong_arguments_are_refused(env: Env, machine: Machine) -> None:
         expect_equal(rt.answer("GetLastError"), code, f"the last error after {shown}")
         expect_equal(rt.answer("GetLastError"), 0, f"the last error, once it was asked for after {shown}")
     expect_equal(rt.answer("RuntimeGetVersion", None), INVALID_VALUE, "the answer of RuntimeGetVersion(None)")
+    rt.do("StreamSynchronize", machine.stream)
+    expect_equal(_RAN, [], "what ran of kernels that were refused")
     expect_equal(env.device.memory_info().free, before.free, "free memory after calls that were refused")
     expect_equal(rt.get("GetDevice", kind=c_int), 0, "the current device")
     data = pattern(4096)
@@ -286,6 +331,9 @@ def nothing_is_fine_where_nothing_is_done(env: Env, machine: Machine) -> None:
         ("Memset", None, 1, 0),
         ("Memset2D", None, 0, 1, 16, 0),
         ("Memset2D", None, 0, 1, 0, 16),
+        ("Memset2DAsync", None, 0, 1, 16, 0, stream),
+        ("Memset2DAsync", None, 0, 1, 0, 16, stream),
+        ("Memcpy2DAsync", None, 0, None, 0, 16, 0, DEFAULT_DIRECTION, stream),
         ("MemcpyPeer", None, 0, None, 0, 0),
         ("MemcpyPeerAsync", None, 0, None, 0, 0, stream),
         ("Memcpy3D", byref(Copy3D(extent=Position(16, 16, 0), kind=DEFAULT_DIRECTION))),
@@ -311,6 +359,47 @@ def nothing_is_fine_where_nothing_is_done(env: Env, machine: Machine) -> None:
         address, pitch = c_void_p(1), c_size_t(1)
         rt.do("MallocPitch", byref(address), byref(pitch), width, height)
         expect_equal((address.value, pitch.value), (None, 0), f"address and pitch of {width} x {height} bytes")
+
+
+@check("HOST-19")
+@on_a_machine(Machine)
+def every_code_has_a_text(env: Env, machine: Machine) -> None:
+    rt = machine.rt
+    unknown = rt.text("GetErrorString", 123_456)
+    texts = {code: rt.text("GetErrorString", code) for code in range(-1, 1000)}
+    known = {code for code, text in texts.items() if text != unknown}
+    codes = {0, INVALID_VALUE, OUT_OF_MEMORY, INVALID_DIRECTION, INVALID_DEVICE, UNSUPPORTED_LIMIT, PEER_UNSUPPORTED}
+    codes |= {INVALID_HANDLE, NOT_READY, NOT_REGISTERED, NOT_SUPPORTED}
+    expect_equal(sorted(codes - known), [], "codes without a text")
+    expect(unknown and all(texts.values()), "the text of a code is empty")
+    expect_equal(len({texts[code] for code in known}), len(known), "the number of different texts")
+    expect_equal(rt.answer("Free", machine.device + 16), INVALID_VALUE, "the answer of a wrong free")
+    expect_equal(rt.text("GetErrorDetail", INVALID_VALUE), rt.detail(), "the detail of the code that was answered")
+    expect(rt.detail() not in ("", texts[INVALID_VALUE]), f"the detail says only: {rt.detail()}")
+    for code in (0, OUT_OF_MEMORY, 123_456):
+        wanted = texts.get(code, unknown)
+        expect_equal(rt.text("GetErrorDetail", code), wanted, f"the detail of {code}, which was not answered")
+    rt.answer("GetLastError")
+
+
+@check("HOST-19")
+@on_a_machine(Machine)
+def what_kernels_call_answers_null_to_others(env: Env, machine: Machine) -> None:
+    rt = machine.rt
+    rt.do("Memset", machine.device, 7, 4096)
+    for name, *arguments in (
+        ("KernelAddress", machine.device, 16),
+        ("KernelAddress", None, 0),
+        ("KernelMalloc", 16),
+        ("KernelMallocAligned", 64, 16),
+        ("KernelMallocAligned", 3, 16),
+        ("KernelFree", None),
+        ("KernelFree", machine.device),
+    ):
+        expect_equal(rt.address(name, *arguments), None, f"the answer of {name} outside a kernel")
+        expect_equal(rt.answer("PeekAtLastError"), 0, f"the last error after {name} outside a kernel")
+    rt.do("Memcpy", machine.plain, machine.device, 4096, DEFAULT_DIRECTION)
+    expect_bytes(machine.plain.raw, b"\7" * 4096, "memory that was given to a function for kernels")
 
 
 @check("HOST-20")
@@ -373,6 +462,7 @@ def boxes_that_leave_their_volume(env: Env, machine: Machine) -> None:
     ):
         expect_equal(answer(**arguments), INVALID_VALUE, f"the answer for a box that is {words}")
         rt.answer("GetLastError")
+    rt.do("StreamSynchronize", LEGACY)  # within the device nobody waits for a copy before the memory is freed
 
 
 @check("HOST-21")

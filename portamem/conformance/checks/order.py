@@ -25,19 +25,19 @@ def _waits(env: Env, ends: Ends) -> None:
         expect(stream.query(), "a stream says that it is not done after it was waited for")
 
 
-@check("ORDER-01")
+@check("ORDER-01", unordered=True)
 def a_copy_into_memory_waits_for_its_stream(env: Env, resource: Any) -> None:
     with Ends(env, other_end(env, resource), resource) as ends:
         _waits(env, ends)
 
 
-@check("ORDER-01")
+@check("ORDER-01", unordered=True)
 def a_copy_out_of_memory_waits_for_its_stream(env: Env, resource: Any) -> None:
     with Ends(env, resource, other_end(env, resource)) as ends:
         _waits(env, ends)
 
 
-@check("ORDER-02")
+@check("ORDER-02", unordered=True)
 def a_fill_waits_for_its_stream(env: Env, resource: Any) -> None:
     stream = env.stream()
     with Ends(env, env.resource("pinned"), resource) as ends, env.latch(stream) as held:
@@ -67,7 +67,7 @@ def work_happens_in_the_order_of_its_queueing(env: Env, resource: Any) -> None:
         expect_equal(ran, [(value, bytes([value]) * 256) for value in range(32)], "what the host functions saw")
 
 
-@check("ORDER-04")
+@check("ORDER-04", unordered=True)
 def a_stream_waits_for_another(env: Env) -> None:
     for how in ("an event", "the event of a fill", "the stream"):
         stream, behind = env.stream(), env.stream()
@@ -137,7 +137,7 @@ def streams_do_not_wait_for_each_other_unasked(env: Env) -> None:
     _is_free_of(env, env.stream(), env.stream(), "two streams")
 
 
-@check("ORDER-07")
+@check("ORDER-07", unordered=True)
 def the_default_stream_and_blocking_streams(env: Env) -> None:
     default, blocking = env.device.default_stream, env.stream(nonblocking=False)
     _waits_for(env, blocking, default, "the default stream behind a blocking stream")

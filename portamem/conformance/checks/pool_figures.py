@@ -10,8 +10,11 @@ from portamem.conformance.check import check
 from portamem.conformance.env import Env
 from portamem.conformance.expect import expect, expect_bytes, expect_equal
 from portamem.conformance.memory import MIB, pattern
+from portamem.conformance.witness.base import Witness
 
 ALL = 2**64 - 1
+CURRENT = {"used": "used_current", "reserved": "reserved_current"}
+MARKS = {"used_high": "used_high", "reserved_high": "reserved_high"}
 POLICIES = ("reuse_follow_event_dependencies", "reuse_allow_opportunistic", "reuse_allow_internal_dependencies")
 
 
@@ -193,14 +196,67 @@ def high_water_marks(env: Env) -> None:
     expect_equal(pool.reserved_high, 0, "the mark of reserved after a reset with nothing reserved")
 
 
+def _told(pool: Any, witness: Witness, names: dict[str, str], when: str) -> tuple[int, ...]:
+    """Figures of a pool by the witness, who is to say what portamem says."""
+    theirs = tuple(witness.pool_attribute(pool.pool_handle, name) for name in names.values())
+    expect_equal(tuple(getattr(pool, name) for name in names), theirs, f"{' and '.join(names)} {when}")
+    return theirs
+
+
+@check("POOL-06")
+def figures_as_the_witness_sees_them(env: Env, resource: Any, witness: Witness) -> None:
+    stream, other = env.stream(), env.resource("async")
+    idle, _ = _told(resource, witness, CURRENT, "at first")
+    sizes = (1, 1000, MIB, 2 * MIB, 5 * MIB + 512)
+    asked, most = sum(sizes), len(sizes) * 2 * MIB
+    buffers = [resource.allocate(nbytes, stream=stream) for nbytes in sizes]
+    used, reserved = _told(resource, witness, CURRENT, f"with {asked} bytes allocated")
+    expect(asked <= used - idle <= asked + most, f"{used - idle} are used of {asked}, by the runtime")
+    expect(reserved >= used, f"{used} are used of {reserved} reserved, by the runtime")
+    expect_equal(_told(other, witness, CURRENT, "of another pool"), (0, 0), "the figures of another pool")
+    for left in (4, 3, 2, 1, 0):
+        buffers.pop().close()
+        stream.synchronize()
+        used, reserved = _told(resource, witness, CURRENT, f"with {left} buffers left")
+        least = sum(sizes[:left])
+        expect(least <= used - idle <= least + most, f"{used - idle} are used of {least}, by the runtime")
+        expect(reserved >= used, f"{used} are used of {reserved} reserved, by the runtime")
+    expect_equal(used, idle, "used after all frees, by the runtime")
+
+
+@check("POOL-07")
+def high_water_marks_as_the_witness_sees_them(env: Env, witness: Witness) -> None:
+    pool, stream = env.resource("async"), env.stream()
+    one, two = pool.allocate(MIB, stream=stream), pool.allocate(32 * MIB, stream=stream)
+    two.close()
+    stream.synchronize()
+    pool.trim()
+    most = _told(pool, witness, MARKS, "after a free and a trim")
+    now = _told(pool, witness, CURRENT, "after a free and a trim")
+    expect(most[0] >= 33 * MIB > now[0], f"the mark of used is {most[0]} with {now[0]} used, by the runtime")
+    expect(most[1] >= 33 * MIB, f"the mark of reserved is {most[1]}, by the runtime")
+    with pool.allocate(MIB, stream=stream):
+        expect_equal(_told(pool, witness, MARKS, "with less in use"), most, "the marks, with less in use")
+    stream.synchronize()
+    pool.reset_high()
+    now = _told(pool, witness, CURRENT, "at a reset")
+    expect_equal(_told(pool, witness, MARKS, "after a reset"), now, "the marks after a reset, by the runtime")
+    with pool.allocate(8 * MIB, stream=stream):
+        used = _told(pool, witness, MARKS, "with 9 MiB in use")[0]
+        expect(9 * MIB <= used < most[0], f"the mark of used is {used} after a reset and 9 MiB, by the runtime")
+    one.close()
+    stream.synchronize()
+    pool.trim()
+    pool.reset_high()
+    expect_equal(_told(pool, witness, MARKS, "of an empty pool"), (0, 0), "the marks of an empty pool, by the runtime")
+
+
 @check("POOL-20")
 def a_pool_as_the_witness_sees_it(env: Env, resource: Any, witness: Any) -> None:
     stream, handle = env.stream(), resource.pool_handle
     figures = {
-        "used": "used_current",
-        "used_high": "used_high",
-        "reserved": "reserved_current",
-        "reserved_high": "reserved_high",
+        **CURRENT,
+        **MARKS,
         "release_threshold": "release_threshold",
         **{policy: policy for policy in POLICIES},
     }

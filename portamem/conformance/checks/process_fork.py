@@ -16,6 +16,8 @@ BEFORE = """
     resource, pinned = pm.DeviceMemoryResource(device), pm.PinnedMemoryResource(device)
     buf, host = resource.allocate(4096), pinned.allocate(4096)
     part, view, spare = buf[:16], host.view("float32"), resource.allocate(16)
+    given = resource.allocate(16)
+    before = {"here": pm.held(device), "host": pm.held("host"), "address": given.handle, "live": resource.live_buffers}
     registered = pm.HostRegistration(bytearray(4096))
     buf.fill(1, stream=stream)
     stream.synchronize()
@@ -49,8 +51,33 @@ CALLS = (
     *("pinned.allocate(16)", "buf.fill(0)", "buf.fill(0, stream=stream)", "buf.copy_to(bytearray(4096))"),
     *("spare.close()", "pm.copy(host, buf)", "pm.copy(host, buf, stream=stream)", "view.to_numpy()"),
     *("pm.pointer_info(buf)", "pm.HostRegistration(bytearray(4096))", "registered.close()", "pm.zeros(4)"),
-    *("pm.empty(4)", "pm.current_resource()", "pm.devices()"),
+    *(
+        "pm.empty(4)",
+        "pm.current_resource()",
+        "pm.devices()",
+        "pm.held()",
+        "pm.held(0)",
+        "buf.device",
+        "resource.close()",
+    ),
+    *("resource.deallocate(before['address'], 16)", "pm.Buffer.from_handle(before['address'], 16)", "event.is_done"),
+    *("device.default_stream", "device.uuid", "device.set_limit('stack_size', 1 << 16)", "stream.priority"),
+    *("view.__dlpack__()", "pm.StatisticsAdaptor(resource)", "pm.TrackingAdaptor(resource)"),
+    *("pm.PoolMemoryResource(resource)", "pm.using(resource).__enter__()", "pm.runtime_version()"),
 )
+"""What would reach the runtime, or wait for what a thread of the parent may hold."""
+
+GOES_ON = (
+    *("buf.nbytes == 4096", "buf.handle != 0", "buf.kind == 'device'", "not buf.is_closed", "device.ordinal == 0"),
+    *("resource.live_buffers == before['live']", "pm.held(device) == before['here']"),
+    *("pm.held('host') == before['host']", "memoryview(host).nbytes == 4096", "memoryview(view).shape == (1024,)"),
+    *("buf[:16].nbytes == 16", "host.view('uint8').shape == (4096,)", "view[1:3].shape == (2,)"),
+    *("view.reshape(2, 512).shape == (2, 512)", "pm.LimitingAdaptor(resource, '1 MiB').limit == 1 << 20"),
+    *("pm.set_quirk('free_on_other_stream', True) is None", "pm.set_quirk('free_on_other_stream', None) is None"),
+    *("given.release() == before['address']", "given.is_closed", "part.close() is None", "view.close() is None"),
+    *("part.is_closed and view.is_closed",),
+)
+"""What needs the process's own memory alone, and is true."""
 
 EVERY_CALL = f"""
     for call in {CALLS!r}:
@@ -67,11 +94,28 @@ EVERY_CALL = f"""
     sys.exit(0)
 """
 
+EVERY_OTHER = f"""
+    for call in {GOES_ON!r}:
+        try:
+            if eval(call) is not True:
+                print("is not so:", call)
+        except BaseException as error:
+            print("the exception of", call, "is", repr(error))
+    print("all of it")
+    sys.exit(0)
+"""
+
 
 @check("PROCESS-04")
 def every_call_says_so(env: Env) -> None:
     said = env.output(BEFORE + FORKED + EVERY_CALL).splitlines()
     expect_equal(said, ["0 devices", PARENT], "what the child and then the parent said")
+
+
+@check("PROCESS-04")
+def what_needs_no_runtime_goes_on(env: Env) -> None:
+    said = env.output(BEFORE + FORKED + EVERY_OTHER).splitlines()
+    expect_equal(said, ["all of it", PARENT], "what the child and then the parent said")
 
 
 @check("PROCESS-05")

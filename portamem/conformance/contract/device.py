@@ -34,8 +34,8 @@ CLAUSES = (
     ),
     Clause(
         "DEVICE-07",
-        "memory_info tells the runtime's free and total bytes, and exactly the bytes that portamem's buffers have "
-        "out: held() is the same number, of the host as well.",
+        "memory_info tells the runtime's free and total bytes as they are when it is asked, and exactly the bytes that "
+        "portamem's buffers have out: held() is the same number, of the host as well.",
     ),
     Clause(
         "DEVICE-08",
@@ -45,7 +45,7 @@ CLAUSES = (
     Clause(
         "DEVICE-09",
         "A limit that was set is in force: the device has at least that, until it is set again. It is the named "
-        "device's, whichever is current.",
+        "device's, whichever is current. HEAP-09 is about a heap that comes near the device's memory.",
         shortfalls=(
             Shortfall(
                 "amd",

@@ -18,7 +18,8 @@ CLAUSES = (
     Clause(
         "HEAP-01",
         "Device.malloc_heap_size is the runtime's own limit, whoever sets it. Where the heap's kind is limit, it is 8 "
-        "MiB or more at first, and at least what was asked for once it was set, as long as no kernel uses the heap.",
+        "MiB or more at first, and at least what was asked for once it was set, as long as no kernel uses the heap. "
+        "HEAP-09 is about requests that come near the device's memory.",
         shortfalls=(_INITIAL,),
     ),
     Clause(
@@ -57,9 +58,10 @@ CLAUSES = (
     ),
     Clause(
         "HEAP-09",
-        "Where the heap's kind is limit, one that there is no memory for is refused when it is set or when a kernel "
-        "that uses it is loaded, or the runtime makes it fit. It takes no memory that anybody has: what is there keeps "
-        "its bytes, and kernels and copies go on.",
+        "Where the heap's kind is limit, one that there is no memory for is refused with an error, when it is set or "
+        "when a kernel that uses it is loaded, as on the CPU runtime; or malloc_heap_size is then what the runtime "
+        "made of it: kernels get a quarter of that at least, and NULL before twice that. What is there keeps its "
+        "bytes, and kernels and copies go on.",
         shortfalls=(_INITIAL,),
     ),
     Clause(

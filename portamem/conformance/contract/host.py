@@ -109,9 +109,10 @@ CLAUSES = (
     ),
     Clause(
         "HOST-19",
-        "Every function of its C interface refuses a null for a result, unknown flags, attributes, locations, handles "
-        "and devices with the code that its header names, which is the thread's last error until it is asked for, and "
-        "does nothing. Freeing null, and work on 0 bytes, is fine.",
+        "Every function of its C interface that answers a code refuses what it takes of these with the code that its "
+        "header names, and does nothing: a null for a result, unknown flags, attributes, locations, handles and "
+        "devices. The code is the thread's last error until it is asked for. Freeing null, and work on 0 bytes, is "
+        "fine. Every code has a text, and what kernels call answers null to others.",
         backends=_HOST,
     ),
     Clause(

@@ -56,7 +56,7 @@ def _clause(result: ClauseResult) -> dict[str, Any]:
 
 def _case(case: CaseResult) -> dict[str, Any]:
     found: dict[str, Any] = {"check": case.check, "outcome": case.outcome.value, "seconds": case.seconds}
-    for name in ("resource", "detail", "witness", "notes"):
+    for name in ("resource", "detail", "witness", "notes", "lacks_witness"):
         if getattr(case, name):
             found[name] = getattr(case, name)
     return found

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator
 from typing import Any
 
 
@@ -36,7 +37,7 @@ def _clause(suite: ET.Element, clause: dict[str, Any]) -> None:
         suite, "testcase", classname=f"{clause['backend']}.{clause['id'].rpartition('-')[0]}", name=name
     )
     element.set("time", f"{seconds:.4f}")
-    said = "\n".join(_words(case) for case in clause["cases"] if case.get("detail"))
+    said = "\n".join(line for case in clause["cases"] for line in _words(case))
     if clause["outcome"] == "fail":
         ET.SubElement(element, "failure", message=_first_line(said)).text = said
     elif clause["outcome"] in ("unsupported", "not-shown", "defect"):
@@ -45,9 +46,11 @@ def _clause(suite: ET.Element, clause: dict[str, Any]) -> None:
         ET.SubElement(element, "system-out").text = said
 
 
-def _words(case: dict[str, Any]) -> str:
+def _words(case: dict[str, Any]) -> Iterator[str]:
     on = f" [{case['resource']}]" if case.get("resource") else ""
-    return f"{case['check']}{on}: {case['outcome']}: {case['detail']}"
+    if case.get("detail"):
+        yield f"{case['check']}{on}: {case['outcome']}: {case['detail']}"
+    yield from (f"{case['check']}{on}: {note}" for note in case.get("notes", ()))
 
 
 def _first_line(text: str) -> str:

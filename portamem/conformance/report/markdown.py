@@ -32,6 +32,12 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
             yield ""
             yield f"**{clause['id']} on {clause['backend']}: {clause['outcome']}.** {clause['text']}"
             yield from (f"- {line}" for detail in sorted(said) for line in [" ".join(detail.split())])
+    for clause in document["clauses"]:
+        notes = dict.fromkeys(note for case in clause["cases"] for note in case.get("notes", ()))
+        if notes:
+            yield ""
+            yield f"{clause['id']} on {clause['backend']}:"
+            yield from (f"- {' '.join(note.split())}" for note in notes)
 
 
 def matrix(document: dict[str, Any], backends: list[str]) -> Iterator[str]:

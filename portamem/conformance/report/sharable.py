@@ -11,7 +11,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-_PATH = re.compile(r"(?<![\w.])(?:/[\w.+@~-]+){2,}")
+_ADDRESS_OR_PATH = re.compile(r"https?://[^\s<>\"']+|(?<![\w.])(?:/[\w.+@~-]+){2,}")
+_HOMES = ("/home", "/Users")
+_OWN_WORDS = {"id", "backend", "outcome", "evidence", "vendor", "check", "resource", "witness", "witnesses", "when"}
+"""What has words of the suite's own: a host that is called "gpu" does not change them."""
 
 
 def sharable(document: dict[str, Any]) -> str:
@@ -32,20 +35,31 @@ def _short(clause: dict[str, Any]) -> dict[str, Any]:
 
 
 def anonymous(value: Any) -> Any:
-    """The same document: of paths only the last part stays, and names of this host and user are gone."""
+    """The same document: of paths only the last part stays, and names of this host and of users are gone. Addresses of
+    pages stay whole."""
     if isinstance(value, dict):
-        return {key: anonymous(each) for key, each in value.items()}
+        return {key: each if key in _OWN_WORDS else anonymous(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [anonymous(each) for each in value]
     return _cleaned(value) if isinstance(value, str) else value
 
 
 def _cleaned(text: str) -> str:
-    text = _PATH.sub(lambda found: f".../{Path(found[0]).name}", text)
-    for name, word in ((platform.node(), "HOST"), (_user(), "USER")):
+    kept: list[str] = []
+
+    def shortened(found: re.Match[str]) -> str:
+        if found[0].startswith("http"):
+            kept.append(found[0])
+            return f"\0{len(kept) - 1}\0"
+        path = Path(found[0])
+        return "~" if str(path.parent) in _HOMES else f".../{path.name}"
+
+    text = _ADDRESS_OR_PATH.sub(shortened, text)
+    host = platform.node()
+    for name, word in ((host, "HOST"), (host.partition(".")[0], "HOST"), (_user(), "USER")):
         if len(name) > 2:
             text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", word, text)
-    return text
+    return re.sub(r"\0(\d+)\0", lambda number: kept[int(number[1])], text)
 
 
 def _user() -> str:

@@ -70,8 +70,13 @@ def print_details(out: Console, runs: Sequence[Run]) -> None:
         reasons: dict[str, list[str]] = {}
         for result in run.clauses:
             if result.outcome in (Outcome.NOT_SHOWN, Outcome.UNSUPPORTED):
-                why = next((case.detail for case in result.cases if case.detail), "it did not come to that")
+                told = sorted(
+                    result.cases, key=lambda case: (case.outcome is not result.outcome, not case.lacks_witness)
+                )
+                why = next((case.detail for case in told if case.detail), "it did not come to that")
                 reasons.setdefault(f"{result.outcome.value}: {why}", []).append(result.clause.id)
+            for note in dict.fromkeys(note for case in result.cases for note in case.notes):
+                out.print(f"{run.backend} {result.clause.id}: {note}", style="dim", markup=False)
         for why, ids in reasons.items():
             out.print(f"{run.backend} {why}: {', '.join(ids)}", style="dim", markup=False)
 
