@@ -38,8 +38,9 @@ PORTAMEM_OPEN
 /// until somebody needs them together. Before the upstream is asked, what the calling thread's cache and its stream
 /// have is merged: arrays on one stream that grow and shrink all the time reserve about twice what is live. Chunks are
 /// an eighth of what the pool has, from 2 to 256 MiB; where what is free would do, were it in one piece, a sixth beside
-/// what is asked for. Nothing is reserved before it is asked for. The pool's own records take less than 96 bytes of
-/// host memory for each block.
+/// what is asked for. Nothing is reserved before it is asked for. What is left over of a free block stays with what is cut
+/// from it where it is less than a 32nd of that. The pool's own records take about 2 bytes of host memory for each block
+/// of 256 bytes, a hundred for one of 16 to 32 KiB, and 128 and the address table's entries for a larger one.
 ///
 /// PORTAMEM_POOL=off: each allocation goes straight to the upstream, and comes straight back. PORTAMEM_POOL_LIMIT: the
 /// limit of the process's pools of a device's memory that were made without one, all together
