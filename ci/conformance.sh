@@ -19,7 +19,7 @@ cd "$CI_DIR/elsewhere"
 suite() {
     local name=$1 folder=$2
     shift 2
-    env "$@" timeout 300 "$venv/bin/portamem" conformance --backend host "${OPTIONS[@]}" --report "$folder/conformance-$name.json" \
+    env "$@" timeout 600 "$venv/bin/portamem" conformance --backend host "${OPTIONS[@]}" --report "$folder/conformance-$name.json" \
         --junit "$REPORTS/conformance-$name.xml" >"$CI_DIR/conformance-$name.log" 2>&1
 }
 
