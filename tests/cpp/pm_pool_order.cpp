@@ -3,6 +3,10 @@
 #include "pm_support.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <exception>
+#include <thread>
+#include <vector>
 
 namespace {
 
@@ -276,6 +280,32 @@ TEST_CASE("pm pool: threads that come and go use the same memory on their own de
         pool->close();
         CHECK(pool->upstream()->live_buffers() == 0);
     }
+}
+
+TEST_CASE("pm pool: trimming goes on while other threads close the streams that it asks") {
+    if (no_device()) return;
+    const Pool pool = pool_over(pinned_resource());
+    std::atomic<int> left{3};
+    std::vector<std::thread> closers;
+    for (int i = 0; i < 3; ++i) {
+        closers.emplace_back([&] {
+            try {
+                for (int turn = 0; turn < 3000; ++turn) {
+                    const StreamPtr stream = pm::Stream::create(0);
+                    void* ptr = pool->allocate(5000, stream);
+                    pool->deallocate(ptr, 5000, stream);
+                    stream->close();
+                }
+            } catch (const std::exception& error) {
+                FAIL_CHECK(error.what());
+            }
+            --left;
+        });
+    }
+    while (left > 0) CHECK_NOTHROW(pool->trim(0));
+    for (std::thread& each : closers) each.join();
+    CHECK(pool->live_buffers() == 0);
+    pool->close();
 }
 
 TEST_CASE("pm pool: alignments above 256 bytes") {

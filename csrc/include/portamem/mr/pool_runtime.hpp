@@ -336,8 +336,10 @@ class PoolRuntime : public StreamListener {
     int mark(const std::shared_ptr<Stream>& stream, void** event) {
         if (stream->is_elsewhere() || !runtime_usable()) return PORTAMEM_POOL_BUSY;
         const RelaxedCapture beside(device_);
-        if (!stream->is_closed() && stream->capture_status() != rt::StreamCaptureStatus::None)
-            return PORTAMEM_POOL_BUSY;
+        {
+            const Stream::Use use(*stream);  // it may be closed by another thread just now
+            if (use && stream->capture_status() != rt::StreamCaptureStatus::None) return PORTAMEM_POOL_BUSY;
+        }
         auto tail = stream->tail(blank());
         if (!tail) return PORTAMEM_POOL_OK;
         *event = handle_of(std::move(tail));
