@@ -18,8 +18,6 @@ ASKED_ASIDE = {"RuntimeGetVersion"}
 
 def declared() -> dict[str, str]:
     """The functions of the header by their names without the prefix, with what each answers."""
-    if not HEADER.exists():
-        pytest.skip("a wheel's tests come without the sources")
     found = re.findall(r"^PORTAMEM_EXPORT\s+(.+?)\s*\bpmh(\w+)\(", HEADER.read_text(encoding="utf-8"), re.MULTILINE)
     return {name: answer for answer, name in found}
 
@@ -30,7 +28,7 @@ def test_every_function_of_the_header_can_be_called() -> None:
 
 
 def test_every_function_that_answers_a_code_is_refused_something() -> None:
-    if not _here():
+    if not _here():  # PORTAMEM_BACKENDS may leave the CPU runtime out of a build for a GPU
         pytest.skip("portamem.host cannot be used here")
     with host_calls.Machine() as machine:
         refused = {name for _, name, _ in host_interface._refusals(machine)}
