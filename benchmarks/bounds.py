@@ -109,14 +109,17 @@ def times(row: str, peer: str, bound: float, *, at_most: bool = True) -> Bound:
 
 
 BLOCKS = (100_000, 1_000_000, 10_000_000)
-"""Live blocks whose host memory is measured."""
+"""Live blocks of 256 B whose host memory is measured,"""
+
+LARGER = {16 << 10: "16 KiB", 64 << 10: "64 KiB", 1 << 20: "1 MiB"}
+"""and sizes of 100,000 more each. Above 64 KiB there are 8 bytes of address table for each 32 KiB, whatever is live."""
 
 
 REGISTERED = "pinned start-up, registered pages"
 
 
-def memory(blocks: int) -> str:
-    return f"host memory, {blocks} blocks"
+def memory(blocks: int, nbytes: int = 256) -> str:
+    return f"host memory, {blocks} blocks of {nbytes}"
 
 
 ROWS = (
@@ -195,5 +198,13 @@ ROWS = (
             Bound("bytes", 96, alone(memory(BLOCKS[-1]))),
             Bound(f"x that of {BLOCKS[-2]:,} blocks", 1.1, by(memory(BLOCKS[-1]), OWN, of=memory(BLOCKS[-2]))),
         ),
+    ),
+    *(
+        Row(
+            memory(BLOCKS[0], nbytes),
+            f"host memory for each of {BLOCKS[0]:,} live blocks of {name}",
+            (Bound("bytes", 96, alone(memory(BLOCKS[0], nbytes))),),
+        )
+        for nbytes, name in LARGER.items()
     ),
 )

@@ -29,7 +29,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from bounds import BLOCKS, OWN, ROWS
+from bounds import BLOCKS, LARGER, OWN, ROWS
 from python_calls import module_with_device
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -144,7 +144,8 @@ def ran(command: list[str]) -> str:
 
 
 def cpp_lines(program: Path, rounds: int) -> Iterator[dict[str, Any]]:
-    commands = [[str(program), str(rounds)], *([str(program), "memory", str(blocks)] for blocks in BLOCKS)]
+    memory = [(blocks, 256) for blocks in BLOCKS] + [(BLOCKS[0], nbytes) for nbytes in LARGER]
+    commands = [[str(program), str(rounds)], *([str(program), "memory", str(n), str(size)] for n, size in memory)]
     for command in commands:
         for line in ran(command).splitlines():
             yield json.loads(line)

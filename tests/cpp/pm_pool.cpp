@@ -95,6 +95,11 @@ TEST_CASE("pm pool: wrong frees are refused in words") {
         auto* ptr = static_cast<char*>(pool->allocate(nbytes, stream));
         CHECK(contains(refusal<std::invalid_argument>([&] { pool->deallocate(ptr, nbytes * 4, stream); }),
                        "give the size"));
+        for (const std::size_t wrong : {nbytes - 1, nbytes + 1}) {  // of the same block
+            CHECK(contains(refusal<std::invalid_argument>([&] { pool->deallocate(ptr, wrong, stream); }),
+                           "is of " + std::to_string(nbytes) + " bytes, not of " + std::to_string(wrong)));
+        }
+        CHECK(pool->stats().used == nbytes);
         CHECK(contains(refusal<std::invalid_argument>([&] { pool->deallocate(ptr + 256, nbytes, stream); }), "0x"));
         CHECK(contains(refusal<std::invalid_argument>([&] { pool->deallocate(ptr + 8, nbytes, stream); }), "0x"));
         CHECK(pool->live_buffers() == 1);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // benchmarks/cpp/table/main.cpp: the rows of the speed table that are C++. benchmarks/table.py builds and runs it.
 //
-//   portamem_table_BACKEND [ROUNDS]          every row, all contenders in turns
-//   portamem_table_BACKEND memory BLOCKS     host memory for each of that many live blocks, which needs a fresh process
+//   portamem_table_BACKEND [ROUNDS]               every row, all contenders in turns
+//   portamem_table_BACKEND memory BLOCKS BYTES    host memory for each of that many live blocks, in a fresh process
 //
 // It prints a line of JSON for each contender of a row: the values of all rounds. What comes of them is table.py's.
 #include <unistd.h>
@@ -153,15 +153,15 @@ std::size_t resident() {
     return pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
-/// Bytes of host memory for each live block of 256 B. The memory itself is addresses only.
-double memory_per_block(std::size_t count) {
+/// Bytes of host memory for each live block of that size. The memory itself is addresses only.
+double memory_per_block(std::size_t count, std::size_t nbytes) {
     Own own(addresses());
-    own.deallocate(own.allocate(256, 0), 256, 0);
+    own.deallocate(own.allocate(nbytes, 0), nbytes, 0);
     std::vector<void*> blocks(count, &own);  // its pages are there before
     const std::size_t before = resident();
-    for (void*& block : blocks) block = own.allocate(256, 0);
+    for (void*& block : blocks) block = own.allocate(nbytes, 0);
     const std::size_t after = resident();
-    for (void* block : blocks) own.deallocate(block, 256, 0);
+    for (void* block : blocks) own.deallocate(block, nbytes, 0);
     return static_cast<double>(after > before ? after - before : 0) / static_cast<double>(count);
 }
 
@@ -234,11 +234,12 @@ int main(int argc, char** argv) {
         std::fprintf(stderr, "portamem_table: %s has no device\n", pm::rt::BackendName);
         return 2;
     }
-    if (argc == 3 && std::strcmp(argv[1], "memory") == 0) {
+    if (argc == 4 && std::strcmp(argv[1], "memory") == 0) {
         const std::size_t count = std::strtoull(argv[2], nullptr, 10);
-        const std::string row = "host memory, " + std::string(argv[2]) + " blocks";
+        const std::size_t nbytes = std::strtoull(argv[3], nullptr, 10);
+        const std::string row = "host memory, " + std::string(argv[2]) + " blocks of " + argv[3];
         try {
-            Rows::print(row, "B", kOwnName, {memory_per_block(count)});
+            Rows::print(row, "B", kOwnName, {memory_per_block(count, nbytes)});
         } catch (const std::exception& error) {
             Rows::print(row, "B", kOwnName, {}, error.what());
         }

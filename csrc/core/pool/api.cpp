@@ -68,14 +68,25 @@ inline const Block* block_of(Cache& cache, const PageMap& pages, std::uintptr_t 
     return PageMap::entry(*static_cast<PageMap::Leaf*>(cache.leaf), address).load(std::memory_order_acquire);
 }
 
-// The state of a block that is out, of the class that nbytes have. Null for all that has to be looked at closely.
-inline std::atomic<std::uint8_t>* state_of(Cache& cache, const PageMap& pages, std::uintptr_t address, unsigned index) {
+// The state of a block of a class, which has blocks of `size` bytes. Null for all that has to be looked at closely.
+inline std::atomic<State>* state_of(Cache& cache, const PageMap& pages, std::uintptr_t address, unsigned index,
+                                    std::size_t size) {
     const Block* const block = block_of(cache, pages, address);
     if (block == nullptr) return nullptr;
     const std::size_t offset = address - block->base;
-    const std::size_t number = offset * block->reciprocal >> 32;
-    if (number * block->size != offset || block->index != index) return nullptr;
-    return block->states + (number << block->stride);
+    const std::size_t number = offset * kReciprocals[index] >> 32;
+    if (number * size != offset || block->index != index) return nullptr;
+    return block->states + (number << block->spread);
+}
+
+// Takes a block back that was just seen to be out like that. An exchange costs less than to compare first; where another
+// thread was quicker, and somebody has the block again by now, that is undone.
+__attribute__((always_inline)) inline bool becomes_in(std::atomic<State>& state, State out) noexcept {
+    const State was = state.exchange(kIn, std::memory_order_acq_rel);
+    if (__builtin_expect(was == out, 1)) return true;
+    State in = kIn;
+    if (was != kIn) state.compare_exchange_strong(in, was, std::memory_order_acq_rel);
+    return false;
 }
 
 // The path on which a cache alone serves: null, or false, where it does not.
@@ -86,7 +97,7 @@ __attribute__((always_inline)) inline void* allocated_from(Cache* cache, std::si
         Cache::Bin& bin = cache->bins[index];
         if (__builtin_expect(bin.count != 0, 1)) {
             const Item item = bin.items[--bin.count];
-            item.state->store(kOut, std::memory_order_relaxed);
+            item.state->store(out_of(bin.size, nbytes), std::memory_order_relaxed);
             cache->hits.add(1);
             cache->live_bytes.add(nbytes);
             cache->cached.add(0 - std::uint64_t{bin.size});
@@ -104,12 +115,12 @@ __attribute__((always_inline)) inline bool deallocated_into(Cache* cache, const 
                          1)) {
         const unsigned index = class_of(nbytes);
         const auto address = reinterpret_cast<std::uintptr_t>(ptr);
-        std::atomic<std::uint8_t>* const state = state_of(*cache, pool.pages(), address, index);
         Cache::Bin& bin = cache->bins[index];
+        std::atomic<State>* const state = state_of(*cache, pool.pages(), address, index, bin.size);
+        const State out = out_of(bin.size, nbytes);
         const std::size_t cached = cache->cached.get() + bin.size;
         if (__builtin_expect(state != nullptr && bin.count < bin.capacity && cached <= free_room_of(index) &&
-                                 state->load(std::memory_order_relaxed) == kOut &&
-                                 state->exchange(kIn, std::memory_order_acq_rel) == kOut,
+                                 state->load(std::memory_order_relaxed) == out && becomes_in(*state, out),
                              1)) {
             bin.items[bin.count++] = {address, state};
             cache->frees.add(1);
@@ -129,8 +140,8 @@ __attribute__((always_inline)) inline bool deallocated_into(Cache* cache, const 
 __attribute__((noinline)) void* allocated_above(Cache* cache, std::size_t nbytes) noexcept {
     if (cache == nullptr || nbytes - 1 >= kLargestCached || !cache->lock.enter()) return nullptr;
     Item item{};
-    std::uint8_t out = kOut;
-    if (cache->take_at_hand(class_of(nbytes), item, out)) {
+    State out = kIn;
+    if (cache->take_at_hand(class_of(nbytes), nbytes, item, out)) {
         item.state->store(out, std::memory_order_relaxed);
         cache->hits.add(1);
         cache->live_bytes.add(nbytes);
@@ -149,9 +160,9 @@ __attribute__((noinline)) bool deallocated_above(Cache* cache, const Pool& pool,
     const Block* const block = block_of(*cache, pool.pages(), address);
     const unsigned serving = block != nullptr && block->base == address ? block->index : 0;
     if (serving > index && serving <= index + kMostAbove && serving < kClasses) {
-        std::atomic<std::uint8_t>* const state = block->states;
+        std::atomic<State>* const state = block->states;
         Cache::Bin& bin = cache->bins[serving];
-        std::uint8_t out = out_of(serving, index);
+        State out = out_of(bin.size, nbytes);
         if (bin.count < bin.capacity && cache->cached.get() + bin.size <= free_room_of(serving) &&
             state->compare_exchange_strong(out, kIn, std::memory_order_acq_rel)) {
             bin.items[bin.count++] = {address, state};

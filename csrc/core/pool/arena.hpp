@@ -16,11 +16,12 @@ namespace portamem::pool {
 
 /// Free memory by size. Under the heap's lock.
 struct Arena {
-    explicit Arena(std::uint64_t identity) : stream(identity) {}
+    explicit Arena(std::uint64_t identity, std::uint32_t known_by = kNobodys) : stream(identity), number(known_by) {}
     Arena(const Arena&) = delete;
     Arena& operator=(const Arena&) = delete;
 
     const std::uint64_t stream;  ///< 0: the common arena
+    std::uint32_t number;        ///< by which blocks know it
     void* ref = nullptr;         ///< of the stream, for the owner's callbacks
     bool is_per_thread = false;
     bool has_ended = false;  ///< what comes now belongs to the common arena, behind latest
@@ -45,28 +46,27 @@ struct Arena {
     std::list<std::weak_ptr<Arena>> ticket;                   ///< this one, for the list of those that have ended
 
     void link(Block& block) noexcept {
-        const unsigned list = list_of(block.length);
+        const unsigned list = list_of(block.length());
         block.use = Block::Use::Free;
-        block.arena = this;
-        block.list_before = nullptr;
-        block.list_after = lists[list];
-        if (lists[list] != nullptr) lists[list]->list_before = &block;
+        block.arena = number;
+        block.list = {nullptr, lists[list]};
+        if (lists[list] != nullptr) lists[list]->list.before = &block;
         lists[list] = &block;
         nonempty[list / 64] |= std::uint64_t{1} << list % 64;
-        free += block.length;
+        free += block.length();
     }
 
     void unlink(Block& block) noexcept {
-        const unsigned list = list_of(block.length);
-        if (block.list_after != nullptr) block.list_after->list_before = block.list_before;
-        if (block.list_before != nullptr) {
-            block.list_before->list_after = block.list_after;
+        const unsigned list = list_of(block.length());
+        if (block.list.after != nullptr) block.list.after->list.before = block.list.before;
+        if (block.list.before != nullptr) {
+            block.list.before->list.after = block.list.after;
         } else {
-            lists[list] = block.list_after;
+            lists[list] = block.list.after;
             if (lists[list] == nullptr) nonempty[list / 64] &= ~(std::uint64_t{1} << list % 64);
         }
-        block.arena = nullptr;
-        free -= block.length;
+        block.arena = kNobodys;
+        free -= block.length();
     }
 
     /// The first list from `list` on that has something; kLists where none has.
@@ -97,8 +97,8 @@ struct Arena {
         for (unsigned list = next_list(first); list < kLists; list = next_list(list + 1)) {
             unsigned looked_at = 0;
             const bool all_fit = alignment <= kGrain && list > first;
-            for (Block* block = lists[list]; block != nullptr; block = block->list_after) {
-                if (all_fit || front(*block, alignment) + length <= block->length) return block;
+            for (Block* block = lists[list]; block != nullptr; block = block->list.after) {
+                if (all_fit || front(*block, alignment) + length <= block->length()) return block;
                 if (++looked_at == 64) break;
             }
         }

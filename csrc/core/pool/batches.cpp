@@ -104,12 +104,12 @@ std::vector<portamem_order_range> Heap::ranges_behind(std::uint64_t stream, cons
         for (const Item& item : batch.items) {
             const Block& block = *pages_.find(item.address);
             const std::size_t offset = item.address - block.base;
-            const bool is_last = block.use != Block::Use::Slab || offset / block.size + 1 == block.blocks;
-            const std::size_t nbytes = is_last ? block.length - offset : block.size;  // with the rest behind it
+            const bool is_last = block.use != Block::Use::Slab || offset / block.size() + 1 == blocks_of(block);
+            const std::size_t nbytes = is_last ? block.length() - offset : block.size();  // with the rest behind it
             ranges.push_back({reinterpret_cast<void*>(item.address), nbytes});
         }
         for (const Block* const block : batch.blocks) {
-            ranges.push_back({reinterpret_cast<void*>(block->base), block->length});
+            ranges.push_back({reinterpret_cast<void*>(block->base), block->length()});
         }
     }
     return ranges;
@@ -123,9 +123,9 @@ void Heap::detach(Arena& arena, Batch& batch) {
         items += aside.items.size();
         blocks += aside.blocks.size();
     }
-    for (const Block* slab : arena.carving) items += slab == nullptr ? 0 : slab->blocks - slab->carved;
+    for (const Block* slab : arena.carving) items += slab == nullptr ? 0 : uncut_of(*slab);
     for (unsigned list = arena.next_list(0); list < kLists; list = arena.next_list(list + 1)) {
-        for (const Block* block = arena.lists[list]; block != nullptr; block = block->list_after) ++blocks;
+        for (const Block* block = arena.lists[list]; block != nullptr; block = block->list.after) ++blocks;
     }
     batch.items.reserve(items);
     batch.blocks.reserve(blocks);
@@ -146,9 +146,7 @@ void Heap::detach(Arena& arena, Batch& batch) {
     }
     arena.aside.clear();
     for (Block*& slab : arena.carving) {
-        for (; slab != nullptr && slab->carved < slab->blocks; ++slab->carved) {
-            batch.items.push_back(item_of(*slab, slab->carved));
-        }
+        while (slab != nullptr && uncut_of(*slab) != 0) batch.items.push_back(item_of(*slab, slab->slab.carved++));
         slab = nullptr;
     }
     for (unsigned list = arena.next_list(0); list < kLists; list = arena.next_list(list + 1)) {
@@ -172,7 +170,7 @@ bool Heap::detach_some(Arena& arena, std::size_t length, std::size_t alignment, 
             break;
         }
         if (block != nullptr) {
-            total += block->length;
+            total += block->length();
             block->use = Block::Use::Limbo;
             batch.blocks.push_back(block);
         } else if (next == length) {

@@ -13,59 +13,78 @@ namespace portamem::pool {
 struct Arena;
 struct Block;
 
-/// What a byte says of a block that is handed out: the one exchange of it decides who frees.
-enum State : std::uint8_t {
-    kIn = 0,
-    kOut = 1,
-    kOutAligned = 2,  ///< out, in some class above that of its bytes
-    kOutAbove = 3     ///< out, one class above that of its bytes; with the next number, two classes
-};
+/// What is said of each block that can be handed out: whether it is, and as how many bytes. The one exchange of it decides
+/// who frees.
+using State = std::uint32_t;
+
+inline constexpr State kIn = 0;
+
+/// The state of a block of `size` bytes that is out as `nbytes`: one more than what is not used of it.
+constexpr State out_of(std::size_t size, std::size_t nbytes) noexcept { return static_cast<State>(size - nbytes + 1); }
+
+/// The bytes as which a block of `size` bytes is out.
+constexpr std::size_t asked_of(std::size_t size, State out) noexcept { return size + 1 - out; }
+
+/// The number of no arena.
+inline constexpr std::uint32_t kNobodys = UINT32_MAX;
 
 /// A block that the thread has at hand serves bytes of so many classes below its own.
 inline constexpr unsigned kMostAbove = 2;
 
-/// The state of a block of the class `serving` that is out for bytes of the class `index`.
-constexpr std::uint8_t out_of(unsigned serving, unsigned index) noexcept {
-    return static_cast<std::uint8_t>(serving == index ? unsigned{kOut} : unsigned{kOutAbove} + serving - index - 1);
-}
-
 /// A block on its way: in a cache, in a bin.
 struct Item {
     std::uintptr_t address;
-    std::atomic<std::uint8_t>* state;
+    std::atomic<State>* state;
 };
 
 /// Memory of a chunk, of which there is one record for each piece. A slab is cut into small blocks of one class.
-/// Records are kept for good: who frees a pointer that is not his any more reads a record, never freed memory.
+/// Records are kept for good: who frees a pointer that is not his any more reads a record, never freed memory. There is one
+/// for each large block, so that it is one cache line and no more.
 struct alignas(64) Block {
     enum class Use : std::uint8_t { Free, Taken, Slab, Limbo };
 
-    // What freeing and merging read: one cache line.
+    // What freeing reads without a lock. Where there is one block, at base, `states` is own_state.
     std::uintptr_t base = 0;
-    std::size_t size = 0;          ///< of each block that is handed out
-    std::uint32_t reciprocal = 0;  ///< of size in 2^32; 0: there is one block, at base
-    std::uint8_t index = 0;        ///< the class; kHuge for those above
-    std::uint8_t stride = 0;       ///< log2 of the bytes from one state to the next
-    Use use = Use::Free;           ///< under the heap's lock, with all below
-    std::atomic<std::uint8_t> own_state{kIn};
-    std::atomic<std::uint8_t>* states = nullptr;
-    std::size_t length = 0;   ///< of the memory
+    std::atomic<State>* states = nullptr;
+    std::atomic<State> own_state{kIn};
+    std::uint8_t index = 0;   ///< the class of what is handed out; kHuge for those above
+    std::uint8_t spread = 0;  ///< log2 of the states from one block's to the next one's
+
+    // Under the heap's lock.
+    Use use = Use::Free;
+    std::uint8_t grains_above = 0;  ///< length, in kGrain: the bits above those of grains
+    std::uint32_t grains = 0;
+    std::uint32_t arena =
+        kNobodys;             ///< by number: whose it is while free; of a slab, in whose bins `home` of its blocks are
     Block* before = nullptr;  ///< neighbours by address, in the chunk
     Block* after = nullptr;
-    Arena* arena = nullptr;  ///< whose it is while free; of a slab, in whose bins `home` of its blocks are
+    struct Links {
+        Block* before;
+        Block* after;
+    };
+    struct Cut {
+        std::uint32_t carved;  ///< how many blocks it has been cut into,
+        std::uint32_t home;    ///< and are in the bins of `arena`
+    };
+    union {
+        Links list = {nullptr, nullptr};  ///< in the arena's list, while free; of records without memory, the next
+        Cut slab;                         ///< of a slab
+    };
 
-    Block* list_before = nullptr;  ///< in the arena's list, while free
-    Block* list_after = nullptr;
-    std::uint32_t blocks = 0;  ///< of a slab: how many it can be cut into,
-    std::uint32_t carved = 0;  ///< has been cut into,
-    std::uint32_t home = 0;    ///< and are in the bins of `arena`
-
-    void prefetch() const noexcept {
-        __builtin_prefetch(this);
-        __builtin_prefetch(&list_before);
+    /// The bytes of the memory.
+    std::size_t length() const noexcept { return (std::size_t{grains_above} << 32 | grains) * kGrain; }
+    void set_length(std::size_t nbytes) noexcept {
+        grains = static_cast<std::uint32_t>(nbytes / kGrain);
+        grains_above = static_cast<std::uint8_t>(nbytes / kGrain >> 32);
     }
+
+    /// The bytes of each block that is handed out. One of no class has less than a step of those beside it.
+    std::size_t size() const noexcept { return index == kHuge ? length() / kHugeStep * kHugeStep : size_of(index); }
+
+    void prefetch() const noexcept { __builtin_prefetch(this); }
 };
-static_assert(sizeof(void*) != 8 || offsetof(Block, list_before) == 64);
+static_assert(sizeof(void*) != 8 || sizeof(Block) == 64);
 static_assert(kHuge <= 255);
+static_assert(kLargestAsked + kLargestAsked / kGrain < std::size_t{1} << (40 + 8));
 
 }  // namespace portamem::pool

@@ -100,15 +100,15 @@ class alignas(64) Cache {
         return bin;
     }
 
-    /// Takes a block that serves one of `index`, and the state that it is out with: of its own class, or, of blocks that
+    /// Takes a block for nbytes, which are of the class `index`, and the state that it is out with: of its own class, or, of blocks that
     /// stand by themselves, of one a little larger, which costs less than to have one cut.
-    bool take_at_hand(unsigned index, Item& item, std::uint8_t& out) noexcept {
+    bool take_at_hand(unsigned index, std::size_t nbytes, Item& item, State& out) noexcept {
         const unsigned last = index < kSmallClasses ? index : std::min(index + kMostAbove, kClasses - 1);
         for (unsigned serving = index; serving <= last; ++serving) {
             Bin& bin = bins[serving];
             if (bin.count == 0) continue;
             item = bin.items[--bin.count];
-            out = out_of(serving, index);
+            out = out_of(bin.size, nbytes);
             cached.add(0 - std::uint64_t{bin.size});
             return true;
         }

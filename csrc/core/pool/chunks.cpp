@@ -15,7 +15,7 @@ void Heap::add_chunk(void* ptr, std::size_t nbytes, Arena& arena) {
     if (!pages_.prepare(aligned, length)) throw std::bad_alloc();
     Block* const block = new_block();
     block->base = aligned;
-    block->length = length;
+    block->set_length(length);
     block->before = nullptr;
     block->after = nullptr;
     chunks_.push_back({ptr, nbytes, block});
@@ -31,7 +31,7 @@ bool Heap::remove_chunk(std::size_t most, Chunk& chunk) {
     auto chosen = chunks_.end();
     for (auto it = chunks_.begin(); it != chunks_.end(); ++it) {
         const Block& first = *it->first;
-        if (first.use != Block::Use::Free || first.arena != &common_ || first.after != nullptr) continue;
+        if (first.use != Block::Use::Free || first.arena != common_.number || first.after != nullptr) continue;
         const auto is_better = [most](const Chunk& one, const Chunk& other) {
             if ((one.nbytes <= most) != (other.nbytes <= most)) return one.nbytes <= most;
             return one.nbytes <= most ? one.nbytes > other.nbytes : one.nbytes < other.nbytes;

@@ -24,11 +24,25 @@ Arena* Heap::arena_of(std::uint64_t stream) noexcept {
     return found == arenas_.end() ? nullptr : found->second.get();
 }
 
+std::shared_ptr<Arena> Heap::enlisted(const std::shared_ptr<Arena>& made) {
+    const auto [place, is_new] = arenas_.emplace(made->stream, made);
+    if (!is_new) return place->second;
+    const auto is_known = [this](std::uint32_t number) {  // after all numbers were had once
+        return std::any_of(arenas_.begin(), arenas_.end(),
+                           [number](const auto& entry) { return entry.second->number == number; });
+    };
+    do {
+        ++latest_number_;
+    } while (latest_number_ == common_.number || latest_number_ == kNobodys || is_known(latest_number_));
+    made->number = latest_number_;
+    return made;
+}
+
 // ---- records ----
 
 Block* Heap::new_block() {
     if (spare_ != nullptr) {
-        Block* const block = std::exchange(spare_, spare_->list_after);
+        Block* const block = std::exchange(spare_, spare_->list.after);
         if (spare_ != nullptr) spare_->prefetch();  // the next one's
         return block;
     }
@@ -42,7 +56,7 @@ Block* Heap::new_block() {
 
 // The states of a slab's record stay readable: they are all kIn, and another slab's once that has the record.
 void Heap::recycle(Block* block) noexcept {
-    block->list_after = spare_;
+    block->list.after = spare_;
     spare_ = block;
 }
 
@@ -51,12 +65,12 @@ void Heap::recycle(Block* block) noexcept {
 // What is behind `length` bytes of a block becomes the rest.
 void Heap::cut(Block& block, std::size_t length, Block& rest) noexcept {
     rest.base = block.base + length;
-    rest.length = block.length - length;
+    rest.set_length(block.length() - length);
     rest.before = &block;
     rest.after = block.after;
     if (block.after != nullptr) block.after->before = &rest;
     block.after = &rest;
-    block.length = length;
+    block.set_length(length);
 }
 
 // Slabs are cut from the end of what is free, and blocks from its beginning: a slab stays as long as any of its small
@@ -66,11 +80,11 @@ Block* Heap::take_block(Arena& arena, std::size_t length, std::size_t alignment,
     if (found == nullptr) return nullptr;
     std::size_t front = Arena::front(*found, alignment);
     if (at_end) {
-        const std::uintptr_t end = found->base + found->length;
+        const std::uintptr_t end = found->base + found->length();
         const std::size_t high = ((end - length) & ~(alignment - 1)) - found->base;
         if (high >= kLeastRest) front = high;
     }
-    const std::size_t rest = found->length - front - length;
+    const std::size_t rest = found->length() - front - length;
     const bool cuts_rest = rest >= kLeastRest || rest * kRestShare > length;
     Block* const taken = front != 0 ? new_block() : found;
     Block* last = nullptr;
@@ -97,17 +111,17 @@ Block* Heap::take_block(Arena& arena, std::size_t length, std::size_t alignment,
 
 Block* Heap::give_block(Block* block, Arena& arena) noexcept {
     if (Block* const after = block->after;
-        after != nullptr && after->use == Block::Use::Free && after->arena == &arena) {
+        after != nullptr && after->use == Block::Use::Free && after->arena == arena.number) {
         arena.unlink(*after);
-        block->length += after->length;
+        block->set_length(block->length() + after->length());
         block->after = after->after;
         if (block->after != nullptr) block->after->before = block;
         recycle(after);
     }
     if (Block* const before = block->before;
-        before != nullptr && before->use == Block::Use::Free && before->arena == &arena) {
+        before != nullptr && before->use == Block::Use::Free && before->arena == arena.number) {
         arena.unlink(*before);
-        before->length += block->length;
+        before->set_length(before->length() + block->length());
         before->after = block->after;
         if (before->after != nullptr) before->after->before = before;
         recycle(block);
@@ -120,27 +134,27 @@ Block* Heap::give_block(Block* block, Arena& arena) noexcept {
 bool Heap::join_common(Arena& arena, std::size_t length) noexcept {
     const auto is_ours = [&](const Block* block) {
         return block != nullptr && block->use == Block::Use::Free &&
-               (block->arena == &arena || block->arena == &common_);
+               (block->arena == arena.number || block->arena == common_.number);
     };
     Block* best = nullptr;  // the first of a run of such neighbours
     std::size_t least = SIZE_MAX;
     unsigned looked_at = 0;
     for (unsigned list = kLists; list-- != 0 && looked_at < kMostJoined;) {
         for (Block* block = common_.lists[list]; block != nullptr && looked_at < kMostJoined;
-             block = block->list_after) {
+             block = block->list.after) {
             Block* first = block;
             for (++looked_at; is_ours(first->before); ++looked_at) first = first->before;
             std::size_t joined = 0;
-            for (const Block* one = first; is_ours(one); one = one->after, ++looked_at) joined += one->length;
+            for (const Block* one = first; is_ours(one); one = one->after, ++looked_at) joined += one->length();
             if (joined < length || joined >= least) continue;
             best = first;
             least = joined;
         }
     }
     if (best == nullptr) return false;
-    if (best->arena == &arena) best = best->after;
+    if (best->arena == arena.number) best = best->after;
     for (Block* block = best; is_ours(block); block = block->after) {
-        if (block->arena == &arena) continue;
+        if (block->arena == arena.number) continue;
         common_.unlink(*block);
         block = give_block(block, arena);
     }
@@ -151,10 +165,8 @@ bool Heap::join_common(Arena& arena, std::size_t length) noexcept {
 bool Heap::take_large_from(Arena& arena, std::size_t size, unsigned index, std::size_t alignment, Item& item) {
     Block* const block = take_block(arena, size, alignment);
     if (block == nullptr) return false;
-    block->size = size;
     block->index = static_cast<std::uint8_t>(index);
-    block->reciprocal = 0;
-    block->stride = 0;
+    block->spread = 0;
     block->states = &block->own_state;
     block->own_state.store(kIn, std::memory_order_relaxed);
     pages_.set(block->base, block);

@@ -16,6 +16,7 @@
 #include "arena.hpp"
 #include "page_map.hpp"
 #include "portamem/order_api.h"
+#include "slab_shape.hpp"
 #include "waiting.hpp"
 
 namespace portamem::pool {
@@ -40,6 +41,8 @@ class Heap {
     Arena& common() noexcept { return common_; }
     std::unordered_map<std::uint64_t, std::shared_ptr<Arena>>& arenas() noexcept { return arenas_; }
     Arena* arena_of(std::uint64_t stream) noexcept;
+    /// The arena of a stream: the one made for it, where there is none yet. Throws std::bad_alloc.
+    std::shared_ptr<Arena> enlisted(const std::shared_ptr<Arena>& made);
     Waiting& waiting() noexcept { return waiting_; }
     Batches& orphans() noexcept { return orphans_; }
 
@@ -115,7 +118,7 @@ class Heap {
     void merge_one(Arena& arena, unsigned index) noexcept;
 
     // slabs.cpp
-    std::atomic<std::uint8_t>* new_states(unsigned index, std::size_t nbytes);
+    std::atomic<State>* new_states(unsigned index, std::size_t count);
     static Item item_of(const Block& slab, std::uint32_t number) noexcept;
     Block* new_slab(Arena& arena, unsigned index, Arena& owner);
     void set_pages(const Block& slab, Block* to) noexcept;
@@ -124,8 +127,9 @@ class Heap {
 
     std::mutex mutex_;
     PageMap pages_;
-    Arena common_{0};
+    Arena common_{0, 0};
     std::unordered_map<std::uint64_t, std::shared_ptr<Arena>> arenas_;
+    std::uint32_t latest_number_ = 0;  ///< of an arena
     Waiting waiting_;
     Batches orphans_;  ///< behind work that nobody can mark any more
     std::vector<Chunk> chunks_;
@@ -137,11 +141,11 @@ class Heap {
     std::size_t unused_ = 0;  ///< records at the end of the latest array
 
     struct States {
-        std::vector<std::atomic<std::uint8_t>*> free;
+        std::vector<std::atomic<State>*> free;
         std::size_t made = 0;
     };
     std::array<States, kSmallClasses> states_;
-    std::vector<std::unique_ptr<std::atomic<std::uint8_t>[]>> state_memory_;
+    std::vector<std::unique_ptr<std::atomic<State>[]>> state_memory_;
 };
 
 }  // namespace portamem::pool

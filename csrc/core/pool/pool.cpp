@@ -29,7 +29,7 @@ std::string address_text(const void* ptr) {
 // The block of a pointer and the state of what it points to. Throws for what the pool has not given out.
 struct Found {
     Block* block;
-    std::atomic<std::uint8_t>* state;
+    std::atomic<State>* state;
 };
 
 Found found_block(const PageMap& pages, const void* ptr) {
@@ -40,24 +40,11 @@ Found found_block(const PageMap& pages, const void* ptr) {
                        ": it was freed before, or is another resource's");
     }
     const std::size_t offset = address - block->base;
-    const std::size_t number = offset * block->reciprocal >> 32;
-    if (number * block->size != offset) {
+    const std::size_t number = offset * kReciprocals[block->index] >> 32;
+    if (number * block->size() != offset) {
         refuse_pointer("the address " + address_text(ptr) + " is inside of a block of the pool: free its beginning");
     }
-    return {block, block->states + (number << block->stride)};
-}
-
-// Most bytes that a block which is out was allocated as.
-std::size_t asked_size(const Block& block, std::uint8_t state) noexcept {
-    return state < kOutAbove ? block.size : size_of(block.index - (state - kOutAbove + 1U));
-}
-
-// Whether a block that is out may be freed as nbytes.
-bool is_size_of(const Block& block, std::uint8_t state, std::size_t nbytes) noexcept {
-    if (nbytes == 0 || nbytes > kLargestAsked) return false;
-    const std::size_t size = rounded(nbytes);
-    if (state == kOutAligned) return size <= block.size;
-    return size == asked_size(block, state);
+    return {block, block->states + (number << block->spread)};
 }
 
 }  // namespace
@@ -95,7 +82,7 @@ std::shared_ptr<Arena> Pool::arena_for(std::uint64_t identity, const portamem_po
     made->is_per_thread = about.is_per_thread != 0;
     made->ticket.emplace_back(made);
     const std::lock_guard<std::mutex> lock(heap_.mutex());
-    return heap_.arenas().emplace(identity, made).first->second;
+    return heap_.enlisted(made);
 }
 
 Pool::Place Pool::place_of(std::uint64_t identity, void* stream) {
@@ -160,14 +147,12 @@ Pool::Ask Pool::ask_for(std::size_t nbytes, std::size_t alignment) {
         ask.index = aligned_class(nbytes, alignment);
         if (ask.index != kHuge) {
             ask.size = size_of(ask.index);
-            if (ask.size != rounded(nbytes)) ask.out = kOutAligned;
             return ask;
         }
     }
     if (ask.size <= kLargestSmall) {  // stands by itself: the next size
         ask.index = kSmallClasses;
         ask.size = size_of(kSmallClasses);
-        ask.out = kOutAligned;
     }
     return ask;
 }
@@ -196,7 +181,7 @@ void Pool::count_live(const Place& place, std::int64_t blocks, std::int64_t nbyt
 }
 
 // The first of the blocks for the caller, the others for the cache.
-void* Pool::got(const Place& place, const Ask& ask, const Item* items, unsigned count) {
+void* Pool::got(const Place& place, const Ask& ask, const Item* items, unsigned count, State out) {
     if (count > 1) {  // for which the bin has room: no user's code has run since it was seen empty
         try {
             const Entered entered(*this, *place.cache);
@@ -214,7 +199,7 @@ void* Pool::got(const Place& place, const Ask& ask, const Item* items, unsigned 
         }
     }
     count_live(place, 1, static_cast<std::int64_t>(ask.nbytes));
-    items[0].state->store(ask.out, std::memory_order_relaxed);
+    items[0].state->store(out, std::memory_order_relaxed);
     return reinterpret_cast<void*>(items[0].address);
 }
 
@@ -235,8 +220,9 @@ void* Pool::allocate(std::size_t nbytes, std::size_t alignment, std::uint64_t id
         (void)ops_.deallocate(self_, ptr, nbytes);
         throw Refused{PORTAMEM_POOL_INVALID, bytes_text(nbytes) + " are more than a pool can give"};
     }
-    Ask ask = ask_for(nbytes, alignment);
+    const Ask ask = ask_for(nbytes, alignment);
     Item items[kMostItems];
+    State out = out_of(ask.size, nbytes);
     unsigned most = 1;
     if (ask.index != kHuge && place.cache != nullptr) {
         const Entered entered(*this, *place.cache);
@@ -244,16 +230,12 @@ void* Pool::allocate(std::size_t nbytes, std::size_t alignment, std::uint64_t id
         if (cache.bin_for(ask.index).count == 0) most = batch_of(ask.index);
         // Large blocks in caches are aligned to kGrain, whatever their class.
         const bool is_any = ask.is_small() || alignment <= kGrain;
-        std::uint8_t out = kOut;
-        if (is_any && cache.take_at_hand(ask.index, items[0], out)) {
-            if (out != kOut) ask.out = out;
-            most = 0;
-        }
+        if (is_any && cache.take_at_hand(ask.index, nbytes, items[0], out)) most = 0;
     }
-    if (most == 0) return got(place, ask, items, 1);
+    if (most == 0) return got(place, ask, items, 1, out);
     unsigned count = take(place, ask, items, most);
     if (count == 0) count = take_with_calls(place, ask, items, most);
-    return got(place, ask, items, count);
+    return got(place, ask, items, count, out);
 }
 
 void Pool::deallocate(void* ptr, std::size_t nbytes, std::uint64_t identity, void* stream) {
@@ -267,10 +249,11 @@ void Pool::deallocate(void* ptr, std::size_t nbytes, std::uint64_t identity, voi
     }
     const Place place = place_of(identity, stream);
     const Found found = found_block(pages(), ptr);
-    std::uint8_t state = found.state->load(std::memory_order_relaxed);
+    State state = found.state->load(std::memory_order_relaxed);
     if (state == kIn) refuse_pointer("the block at " + address_text(ptr) + " is not out: it was freed before");
-    if (!is_size_of(*found.block, state, nbytes)) {
-        refuse_pointer("the block at " + address_text(ptr) + " is of " + bytes_text(asked_size(*found.block, state)) +
+    const std::size_t size = found.block->size();
+    if (nbytes == 0 || nbytes > size || state != out_of(size, nbytes)) {
+        refuse_pointer("the block at " + address_text(ptr) + " is of " + bytes_text(asked_of(size, state)) +
                        ", not of " + bytes_text(nbytes) + ": give the size that was allocated");
     }
     if (defers() || place.ends_unseen) {
@@ -288,7 +271,6 @@ void Pool::deallocate(void* ptr, std::size_t nbytes, std::uint64_t identity, voi
     if (!found.state->compare_exchange_strong(state, kIn, std::memory_order_acq_rel)) {
         refuse_pointer("the block at " + address_text(ptr) + " is not out: it was freed before");
     }
-    const std::size_t size = found.block->size;
     try {
         if (place.ends_unseen) {
             put_behind(mark, std::move(unseen));

@@ -75,7 +75,6 @@ class Pool : public std::enable_shared_from_this<Pool> {
         std::size_t size;  ///< of the block
         unsigned index;
         std::size_t alignment;
-        std::uint8_t out = kOut;  ///< what the block's state becomes
         bool is_small() const noexcept { return index < kSmallClasses; }
         /// Of the memory that a chunk must have to hold it.
         std::size_t need() const noexcept;
@@ -107,7 +106,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     Place place_of(std::uint64_t identity, void* stream);
     std::shared_ptr<Arena> arena_for(std::uint64_t identity, const portamem_pool_stream& about);
     static Ask ask_for(std::size_t nbytes, std::size_t alignment);
-    void* got(const Place& place, const Ask& ask, const Item* items, unsigned count);
+    void* got(const Place& place, const Ask& ask, const Item* items, unsigned count, State out);
     void refuse_captured(void* stream, const char* what);
     void enter(Cache& cache);
     [[noreturn]] static void thrown(int status);

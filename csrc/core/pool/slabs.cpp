@@ -8,36 +8,12 @@
 namespace portamem::pool {
 namespace {
 
-struct SlabShape {
-    std::size_t length;
-    std::uint32_t blocks;
-    std::uint8_t stride;
-};
-
-// Whole pages, for 8 blocks at least, of which not more than 1/32 is left over. Few blocks have a cache line of state
-// each: they may be with different threads.
-constexpr SlabShape shape_of(unsigned index) {
-    const std::size_t size = size_of(index);
-    std::size_t length = std::max<std::size_t>(2 * kPage, (8 * size + kPage - 1) / kPage * kPage);
-    while (length % size * 32 > length) length += kPage;
-    const auto blocks = static_cast<std::uint32_t>(length / size);
-    return {length, blocks, static_cast<std::uint8_t>(blocks <= 32 ? 6 : 0)};
-}
-
-constexpr std::array<SlabShape, kSmallClasses> all_shapes() {
-    std::array<SlabShape, kSmallClasses> shapes{};
-    for (unsigned index = 0; index < kSmallClasses; ++index) shapes[index] = shape_of(index);
-    return shapes;
-}
-
-constexpr std::array<SlabShape, kSmallClasses> kShapes = all_shapes();
-
 // One more than there are blocks, never out: what is left over at a slab's end may be taken for one.
-std::size_t states_of(unsigned index) { return (std::size_t{kShapes[index].blocks} + 1) << kShapes[index].stride; }
+std::size_t states_of(unsigned index) { return (std::size_t{kShapes[index].blocks} + 1) << kShapes[index].spread; }
 
 }  // namespace
 
-std::atomic<std::uint8_t>* Heap::new_states(unsigned index, std::size_t nbytes) {
+std::atomic<State>* Heap::new_states(unsigned index, std::size_t count) {
     States& states = states_[index];
     if (!states.free.empty()) {
         auto* const found = states.free.back();
@@ -45,15 +21,15 @@ std::atomic<std::uint8_t>* Heap::new_states(unsigned index, std::size_t nbytes) 
         return found;
     }
     if (states.free.capacity() <= states.made) states.free.reserve(2 * states.made + 1);  // giving back cannot fail
-    std::unique_ptr<std::atomic<std::uint8_t>[]> memory(new std::atomic<std::uint8_t>[nbytes]);
-    for (std::size_t i = 0; i < nbytes; ++i) memory[i].store(kIn, std::memory_order_relaxed);
+    std::unique_ptr<std::atomic<State>[]> memory(new std::atomic<State>[count]);
+    for (std::size_t i = 0; i < count; ++i) memory[i].store(kIn, std::memory_order_relaxed);
     state_memory_.push_back(std::move(memory));
     ++states.made;
     return state_memory_.back().get();
 }
 
 Item Heap::item_of(const Block& slab, std::uint32_t number) noexcept {
-    return {slab.base + number * slab.size, slab.states + (std::size_t{number} << slab.stride)};
+    return {slab.base + number * slab.size(), slab.states + (std::size_t{number} << slab.spread)};
 }
 
 Block* Heap::new_slab(Arena& arena, unsigned index, Arena& owner) {
@@ -70,16 +46,12 @@ Block* Heap::new_slab(Arena& arena, unsigned index, Arena& owner) {
         states_[index].free.push_back(states);
         return nullptr;
     }
-    slab->size = size_of(index);
     slab->index = static_cast<std::uint8_t>(index);
-    slab->reciprocal = static_cast<std::uint32_t>(((std::uint64_t{1} << 32) + slab->size - 1) / slab->size);
-    slab->stride = shape.stride;
+    slab->spread = shape.spread;
     slab->states = states;
     slab->use = Block::Use::Slab;
-    slab->blocks = shape.blocks;
-    slab->carved = 0;
-    slab->home = 0;
-    slab->arena = &owner;
+    slab->slab = {0, 0};
+    slab->arena = owner.number;
     set_pages(*slab, slab);
     return slab;
 }
@@ -93,15 +65,15 @@ void Heap::set_pages(const Block& slab, Block* to) noexcept {
 
 void Heap::put_in_bin(Arena& arena, Block& slab, const Item& item) noexcept {
     arena.bins[slab.index].push_back(item);  // reserved by the caller
-    if (slab.home == 0) slab.arena = &arena;
-    if (slab.arena != &arena) return;
-    if (++slab.home == slab.blocks) arena.whole += slab.length;
+    if (slab.slab.home == 0) slab.arena = arena.number;
+    if (slab.arena != arena.number) return;
+    if (++slab.slab.home == blocks_of(slab)) arena.whole += slab.length();
 }
 
 void Heap::taken_from_bin(Arena& arena, const Item& item) noexcept {
     Block& slab = *pages_.find(item.address);
-    if (slab.arena != &arena || slab.home == 0) return;
-    if (slab.home-- == slab.blocks) arena.whole -= slab.length;
+    if (slab.arena != arena.number || slab.slab.home == 0) return;
+    if (slab.slab.home-- == blocks_of(slab)) arena.whole -= slab.length();
 }
 
 unsigned Heap::take_from(Arena& arena, unsigned index, Item* items, unsigned most) {
@@ -114,8 +86,8 @@ unsigned Heap::take_from(Arena& arena, unsigned index, Item* items, unsigned mos
     }
     Block*& slab = arena.carving[index];
     while (count < most && slab != nullptr) {
-        items[count++] = item_of(*slab, slab->carved++);
-        if (slab->carved == slab->blocks) slab = nullptr;
+        items[count++] = item_of(*slab, slab->slab.carved++);
+        if (slab->slab.carved == blocks_of(*slab)) slab = nullptr;
     }
     return count;
 }
@@ -135,9 +107,9 @@ unsigned Heap::take(Arena& own, unsigned index, Item* items, unsigned most) {
 void Heap::cut_up(Arena& arena) {
     for (unsigned index = 0; index < kSmallClasses; ++index) {
         Block*& slab = arena.carving[index];
-        if (slab == nullptr || slab->home != slab->carved) continue;
-        arena.bins[index].reserve(arena.bins[index].size() + slab->blocks - slab->carved);
-        for (; slab->carved < slab->blocks; ++slab->carved) put_in_bin(arena, *slab, item_of(*slab, slab->carved));
+        if (slab == nullptr || slab->slab.home != slab->slab.carved) continue;
+        arena.bins[index].reserve(arena.bins[index].size() + uncut_of(*slab));
+        while (uncut_of(*slab) != 0) put_in_bin(arena, *slab, item_of(*slab, slab->slab.carved++));
         slab = nullptr;
     }
 }
@@ -149,7 +121,7 @@ bool Heap::dissolve(Arena& arena) {
     if (arena.whole == 0) return keeps;
     const auto is_whole = [&](const Item& item) {
         const Block& slab = *pages_.find(item.address);
-        return slab.arena == &arena && slab.home == slab.blocks;
+        return slab.arena == arena.number && slab.slab.home == blocks_of(slab);
     };
     std::vector<Block*> slabs;
     slabs.reserve(arena.whole / (2 * kPage));
@@ -164,9 +136,9 @@ bool Heap::dissolve(Arena& arena) {
     }
     for (Block* const slab : slabs) {
         set_pages(*slab, nullptr);
-        arena.whole -= slab->length;
+        arena.whole -= slab->length();
         states_[slab->index].free.push_back(slab->states);
-        slab->home = 0;
+        slab->slab.home = 0;
         give_block(slab, arena);
     }
     return true;

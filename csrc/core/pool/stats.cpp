@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // core/pool/stats.cpp: what a pool says of itself.
 #include <algorithm>
+#include <unordered_map>
 
 #include "pool.hpp"
 
@@ -52,16 +53,16 @@ void Pool::figures(portamem_pool_figures& figures) {
             std::uint64_t blocks = 0;
             if (block->use == Block::Use::Slab) {
                 std::uint64_t out = 0;
-                for (std::uint32_t i = 0; i < block->carved; ++i) {
-                    const std::size_t state = std::size_t{i} << block->stride;
+                for (std::uint32_t i = 0; i < block->slab.carved; ++i) {
+                    const std::size_t state = std::size_t{i} << block->spread;
                     if (block->states[state].load(std::memory_order_relaxed) != kIn) ++out;
                 }
-                blocks = block->blocks - out;
-                free = blocks * block->size;
-                if (blocks != 0) cached_most = std::max(cached_most, block->size);
+                blocks = blocks_of(*block) - out;
+                free = blocks * block->size();
+                if (blocks != 0) cached_most = std::max(cached_most, block->size());
             } else if (block->use != Block::Use::Taken || block->own_state.load(std::memory_order_relaxed) == kIn) {
                 blocks = 1;
-                free = block->length;
+                free = block->length();
                 cached_most = std::max(cached_most, free);
             }
             figures.free_blocks += blocks;
@@ -81,17 +82,19 @@ std::vector<portamem_pool_piece> Pool::snapshot() {
     std::vector<portamem_pool_piece> pieces;
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
+        std::unordered_map<std::uint32_t, std::uint64_t> streams;  // of arenas; of the common one 0
+        for (const auto& entry : heap_.arenas()) streams[entry.second->number] = entry.first;
         for (const Chunk& chunk : heap_.chunks()) {
             for (const Block* block = chunk.first; block != nullptr; block = block->after) {
                 portamem_pool_piece piece{};
                 piece.chunk = reinterpret_cast<std::uintptr_t>(chunk.ptr);
                 piece.chunk_bytes = chunk.nbytes;
                 piece.address = block->base;
-                piece.nbytes = block->length;
+                piece.nbytes = block->length();
                 switch (block->use) {
                     case Block::Use::Free:
                         piece.state = PORTAMEM_POOL_PIECE_FREE;
-                        piece.stream = block->arena->stream;
+                        piece.stream = streams[block->arena];
                         break;
                     case Block::Use::Limbo:
                         piece.state = PORTAMEM_POOL_PIECE_CACHED;
@@ -102,14 +105,14 @@ std::vector<portamem_pool_piece> Pool::snapshot() {
                                           : PORTAMEM_POOL_PIECE_LIVE;
                         piece.live = piece.state == PORTAMEM_POOL_PIECE_LIVE ? 1 : 0;
                         piece.blocks = 1;
-                        piece.block_bytes = block->size;
+                        piece.block_bytes = block->size();
                         break;
                     case Block::Use::Slab:
                         piece.state = PORTAMEM_POOL_PIECE_SLAB;
-                        piece.blocks = block->blocks;
-                        piece.block_bytes = block->size;
-                        for (std::uint32_t i = 0; i < block->carved; ++i) {
-                            const std::size_t state = std::size_t{i} << block->stride;
+                        piece.blocks = blocks_of(*block);
+                        piece.block_bytes = block->size();
+                        for (std::uint32_t i = 0; i < block->slab.carved; ++i) {
+                            const std::size_t state = std::size_t{i} << block->spread;
                             if (block->states[state].load(std::memory_order_relaxed) != kIn) ++piece.live;
                         }
                         break;

@@ -26,13 +26,13 @@ bool Pool::steal_batch(const Place& place, const Ask& ask) {
             if (++looked_at > kMostLookedAt) return false;
             const Block& block = *heap_.pages().find(item.address);
             if (ask.is_small() ? block.index == ask.index
-                               : block.use == Block::Use::Taken && block.length >= ask.stands_in()) {
+                               : block.use == Block::Use::Taken && block.length() >= ask.stands_in()) {
                 return true;
             }
         }
         looked_at += candidate.blocks.size();
         return std::any_of(candidate.blocks.begin(), candidate.blocks.end(),
-                           [&](const Block* block) { return block->length >= ask.stands_in(); });
+                           [&](const Block* block) { return block->length() >= ask.stands_in(); });
     };
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());

@@ -38,6 +38,9 @@ def frees_that_are_wrong(env: Env, resource: Any) -> None:
             "a smaller size": (keeper.handle, 16),
             "a larger size": (keeper.handle, 2 * NBYTES),
             "a smaller size of a large buffer": (large.handle, 4 * MIB),
+            "a byte less": (keeper.handle, NBYTES - 1),
+            "a byte more": (keeper.handle, NBYTES + 1),
+            "a byte less of a large buffer": (large.handle, 8 * MIB - 1),
         }
         for what, (address, nbytes) in wrong.items():
             with refused(ValueError):

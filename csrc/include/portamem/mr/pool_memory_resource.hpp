@@ -39,15 +39,15 @@ PORTAMEM_OPEN
 /// have is merged: arrays on one stream that grow and shrink all the time reserve about twice what is live. Chunks are
 /// an eighth of what the pool has, from 2 to 256 MiB; where what is free would do, were it in one piece, a sixth beside
 /// what is asked for. Nothing is reserved before it is asked for. What is left over of a free block stays with what is cut
-/// from it where it is less than a 32nd of that. The pool's own records take about 2 bytes of host memory for each block
-/// of 256 bytes, a hundred for one of 16 to 32 KiB, and 128 and the address table's entries for a larger one.
+/// from it where it is less than a 32nd of that. The pool's own records take 5 bytes of host memory for each block of 256
+/// bytes, up to 92 for one of 2 to 32 KiB, and for a larger one 64 and 8 for each 32 KiB of it.
 ///
 /// PORTAMEM_POOL=off: each allocation goes straight to the upstream, and comes straight back. PORTAMEM_POOL_LIMIT: the
 /// limit of the process's pools of a device's memory that were made without one, all together
 /// (portamem/pool_settings.h).
 ///
-/// Wrong frees (a block that is not out, an address inside of one, another resource's, a size of other blocks) are
-/// std::invalid_argument, and nothing has happened. Thread-safe.
+/// Wrong frees (a block that is not out, an address inside of one, another resource's, another size than was asked for)
+/// are std::invalid_argument, and nothing has happened. Thread-safe.
 class PoolMemoryResource : public MemoryResource {
   public:
     /// Throws std::invalid_argument where the upstream is null or closed, or where a setting of pools cannot be read.
