@@ -45,6 +45,8 @@ struct FakeOwner {
     int device_synchronized = 0;
     int queries = 0;
     bool refuses_chunks = false;
+    std::size_t keep = SIZE_MAX;  // by a pool with a policy
+    int asked_later = 0;
 
     ~FakeOwner() {
         for (const auto& chunk : chunks) std::free(chunk.first);
@@ -141,7 +143,14 @@ struct FakePool {
     portamem_pool_ops ops = fake_ops();
     portamem_pool* pool = nullptr;
 
-    explicit FakePool(bool host_accessible = false, std::size_t limit = 0) {
+    explicit FakePool(bool host_accessible = false, std::size_t limit = 0, bool has_policy = false) {
+        if (has_policy) {
+            ops.keep = [](void* self, std::size_t) { return owner_of(self).keep; };
+            ops.later = [](void* self) {
+                ++owner_of(self).asked_later;
+                return static_cast<int>(PORTAMEM_POOL_OK);
+            };
+        }
         portamem_pool_options options{};
         options.size = sizeof options;
         options.host_accessible = host_accessible ? 1 : 0;

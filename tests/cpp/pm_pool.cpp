@@ -134,3 +134,22 @@ TEST_CASE("pm pool: another stream takes memory over behind the work that used i
     pool->deallocate(taken, 2 * MiB, other);
     pool->close();
 }
+
+TEST_CASE("pm pool: a share of the peak is kept, also where work was pending when the memory was freed") {
+    if (no_device()) return;
+    pm::PoolOptions options;
+    options.release = pm::PoolOptions::keep_share_of_peak(0.25);
+    const auto pool = std::make_shared<pm::PoolMemoryResource>(std::make_shared<pm::DeviceMemoryResource>(0), options);
+    const StreamPtr stream = pm::Stream::create(0);
+    std::vector<void*> blocks;
+    for (int i = 0; i < 4; ++i) blocks.push_back(pool->allocate(72 * MiB, stream));
+    const std::size_t peak = pool->stats().peak;
+    {
+        const Gate gate(stream);
+        for (void* block : blocks) pool->deallocate(block, 72 * MiB, stream);
+        CHECK(pool->stats().reserved == peak);
+    }
+    CHECK(eventually([&] { return pool->stats().reserved <= peak / 4; }));  // nobody calls the pool for it
+    CHECK(pool->upstream()->live_bytes() == pool->stats().reserved);
+    pool->close();
+}

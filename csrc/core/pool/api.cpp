@@ -262,6 +262,12 @@ inline int do_trim(portamem_pool* pool, size_t keep) {
     return answered(pool_of(pool), [&] { pool_of(pool).trim(keep); });
 }
 
+inline int do_release_due(portamem_pool* pool) {
+    bool is_done = true;  // and after a failure, as another free asks again
+    (void)answered(pool_of(pool), [&] { is_done = pool_of(pool).release_due(); });
+    return is_done ? 1 : 0;
+}
+
 inline int do_close(portamem_pool* pool) {
     return answered(pool_of(pool), [&] {
         if (!pool_of(pool).close()) throw Refused{PORTAMEM_POOL_BUSY, {}};
@@ -322,6 +328,7 @@ void portamem_pool_stream_ended(portamem_pool* pool, uint64_t identity, void* ev
     portamem::pool::do_stream_ended(pool, identity, event);
 }
 int portamem_pool_trim(portamem_pool* pool, size_t keep) { return portamem::pool::do_trim(pool, keep); }
+int portamem_pool_release_due(portamem_pool* pool) { return portamem::pool::do_release_due(pool); }
 int portamem_pool_close(portamem_pool* pool) { return portamem::pool::do_close(pool); }
 int portamem_pool_is_closed(const portamem_pool* pool) { return portamem::pool::do_is_closed(pool); }
 void portamem_pool_stats(portamem_pool* pool, portamem_pool_figures* figures) {

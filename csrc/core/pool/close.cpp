@@ -14,6 +14,7 @@ bool Pool::close() {
     std::uint64_t nbytes = 0;
     live(blocks, nbytes);
     if (blocks != 0) return false;
+    call_off_due();
     trim(0);  // what can fail, fails while the pool is open
     std::vector<std::shared_ptr<Arena>> left;
     {

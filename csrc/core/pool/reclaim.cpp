@@ -103,6 +103,11 @@ void Pool::reclaim(bool waits) {
         for (const auto& queue : heap_.waiting().queues()) waiting.push_back(queue.first);
     }
     for (const std::uint64_t stream : waiting) finish(stream, waits);
+    join_common();
+}
+
+// What nobody uses, in pieces as large as can be.
+void Pool::join_common() {
     Batches all = one_batch(0);
     const std::lock_guard<std::mutex> lock(heap_.mutex());
     heap_.detach(heap_.common(), all.front());  // slabs that were not all cut are from here on
@@ -138,21 +143,6 @@ std::size_t Pool::release(std::size_t keep, bool throws) {
         if (throws) thrown(status);
         return released;
     }
-}
-
-// Asks the policy once for every part of the pool that came back.
-void Pool::after_free() {
-    if (ops_.keep == nullptr) return;
-    std::size_t reserved = 0;
-    {
-        const std::lock_guard<std::mutex> lock(heap_.mutex());
-        reserved = heap_.reserved();
-    }
-    if (reserved == 0) return;
-    const std::size_t keep = ops_.keep(self_);
-    if (reserved <= keep) return;
-    reclaim(false);
-    (void)release(keep, false);
 }
 
 void Pool::trim(std::size_t keep) {

@@ -2,6 +2,7 @@
 // core/pool/waiting.hpp: what is free behind events.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -52,6 +53,9 @@ class Waiting {
         return turn_ = found->first;
     }
     std::size_t streams() const noexcept { return queues_.size(); }
+    bool empty() const noexcept {
+        return std::all_of(queues_.begin(), queues_.end(), [](const auto& queue) { return queue.second.empty(); });
+    }
     std::map<std::uint64_t, Batches>& queues() noexcept { return queues_; }
 
     void clear() noexcept {

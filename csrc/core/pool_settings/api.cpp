@@ -94,6 +94,16 @@ uint64_t portamem_pool_limit(const char* uuid, uint64_t total_bytes) {
     }
 }
 
+int portamem_pool_limit_is_share(void) {
+    try {
+        const auto& limit = settings().limit;
+        return settings().error.empty() && limit && std::holds_alternative<Percentage>(*limit) ? 1 : 0;
+    } catch (const std::exception& e) {
+        set_error(e.what());
+        return 0;
+    }
+}
+
 int portamem_pool_claim(const char* uuid, uint64_t total_bytes, uint64_t least, uint64_t* nbytes) {
     const std::uint64_t limit = portamem_pool_limit(uuid, total_bytes);
     if (limit == 0) return -1;

@@ -70,8 +70,8 @@ typedef struct portamem_pool_ops {
     int (*synchronize)(void* self, void* event);
     /* The pool is done with an event. May be called under the pool's locks: calls no runtime and takes only a leaf lock. */
     void (*drop)(void* self, void* event);
-    /* Asked after memory came back: how many bytes to keep reserved; SIZE_MAX keeps all. Null: keeps all. */
-    size_t (*keep)(void* self);
+    /* Asked after memory came back: how many of the reserved bytes to keep; SIZE_MAX keeps all. Null: keeps all. */
+    size_t (*keep)(void* self, size_t reserved);
     /* Before the upstream is asked for *nbytes: takes room under a limit that several pools share, if need be for less, but
      * not for less than `least`: PORTAMEM_POOL_LIMIT then. Null: there is none. */
     int (*claim)(void* self, size_t least, size_t* nbytes);
@@ -83,6 +83,9 @@ typedef struct portamem_pool_ops {
     /* While order is checked: memory that was freed behind the event, which has happened, becomes anybody's. Null: nobody
      * wants to know. */
     void (*happened)(void* self, void* event, const portamem_order_range* ranges, size_t count);
+    /* Memory that `keep` wants gone waits for work: portamem_pool_release_due is to be called, by any thread, again and again
+     * until it answers 1. Answers a status; but for OK nobody will. Null: nobody does. */
+    int (*later)(void* self);
 } portamem_pool_ops;
 
 typedef struct portamem_pool_options {
@@ -160,6 +163,9 @@ PORTAMEM_EXPORT int portamem_pool_deallocate_at_hand(portamem_pool* pool, void* 
 /* The stream has ended, behind an event that becomes the pool's (null: nothing to wait for). */
 PORTAMEM_EXPORT void portamem_pool_stream_ended(portamem_pool* pool, uint64_t identity, void* event);
 
+/* Gives to the upstream what `keep` wanted gone and what work has kept until now. Waits for nothing and marks no stream.
+ * 1: nothing more is due. */
+PORTAMEM_EXPORT int portamem_pool_release_due(portamem_pool* pool);
 /* Gives whole chunks to the upstream until at most `keep` bytes are reserved. */
 PORTAMEM_EXPORT int portamem_pool_trim(portamem_pool* pool, size_t keep);
 /* trim(0) for good, where nothing is out: PORTAMEM_POOL_BUSY otherwise. Closing twice is fine. */

@@ -32,6 +32,9 @@ PORTAMEM_EXPORT int portamem_pool_passthrough(void);
  * go; it takes some system calls, and is for the paths on which a pool grows. In a child of fork(): 0. */
 PORTAMEM_EXPORT uint64_t portamem_pool_limit(const char* uuid, uint64_t total_bytes);
 
+/* 1: the limit is a percentage, shared among processes; 0: it is not, or there is none, or it cannot be read. */
+PORTAMEM_EXPORT int portamem_pool_limit_is_share(void);
+
 /* Before a pool reserves memory under that limit: room for at most *nbytes and at least `least` bytes is taken, for all
  * pools of the process. 1: it is the pool's, and *nbytes says how much; 0: less is left; -1: as for a limit of 0. */
 PORTAMEM_EXPORT int portamem_pool_claim(const char* uuid, uint64_t total_bytes, uint64_t least, uint64_t* nbytes);

@@ -10,7 +10,7 @@ from typing import Any
 from portamem.conformance.check import check
 from portamem.conformance.ends import NBYTES
 from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
+from portamem.conformance.expect import eventually, expect, expect_bytes, expect_equal, refused
 from portamem.conformance.memory import KIB, MIB
 from portamem.conformance.pooled import pool_like
 
@@ -113,6 +113,26 @@ def a_policy_is_asked(env: Env, resource: Any) -> None:
             stream.synchronize()
             pool.allocate(64 * MIB, stream=stream).close()
         expect(told, "the user's function was never asked")
+        with pool.allocate(NBYTES, stream=stream) as buf:
+            buf.fill(2)
+            expect_bytes(env.read(buf), b"\x02" * NBYTES, "memory of a pool with a policy")
+
+
+@check("POOL-40")
+def a_share_of_the_peak_is_kept(env: Env, resource: Any) -> None:
+    stream = env.stream()
+    with pool_like(env, resource, release=0.25) as pool:
+        buffers = [pool.allocate(72 * MIB, stream=stream) for _ in range(3)]
+        for value, buf in enumerate(buffers):
+            buf.fill(value, stream=stream)
+        peak = pool.stats().peak
+        with env.latch(stream):
+            for buf in buffers:
+                buf.close()
+            expect_equal(pool.stats().reserved, peak, "reserved bytes while a latch holds their last use")
+        stream.synchronize()
+        # Nobody calls the pool for it.
+        expect(eventually(lambda: pool.stats().reserved <= peak // 4), f"{pool.stats()} after a peak of {peak} bytes")
         with pool.allocate(NBYTES, stream=stream) as buf:
             buf.fill(2)
             expect_bytes(env.read(buf), b"\x02" * NBYTES, "memory of a pool with a policy")

@@ -194,6 +194,37 @@ def a_percentage_is_shared(env: Env) -> None:
     expect_equal(said.strip(), "shared", "what two processes found")
 
 
+SHRINKS = """
+    import subprocess
+    device, pool = pm.Device(0), pm.PoolMemoryResource(device=0)
+    stream, share = pm.Stream(device), pool.limit
+    if len(sys.argv) > 1:
+        print(share, flush=True)
+        sys.stdin.read()
+        sys.exit()
+    buffers = [pool.allocate(share // 5, stream=stream) for _ in range(4)]
+    stream.synchronize()
+    other = subprocess.Popen([*sys.orig_argv, "second"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    theirs = int(other.stdout.readline())
+    assert theirs <= share // 2 + 1, (theirs, share)
+    before = pool.stats().reserved
+    for buf in buffers[1:]:
+        time.sleep(0.05)
+        buf.close()
+    left = pool.stats().reserved
+    assert before >= share * 4 // 5 and left <= pool.limit < before, (before, left, pool.limit)
+    other.communicate("")
+    print("given back")
+"""
+
+
+@check("POOL-44")
+def what_is_beyond_the_share_goes_back(env: Env) -> None:
+    percent = 100 * 600 * MIB // env.device.memory_info().total + 1  # blocks of that in a few are in no cache
+    ended = env.output("import portamem, time\n" + dedent(SHRINKS), PORTAMEM_POOL_LIMIT=f"{percent}%")
+    expect_equal(ended.strip(), "given back", "what a process did when another came")
+
+
 @check("POOL-45")
 def settings_that_cannot_be_read(env: Env) -> None:
     uses = ("pm.PoolMemoryResource(device=0)", "pm.zeros(4, device=0)", "pm.current_resource(0)")

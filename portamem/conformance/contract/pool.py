@@ -263,7 +263,8 @@ CLAUSES = (
     ),
     Clause(
         "POOL-40",
-        "A release policy of the user's is asked; what is no policy is refused.",
+        "A release policy, the user's or a share of the peak, is asked and obeyed: what is beyond it goes back, and "
+        "what work still uses goes when that has run, without another call. What is no policy is refused.",
         "pools",
     ),
     Clause(
@@ -286,7 +287,8 @@ CLAUSES = (
     Clause(
         "POOL-44",
         "PORTAMEM_POOL_LIMIT as a percentage is that share of the device, divided by the processes that have such "
-        "pools there: it gets less when another comes, for pools that exist too, and more when that ends.",
+        "pools there: it gets less when another comes, for pools that exist too, and more when that ends. A pool that "
+        "has more than is left to it then gives back what is free, when more comes back to it.",
     ),
     Clause(
         "POOL-45",

@@ -50,7 +50,8 @@ struct PoolOptions {
     std::size_t limit = 0;
     /// How much to keep when memory has come back: asked with no lock held and on slow paths only, answers the bytes
     /// that may stay reserved (nothing: all). Only whole chunks that nobody uses any more go back, and nobody is waited
-    /// for. Null: everything stays until trim() or until the upstream has no more.
+    /// for: what work still uses goes when that has run, on a thread of portamem's. Null: everything stays until trim() or
+    /// until the upstream has no more.
     std::function<std::optional<std::size_t>(const PoolStats&)> release;
     /// Whether the host may reach the memory where it can. False: it is used again in stream order on every machine, at
     /// once, also where the host could reach it, which keeps to no stream; buffers refuse the host then.

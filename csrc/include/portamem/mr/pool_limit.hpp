@@ -41,6 +41,9 @@ class PoolLimit {
     /// Throws std::invalid_argument where they cannot be counted.
     std::size_t bytes() const { return static_cast<std::size_t>(ask(uuid_.c_str(), total_)); }
 
+    /// Whether it is a percentage, of which others may come to have a part.
+    bool is_share() const noexcept { return is_share_; }
+
     /// Takes room for at most nbytes, which becomes what there is, and at least `least`. False where less is left for
     /// all pools of the process. Throws as bytes().
     bool claim(std::size_t least, std::size_t& nbytes) const {
@@ -60,10 +63,12 @@ class PoolLimit {
         return limit;
     }
 
-    PoolLimit(std::string uuid, std::size_t total) : uuid_(std::move(uuid)), total_(total) {}
+    PoolLimit(std::string uuid, std::size_t total)
+        : uuid_(std::move(uuid)), total_(total), is_share_(portamem_pool_limit_is_share() == 1) {}
 
     std::string uuid_;
     std::size_t total_;
+    bool is_share_;
 };
 
 }  // namespace detail

@@ -2,7 +2,9 @@
 // portamem/mr/pool_runtime.hpp: what a pool's machinery asks of the runtime and of the upstream.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <limits>
 #include <list>
@@ -12,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "portamem/kept.hpp"
 #include "portamem/mr/memory_resource.hpp"
 #include "portamem/mr/pool_annotations.hpp"
 #include "portamem/mr/pool_figures.hpp"
@@ -35,7 +38,9 @@ class PoolRuntime : public StreamListener {
         const bool host_reaches = runtime->upstream_->is_host_accessible() && runtime->options_.host_access;
         settings.host_accessible = host_reaches ? 1 : 0;
         settings.stream_ordered = runtime->upstream_->is_stream_ordered() ? 1 : 0;
-        runtime->pool_ = portamem_pool_create(ops(runtime->options_.release != nullptr), runtime.get(), &settings);
+        const bool gives_back =
+            runtime->options_.release != nullptr || (runtime->default_limit_ && runtime->default_limit_->is_share());
+        runtime->pool_ = portamem_pool_create(ops(gives_back), runtime.get(), &settings);
         if (runtime->pool_ == nullptr) throw std::bad_alloc();
         watch_exit();
         return runtime;
@@ -269,17 +274,52 @@ class PoolRuntime : public StreamListener {
             if (const PoolLimit* limit = of(self).shared_limit()) limit->unclaim(nbytes);
         };
         if (has_policy) {
-            ops.keep = [](void* self) noexcept -> std::size_t {
-                try {
-                    PoolRuntime& runtime = of(self);
-                    const auto keep = runtime.options_.release(runtime.stats());
-                    return keep ? *keep : std::numeric_limits<std::size_t>::max();
-                } catch (...) {
-                    return std::numeric_limits<std::size_t>::max();  // a policy that fails keeps what there is
-                }
+            ops.keep = [](void* self, std::size_t reserved) noexcept {
+                return std::min(of(self).kept_by_policy(), of(self).kept_by_share(reserved));
+            };
+            ops.later = [](void* self) {
+                return guarded([&] {
+                    Reaper::instance().add([pool = of(self).self_] { return release_due(pool); });
+                    return static_cast<int>(PORTAMEM_POOL_OK);
+                });
             };
         }
         return ops;
+    }
+
+    static constexpr std::size_t kKeepsAll = std::numeric_limits<std::size_t>::max();
+
+    std::size_t kept_by_policy() const noexcept {
+        if (options_.release == nullptr) return kKeepsAll;
+        try {
+            return options_.release(stats()).value_or(kKeepsAll);
+        } catch (...) {
+            return kKeepsAll;  // a policy that fails keeps what there is
+        }
+    }
+
+    // Where the process has more of the device than its share, as others came: the share less what its other pools have.
+    // The others are counted again after a while only, as that takes system calls.
+    std::size_t kept_by_share(std::size_t reserved) noexcept {
+        if (!default_limit_ || !default_limit_->is_share()) return kKeepsAll;
+        try {
+            const auto now = std::chrono::steady_clock::now().time_since_epoch();
+            auto counted = counted_.load(std::memory_order_relaxed);
+            const bool is_old = now - std::chrono::steady_clock::duration(counted) >= kShareHolds;
+            if (is_old && counted_.compare_exchange_strong(counted, now.count())) share_.store(default_limit_->bytes());
+            const std::size_t share = share_.load(std::memory_order_relaxed);
+            const std::size_t claimed = default_limit_->claimed();
+            return claimed <= share ? kKeepsAll : reserved - std::min(reserved, claimed - share);
+        } catch (...) {
+            return kKeepsAll;  // what cannot be counted is told to who allocates
+        }
+    }
+
+    static bool release_due(const std::weak_ptr<PoolRuntime>& pool) noexcept {
+        const auto runtime = pool.lock();
+        if (runtime == nullptr) return true;
+        const Failure of_others;
+        return portamem_pool_release_due(runtime->pool_) != 0;
     }
 
     int deallocate(void* ptr, std::size_t nbytes) {
@@ -384,6 +424,9 @@ class PoolRuntime : public StreamListener {
     const int device_;
     const std::unique_ptr<PoolAnnotations> annotations_;
     std::optional<PoolLimit> default_limit_;  // where the options set none
+    static constexpr std::chrono::milliseconds kShareHolds{20};
+    std::atomic<std::chrono::steady_clock::rep> counted_{0};  // when others were,
+    std::atomic<std::size_t> share_{kKeepsAll};               // and what came of it
     std::weak_ptr<PoolRuntime> self_;
     portamem_pool* pool_ = nullptr;
     std::mutex mutex_;  // a leaf

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+// What a release policy wants gone, with streams and an upstream that the test moves by hand.
+#include "core_pool_fakes.hpp"
+
+namespace {
+
+using namespace fakes;
+
+constexpr std::size_t MiB = 1024 * KiB;
+constexpr std::size_t kSize = 80 * MiB;  // in no cache: each free asks the policy
+
+// Frees blocks under work of their stream; the pool then wants nothing kept.
+struct Pending {
+    FakePool fake;
+    FakeStream stream;
+    std::size_t reserved = 0;
+
+    explicit Pending(bool host_accessible) : fake(host_accessible, 0, true) {
+        void* blocks[3];
+        for (void*& block : blocks) block = fake.take(kSize, stream);
+        reserved = fake.figures().reserved;
+        REQUIRE(reserved >= 3 * kSize);
+        fake.owner.keep = 0;
+        for (void* block : blocks) REQUIRE(fake.give(block, kSize, stream) == PORTAMEM_POOL_OK);
+    }
+};
+
+}  // namespace
+
+TEST_CASE("core pool: what a policy wants gone goes once the work that it waits for has run, and not before") {
+    for (const bool host_accessible : {false, true}) {
+        CAPTURE(host_accessible);
+        Pending with(host_accessible);
+        const int marks = with.fake.owner.marks;
+        CHECK(with.fake.owner.asked_later == 1);  // for all three
+        for (int i = 0; i < 3; ++i) CHECK(portamem_pool_release_due(with.fake.pool) == 0);
+        CHECK(with.fake.figures().reserved == with.reserved);
+        with.stream.run = with.stream.submitted;
+        CHECK(portamem_pool_release_due(with.fake.pool) == 1);
+        CHECK(with.fake.figures().reserved == 0);
+        CHECK(with.fake.owner.chunks.empty());
+        CHECK(portamem_pool_release_due(with.fake.pool) == 1);  // nothing more
+        CHECK(with.fake.owner.marks == marks);
+        CHECK(with.fake.owner.synchronized == 0);
+        // And again.
+        void* const block = with.fake.take(kSize, with.stream);
+        CHECK(with.fake.give(block, kSize, with.stream) == PORTAMEM_POOL_OK);
+        CHECK(with.fake.owner.asked_later == 2);
+        with.stream.run = with.stream.submitted;
+        CHECK(portamem_pool_release_due(with.fake.pool) == 1);
+        CHECK(with.fake.figures().reserved == 0);
+    }
+}
+
+TEST_CASE("core pool: a policy that is content meanwhile has the last word") {
+    Pending with(false);
+    with.fake.owner.keep = SIZE_MAX;
+    void* const block = with.fake.take(kSize, with.stream);
+    CHECK(with.fake.give(block, kSize, with.stream) == PORTAMEM_POOL_OK);
+    with.stream.run = with.stream.submitted;
+    const std::size_t reserved = with.fake.figures().reserved;
+    CHECK(portamem_pool_release_due(with.fake.pool) == 1);
+    CHECK(with.fake.figures().reserved == reserved);
+}
+
+TEST_CASE("core pool: a policy's wish is no reason to wait, and what is closed is not asked for it") {
+    Pending with(false);
+    CHECK(with.fake.owner.synchronized == 0);
+    CHECK(portamem_pool_close(with.fake.pool) == PORTAMEM_POOL_OK);  // waits, as every close
+    CHECK(with.fake.owner.chunks.empty());
+    CHECK(portamem_pool_release_due(with.fake.pool) == 1);
+}
+
+TEST_CASE("core pool: an upstream that takes nothing back ends the wish until the next free") {
+    Pending with(false);
+    with.stream.run = with.stream.submitted;
+    with.fake.owner.refuses_chunks = true;
+    CHECK(portamem_pool_release_due(with.fake.pool) == 1);
+    CHECK(with.fake.figures().reserved == with.reserved);
+    with.fake.owner.refuses_chunks = false;
+    void* const block = with.fake.take(kSize, with.stream);
+    CHECK(with.fake.give(block, kSize, with.stream) == PORTAMEM_POOL_OK);
+    with.stream.run = with.stream.submitted;
+    CHECK(portamem_pool_release_due(with.fake.pool) == 1);
+    CHECK(with.fake.figures().reserved == 0);
+}
