@@ -2,6 +2,7 @@
 // portamem/copy.hpp: copies between any two pieces of memory.
 #pragma once
 
+#include "portamem/layout.hpp"
 #include "portamem/span.hpp"
 
 PORTAMEM_OPEN
@@ -73,19 +74,78 @@ struct Rows2D {
     std::size_t src_pitch = 0;
 };
 
+/// A box of a 3-D copy: `depth` slices of `height` rows of `width` bytes. From one row to the next it is a pitch of
+/// bytes, and from one slice to the next as many rows as each end says, at least `height`.
+struct Box3D {
+    std::size_t width = 0;
+    std::size_t height = 0;
+    std::size_t depth = 0;
+    std::size_t dst_pitch = 0;
+    std::size_t src_pitch = 0;
+    std::size_t dst_rows = 0;
+    std::size_t src_rows = 0;
+
+    bool is_empty() const noexcept { return width == 0 || height == 0 || depth == 0; }
+};
+
+namespace detail {
+
+// `to` and `from`: from the first to behind the last byte of each end. Ends of one layout may lie within each other
+// there, as two faces of one volume do, as long as they share no byte; ends of different layouts may not.
+inline void refuse_overlap(const Span& dst, std::size_t to, const Span& src, std::size_t from, const Box3D& box) {
+    if (!overlap(dst.ptr, to, src.ptr, from)) return;
+    const bool alike = box.dst_pitch == box.src_pitch && (box.depth == 1 || box.dst_rows == box.src_rows);
+    const auto a = reinterpret_cast<std::uintptr_t>(dst.ptr);
+    const auto b = reinterpret_cast<std::uintptr_t>(src.ptr);
+    const std::size_t slice = box.dst_pitch * (box.depth == 1 ? box.height : box.dst_rows);
+    if (alike && !boxes_overlap(a < b ? b - a : a - b, box.width, box.height, box.depth, box.dst_pitch, slice)) return;
+    refuse_overlap();
+}
+
+}  // namespace detail
+
 /// Copies rows between memory of different pitch.
 inline std::shared_ptr<Event> copy_2d(const Span& dst, const Span& src, const Rows2D& rows,
                                       const std::shared_ptr<Stream>& stream = nullptr) {
     refuse_forked();
     const std::size_t to = detail::rows_extent("target", dst.nbytes, rows.width, rows.height, rows.dst_pitch);
     const std::size_t from = detail::rows_extent("source", src.nbytes, rows.width, rows.height, rows.src_pitch);
-    if (detail::overlap(dst.ptr, to, src.ptr, from)) detail::refuse_overlap();
+    const Box3D box{rows.width, rows.height, 1, rows.dst_pitch, rows.src_pitch, rows.height, rows.height};
+    detail::refuse_overlap(dst, to, src, from, box);
     const bool waits = stream && detail::must_wait_for_stream(dst, src);
     return detail::run_on(stream, dst, src, [&](const Stream& on) {
         if (waits) detail::wait_for(on);
-        check(rt::Memcpy2DAsync(dst.ptr, rows.dst_pitch, src.ptr, rows.src_pitch, rows.width, rows.height,
-                                rt::MemcpyKind::Default, on.handle()),
-              "Memcpy2DAsync");
+        if (box.is_empty()) return;  // such memory has no pitch to speak of
+        const rt::Error_t answer = rt::Memcpy2DAsync(dst.ptr, rows.dst_pitch, src.ptr, rows.src_pitch, rows.width,
+                                                     rows.height, rt::MemcpyKind::Default, on.handle());
+        if (answer != rt::Error_t::Success)
+            detail::raise(answer, "Memcpy2DAsync", detail::hint_between_devices(dst, src));
+    });
+}
+
+/// Copies a box between memory of different pitch and height. Both ends begin where the memory does: a part of a
+/// larger volume is given as a part of its buffer.
+inline std::shared_ptr<Event> copy_3d(const Span& dst, const Span& src, const Box3D& box,
+                                      const std::shared_ptr<Stream>& stream = nullptr) {
+    refuse_forked();
+    const std::size_t to =
+        detail::slices_extent("target", dst.nbytes, box.width, box.height, box.depth, box.dst_pitch, box.dst_rows);
+    const std::size_t from =
+        detail::slices_extent("source", src.nbytes, box.width, box.height, box.depth, box.src_pitch, box.src_rows);
+    detail::refuse_overlap(dst, to, src, from, box);
+    const bool waits = stream && detail::must_wait_for_stream(dst, src);
+    return detail::run_on(stream, dst, src, [&](const Stream& on) {
+        if (waits) detail::wait_for(on);
+        if (box.is_empty()) return;  // such memory has no pitch to speak of
+        // Of one slice nobody needs to know where the next would begin, and it may be beyond counting.
+        const bool flat = box.depth == 1;
+        rt::Memcpy3DParms parms;
+        parms.dst = {dst.ptr, box.dst_pitch, box.width, flat ? box.height : box.dst_rows};
+        parms.src = {src.ptr, box.src_pitch, box.width, flat ? box.height : box.src_rows};
+        parms.extent = {box.width, box.height, box.depth};
+        const rt::Error_t answer = rt::Memcpy3DAsync(parms, on.handle());
+        if (answer != rt::Error_t::Success)
+            detail::raise(answer, "Memcpy3DAsync", detail::hint_between_devices(dst, src));
     });
 }
 

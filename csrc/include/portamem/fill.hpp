@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 
+#include "portamem/layout.hpp"
 #include "portamem/span.hpp"
 
 PORTAMEM_OPEN

@@ -25,6 +25,7 @@
 #include "portamem/current_resource.hpp"
 #include "portamem/fill.hpp"
 #include "portamem/host_registration.hpp"
+#include "portamem/layout.hpp"
 #include "portamem/managed.hpp"
 #include "portamem/mr/allocating_streams.hpp"
 #include "portamem/mr/async_memory_resource.hpp"

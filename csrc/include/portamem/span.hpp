@@ -56,29 +56,6 @@ struct Span {
 
 namespace detail {
 
-inline bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) noexcept {
-    const auto x = reinterpret_cast<std::uintptr_t>(a);
-    const auto y = reinterpret_cast<std::uintptr_t>(b);
-    return a_bytes != 0 && b_bytes != 0 && x < y + b_bytes && y < x + a_bytes;
-}
-
-// Bytes from the first to behind the last byte that `height` rows touch. Throws where that does not fit `nbytes`.
-inline std::size_t rows_extent(const char* which, std::size_t nbytes, std::size_t width, std::size_t height,
-                               std::size_t pitch) {
-    if (width == 0 || height == 0) return 0;
-    if (pitch < width) {
-        throw std::invalid_argument(std::string("the ") + which + "'s pitch of " + std::to_string(pitch) +
-                                    " bytes is smaller than the rows of " + std::to_string(width) + " bytes");
-    }
-    const std::size_t most = nbytes < width ? 0 : (nbytes - width) / pitch + 1;
-    if (height > most) {
-        throw std::invalid_argument(std::to_string(height) + " rows of " + std::to_string(width) + " bytes, " +
-                                    std::to_string(pitch) + " bytes apart, do not fit the " + which + " of " +
-                                    std::to_string(nbytes) + " bytes: " + std::to_string(most) + " would");
-    }
-    return (height - 1) * pitch + width;
-}
-
 /// Submits work that uses the spans: `submit(stream)`, which answers at once with an event, or, where
 /// stream is null, on the default stream behind everything declared on the memory, done on return with a null event.
 template <class Submit>
