@@ -923,6 +923,26 @@ def copy_2d(
     """Copies ``height`` rows of ``width`` bytes. A PitchedBuffer gives its own width, height and pitch where they are
     left out; other memory is taken as rows without padding."""
 
+def copy_3d(
+    dst: _Memory,
+    src: _Memory,
+    *,
+    width: _Size | None = None,
+    height: SupportsIndex,
+    depth: SupportsIndex,
+    dst_pitch: _Size | None = None,
+    src_pitch: _Size | None = None,
+    dst_rows: SupportsIndex | None = None,
+    src_rows: SupportsIndex | None = None,
+    stream: _StreamLike | None = None,
+) -> Event | None:
+    """Copies a box of ``depth`` slices of ``height`` rows of ``width`` bytes from one volume to another.
+
+    A volume's slices begin ``dst_rows`` or ``src_rows`` rows apart; left out, that is ``height``. A PitchedBuffer gives
+    its own width and pitch where they are left out (``allocate_pitched(width, rows * slices)`` makes a volume); other
+    memory is taken as rows without padding. A box within a volume is given as the part of its memory from the box's
+    first byte on: ``volume[offset:]``."""
+
 def fill_2d(dst: PitchedBuffer, value: SupportsIndex, *, stream: _StreamLike | None = None) -> Event | None: ...
 def from_dlpack(obj: Any, *, stream: _StreamLike | None = None) -> View:
     """View.from_dlpack."""

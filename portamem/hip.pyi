@@ -27,6 +27,7 @@ from portamem.host import check as check
 from portamem.host import compiled_version as compiled_version
 from portamem.host import copy as copy
 from portamem.host import copy_2d as copy_2d
+from portamem.host import copy_3d as copy_3d
 from portamem.host import current_resource as current_resource
 from portamem.host import current_tag as current_tag
 from portamem.host import device_count as device_count

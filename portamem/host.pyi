@@ -38,6 +38,7 @@ from portamem._host import backend as backend
 from portamem._host import compiled_version as compiled_version
 from portamem._host import copy as copy
 from portamem._host import copy_2d as copy_2d
+from portamem._host import copy_3d as copy_3d
 from portamem._host import current_resource as current_resource
 from portamem._host import current_tag as current_tag
 from portamem._host import device_count as device_count

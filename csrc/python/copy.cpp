@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// python/copy.cpp: copy, copy_2d, fill_2d.
+// python/copy.cpp: copy, copy_2d, copy_3d, fill_2d.
 #include "hold.hpp"
 #include "transfer.hpp"
 
@@ -14,11 +14,11 @@ py::object copy_any(const py::object& dst, const py::object& src, const py::obje
 
 // What the caller gave, or what a PitchedBuffer knows, the target before the source.
 std::size_t rows_value(const py::object& given, const char* what, std::size_t (PitchedBuffer::*known)() const noexcept,
-                       const PitchedBuffer* dst, const PitchedBuffer* src) {
+                       const PitchedBuffer* dst, const PitchedBuffer* src, const char* call) {
     if (!given.is_none()) return to_size(given, what);
     if (dst != nullptr) return (dst->*known)();
     if (src != nullptr) return (src->*known)();
-    throw py::type_error(std::string("copy_2d needs ") + what + ": neither end is a PitchedBuffer that knows it");
+    throw py::type_error(std::string(call) + " needs " + what + ": neither end is a PitchedBuffer that knows it");
 }
 
 std::size_t pitch_of(const py::object& given, const char* what, const PitchedBuffer* memory, std::size_t width) {
@@ -31,8 +31,8 @@ py::object copy_rows(const py::object& dst, const py::object& src, const py::obj
     const PitchedBuffer* to = pitched_buffer_of(dst);
     const PitchedBuffer* from = pitched_buffer_of(src);
     Rows2D rows;
-    rows.width = rows_value(width, "width", &PitchedBuffer::width, to, from);
-    rows.height = rows_value(height, "height", &PitchedBuffer::height, to, from);
+    rows.width = rows_value(width, "width", &PitchedBuffer::width, to, from, "copy_2d");
+    rows.height = rows_value(height, "height", &PitchedBuffer::height, to, from, "copy_2d");
     rows.dst_pitch = pitch_of(dst_pitch, "dst_pitch", to, rows.width);
     rows.src_pitch = pitch_of(src_pitch, "src_pitch", from, rows.width);
     const Span target = to_span(dst, true, "the target");
@@ -42,6 +42,34 @@ py::object copy_rows(const py::object& dst, const py::object& src, const py::obj
     {
         const WithoutGil nogil;
         done = copy_2d(target, source, rows, on);
+    }
+    return to_python(std::move(done));
+}
+
+std::size_t rows_of(const py::object& given, const char* what, std::size_t height) {
+    return given.is_none() ? height : to_count(given, what);
+}
+
+py::object copy_box(const py::object& dst, const py::object& src, const py::object& width, const py::object& height,
+                    const py::object& depth, const py::object& dst_pitch, const py::object& src_pitch,
+                    const py::object& dst_rows, const py::object& src_rows, const py::object& stream) {
+    const PitchedBuffer* to = pitched_buffer_of(dst);
+    const PitchedBuffer* from = pitched_buffer_of(src);
+    Box3D box;
+    box.width = rows_value(width, "width", &PitchedBuffer::width, to, from, "copy_3d");
+    box.height = to_count(height, "height");
+    box.depth = to_count(depth, "depth");
+    box.dst_pitch = pitch_of(dst_pitch, "dst_pitch", to, box.width);
+    box.src_pitch = pitch_of(src_pitch, "src_pitch", from, box.width);
+    box.dst_rows = rows_of(dst_rows, "dst_rows", box.height);
+    box.src_rows = rows_of(src_rows, "src_rows", box.height);
+    const Span target = to_span(dst, true, "the target");
+    const Span source = to_span(src, false, "the source");
+    const auto on = to_stream(stream);
+    std::shared_ptr<Event> done;
+    {
+        const WithoutGil nogil;
+        done = copy_3d(target, source, box, on);
     }
     return to_python(std::move(done));
 }
@@ -69,6 +97,13 @@ void register_copy(py::module_& m) {
           py::arg("stream") = py::none(),
           "Copies `height` rows of `width` bytes. A PitchedBuffer gives its own where they are left out; other memory "
           "is taken as rows without padding. Answers as copy does.");
+    m.def(
+        "copy_3d", &copy_box, py::arg("dst"), py::arg("src"), py::kw_only(), py::arg("width") = py::none(),
+        py::arg("height"), py::arg("depth"), py::arg("dst_pitch") = py::none(), py::arg("src_pitch") = py::none(),
+        py::arg("dst_rows") = py::none(), py::arg("src_rows") = py::none(), py::arg("stream") = py::none(),
+        "Copies `depth` slices of `height` rows of `width` bytes. Slices begin dst_rows and src_rows rows apart; left "
+        "out, that is `height`. A PitchedBuffer gives its width and pitch where they are left out; other memory is "
+        "taken as rows without padding. Answers as copy does.");
     m.def("fill_2d", &fill_rows, py::arg("dst"), py::arg("value"), py::kw_only(), py::arg("stream") = py::none(),
           "Sets every byte of the rows, and none of the padding. Answers as copy does.");
 }
