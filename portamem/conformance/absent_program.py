@@ -43,8 +43,9 @@ SOURCE = '''
         "AsyncMemoryResource()", "AsyncMemoryResource(0, release_threshold='1 MiB')",
         "AsyncMemoryResource.default_pool()", "AsyncMemoryResource.from_handle(4096, 0)", "HostRegistration(memory)",
         "HostRegistration(memory, read_only=True)", "pointer_info(address)", "copy(memory, bytes(16))",
-        "copy_2d(memory, bytes(16), width=4, height=4)", "current_resource()", "current_resource(0)", "empty(4)",
-        "zeros((2, 2), 'float32')", "asarray([1, 2])", "empty(0)",
+        "copy_2d(memory, bytes(16), width=4, height=4)",
+        "copy_3d(memory, bytes(16), width=4, height=2, depth=2)", "current_resource()", "current_resource(0)",
+        "empty(4)", "zeros((2, 2), 'float32')", "asarray([1, 2])", "empty(0)",
     ]
     if backend != "host":
         ANSWERS["pointer_info(0).kind"] = "unregistered"

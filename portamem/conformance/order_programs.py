@@ -134,6 +134,17 @@ PROGRAMS = {
         at=15,
         nbytes=1,
     ),
+    "slices that overlap": Program(
+        WAW,
+        """
+        pm.copy_3d(x, y, width=8, height=2, depth=3, dst_pitch=32, dst_rows=8, stream=a)  # first
+        ! pm.copy_3d(x[32 * 8 * 2 :], z, width=8, height=1, depth=3, dst_pitch=32, dst_rows=8, stream=b)  # second
+        ? pm.copy_3d(x[32 * 8 * 3 :], z, width=8, height=1, depth=3, dst_pitch=32, dst_rows=8, stream=b)
+        """,
+        ("Memcpy3DAsync", "Memcpy3DAsync"),
+        at=32 * 8 * 2,
+        nbytes=8,
+    ),
     "boxes that overlap": Program(
         WAW,
         """

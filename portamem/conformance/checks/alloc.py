@@ -45,6 +45,8 @@ def nothing_is_an_allocation_too(env: Env, resource: Any) -> None:
         empty.copy_from(another)
         empty.copy_from(b"")
         env.pm.copy_2d(empty, another, width=0, height=3)
+        env.pm.copy_2d(empty, another, width=3, height=0, dst_pitch=0)
+        env.pm.copy_3d(empty, another, width=3, height=3, depth=0)
         expect_equal(env.read(empty), b"", "its contents")
         with empty[0:0] as part, empty.view("float64", (0, 4)) as view:
             expect_equal((part.nbytes, view.nbytes, view.shape), (0, 0, (0, 4)), "sizes of its parts")

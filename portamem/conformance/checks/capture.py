@@ -124,6 +124,7 @@ def what_a_capture_forbids(env: Env) -> None:
         "a copy to pageable memory": lambda: pm.copy(bytearray(NBYTES), at.buf, stream=stream),
         "a copy from pageable memory": lambda: pm.copy(at.buf, OLD, stream=stream),
         "a copy of rows": lambda: pm.copy_2d(at.host, at.buf, **rows, stream=stream),
+        "a copy of a box": lambda: pm.copy_3d(at.host, at.buf, width=16, height=16, depth=16, stream=stream),
         "to_numpy": lambda: at.buf.view().to_numpy(stream=stream),
         "asarray": lambda: pm.asarray(OLD, stream=stream),
         "declaring a use": lambda: at.host.record_stream(stream),

@@ -36,9 +36,10 @@ def every_call_takes_a_foreign_stream(env: Env) -> None:
             filled = buf.fill(3, stream=foreign)
             copied = env.pm.copy(target, buf, stream=foreign)
             flat = env.pm.copy_2d(target, buf, width=64, height=64, dst_pitch=64, src_pitch=64, stream=foreign)
+            deep = env.pm.copy_3d(target, buf, width=16, height=16, depth=16, stream=foreign)
             buf.record_stream(foreign)
             mark.record(foreign)
-            for each in (filled, copied, flat, mark):
+            for each in (filled, copied, flat, deep, mark):
                 expect(not each.query(), "work on a foreign stream is not on that stream")
             held.release()
             mark.synchronize()

@@ -150,6 +150,10 @@ def orders_of_their_own(env: Env) -> None:
         "rows without padding": (
             "pm.copy_2d(x, y, width=64, height=4, dst_pitch=64, src_pitch=64, stream=a)\nx[256:].fill(2, stream=b)"
         ),
+        "slices with padding between them": (
+            "pm.copy_3d(x, y, width=8, height=2, depth=3, dst_pitch=32, dst_rows=8, stream=a)\n"
+            "pm.copy_3d(x[64:], z, width=32, height=6, depth=2, dst_rows=8, stream=b)"
+        ),
         "slices without padding": 'rt.do("Memcpy3DAsync", box(x, 0), a.handle)\nx[32 * 8 * 3 :].fill(2, stream=b)',
         "an address that is the system's by now": (
             'm = rt.get("Malloc", 65536)\nrt.do("Free", m)\ntaken = mapped(m, 65536)\n'

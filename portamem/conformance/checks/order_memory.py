@@ -118,6 +118,7 @@ def portamems_own_calls_declare_themselves(env: Env, resource: Any) -> None:
             lambda buf: buf.fill(1, stream=user),
             lambda buf: buf.copy_from(source, stream=user),
             lambda buf: env.pm.copy_2d(buf, source, **rows, stream=user),
+            lambda buf: env.pm.copy_3d(buf, source, width=256, height=4, depth=NBYTES // 1024, stream=user),
         )
         for use in uses:
             buf = resource.allocate(NBYTES, stream=home)

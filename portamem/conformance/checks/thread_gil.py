@@ -24,6 +24,7 @@ _CALLS: dict[str, Callable[[Env, Any, Any], object]] = {
     "a copy of rows": lambda env, stream, buf: env.pm.copy_2d(
         buf, bytes(NBYTES), width=64, height=64, dst_pitch=64, src_pitch=64
     ),
+    "a copy of a box": lambda env, stream, buf: env.pm.copy_3d(buf, bytes(NBYTES), width=16, height=16, depth=16),
     "a fill": lambda env, stream, buf: buf.fill(2),
     "View.to_numpy": lambda env, stream, buf: buf.view().to_numpy(),
     "Buffer.close": lambda env, stream, buf: buf.close(),

@@ -5,6 +5,13 @@ from __future__ import annotations
 
 from portamem.conformance.clause import Clause, Shortfall
 
+MAY_BLOCK = Shortfall(
+    "both",
+    "a copy from or to pageable memory, and one between two hosts, may block its caller",
+    "capability",
+    "CUDA Runtime API, API synchronization behavior; HIP programming manual",
+)
+
 CLAUSES = (
     Clause(
         "COPY-01",
@@ -50,14 +57,7 @@ CLAUSES = (
         "COPY-08",
         "On a stream, copies and fills of memory that is not pageable return at once and run in that stream's order.",
         "memory of the runtime",
-        shortfalls=(
-            Shortfall(
-                "both",
-                "a copy from or to pageable memory, and one between two hosts, may block its caller",
-                "capability",
-                "CUDA Runtime API, API synchronization behavior; HIP programming manual",
-            ),
-        ),
+        shortfalls=(MAY_BLOCK,),
     ),
     Clause(
         "COPY-09",
@@ -145,5 +145,39 @@ CLAUSES = (
         "COPY-21",
         "What a copy has kept is let go soon after the copy has happened, also where nobody uses its stream again.",
         "plain memory of the runtime",
+    ),
+    Clause(
+        "COPY-22",
+        "copy_3d copies `depth` slices of `height` rows of `width` bytes between volumes of any pitch, with any number "
+        "of rows from one slice to the next, there and back, blocking or on a stream. A PitchedBuffer gives its own "
+        "width and pitch; what nobody says is without padding.",
+        "every resource of the runtime",
+    ),
+    Clause(
+        "COPY-23",
+        "copy_3d leaves the padding between rows and between slices, and all that lies around the box, as they were. A "
+        "box without width, height or depth changes nothing, whatever its pitches.",
+        "every resource of the runtime",
+    ),
+    Clause(
+        "COPY-24",
+        "A box that does not fit is refused with ValueError before a byte is written: a pitch below the width, slices "
+        "lower than the height, more rows or slices than there are, numbers that are negative or beyond counting. "
+        "Without a height, a depth, or a width that anybody knows it is a TypeError.",
+        "plain device memory",
+    ),
+    Clause(
+        "COPY-25",
+        "Rows and boxes are copied within their own volume, also to between each other's rows, where both ends are "
+        "laid out alike and share no byte. Where they share one, or lie within each other's range and are laid out "
+        "differently, it is a ValueError before a byte is written.",
+        "plain device memory",
+    ),
+    Clause(
+        "COPY-26",
+        "On a stream, copy_3d of memory that is not pageable returns at once, runs in that stream's order, and keeps "
+        "both its ends until it has happened.",
+        "memory of the runtime",
+        shortfalls=(MAY_BLOCK,),
     ),
 )
