@@ -77,6 +77,11 @@ CASES = {
     "copy on a closed stream": Case(
         lambda at: at.pm.copy(at.buf, at.other, stream=at.closed_stream), ValueError, r"stream is closed"
     ),
+    "copy of a box on a closed stream": Case(
+        lambda at: at.pm.copy_3d(at.buf, at.other, width=4, height=4, depth=4, stream=at.closed_stream),
+        ValueError,
+        r"stream is closed",
+    ),
     "the protocol of a closed stream": Case(
         lambda at: at.closed_stream.__cuda_stream__(), ValueError, r"stream is closed"
     ),
@@ -88,6 +93,15 @@ CASES = {
     "prefetch of device memory": Case(lambda at: at.buf.prefetch(0), ValueError, r"managed memory.*device"),
     "advice on pinned memory": Case(
         lambda at: at.host.advise(MemoryAdvice.READ_MOSTLY), ValueError, r"managed memory.*pinned"
+    ),
+    "copy of a box from text": Case(
+        lambda at: at.pm.copy_3d(at.buf, "text", width=1, height=1, depth=4), TypeError, r"source.*str"
+    ),
+    "copy of a box to bytes": Case(
+        lambda at: at.pm.copy_3d(bytes(64), at.buf, width=4, height=4, depth=4), ValueError, r"target.*read-only"
+    ),
+    "copy of a box of unknown height": Case(
+        lambda at: at.pm.copy_3d(at.buf, at.other, width=4, height=None, depth=4), TypeError, r"height.*int.*None"
     ),
     "wait for a number": Case(lambda at: at.stream.wait(42), TypeError, r"(?i)event|stream"),
     "an event of a number": Case(lambda at: at.stream.record(42), TypeError, r"(?i)event"),

@@ -88,6 +88,33 @@ class Memory(RuleBasedStateMachine):
             self.pm.copy(b, a, stream=self._stream(data))
         dst_bytes[at_dst : at_dst + nbytes] = src_bytes[at_src : at_src + nbytes]
 
+    @precondition(lambda self: len(self.live) > 1)
+    @rule(data=st.data(), sizes=st.tuples(*[st.integers(0, 9)] * 3), padding=st.tuples(*[st.integers(0, 3)] * 4))
+    def copy_a_box(self, data: Any, sizes: tuple[int, int, int], padding: tuple[int, int, int, int]) -> None:
+        first, second = data.draw(st.lists(st.sampled_from(range(len(self.live))), min_size=2, max_size=2, unique=True))
+        (src, src_bytes), (dst, dst_bytes) = self.live[first], self.live[second]
+        width, height, depth = sizes
+        src_pitch, dst_pitch = width + padding[0], width + padding[1]
+        src_rows, dst_rows = height + padding[2], height + padding[3]
+        if depth * src_rows * src_pitch > src.nbytes or depth * dst_rows * dst_pitch > dst.nbytes:
+            return
+        self.pm.copy_3d(
+            dst,
+            src,
+            width=width,
+            height=height,
+            depth=depth,
+            dst_pitch=dst_pitch,
+            src_pitch=src_pitch,
+            dst_rows=dst_rows,
+            src_rows=src_rows,
+            stream=self._stream(data),
+        )
+        for z in range(depth):
+            for y in range(height):
+                to, at = (z * dst_rows + y) * dst_pitch, (z * src_rows + y) * src_pitch
+                dst_bytes[to : to + width] = src_bytes[at : at + width]
+
     @precondition(lambda self: self.live)
     @rule(data=st.data())
     def read(self, data: Any) -> None:
