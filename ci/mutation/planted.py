@@ -170,6 +170,13 @@ DEFECTS = (
         "COPY-14",
     ),
     _one(
+        "a copy of a box ignores the rows between slices",
+        "csrc/host/copy_api.cpp",
+        "const std::size_t slice = times(volume.pitch, volume.ysize);",
+        "const std::size_t slice = times(volume.pitch, box.height);",
+        "COPY-22",
+    ),
+    _one(
         "a fill writes the wrong value",
         "csrc/host/copy.cpp",
         "std::memset(dst.row(y, z), value, box.width);",
