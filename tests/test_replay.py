@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -332,3 +333,195 @@ def test_calls_that_resources_made_of_each_other_are_not_made_twice(pm, replay, 
     assert [step.call.size for step in only.steps if step.call.event == "alloc"] == [1, 101, 201, 301, 401, 7]
     assert only.skipped == 10
     assert replay(path, "--resource", "device", "--only", str(below.id)).returncode == 0
+
+
+STACKS = """
+import portamem
+from portamem import host
+
+
+def counted(pm, device):
+    made.append(device)
+    upstream = pm.LimitingAdaptor(pm.DeviceMemoryResource(device), "64 MiB")
+    stacks.append(pm.StatisticsAdaptor(pm.PoolMemoryResource(upstream)))
+    return stacks[-1]
+
+
+def nothing(pm, device):
+    return None
+
+
+def current(pm, device):
+    return pm.current_resource(device)
+
+
+def broken(pm, device):
+    raise RuntimeError("no stack today")
+
+
+def strange(pm, device):
+    return Strange()
+
+
+def of_another_device(pm, device):
+    return pm.DeviceMemoryResource(1 - device.ordinal)
+
+
+class Strange:
+    backend = "elsewhere"
+
+
+portamem.MemoryResource.register(Strange)
+made, stacks, number = [], [], 7
+"""
+
+
+@pytest.fixture
+def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A file with functions that make resources; it can be imported as ``stacks_of_ours`` too."""
+    path = tmp_path / "stacks_of_ours.py"
+    path.write_text(STACKS, encoding="utf-8")
+    (tmp_path / "wrong_import.py").write_text("import there_is_no_such_package\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    known = set(sys.modules)
+    yield path
+    for name in sys.modules.keys() - known:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize("of", ["module", "file"])
+def test_a_log_runs_against_a_stack_of_ones_own(pm, recorded, replay, stacks, tmp_path, of):
+    name = f"{stacks if of == 'file' else 'stacks_of_ours'}:counted"
+    done = replay(recorded, "--resource", name, "--json", str(tmp_path / "found.json"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
+    assert (found["resource"], found["allocations"], found["frees"]) == (name, 123, 122)
+    assert found["peak_reserved"] >= found["peak_live"] > 0  # the pool's, below the adaptor
+    if of == "module":
+        module = sys.modules["stacks_of_ours"]
+        assert module.made == [pm.Device(0)]  # once, and not for a file of the same name
+        assert module.stacks[0].counts.total_count == 123 + found["granted"]
+        assert not module.stacks[0].is_closed  # it is its maker's
+
+
+@pytest.mark.parametrize("name", ["pool", "statistics-device", "statistics-pool-device", "fixedsize-device"])
+def test_what_is_reserved_is_that_of_the_lowest_that_keeps(recorded, replay, tmp_path, name):
+    done = replay(recorded, "--resource", name, "--json", str(tmp_path / "found.json"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
+    assert (found["peak_reserved"] > found["peak_live"]) == (name != "statistics-device")
+
+
+def test_a_stack_may_be_a_resource_that_nobody_closes(pm, recorded, replay, stacks):
+    assert replay(recorded, "--resource", f"{stacks}:current").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("there_is_no_such_module:make", "there is no module 'there_is_no_such_module'"),
+        ("stacks_of_ours.deeper:make", "there is no module 'stacks_of_ours.deeper'"),
+        ("wrong_import:make", "wrong_import:make cannot be loaded: ModuleNotFoundError: No module named 'there_is_no"),
+        ("nowhere.py:make", "nowhere.py:make cannot be loaded: there is no file nowhere.py"),
+        ("stacks_of_ours:none", "stacks_of_ours has no 'none'"),
+        ("stacks_of_ours:number", "stacks_of_ours:number is no function of a backend's module and a device: it is 7"),
+        ("stacks_of_ours:", "stacks_of_ours has no ''"),
+        (":make", ":make cannot be loaded: ValueError: Empty module name"),
+    ],
+)
+def test_what_makes_no_stack_is_refused(replay, recorded, stacks, name, why):
+    done = replay(recorded, "--resource", name)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert why in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("nothing", "answered None, and a memory resource is expected"),
+        ("broken", "stacks_of_ours:broken: RuntimeError: no stack today"),
+        ("strange", "answered a resource of the elsewhere backend, and not of {backend}"),
+    ],
+)
+def test_what_a_function_makes_wrong_stops_the_replay(pm, replay, recorded, stacks, name, why):
+    done = replay(recorded, "--resource", f"stacks_of_ours:{name}")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert why.format(backend=pm.backend) in done.stderr
+
+
+def test_a_stack_is_of_the_device_that_was_asked_for(pm, replay, recorded, stacks):
+    if pm.device_count() < 2:
+        pytest.skip("there is one device")
+    done = replay(recorded, "--resource", "stacks_of_ours:of_another_device")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"answered a resource of {pm.Device(1)!r}, and one of {pm.Device(0)!r} is expected" in done.stderr
+
+
+def of_two_backends(lines: list[str]) -> list[str]:
+    """The calls on a second resource, of another backend, behind those of the log."""
+    found = [json.loads(line) for line in lines]
+    end = found.pop()
+    resource = next(each for each in found if each.get("event") == "resource")
+    other = {**resource, "id": 9000, "backend": "cuda" if resource["backend"] != "cuda" else "host"}
+    call = next(each for each in found if each.get("event") == "alloc")
+    call = {**call, "seq": end["seq"] + 1, "resource": 9000, "address": "0x7000", "size": 4096}
+    free = {key: value for key, value in call.items() if key not in ("alignment", "tag", "site")}
+    free |= {"event": "free", "seq": end["seq"] + 2}
+    end |= {"events": end["events"] + 2, "seq": end["seq"] + 2}
+    return [json.dumps(each, separators=(",", ":")) + "\n" for each in (*found, other, call, free, end)]
+
+
+def test_a_log_of_two_backends_is_replayed_apart_or_not_at_all(pm, replay, recorded, tmp_path):
+    path = edited(recorded, tmp_path, of_two_backends)
+    other = "cuda" if pm.backend != "cuda" else "host"
+    line = 1 + max(i for i, text in enumerate(path.read_text(encoding="utf-8").splitlines()) if '"alloc"' in text)
+    done = replay(path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert (
+        f"cannot be replayed: line {line}: a call on {other}, and the calls before are on {pm.backend}" in done.stderr
+    )
+    assert "--from" in done.stderr
+    for options, count in ((("--from", pm.backend), 123), (("--from", other), 1), (("--only", "9000"), 1)):
+        done = replay(path, *options, "--json", str(tmp_path / "found.json"))
+        assert done.returncode == 0, done.stdout + done.stderr
+        found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
+        assert (found["backend"], found["allocations"]) == (pm.backend, count)
+
+
+def test_a_backend_that_the_log_does_not_have_is_refused(pm, replay, recorded):
+    other = "cuda" if pm.backend != "cuda" else "host"
+    done = replay(recorded, "--from", other)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"the log has no call of the program's on {other}: it has calls on {pm.backend}" in done.stderr
+
+
+ARENA = """
+import portamem.{backend} as pm
+arena = pm.MonotonicMemoryResource(pm.DeviceMemoryResource())
+for step in range(3):
+    for n in range(4):
+        arena.allocate(1000).close()
+    arena.release()
+"""
+
+
+def test_release_is_in_no_log_and_a_replay_that_would_want_it_says_so(pm, replay, recorded, tmp_path):
+    path = tmp_path / "arena.jsonl"
+    done = run_python(ARENA.format(backend=pm.backend), PORTAMEM_LOG=str(path))
+    assert (done.returncode, done.stderr) == (0, "")
+    log = logs.read(path)
+    arena = next(each.id for each in log.resources.values() if each.cls == "MonotonicMemoryResource")
+    below = next(each.id for each in log.resources.values() if each.cls == "DeviceMemoryResource")
+    line = min(call.line for call in log.calls if call.resource == arena)
+    for options in ((), ("--only", str(arena))):
+        done = replay(path, "--resource", "monotonic-device", *options)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert f"line {line}: a call on a MonotonicMemoryResource, whose release() is in no log" in done.stderr
+        done = replay(path, "--resource", "pool", *options)
+        assert done.returncode == 0, done.stdout + done.stderr
+    done = replay(path, "--resource", "monotonic-device", "--only", str(below))
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = replay(recorded, "--resource", "monotonic-device")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "gives nothing back before release(), which is in no log" in done.stdout
+    assert "release()" not in replay(recorded, "--resource", "pool").stdout

@@ -24,7 +24,7 @@ def main(options: argparse.Namespace) -> int:
     out = out if out.is_terminal else Console(highlight=False, width=150)
     try:
         log = logs.read(options.log)
-        plan = plans.plan(log, options.only)
+        plan = plans.plan(log, options.only, options.logged)
     except LogError as error:
         return _refused(options, error)
     target = Target(_choice.use(options.backend), options.resource, options.device)

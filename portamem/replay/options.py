@@ -12,8 +12,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("log", type=Path, metavar="LOG", help="a log of LoggingAdaptor or PORTAMEM_LOG")
     add("--backend", choices=("auto", "cuda", "hip", "host"), help="default: PORTAMEM_BACKEND, or auto")
-    resource = "what to allocate from: default, device, pinned, managed, async, pool, or another kind of the suite"
+    resource = (
+        "what to allocate from: default, device, pinned, managed, async, pool, or another kind of the suite; or "
+        "MODULE:FUNCTION or FILE.py:FUNCTION, which makes one of a backend's module and a device"
+    )
     add("--resource", default="default", metavar="NAME", help=resource)
     add("--device", type=int, metavar="N", help="run all on this device (default: each on the one it was on)")
+    of = "of a log of several backends, the calls on this one (on what they are made again, --backend says)"
+    add("--from", dest="logged", choices=("cuda", "hip", "host"), help=of)
     add("--only", type=int, metavar="ID", help="the calls on this resource of the log, whoever made them")
     add("--json", type=Path, metavar="FILE", help="all figures, as JSON")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from portamem.replay.log import Log, LogError, LoggedCall
+from portamem.replay.log import Log, LogError, LoggedCall, LoggedResource
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +27,27 @@ class Plan:
     left: int = 0
     """Allocations that the program did not free."""
     slots: int = 0
+    released_line: int = 0
+    """Of the first call on a resource that gives memory back by release(), which is in no log; 0: there is none."""
 
 
-def plan(log: Log, only: int | None = None) -> Plan:
-    """The calls that the program itself made; with ``only``, all calls on that resource, whoever made them.
+def plan(log: Log, only: int | None = None, backend: str | None = None) -> Plan:
+    """The calls that the program itself made; with ``only``, all calls on that resource, whoever made them. Of several
+    backends the calls on ``backend``.
 
-    LogError for what no program can have done: a free of memory that is not out, or with another size.
+    LogError for what no program can have done (a free of memory that is not out, or with another size), and for calls
+    on several backends where none is named.
     """
     if only is not None and only not in log.resources:
         known = ", ".join(f"{resource.id} ({resource.cls})" for resource in log.resources.values()) or "none"
         raise ValueError(f"the log has no resource {only}: it has {known}")
-    return _Planner(log, only).run()
+    found = _Planner(log, only, backend).run()
+    if backend is not None and not found.steps:
+        others = sorted({log.resources[call.resource].backend for call in log.calls})
+        raise ValueError(
+            f"the log has no call of the program's on {backend}: it has calls on {' and '.join(others) or 'none'}"
+        )
+    return found
 
 
 @dataclass(slots=True)
@@ -48,14 +58,17 @@ class _Live:
 
 
 class _Planner:
-    def __init__(self, log: Log, only: int | None) -> None:
+    def __init__(self, log: Log, only: int | None, backend: str | None) -> None:
         self._log = log
         self._only = only
+        self._backend = backend
+        self._seen = ""  # the backend of the steps
         self._plan = Plan()
         self._live: dict[tuple[int, int], list[_Live]] = {}  # by resource and address; of 0 bytes there may be several
 
     def run(self) -> Plan:
         for call in self._log.calls:
+            self._look_for_release(call)
             if call.event == "alloc":
                 self._allocate(call)
             elif call.error is not None:
@@ -66,7 +79,16 @@ class _Planner:
         return self._plan
 
     def _is_wanted(self, call: LoggedCall) -> bool:
+        if self._backend is not None and self._of(call).backend != self._backend:
+            return False
         return call.depth == 0 if self._only is None else call.resource == self._only
+
+    def _of(self, call: LoggedCall) -> LoggedResource:
+        return self._log.resources[call.resource]
+
+    def _look_for_release(self, call: LoggedCall) -> None:
+        if self._of(call).cls == "MonotonicMemoryResource" and self._only in (None, call.resource):
+            self._plan.released_line = min(self._plan.released_line or call.line, call.line)
 
     def _allocate(self, call: LoggedCall) -> None:
         live = self._live.setdefault((call.resource, call.address), [])
@@ -108,4 +130,12 @@ class _Planner:
             self._step(call, of.slot)
 
     def _step(self, call: LoggedCall, slot: int) -> None:
-        self._plan.steps.append(Step(call, slot, self._log.resources[call.resource].device))
+        of = self._of(call)
+        self._seen = self._seen or of.backend
+        if of.backend != self._seen:
+            raise LogError(
+                call.line,
+                f"a call on {of.backend}, and the calls before are on {self._seen}: a replay is of one backend, so say "
+                f"which (--from {of.backend} or --from {self._seen})",
+            )
+        self._plan.steps.append(Step(call, slot, of.device))

@@ -39,6 +39,7 @@ def document(path: str, log: Log, plan: Plan, target: Target, result: Result) ->
         "granted": result.granted,
         "peak_live": result.peak_live,
         "peak_reserved": target.peak_reserved(result.peak_live),
+        "wants_release": target.wants_release,
         "seconds": result.seconds,
         "now": {"allocate": _times(result.allocate), "free": _times(result.free)},
         "then": {"allocate": then["alloc"], "free": then["free"]},
@@ -79,6 +80,8 @@ def show(out: Console, found: dict[str, Any]) -> None:
     ratio = f" ({reserved / live:.3g} x)" if reserved and live else ""
     text = "the resource cannot say" if reserved is None else f"{format_size(reserved)}{ratio}"
     out.print(f"peak live {format_size(live)}, peak reserved: {text}")
+    if found["wants_release"]:
+        out.print(f"{found['resource']} gives nothing back before release(), which is in no log", markup=False)
     table = Table("us a call", title_justify="left")
     for when in ("then", "now"):
         for figure in ("mean", "p50", "p99", "max"):

@@ -45,6 +45,12 @@ def run(log: Log, plan: Plan, target: Target, advance: Callable[[int], None] = l
     """Makes the plan's calls. ReplayError, with the line of the log, for one that cannot be made."""
     for device in sorted({step.device for step in plan.steps}):
         _checked(0, partial(target.resource, device))
+    if plan.released_line and target.wants_release:
+        raise ReplayError(
+            f"line {plan.released_line}: a call on a MonotonicMemoryResource, whose release() is in no log, and "
+            f"{target.name} gives nothing back without it: replay against a resource whose memory goes back when it is "
+            "freed"
+        )
     replay = _Replay(log, plan, target, advance)
     target.start()
     begin = perf_counter_ns()

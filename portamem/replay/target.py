@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from portamem.conformance.kinds import KINDS
+from portamem.replay import stack
 from portamem.replay.log import LoggedStream
 
 DEFAULT = "default"
@@ -21,13 +22,17 @@ def names() -> list[str]:
 
 
 class Target:
-    """A resource of one name on every device that is asked for. Thread-safe after ``prepare``."""
+    """A resource of one name on every device that is asked for. Thread-safe after ``prepare``.
+
+    A name with a colon is that of a function which makes the resource: that belongs to its maker, and is not closed.
+    """
 
     def __init__(self, pm: ModuleType, name: str, device: int | None = None) -> None:
-        if name not in names():
-            raise ValueError(f"a resource is one of {', '.join(names())}, not {name!r}")
+        if ":" not in name and name not in names():
+            raise ValueError(f"a resource is one of {', '.join(names())}, or MODULE:FUNCTION, not {name!r}")
         self.pm = pm
         self.name = name
+        self._factory = stack.factory(name) if ":" in name else None
         self._device = device
         self._count = pm.device_count()
         self._resources: dict[int, Any] = {}
@@ -51,6 +56,8 @@ class Target:
         return self._resources[device.ordinal]
 
     def _make(self, device: Any) -> Any:
+        if self._factory is not None:
+            return stack.make(self.name, self._factory, self.pm, device)
         if self.name == DEFAULT:
             return self.pm.current_resource(device)
         kind = KINDS[SHORT.get(self.name, self.name)]
@@ -72,9 +79,18 @@ class Target:
             self._streams[recorded.id] = device.default_stream if recorded.role == "legacy" else self.pm.Stream(device)
         return self._streams[recorded.id]
 
+    @property
+    def wants_release(self) -> bool:
+        """Whether what is freed stays with a resource until release(), which no log has."""
+        return any(
+            isinstance(each, self.pm.MonotonicMemoryResource)
+            for resource in self._resources.values()
+            for each in _stack(resource)
+        )
+
     def start(self) -> None:
         """From here on the peak of what is reserved counts."""
-        for resource in self._resources.values():
+        for resource in map(self._reserving, self._resources.values()):
             if hasattr(resource, "reset_high"):
                 resource.reset_high()
             elif isinstance(resource, self.pm.PoolMemoryResource):
@@ -82,11 +98,12 @@ class Target:
 
     def peak_reserved(self, peak_live: int) -> int | None:
         """Bytes that the resources had of their devices at most; None where one cannot say."""
-        if all(type(resource).__name__ in _ONE_CALL_EACH for resource in self._resources.values()):
+        reserving = {ordinal: self._reserving(resource) for ordinal, resource in self._resources.items()}
+        if all(type(resource).__name__ in _ONE_CALL_EACH for resource in reserving.values()):
             return peak_live
         peak = 0
-        for ordinal, resource in self._resources.items():
-            if ordinal in self._below:
+        for ordinal, resource in reserving.items():
+            if ordinal in self._below and resource is self._resources[ordinal]:
                 peak += self._below[ordinal].counts.peak_bytes
             elif hasattr(resource, "reserved_high"):
                 peak += resource.reserved_high
@@ -96,13 +113,25 @@ class Target:
                 return None
         return peak
 
+    def _reserving(self, resource: Any) -> Any:
+        """What an adaptor passes its calls on to; any other resource itself."""
+        return next(each for each in _stack(resource) if not isinstance(each, self.pm.ResourceAdaptor))
+
     def close(self) -> None:
         """Waits for the devices, and closes what was made here."""
         for ordinal in self._resources:
             self.pm.Device(ordinal).synchronize()
-        if self.name != DEFAULT:
+        if self.name != DEFAULT and self._factory is None:
             for resource in self._resources.values():
                 resource.close()
         for stream in self._streams.values():
             if stream != stream.device.default_stream:
                 stream.close()
+
+
+def _stack(resource: Any) -> list[Any]:
+    """A resource and what it stands over, from the top down."""
+    found = [resource]
+    while (below := getattr(found[-1], "upstream", None)) is not None:
+        found.append(below)
+    return found

@@ -46,6 +46,10 @@ PROGRAM = """
             pass
     print("written")
 """
+STACK = """
+def counted(pm, device):
+    return pm.StatisticsAdaptor(pm.PoolMemoryResource(pm.DeviceMemoryResource(device)))
+"""
 REPLAY = """
     from portamem.cli import main
     sys.exit(main(["replay", *sys.argv[1:]]))
@@ -77,8 +81,10 @@ def the_same_calls_again(env: Env) -> None:
     with tempfile.TemporaryDirectory() as folder:
         then = _record(env, folder)
         first = _calls(then)
-        for name in ("device", "default", "pool", "pinned"):
-            now, told = Path(folder) / f"{name}.jsonl", Path(folder) / f"{name}.json"
+        stack = Path(folder) / "stack.py"
+        stack.write_text(STACK, encoding="utf-8")
+        for number, name in enumerate(("device", "default", "pool", "pinned", f"{stack}:counted")):
+            now, told = Path(folder) / f"{number}.jsonl", Path(folder) / f"{number}.json"
             options = ("--resource", name, "--backend", env.pm.backend, "--json", str(told))
             ended = env.run(REPLAY, str(then), *options, PORTAMEM_LOG=str(now), PORTAMEM_STATS=None)
             expect_equal((ended.status, ended.stderr), (0, ""), f"exit status and standard error, replayed on {name}")
@@ -102,6 +108,19 @@ def _of_another_version(lines: list[str]) -> list[str]:
     return [json.dumps({**json.loads(lines[0]), "version": 99}), *lines[1:]]
 
 
+def _of_two_backends(lines: list[str]) -> list[str]:
+    """The first resource once more, of another backend, and a call on it."""
+    found = [json.loads(line) for line in lines]
+    resource = next(each for each in found if each.get("event") == "resource")
+    call = next(each for each in found if each.get("event") == "alloc")
+    other = "cuda" if resource["backend"] != "cuda" else "hip"
+    end = found.pop()
+    found.append({**resource, "id": 1 << 40, "backend": other})
+    found.append({**call, "resource": 1 << 40, "seq": end["seq"] + 1})
+    found.append({**end, "events": end["events"] + 1, "seq": end["seq"] + 1})
+    return [json.dumps(each) for each in found]
+
+
 def _twice_freed(lines: list[str]) -> list[str]:
     at = next(number for number, line in enumerate(lines) if json.loads(line).get("event") == "free")
     return [*lines[: at + 1], lines[at], *lines[at + 1 :]]
@@ -109,7 +128,13 @@ def _twice_freed(lines: list[str]) -> list[str]:
 
 @check("RESOURCE-19")
 def what_is_no_log_is_refused(env: Env) -> None:
-    changes: tuple[Callable[[list[str]], list[str]], ...] = (_cut, _of_another_version, _twice_freed, lambda _: [])
+    changes: tuple[Callable[[list[str]], list[str]], ...] = (
+        _cut,
+        _of_another_version,
+        _of_two_backends,
+        _twice_freed,
+        lambda _: [],
+    )
     with tempfile.TemporaryDirectory() as folder:
         whole = _record(env, folder).read_text(encoding="utf-8").splitlines()
         for number, change in enumerate(changes):

@@ -94,14 +94,14 @@ CLAUSES = (
     ),
     Clause(
         "RESOURCE-18",
-        "`portamem replay` makes the calls of a log again, against the resource that is named: in their order, with "
-        "their sizes, on as many threads and streams. What a log says its program had refused does not fail the "
-        "replay.",
+        "`portamem replay` makes the calls of a log again, against the resource that is named, or that a function of "
+        "the user's makes: in their order, with their sizes, on as many threads and streams. What a log says its "
+        "program had refused does not fail the replay.",
     ),
     Clause(
         "RESOURCE-19",
-        "A log that is cut off, of another version, or that no program can have written is not replayed: exit status "
-        "1, and the line and the reason, before anything is allocated.",
+        "A log that is cut off, of another version, of several backends of which none is named, or that no program can "
+        "have written is not replayed: exit status 1, and the line and the reason, before anything is allocated.",
     ),
     Clause(
         "RESOURCE-20",
