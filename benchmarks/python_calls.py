@@ -128,6 +128,26 @@ def allocations(pm: Any, stack: ExitStack) -> Iterator[Case]:
             yield Case(f"{name} {size}", allocate_and_close(resource, nbytes, stream), others)
 
 
+class ForeignStream:
+    """A stream as other libraries have them."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.stream.handle
+
+
+def foreign_streams(pm: Any, stack: ExitStack) -> Iterator[Case]:
+    once, each_time = (ForeignStream(stack.enter_context(pm.Stream(0))) for _ in range(2))
+    wrapped = pm.Stream.wrap(once)
+    pool = stack.enter_context(pm.PoolMemoryResource(device=0))  # closed before the streams, which it knows by handle
+    others = {"the object at each call": allocate_and_close(pool, 4 * KIB, each_time)}
+    yield Case(
+        "PoolMemoryResource 4 KiB, foreign stream wrapped once", allocate_and_close(pool, 4 * KIB, wrapped), others
+    )
+
+
 def copies(pm: Any, stack: ExitStack) -> Iterator[Case]:
     import numpy as np
 
@@ -162,7 +182,7 @@ def main() -> None:
         console.print("host: the cost of portamem's own layers; it says nothing about a GPU")
     table = Table("call", "portamem", "beside it", title=f"{options.backend}: {pm.Device(0).name}, microseconds")
     with ExitStack() as stack:
-        cases = [*allocations(pm, stack), *copies(pm, stack)]
+        cases = [*allocations(pm, stack), *foreign_streams(pm, stack), *copies(pm, stack)]
         for case in track(cases, console=console, transient=True):
             times = measure(case, options.rounds)
             own = times.pop("portamem")

@@ -3,7 +3,9 @@
 Conventions of every call here:
 
 * Sizes and offsets are bytes: an int, or text such as ``"64 MiB"``.
-* ``stream`` is a Stream of the same backend, or a foreign stream object (``__cuda_stream__``, cuda-python, hip-python).
+* ``stream`` is a Stream of the same backend, or a foreign stream object (``__cuda_stream__``, cuda-python, hip-python,
+  CuPy, PyTorch). Where calls come again and again, pass ``Stream.wrap(obj)``, made once: the object itself becomes a
+  new Stream whenever none of it is left, and a pool has nothing at hand for that.
 * With a stream, a call returns when its work is queued. Without one it runs on the default stream, after everything
   declared on the memory it touches, and returns when it is done. Calls that may block release the GIL.
 * Errors: ValueError, TypeError and BufferError for misuse, found before any runtime call; portamem.Error for what the
@@ -256,7 +258,8 @@ class Stream:
     def from_handle(handle: int, *, device: _DeviceLike | None = None, owner: object = None) -> Stream: ...
     @staticmethod
     def wrap(obj: Any) -> Stream:
-        """A foreign stream object as a Stream, which keeps it alive: ``__cuda_stream__``, cuda-python, hip-python."""
+        """A foreign stream object as a Stream, which keeps it alive: ``__cuda_stream__``, cuda-python, hip-python,
+        CuPy, PyTorch. Keep it and pass it: the object itself, at each call, may become a new Stream each time."""
     @property
     def handle(self) -> int: ...
     @property

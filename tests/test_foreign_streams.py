@@ -47,3 +47,36 @@ def test_our_stream_of_another_backend(pm: ModuleType, stream: Any, name: str) -
     other = getattr(portamem, name)
     with pytest.raises(TypeError, match=rf"{pm.backend} backend.*{name} backend"):
         other.Stream.wrap(stream)
+
+
+class Theirs:
+    """A stream of another library, as far as its protocol goes."""
+
+    def __init__(self, handle: int) -> None:
+        self.handle = handle
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.handle
+
+
+def test_an_object_is_one_stream_for_as_long_as_that_is_kept(pm: ModuleType, stream: Any) -> None:
+    theirs = Theirs(stream.handle)
+    wrapped = pm.Stream.wrap(theirs)
+    first = wrapped.identity
+    assert pm.Stream.wrap(theirs).identity == first
+    with pm.PinnedMemoryResource() as pinned, pinned.allocate(256, stream=theirs) as buffer:
+        assert buffer.stream.identity == first
+    del wrapped, buffer
+    stream.synchronize()
+    assert pm.Stream.wrap(theirs).identity != first
+
+
+def test_a_stream_that_is_wrapped_once_finds_its_memory_at_hand(pm: ModuleType, stream: Any) -> None:
+    theirs = Theirs(stream.handle)
+    wrapped = pm.Stream.wrap(theirs)
+    with pm.PoolMemoryResource() as pool:
+        for _ in range(10):
+            pool.allocate(4096, stream=wrapped).close()
+        stats = pool.stats()
+        assert (stats.misses, stats.steals) == (1, 0)
+        stream.synchronize()

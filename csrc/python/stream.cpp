@@ -115,7 +115,8 @@ void register_stream(py::module_& m) {
                 return wrap_stream(obj);
             },
             py::arg("obj"),
-            "A foreign stream object as a Stream that keeps it alive: __cuda_stream__, cuda-python, hip-python.")
+            "A foreign stream object as a Stream that keeps it alive: __cuda_stream__, cuda-python, hip-python, CuPy, "
+            "PyTorch. Keep it and pass it: the object itself, at each call, may become a new Stream each time.")
         .def_property_readonly("handle", [](const Stream& s) { return to_address(s.handle()); })
         .def_property_readonly("identity", &Stream::identity, "A number never reused in this process.")
         .def_property_readonly("device", [](const Stream& s) { return Device(s.device()); })
