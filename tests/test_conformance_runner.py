@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from helpers.process import cli
 
-from portamem.conformance import plan, runner
+from portamem.conformance import kinds, plan, runner
 from portamem.conformance.clause import Clause, Defect, Platform
 from portamem.conformance.outcome import Outcome, summed
 from portamem.conformance.report import sharable
@@ -64,6 +64,14 @@ def test_kinds_are_chosen_by_their_names(tmp_path: Path) -> None:
     status, _, said = conformance(tmp_path, "--resource", "pinnd")
     assert status == 2
     assert "there is no resource pinnd: there are device" in " ".join(said.split())
+
+
+def test_a_pool_stands_over_every_memory_of_the_runtime() -> None:
+    own = {kind.name for kind in kinds.selected("every resource of the runtime")}
+    below = {
+        kind.upstream.name for kind in kinds.selected("pools") if kind.upstream is not None and not kind.upstream.cls
+    }
+    assert own - below == {"pinned-non_coherent", "async-default_pool"}  # the same resources, made in another way
 
 
 def test_every_two_adaptors_on_a_pool(tmp_path: Path) -> None:

@@ -120,6 +120,11 @@ class Env:
         if not capability:
             raise Unsupported(f"{name} is {capability} for {self.device!r}")
 
+    def need_pending_copies(self, resource: Any) -> None:
+        """Unsupported for memory of which copies may wait for their stream, whatever a latch there wants to hold."""
+        if resource.kind == "system":
+            raise Unsupported("copies of pageable memory wait for their stream: no latch holds them")
+
     @property
     def witness(self) -> Witness:
         """The vendor's own package, or the clause is not shown. What it says decides."""

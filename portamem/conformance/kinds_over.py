@@ -81,7 +81,7 @@ def adaptor_over_memory_it_takes(cls: str, upstream: Callable[[Kind], Kind] = la
 def _all() -> list[Kind]:
     device = KINDS["device"]
     return [
-        *(pool_over(KINDS[name]) for name in ("device", "pinned", "managed", "async")),
+        *(pool_over(KINDS[name]) for name in ("device", "pinned", "pinned-prefaulted", "managed", "system", "async")),
         over(
             device,
             "FixedSizeMemoryResource",

@@ -132,6 +132,7 @@ def copies_keep_python_objects(env: Env, resource: Any) -> None:
 
 @check("COPY-10")
 def a_copy_declares_its_use(env: Env, resource: Any) -> None:
+    env.need_pending_copies(resource)
     home, user, data = env.stream(), env.stream(), pattern(NBYTES)
     with other_end(env, resource) as source, other_end(env, resource) as out:
         env.write(source, data)

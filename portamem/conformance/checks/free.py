@@ -159,6 +159,8 @@ def closing_waits_for_declared_work(env: Env, resource: Any) -> None:
 
 @check("FREE-10")
 def memory_goes_back_behind_its_work(env: Env, resource: Any) -> None:
+    if resource.is_stream_ordered:
+        env.need_pending_copies(resource)
     home, user, data = env.stream(), env.stream(), pattern(NBYTES)
     with _other_end(env, resource) as target:
         for named in (True, False):

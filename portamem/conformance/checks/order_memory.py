@@ -109,6 +109,7 @@ def memory_goes_back_behind_declared_streams(env: Env, resource: Any) -> None:
 
 @check("ORDER-14")
 def portamems_own_calls_declare_themselves(env: Env, resource: Any) -> None:
+    env.need_pending_copies(resource)
     home, user = env.stream(), env.stream()
     with env.allocate(other_end(env, resource), NBYTES) as source:
         env.write(source, b"\x01" * NBYTES)

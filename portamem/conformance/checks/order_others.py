@@ -77,6 +77,7 @@ def memory_of_another_threads_stream_goes_back_behind_it(env: Env, resource: Any
 
 @check("ORDER-28")
 def kernels_are_in_stream_order(env: Env, resource: Any, kernels: Any) -> None:
+    env.need(resource.is_device_accessible, "pageable_memory_access")
     stream, seed = env.stream(), 7
     with resource.allocate(NBYTES, stream=stream) as buf, kernels.counter() as wrong:
         buf.fill(0x5A, stream=stream)
@@ -91,6 +92,7 @@ def kernels_are_in_stream_order(env: Env, resource: Any, kernels: Any) -> None:
 
 @check("ORDER-28")
 def a_kernel_of_a_declared_stream_keeps_its_memory(env: Env, resource: Any, kernels: Any) -> None:
+    env.need(resource.is_device_accessible, "pageable_memory_access")
     home, user, third = env.stream(), env.stream(), env.stream()
     buf = resource.allocate(NBYTES, stream=home)
     home.synchronize()

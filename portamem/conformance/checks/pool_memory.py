@@ -89,6 +89,7 @@ def a_stream_gets_its_own_memory_at_once(env: Env, resource: Any) -> None:
 
 @check("POOL-24")
 def another_stream_gets_it_behind_its_last_use(env: Env, resource: Any) -> None:
+    env.need_pending_copies(resource)
     first, second, side = env.stream(), env.stream(), env.stream()
     with other_end(env, resource).allocate(NBYTES, stream=side) as target:
         env.write(target, OLD)
@@ -108,6 +109,7 @@ def another_stream_gets_it_behind_its_last_use(env: Env, resource: Any) -> None:
 
 @check("POOL-24")
 def where_there_is_no_other_memory(env: Env, resource: Any) -> None:
+    env.need_pending_copies(resource)
     first, second, side, nbytes = env.stream(), env.stream(), env.stream(), 4 * MIB
     with (
         pool_like(env, resource, limit=6 * MIB) as pool,
@@ -139,6 +141,7 @@ def _host_writes(buf: Any, value: int) -> None:
 
 @check("POOL-25")
 def the_host_writes_while_a_latch_holds_the_old_copy(env: Env, resource: Any) -> None:
+    env.need_pending_copies(resource)
     if resource.kind == "managed":  # without it the host may touch none while the device works
         env.need(env.device.capabilities.concurrent_managed_access, "concurrent_managed_access")
     stream, user = env.stream(), env.stream()
@@ -162,6 +165,7 @@ def the_host_writes_while_a_latch_holds_the_old_copy(env: Env, resource: Any) ->
 
 @check("POOL-25")
 def every_declared_stream_is_waited_for(env: Env, resource: Any) -> None:
+    env.need_pending_copies(resource)
     if resource.kind == "managed":
         env.need(env.device.capabilities.concurrent_managed_access, "concurrent_managed_access")
     home, users = env.stream(), [env.stream() for _ in range(2)]
@@ -187,6 +191,7 @@ def every_declared_stream_is_waited_for(env: Env, resource: Any) -> None:
 
 @check("POOL-25", backends=("host",))
 def memory_that_could_not_be_marked(env: Env, resource: Any) -> None:
+    env.need_pending_copies(resource)
     stream = env.stream()
     with env.resource("device").allocate(NBYTES) as target:
         source = resource.allocate(NBYTES, stream=stream)
@@ -222,6 +227,7 @@ def what_is_done_is_handed_out_again(env: Env, resource: Any) -> None:
 
 @check("POOL-26")
 def memory_of_a_closed_stream(env: Env, resource: Any) -> None:
+    env.need_pending_copies(resource)
     side = env.stream()
     with other_end(env, resource).allocate(NBYTES, stream=side) as target:
         env.write(target, OLD)
