@@ -34,7 +34,7 @@ pids+=($!)
 suite ordered "$CI_DIR" PORTAMEM_CHECK=1 &
 pids+=($!)
 OPTIONS=(--pairs)
-suite pairs "$CI_DIR" PORTAMEM_HOST_GUARD=1 &
+suite pairs "$REPORTS" PORTAMEM_HOST_GUARD=1 &
 pids+=($!)
 for i in "${!names[@]}"; do
     log=$CI_DIR/conformance-${names[i]}.log

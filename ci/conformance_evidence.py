@@ -50,11 +50,14 @@ class Column:
         return f"`{self.kind}` {self.backend}{version}{self.model}{cards}"
 
 
-def columns(reports: Iterable[Report]) -> list[Column]:
+def columns(reports: Iterable[Report], *, pairs: bool = False) -> list[Column]:
     """Every backend of every report, by how it is known. Of reports of the same platform and devices the latest stands;
-    where there are several kinds of device, their names are in the titles."""
+    where there are several kinds of device, their names are in the titles. ``pairs``: of those over pairs of adaptors,
+    which are no columns of the others' table."""
     found: dict[tuple[str, str, str, str], Column] = {}
     for report in reports:
+        if bool(report.get("pairs")) != pairs:
+            continue
         for backend, about in report["backends"].items() if "clauses" in report else ():
             own = [clause for clause in report["clauses"] if clause["backend"] == backend]
             on = _on(backend, about)
@@ -70,10 +73,12 @@ def columns(reports: Iterable[Report]) -> list[Column]:
 
 def rows(report: Report) -> list[dict[str, Any]]:
     """The report's backends as rows of evidence, in the form of ci/report.py."""
+    pairs = bool(report.get("pairs"))
+    what = "conformance, pairs of adaptors" if pairs else "conformance"
     return [
         {
             "kind": column.kind,
-            "what": "conformance" + (f", {column.title.split()[-1]}" if column.kind == "simulated" else ""),
+            "what": what + (f", {column.title.split()[-1]}" if column.kind == "simulated" else ""),
             "backend": column.backend,
             "on": column.on,
             "when": column.when,
@@ -81,7 +86,7 @@ def rows(report: Report) -> list[dict[str, Any]]:
             "result": "failed" if column.about["counts"].get("fail") else "passed",
             "counts": {word: column.about["counts"].get(word, 0) for word in ORDER},
         }
-        for column in columns([report])
+        for column in columns([report], pairs=pairs)
     ]
 
 
@@ -109,17 +114,54 @@ def section(reports: list[Report], table: Table) -> Iterator[str]:
     yield ""
     yield from matrix(suites, table)
     for column in suites:
-        counts = ", ".join(
-            f"{column.about['counts'][word]} {word}" for word in ORDER if column.about["counts"].get(word)
-        )
         witnesses = ", ".join(column.about["witnesses"]) or "none"
-        yield from ["", f"{column.title}: {column.on}, {column.when}, portamem {column.portamem}: {counts}."]
+        yield from ["", f"{column.title}: {column.on}, {column.when}, portamem {column.portamem}: {_counts(column)}."]
         yield f"Witnesses: {witnesses}. It took {column.about['seconds']:g} s."
         said = list(_said(column))
         if said:
             yield ""
             yield from table(["clause", "outcome", "why"], said)
         yield from _surprises(column)
+    yield from _sweeps(suites, table)
+    yield from _pairs(columns(reports, pairs=True), table)
+
+
+def _sweeps(suites: list[Column], table: Table) -> Iterator[str]:
+    """What the check of ERROR-14 says of itself: how many calls failed, in how many operations."""
+    notes = [
+        [column.title, note]
+        for column in suites
+        for clause in column.clauses
+        if clause["id"] == "ERROR-14"
+        for case in clause["cases"]
+        for note in case.get("notes", ())
+    ]
+    if notes:
+        yield from ["", "### Every call fails once", ""]
+        yield "What ERROR-14 says of its run: a workload on each stack of resources runs again and again, while its"
+        yield "first call of the runtime fails, its second, and so on to its last, as out of memory and with another"
+        yield "error. A finding is a wrong count, memory that is out twice or stays behind, or a wrong exception. It is"
+        yield "shown on the CPU backend alone."
+        yield ""
+        yield from table(["platform", "found"], notes)
+
+
+def _pairs(runs: list[Column], table: Table) -> Iterator[str]:
+    if runs:
+        yield from ["", "### Every two adaptors on a pool", ""]
+        yield "`portamem conformance --pairs`: the clauses of allocation, lifetime and order, over a kind of resource"
+        yield "for each ordered pair."
+        yield ""
+        lines = (
+            [run.title, run.on, run.when, _counts(run), str(run.about["kinds"]), str(run.about["cases"])]
+            for run in runs
+        )
+        yield from table(["platform", "on", "when", "clauses", "kinds", "cases"], lines)
+
+
+def _counts(column: Column) -> str:
+    counts = column.about["counts"]
+    return ", ".join(f"{counts[word]} {word}" for word in ORDER if counts.get(word))
 
 
 def _surprises(column: Column) -> Iterator[str]:

@@ -198,7 +198,7 @@ conformance() {
     for backend in "${gpu_backends[@]}"; do
         ran "$backend" "the conformance suite" suite "$backend" "$REPORTS" "conformance-$backend" -- timeout 300
         ran "$backend" "conformance over every two adaptors on a pool" \
-            suite "$backend" "$CI_DIR" "pairs-$backend" --pairs -- timeout 300
+            suite "$backend" "$REPORTS" "conformance-pairs-$backend" --pairs -- timeout 300
     done
 }
 

@@ -39,6 +39,10 @@ def cases(found: dict[str, Any], check: str) -> list[dict[str, Any]]:
     return [case for clause in found["clauses"] for case in clause["cases"] if case["check"] == f"plugin.{check}"]
 
 
+def cases_of(found: dict[str, Any]) -> set[tuple[str, str]]:
+    return {(case["check"], case.get("resource", "")) for clause in found["clauses"] for case in clause["cases"]}
+
+
 def outcome(found: dict[str, Any], id: str) -> str:
     return next(str(clause["outcome"]) for clause in found["clauses"] if clause["id"] == id)
 
@@ -81,6 +85,8 @@ def test_every_two_adaptors_on_a_pool(tmp_path: Path) -> None:
     assert len(kinds) == 30
     assert {"limiting-statistics-pool-device", "statistics-limiting-pool-device"} <= kinds
     assert "cases over 30 kinds of resources" in " ".join(said.split())
+    about = found["backends"]["host"]
+    assert (found["pairs"], about["kinds"], about["cases"]) == (True, 30, len(cases_of(found)))
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,27 @@ def test_a_defect_that_did_not_show_shows(evidence: ModuleType) -> None:
     assert "something else" not in page
 
 
+def test_a_run_over_pairs_of_adaptors_stands_apart(evidence: ModuleType) -> None:
+    pairs = suite_report("MI210", "2026-03-01") | {"pairs": True}
+    pairs["backends"]["hip"] |= {"cases": 2380, "kinds": 30}
+    whole = suite_report("MI210", "2026-01-01")
+    (column,) = evidence.conformance.columns([whole, pairs])
+    assert column.when == "2026-01-01"
+    (row,) = evidence.conformance.rows(pairs)
+    assert row["what"] == "conformance, pairs of adaptors"
+    page = evidence.page([whole, pairs])
+    assert "| `gpu` hip | MI210, HIP 7.1 | 2026-03-01 | 1 pass | 30 | 2380 |" in page
+    assert "--pairs" not in evidence.page([whole])
+
+
+def test_what_was_swept_shows(evidence: ModuleType) -> None:
+    swept = suite_report("MI210", notes=("12 calls failed, one at a time, in 34 operations over 8 stacks; no finding",))
+    swept["clauses"][0]["id"] = "ERROR-14"
+    page = evidence.page([swept])
+    assert "| `gpu` hip | 12 calls failed, one at a time, in 34 operations over 8 stacks; no finding |" in page
+    assert "ERROR-14" not in evidence.page([suite_report("MI210")])
+
+
 def test_a_failure_shows(evidence: ModuleType) -> None:
     broken = [report(result="failed", counts={"passed": 40, "failed": 1, "skipped": 0})]
     assert "**failed**: 40 passed, 1 failed" in evidence.page(broken)

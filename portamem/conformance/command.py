@@ -61,7 +61,7 @@ def main(options: argparse.Namespace) -> int:
             )
     if not any(run.clauses for run in runs):
         raise ValueError("nothing was run: no backend is ready (portamem info says why), or none has what was selected")
-    found = document(runs)
+    found = document(runs, pairs=options.pairs)
     _write(options, found)
     table.print_matrix(out, runs)
     table.print_details(out, runs)

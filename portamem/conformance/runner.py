@@ -82,6 +82,16 @@ class Run:
     finished: bool = True
     """False: the first failure ended it."""
 
+    @property
+    def cases(self) -> set[tuple[str, str]]:
+        """The checks that were run, each with the kind of resource that it was run over, or none."""
+        return {(case.check, case.resource) for result in self.clauses for case in result.cases if case.check}
+
+    @property
+    def kinds(self) -> set[str]:
+        """The kinds of resources that anything was run over."""
+        return {resource for _, resource in self.cases if resource}
+
 
 Progress = Callable[[str, int, int], None]
 """Called with a case's name, how many are done, and how many there are."""

@@ -16,14 +16,17 @@ from portamem.conformance.runner import CaseResult, ClauseResult, Run
 FORMAT = 1
 
 
-def document(runs: Sequence[Run]) -> dict[str, Any]:
-    """``{"clauses": [{"id", "backend", "outcome", "text", "witnessed", "cases": [...]}], "backends": {...}, ...}``."""
+def document(runs: Sequence[Run], *, pairs: bool = False) -> dict[str, Any]:
+    """``{"clauses": [{"id", "backend", "outcome", "text", "witnessed", "cases": [...]}], "backends": {...}, ...}``.
+
+    ``pairs``: it is about every two adaptors on a pool, and not about all resources."""
     return {
         "format": FORMAT,
         "portamem": portamem.__version__,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "when": datetime.date.today().isoformat(),
+        **({"pairs": True} if pairs else {}),
         "settings": {name: value for name, value in sorted(os.environ.items()) if name.startswith("PORTAMEM_")},
         "backends": {run.backend: _backend(run) for run in runs},
         "clauses": [_clause(result) for run in runs for result in run.clauses],
@@ -38,6 +41,8 @@ def _backend(run: Run) -> dict[str, Any]:
         "seconds": round(run.seconds, 2),
         "finished": run.finished,
         "counts": dict(sorted(counts.items())),
+        "cases": len(run.cases),
+        "kinds": len(run.kinds),
         "witnesses": sorted({case.witness for case in cases if case.witness}),
         "clauses_decided_by_witnesses": sum(result.witnessed for result in run.clauses),
     }

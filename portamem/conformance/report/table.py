@@ -98,9 +98,7 @@ def print_sums(out: Console, runs: Sequence[Run]) -> None:
 
 def _cases(run: Run) -> str:
     """How many cases there were, and over how many kinds of resources."""
-    cases = {(case.check, case.resource) for result in run.clauses for case in result.cases if case.check}
-    kinds = {resource for _, resource in cases if resource}
-    return f"{len(cases)} cases" + (f" over {len(kinds)} kinds of resources" if kinds else "")
+    return f"{len(run.cases)} cases" + (f" over {len(run.kinds)} kinds of resources" if run.kinds else "")
 
 
 def _cell(result: ClauseResult | None) -> str:
