@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from portamem.conformance import host_calls
-from portamem.conformance.checks import host_interface
+from portamem.conformance.host_refusals import refusals
 
 HEADER = Path(__file__).parent.parent / "csrc/include/portamem/host/runtime_api.h"
 
@@ -31,7 +31,7 @@ def test_every_function_that_answers_a_code_is_refused_something() -> None:
     if not _here():  # PORTAMEM_BACKENDS may leave the CPU runtime out of a build for a GPU
         pytest.skip("portamem.host cannot be used here")
     with host_calls.Machine() as machine:
-        refused = {name for _, name, _ in host_interface._refusals(machine)}
+        refused = {name for _, name, _ in refusals(machine)}
     codes = {name for name, answer in declared().items() if answer == "pmhError_t"}
     assert codes - refused == NOTHING_TO_REFUSE | ASKED_ASIDE
 
