@@ -55,7 +55,7 @@ function(portamem_add_knobs_module)
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/csrc/python/knobs/*.cpp")
   portamem_python_module(_knobs ${sources})
   target_compile_options(_knobs PRIVATE $<$<CONFIG:Release>:-Os>)
-  target_link_libraries(_knobs PRIVATE portamem::portamem)
+  target_link_libraries(_knobs PRIVATE portamem_own::host)
 endfunction()
 
 # _build_info.json: what was built with what. No paths: a wheel is made on one machine and read on another.

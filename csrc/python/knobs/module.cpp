@@ -4,6 +4,7 @@
 #include <pybind11/stl.h>
 
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <optional>
 #include <stdexcept>
@@ -11,6 +12,7 @@
 
 #include "kernels.hpp"
 #include "portamem/host/runtime_api.h"
+#include "portamem/status.hpp"
 
 namespace py = pybind11;
 
@@ -18,7 +20,20 @@ namespace {
 
 void check(pmhError_t answer) {
     if (answer == pmhSuccess) return;
+    portamem::refuse_forked();
     throw std::invalid_argument(pmhGetErrorString(answer));
+}
+
+void translate(std::exception_ptr thrown) {
+    try {
+        if (thrown) std::rethrow_exception(thrown);
+    } catch (const portamem::Error& e) {
+        const py::object type = py::module_::import("portamem.errors").attr("Error");
+        const py::object error =
+            type(e.what(), py::arg("code") = static_cast<int>(e.code()), py::arg("name") = e.name(),
+                 py::arg("call") = e.call(), py::arg("backend") = portamem::rt::BackendName);
+        PyErr_SetObject(type.ptr(), error.ptr());
+    }
 }
 
 std::map<std::string, std::uintptr_t> kernel_addresses() {
@@ -32,6 +47,7 @@ std::map<std::string, std::uintptr_t> kernel_addresses() {
 
 PYBIND11_MODULE(_knobs, m) {
     m.doc() = "Knobs of the CPU reference runtime, for tests.";
+    py::register_local_exception_translator(&translate);
     m.def(
         "set_capacity", [](int device, std::size_t nbytes) { check(pmhKnobSetCapacity(device, nbytes)); },
         py::arg("device"), py::arg("nbytes"), "Bytes of a device from now on; what is out stays out.");

@@ -79,8 +79,13 @@ GOES_ON = (
 )
 """What needs the process's own memory alone, and is true."""
 
-EVERY_CALL = f"""
-    for call in {CALLS!r}:
+KNOBS = (
+    *("pm.knobs.reset()", "pm.knobs.set_capacity(0, '1 GiB')", "pm.knobs.set_copy_delay(0)"),
+    "pm.knobs.fail_call(None, 0, 2)",
+)
+
+EVERY_CALL = """
+    for call in {!r}:
         try:
             eval(call)
             print("went through:", call)
@@ -108,7 +113,13 @@ EVERY_OTHER = f"""
 
 @check("PROCESS-04")
 def every_call_says_so(env: Env) -> None:
-    said = env.output(BEFORE + FORKED + EVERY_CALL).splitlines()
+    said = env.output(BEFORE + FORKED + EVERY_CALL.format(CALLS)).splitlines()
+    expect_equal(said, ["0 devices", PARENT], "what the child and then the parent said")
+
+
+@check("PROCESS-04", backends=("host",))
+def every_knob_says_so(env: Env) -> None:
+    said = env.output(BEFORE + FORKED + EVERY_CALL.format(KNOBS)).splitlines()
     expect_equal(said, ["0 devices", PARENT], "what the child and then the parent said")
 
 
