@@ -227,11 +227,11 @@ class Quirk:
         """Where it was reported, in public."""
     def as_dict(self) -> dict[str, Any]: ...
 
-def set_quirk(name: str, on: bool | None) -> None:
+def set_quirk(name: str, on: bool | None) -> bool | None:
     """Switches a quirk's policy on or off for resources that this backend makes from now on; None: as the table says.
 
-    ``PORTAMEM_QUIRKS=name=off,other=on`` does the same from the start. Raises ValueError for a name that is none, and
-    for a quirk that is met in any case."""
+    ``PORTAMEM_QUIRKS=name=off,other=on`` does the same from the start. Returns how it was switched before, for putting
+    it back. Raises ValueError for a name that is none, and for a quirk that is met in any case."""
 
 @final
 class MemoryInfo:

@@ -78,11 +78,11 @@ def test_what_is_given_is_a_member(pm: ModuleType, device: Any, resource: Any, p
     enums.MallocHeapKind(able.malloc_heap_kind)
     for types in (able.pool_handle_types, able.virtual_memory_handle_types):
         assert all(enums.HandleType(each) for each in types or ())
-    pm.set_quirk("tiny_pool_allocation", True)
+    before = pm.set_quirk("tiny_pool_allocation", True)
     try:
         assert [enums.QuirkPolicy(quirk.policy) for quirk in device.quirks]
     finally:
-        pm.set_quirk("tiny_pool_allocation", None)
+        pm.set_quirk("tiny_pool_allocation", before)
     enums.MemoryKind(resource.kind)
     enums.Access(pool.access(device))
     enums.PointerKind(pm.pointer_info(0).kind)

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from helpers.process import cli
+from helpers.process import cli, python_output
 
 OWN_STREAM = "free_on_other_stream"
 TINY = "tiny_pool_allocation"
@@ -17,9 +17,10 @@ TINY = "tiny_pool_allocation"
 @pytest.fixture
 def switch(pm: ModuleType) -> Iterator[Callable[[str, bool], None]]:
     """Switches quirks for one test."""
+    before = {name: pm.set_quirk(name, None) for name in (OWN_STREAM, TINY)}
     yield pm.set_quirk
-    for name in (OWN_STREAM, TINY):
-        pm.set_quirk(name, None)
+    for name, on in before.items():
+        pm.set_quirk(name, on)
 
 
 def test_info_tells_of_an_environment_that_cannot_be_read(pm: ModuleType, device: Any) -> None:
@@ -68,3 +69,22 @@ def test_many_buffers_over_many_streams(pm: ModuleType, device: Any, pool: Any) 
         each.synchronize()
         each.close()
     assert pool.used == 0
+
+
+def test_the_suite_leaves_quirks_as_the_environment_switched_them(pm: ModuleType) -> None:
+    """A run of the whole suite under PORTAMEM_QUIRKS is under it to its end."""
+    code = """
+        import sys
+        from importlib import import_module
+        from portamem.conformance import runner
+        def told():
+            return [(quirk.name, quirk.is_active) for quirk in pm.Device(0).quirks]
+        pm = import_module(f"portamem.{sys.argv[1]}")
+        before = told()
+        about_quirks = [f"DEVICE-{number}" for number in range(18, 23)] + ["HOST-16", "HIP-04"]
+        run = runner.run(sys.argv[1], about_quirks, in_process=True)
+        wrong = [case for clause in run.clauses for case in clause.cases if case.outcome.value in ("fail", "not-shown")]
+        print(before == told(), wrong)
+    """
+    for settings in (f"{OWN_STREAM}=on,{TINY}=off", f"{OWN_STREAM}=off,{TINY}=on,release_threshold_ignored=on"):
+        assert python_output(code, pm.backend, PORTAMEM_QUIRKS=settings) == "True []\n"

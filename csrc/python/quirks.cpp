@@ -44,10 +44,11 @@ void register_quirks(py::module_& m) {
         "set_quirk",
         [](const std::string& name, const py::object& on) {
             if (!on.is_none() && !py::isinstance<py::bool_>(on)) throw py::type_error("a quirk is True, False or None");
-            set_quirk(name, on.is_none() ? std::nullopt : std::optional(on.cast<bool>()));
+            return set_quirk(name, on.is_none() ? std::nullopt : std::optional(on.cast<bool>()));
         },
         py::arg("name"), py::arg("on"),
-        "Switches a quirk's policy on or off for resources made from now on; None: as the table says.");
+        "Switches a quirk's policy on or off for resources made from now on; None: as the table says. Returns how it "
+        "was switched before.");
 }
 
 }  // namespace PORTAMEM_BACKEND

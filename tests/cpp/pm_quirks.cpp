@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // tests/cpp/pm_quirks.cpp: the table of known faults, its switches, and the policies that do something.
 #include <cstring>
+#include <optional>
 #include <set>
 
 #include "pm_support.hpp"
@@ -19,8 +20,9 @@ bool applies(const char* name, portamem_backend backend, const char* arch, int r
 /// A quirk switched on for a scope.
 struct SwitchedOn {
     std::string name;
-    explicit SwitchedOn(const char* quirk) : name(quirk) { pm::set_quirk(name, true); }
-    ~SwitchedOn() { pm::set_quirk(name, std::nullopt); }
+    std::optional<bool> before;
+    explicit SwitchedOn(const char* quirk) : name(quirk), before(pm::set_quirk(name, true)) {}
+    ~SwitchedOn() { pm::set_quirk(name, before); }
     SwitchedOn(const SwitchedOn&) = delete;
     SwitchedOn& operator=(const SwitchedOn&) = delete;
 };
@@ -83,7 +85,7 @@ TEST_CASE("pm quirks: a switch holds until it is taken back") {
         }
         CHECK(seen);
         CHECK(pm::quirk_policy_applies(pm::QuirkPolicy::AtLeastEightBytes, device));
-        pm::set_quirk(tiny.name, false);
+        CHECK(pm::set_quirk(tiny.name, false) == true);
         CHECK_FALSE(pm::quirk_policy_applies(pm::QuirkPolicy::AtLeastEightBytes, device));
     }
     CHECK(pm::quirks(device).size() == before);
@@ -113,9 +115,9 @@ TEST_CASE("pm quirks: memory goes back on its own stream, behind the one that wa
 
 TEST_CASE("pm quirks: without the policy the allocating stream is left alone") {
     if (no_device() || !has_pools()) return;
-    pm::set_quirk("free_on_other_stream", false);
+    const auto before = pm::set_quirk("free_on_other_stream", false);
     const auto pool = pm::AsyncMemoryResource::create(0);
-    pm::set_quirk("free_on_other_stream", std::nullopt);
+    pm::set_quirk("free_on_other_stream", before);
     const auto mine = pm::Stream::create(0);
     const auto other = pm::Stream::create(0);
     pm::Buffer buffer(pool, MiB, mine);

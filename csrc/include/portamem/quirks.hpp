@@ -145,16 +145,20 @@ inline QuirkSwitches& quirk_switches() {
 }  // namespace detail
 
 /// Switches a quirk's policy on or off for resources that this module makes from now on, on every device; nothing: as
-/// the table says. PORTAMEM_QUIRKS=name=off,other=on does the same from the start.
-inline void set_quirk(const std::string& name, std::optional<bool> on) {
+/// the table says. PORTAMEM_QUIRKS=name=off,other=on does the same from the start. Returns how it was switched before,
+/// which puts it back.
+inline std::optional<bool> set_quirk(const std::string& name, std::optional<bool> on) {
     detail::refuse_bridged(detail::quirk_called(name));
     auto& switches = detail::quirk_switches();
     const std::lock_guard<std::mutex> lock(switches.mutex);
+    const auto found = switches.chosen.find(name);
+    const auto before = found == switches.chosen.end() ? std::nullopt : std::optional(found->second);
     if (on) {
         switches.chosen.insert_or_assign(name, *on);
     } else {
         switches.chosen.erase(name);
     }
+    return before;
 }
 
 namespace detail {

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from portamem.conformance.check import check
@@ -18,12 +18,22 @@ POLICIES = {"free_on_allocating_stream", "at_least_eight_bytes", "bridged", "rep
 
 @contextmanager
 def switched(env: Env, name: str, on: bool | None) -> Iterator[None]:
-    """Switches a quirk for a block."""
-    env.pm.set_quirk(name, on)
+    """Switches a quirk for a block, and then back to what it was, by the environment perhaps."""
+    before = env.pm.set_quirk(name, on)
     try:
         yield
     finally:
-        env.pm.set_quirk(name, None)
+        env.pm.set_quirk(name, before)
+
+
+@contextmanager
+def as_the_table_says(env: Env) -> Iterator[None]:
+    """Switches no quirk for a block, whatever the environment says."""
+    with ExitStack() as block:
+        for quirk in env.device.quirks:
+            if quirk.policy != "bridged":
+                block.enter_context(switched(env, quirk.name, None))
+        yield
 
 
 def active(device: Any, name: str) -> list[bool]:
@@ -50,13 +60,17 @@ def told_whole(env: Env) -> None:
 def switches(env: Env) -> None:
     for device in env.pm.devices():
         for name in (OWN_STREAM, TINY):
-            from_table = active(device, name)
-            with switched(env, name, True):
-                expect_equal(active(device, name), [True], f"{name}, switched on")
-            with switched(env, name, False):
-                expect_equal(active(device, name), [False] * len(from_table), f"{name}, switched off")
-                expect(not from_table or "off" in repr(_named(device, name)), "the repr does not say that it is off")
-            expect_equal(active(device, name), from_table, f"{name}, left to the table")
+            with switched(env, name, None):
+                from_table = active(device, name)
+                with switched(env, name, True):
+                    expect_equal(active(device, name), [True], f"{name}, switched on")
+                with switched(env, name, False):
+                    expect_equal(active(device, name), [False] * len(from_table), f"{name}, switched off")
+                    told = [repr(quirk) for quirk in device.quirks if quirk.name == name]
+                    expect(all("off" in each for each in told), f"{told} does not say that it is off")
+                expect_equal(active(device, name), from_table, f"{name}, left to the table")
+                before = [env.pm.set_quirk(name, on) for on in (True, False, None)]
+                expect_equal(before, [None, True, False], f"how {name} was switched before")
     with refused(ValueError, saying=OWN_STREAM):
         env.pm.set_quirk("no_such_quirk", True)
     for on in (True, False, None):
@@ -65,10 +79,6 @@ def switches(env: Env) -> None:
     for wrong in (1, "off", 0.0):
         with refused(TypeError, saying="True, False or None"):
             env.pm.set_quirk(OWN_STREAM, wrong)
-
-
-def _named(device: Any, name: str) -> Any:
-    return next(quirk for quirk in device.quirks if quirk.name == name)
 
 
 TELL = "print(*(f'{quirk.name}={quirk.is_active}' for quirk in pm.Device(0).quirks))"
@@ -81,8 +91,10 @@ def by_environment(env: Env) -> None:
     found = env.output(TELL, PORTAMEM_QUIRKS=f"{TINY}=on").split()
     expect(f"{TINY}=True" in found, f"with the second on: {found}")
     found = env.output(TELL, PORTAMEM_QUIRKS="").split()
-    told = [f"{quirk.name}={quirk.is_active}" for quirk in env.device.quirks]
-    expect_equal(found, told, "the quirks where nothing is switched")
+    expect_equal(found, env.output(TELL, PORTAMEM_QUIRKS=None).split(), "the quirks where nothing is switched")
+    for word, on in (("on", True), ("off", False)):
+        found = env.output(f"print(pm.set_quirk('{OWN_STREAM}', None))", PORTAMEM_QUIRKS=f"{OWN_STREAM}={word}").split()
+        expect_equal(found, [str(on)], f"how {OWN_STREAM} was switched by the environment")
 
 
 @check("DEVICE-20")

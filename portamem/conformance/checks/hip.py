@@ -12,6 +12,7 @@ from typing import Any
 from portamem import Error, _build
 from portamem.conformance import program
 from portamem.conformance.check import check
+from portamem.conformance.checks.device_quirks import as_the_table_says
 from portamem.conformance.checks.pinned import FLAGS
 from portamem.conformance.env import Env
 from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
@@ -92,7 +93,8 @@ QUIRKS: dict[str, tuple[tuple[int, int], tuple[int, int]]] = {
 
 @check("HIP-04")
 def quirks_of_this_runtime(env: Env) -> None:
-    told = {quirk.name: quirk for quirk in env.device.quirks}
+    with as_the_table_says(env):
+        told = {quirk.name: quirk for quirk in env.device.quirks}
     if env.platform.vendor != "amd":
         expect_equal(sorted(told), [], "the quirks of a device that is not AMD's")
         return

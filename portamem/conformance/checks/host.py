@@ -11,6 +11,7 @@ from typing import Any
 import portamem
 from portamem import Error
 from portamem.conformance.check import check
+from portamem.conformance.checks.device_quirks import as_the_table_says
 from portamem.conformance.env import Env
 from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
 from portamem.conformance.memory import KIB, pattern
@@ -252,8 +253,9 @@ def limits(env: Env) -> None:
 @check("HOST-16")
 def the_reference(env: Env) -> None:
     pm = env.pm
+    with as_the_table_says(env):
+        expect_equal([device.quirks for device in pm.devices()], [()] * pm.device_count(), "the quirks")
     for device in pm.devices():
-        expect_equal(device.quirks, (), "the quirks")
         expect_equal(device.stream_priority_range, (0, 0), "the priorities")
     versions = {pm.version_text(number()) for number in (pm.runtime_version, pm.driver_version, pm.compiled_version)}
     expect_equal(versions, {portamem.__version__}, "the versions")

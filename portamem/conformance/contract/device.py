@@ -104,8 +104,9 @@ CLAUSES = (
     ),
     Clause(
         "DEVICE-19",
-        "set_quirk switches a policy on, off, and back to what the table says, for every device; what is no quirk, "
-        "cannot be switched or is no switch is refused with ValueError or TypeError.",
+        "set_quirk switches a policy on, off, and back to what the table says, for every device, and returns how it "
+        "was switched before; what is no quirk, cannot be switched or is no switch is refused with ValueError or "
+        "TypeError.",
     ),
     Clause(
         "DEVICE-20",
