@@ -49,9 +49,13 @@ def test_after_a_free_neither_knows_it(
 
 
 def test_plain_host_memory(pm: ModuleType, witness: Witness) -> None:
+    """AMD's runtime gives no address for what it does not know; portamem gives the host's, as NVIDIA's does."""
     array = bytearray(64)
-    assert_pointers_agree(pm, witness, id(array))
-    assert pm.pointer_info(id(array)).kind == "unregistered"
+    ours, theirs = pm.pointer_info(id(array)), witness.pointer(id(array))
+    assert ours.kind == theirs.kind == "unregistered"
+    assert (ours.device_id, ours.device_pointer) == (theirs.device_id, theirs.device_pointer)
+    assert ours.host_pointer == id(array)
+    assert theirs.host_pointer in (None, id(array))
 
 
 def test_free_and_total(device: Any, witness: Witness) -> None:
@@ -147,7 +151,11 @@ def test_the_default_pool_is_the_drivers(pm: ModuleType, device: Any, witness: W
 
 @pytest.mark.parametrize("name", LIMITS)
 def test_limits_set_by_either(device: Any, witness: Witness, name: str) -> None:
-    before = device.limit(name)
+    try:
+        before = device.limit(name)
+    except portamem.Error as refused:  # as AMD's runtime refuses printf's
+        assert refused.name == witness.set_limit(name, 1 << 20) == "UnsupportedLimit"  # noqa: PT017
+        pytest.skip(f"{device!r} has no {name}")
     assert witness.limit(name) == before
     try:
         device.set_limit(name, before + 512)
