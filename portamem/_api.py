@@ -56,6 +56,9 @@ class Scopes:
         program orders, never what happened to run in time. At the block's end OrderError is raised if there are
         findings, unless ``raises=False``; what ``with`` binds has them as ``findings``. On a GPU backend entering the
         block raises Error.
+
+        A use that ``record_stream`` declares orders the free of the memory. Nothing is found between the work that it
+        stands for, which is not seen, and what other streams read or write.
         """
         return OrderCheck(self._native, raises)
 

@@ -266,3 +266,22 @@ def test_a_gpu_backend_refuses_in_words() -> None:
     with pytest.raises(portamem.Error, match="does not follow the cuda backend") as caught, cuda.check():
         pass
     assert caught.value.name == "NotSupported"
+
+
+def test_a_declared_use_is_compared_with_nothing() -> None:
+    """What others do on a stream is not seen: the declaration orders the free, and what is seen is judged as ever."""
+    said = output("""
+        c = pm.Stream(device)
+        with pm.check(raises=False) as checking:
+            other = pm.DeviceMemoryResource(device).allocate(4096)
+            other.fill(1, stream=a)
+            a.synchronize()
+            other.record_stream(b)  # others work on it from now on
+            other.fill(2, stream=c)
+            print(len(checking.findings))
+            other.close()
+            print(len(checking.findings))
+            unordered()
+            print(len(checking.findings))
+    """)
+    assert said.split() == ["0", "0", "1"]
