@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Callable
 from functools import partial
+from itertools import product
 from typing import Any
 
 from portamem.conformance.check import check
@@ -174,7 +176,44 @@ class _Owner:
     pass
 
 
-def _is_gone(reference: weakref.ref[_Owner]) -> bool:
+class _ForeignStream:
+    """What another library has for a stream."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self._handle
+
+
+@check("OWN-06")
+def a_buffer_that_is_gone_keeps_nothing(env: Env) -> None:
+    """However it goes, and whoever's stream it was."""
+    resource, pool, stream = env.resource("device"), env.resource("pool-device"), env.stream()
+    ends: tuple[Callable[[Any], None], ...] = (
+        lambda buf: buf.close(),
+        lambda buf: None,
+        lambda buf: buf.close(stream=stream),
+    )
+    beside = [pool.allocate(NBYTES, stream=stream) for _ in range(100)]  # objects of buffers may be used again
+    for is_foreign, end in product((False, True), ends):
+        owner: Any = _ForeignStream(stream.handle)
+        alive = weakref.ref(owner)
+        on = owner if is_foreign else env.pm.Stream.from_handle(stream.handle, device=env.device, owner=owner)
+        buf = resource.allocate(NBYTES, stream=on)
+        buf.fill(1, stream=stream)
+        del owner, on
+        gc.collect()
+        expect(is_foreign or alive() is not None, "a buffer does not keep its stream")
+        end(buf)
+        del buf
+        gc.collect()
+        expect(eventually(partial(_is_gone, alive)), "what is left of a buffer keeps its stream")
+    for buf in beside:
+        buf.close()
+
+
+def _is_gone(reference: weakref.ref[Any]) -> bool:
     return reference() is None
 
 

@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+import time
 from itertools import product
 from typing import Any
 
 from portamem import Error
 from portamem.conformance.check import check
+from portamem.conformance.checks.error_injected import failing
 from portamem.conformance.env import Env
 from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
 from portamem.conformance.kernel_words import Words
-from portamem.conformance.memory import KIB, pattern
+from portamem.conformance.memory import KIB, MIB, pattern
 from portamem.conformance.outcome import Unsupported
 from portamem.conformance.witness.base import Witness
 
@@ -21,6 +23,8 @@ FLAGS = [
 ]
 WRITE_COMBINED = 4
 """Of the flags that ``pointer_info`` tells, and of the vendors'."""
+OUT_OF_MEMORY, NOT_SUPPORTED = 2, 801
+"""Codes of the CPU runtime."""
 
 
 @check("PINNED-01")
@@ -163,6 +167,24 @@ def of_device_memory_too(env: Env) -> None:
             with buf:
                 env.write(buf, pattern(4 * KIB))
                 expect_bytes(env.read(buf), pattern(4 * KIB), f"memory with coherence={coherence!r}")
+
+
+@check("PINNED-17", backends=("host",))
+def the_next_chunk_is_ready(env: Env) -> None:
+    for sizes in ((4 * MIB, 4 * MIB, 4 * MIB), (2 * MIB, 4 * MIB, 8 * MIB), (6 * MIB, 4 * MIB, 4 * MIB)):
+        with env.pm.PrefaultedPinnedMemoryResource(env.device) as resource:
+            with failing(env, "HostRegister", 1, NOT_SUPPORTED):
+                buffers = [resource.allocate(sizes[0])]
+            buffers.append(resource.allocate(sizes[1]))
+            time.sleep(0.2)  # a failure that is too early is the background's: then this sees less, and nothing wrong
+            with failing(env, "HostMalloc", 1, OUT_OF_MEMORY):
+                buffers.append(resource.allocate(sizes[2]))
+            for seed, buf in enumerate(buffers):
+                buf.fill(seed)
+                with memoryview(buf) as seen:
+                    expect_equal({seen[0], seen[-1]}, {seed}, f"memory of chunk {seed} of {sizes}")
+            for buf in buffers:
+                buf.close()
 
 
 def needs_registration(env: Env) -> None:

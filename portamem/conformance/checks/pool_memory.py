@@ -11,9 +11,11 @@ from portamem.conformance.checks.error_injected import failing
 from portamem.conformance.checks.order_memory import expect_filled
 from portamem.conformance.ends import NBYTES, NEW, OLD, other_end
 from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
+from portamem.conformance.expect import eventually, expect, expect_bytes, expect_equal, refused
+from portamem.conformance.latch import Latch
 from portamem.conformance.memory import KIB, MIB
 from portamem.conformance.pooled import pool_like
+from portamem.conformance.threads import on_a_thread
 from portamem.errors import Error
 
 
@@ -212,6 +214,37 @@ def memory_that_could_not_be_marked(env: Env, resource: Any) -> None:
             other.close()
 
 
+@check("POOL-25", backends=("host",))
+def memory_that_trim_could_not_mark(env: Env, resource: Any) -> None:
+    nbytes, stream = 8 * MIB, env.stream()  # no rest of its chunk is worth mentioning
+    with env.resource("device").allocate(NBYTES) as target:
+        source = resource.allocate(nbytes, stream=stream)
+        where = source.handle
+        env.write(source[:NBYTES], NEW)
+        target.fill(0)
+        with env.latch(stream) as held:
+            target.copy_from(source[:NBYTES], stream=stream)
+            source.close()
+            with failing(env, "EventRecord", 1, 999), refused(Error):
+                resource.trim()
+            others = [resource.allocate(nbytes, stream=stream)]
+            _host_writes(others[0], 0xFF)
+            expect(not stream.query(), "the pool waited for what a latch holds")
+            held.release()
+            stream.synchronize()
+        expect_bytes(env.read(target), NEW, "the target of a copy whose source trim could not mark")
+
+        def is_handed_out_again() -> bool:
+            others.append(resource.allocate(nbytes, stream=stream))
+            stream.synchronize()
+            return others[-1].handle == where or len(others) == 8
+
+        eventually(is_handed_out_again)
+        expect_equal(others[-1].handle, where, "the address of memory that trim could not mark, and that has run since")
+        for other in others:
+            other.close()
+
+
 @check("POOL-25")
 def what_is_done_is_handed_out_again(env: Env, resource: Any) -> None:
     stream = env.stream()
@@ -247,6 +280,69 @@ def memory_of_a_closed_stream(env: Env, resource: Any) -> None:
             stream.synchronize()
         expect_bytes(env.read(target), NEW, "the target of a copy on a stream that was closed meanwhile")
         expect_filled(env, others, 0xFF, "memory that another stream got")
+
+
+def _freed_by_a_thread_that_has_ended(env: Env, pool: Any, nbytes: int, target: Any, nth: int = 0) -> Latch:
+    """Memory that a thread freed on its own stream, behind a copy that the latch holds. The ``nth`` mark fails."""
+
+    def work() -> Latch:
+        own = env.device.per_thread_stream
+        source = pool.allocate(nbytes, stream=own)
+        source.fill(0x77, stream=own)
+        own.synchronize()
+        held = env.latch(own)
+        target.copy_from(source[: target.nbytes], stream=own)
+        if nth == 0:
+            source.close()
+        else:
+            with failing(env, "EventRecord", nth, 999):
+                source.close()
+        return held
+
+    held: Latch = on_a_thread(work)
+    return held
+
+
+def _is_anybodys(pool: Any) -> bool:
+    """Whether no stream alone has free memory of the pool: a thread's last acts come after Python's."""
+    return all("stream" not in piece for chunk in pool.snapshot()["chunks"] for piece in chunk["pieces"])
+
+
+@check("POOL-47")
+def memory_of_a_thread_that_has_ended(env: Env, resource: Any) -> None:
+    with other_end(env, resource).allocate(NBYTES) as target:
+        env.write(target, OLD)
+        held = _freed_by_a_thread_that_has_ended(env, resource, NBYTES, target)
+        eventually(lambda: _is_anybodys(resource), seconds=0.5)
+        streams = [env.stream() for _ in range(4)]
+        held.release_soon()
+        others = [resource.allocate(NBYTES, stream=stream) for stream in streams]
+        for other, stream in zip(others, streams, strict=True):
+            other.fill(0xFF, stream=stream)
+        for stream in streams:
+            stream.synchronize()
+        env.device.synchronize()
+        expect_bytes(env.read(target), b"\x77" * NBYTES, "the target of a copy on the stream of a thread that ended")
+        expect_filled(env, others, 0xFF, "memory that another stream got")
+        for other in others:
+            other.close()
+
+
+@check("POOL-47", backends=("host",))
+def memory_that_a_thread_could_not_mark(env: Env, resource: Any) -> None:
+    env.need(not resource.is_host_accessible, "memory that devices alone reach")  # other waits for its event
+    nbytes = 66 * MIB  # more than a thread keeps for itself
+    stream = env.stream()
+    with other_end(env, resource).allocate(NBYTES) as target:
+        env.write(target, OLD)
+        held = _freed_by_a_thread_that_has_ended(env, resource, nbytes, target, nth=1)
+        expect(eventually(lambda: _is_anybodys(resource)), "what a thread has freed stays with it when it has ended")
+        with resource.allocate(nbytes, stream=stream) as other:
+            other.fill(0xFF, stream=stream)
+            held.release_soon()
+            stream.synchronize()
+        env.device.synchronize()
+        expect_bytes(env.read(target), b"\x77" * NBYTES, "the target of a copy out of memory that was not marked")
 
 
 @check("POOL-26")

@@ -174,4 +174,10 @@ CLAUSES = (
         "registration, capture. No clause about these is excused by a capability.",
         backends=_HOST,
     ),
+    Clause(
+        "HOST-30",
+        "In a process with AddressSanitizer a pool says that it is checked, and a touch of its memory that is in no "
+        "live buffer, or behind the end of one, is reported.",
+        backends=_HOST,
+    ),
 )

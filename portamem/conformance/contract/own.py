@@ -37,7 +37,8 @@ CLAUSES = (
     ),
     Clause(
         "OWN-06",
-        "A buffer keeps its resource and its stream alive and usable, and may be closed after its stream.",
+        "A buffer keeps its resource and its stream alive and usable, and may be closed after its stream. One that is "
+        "gone keeps neither.",
         "every resource",
     ),
     Clause(

@@ -124,4 +124,11 @@ CLAUSES = (
         "PINNED-16",
         "Every combination of portable and mapped registers, and the memory copies to and from every device.",
     ),
+    Clause(
+        "PINNED-17",
+        "Where the runtime registers nothing, prefaulted pinned memory has the next chunk ready before it is asked "
+        "for: one like the last, or twice as large where sizes have doubled. Who takes it calls nothing that can be "
+        "refused.",
+        backends=("host",),
+    ),
 )

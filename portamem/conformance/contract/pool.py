@@ -301,4 +301,10 @@ CLAUSES = (
         "waits for none of that.",
         "pools of memory that devices alone reach",
     ),
+    Clause(
+        "POOL-47",
+        "What a thread has freed on its own default stream serves others when the thread has ended, behind its last "
+        "work there.",
+        "pools",
+    ),
 )
