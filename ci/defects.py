@@ -5,7 +5,8 @@
     python ci/defects.py --write       the same, and writes docs/suite.md
     python ci/defects.py trim fill     only those whose names hold one of these words
 
-Needs what ci/mutants.py needs.
+Needs what ci/mutants.py needs. What was found is in docs/suite/defects.json, or where --record says: from a larger
+machine it is brought back from there, and `ci/mutants.py --only-page` makes the page of it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import argparse
 import json
 import os
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -46,13 +47,13 @@ def judge(defect: Defect, farm: Farm, whole: bool) -> dict[str, Any]:
     return {"defect": defect.name, "file": ", ".join(files), "named": caught, "clauses": clauses, "how": more.how}
 
 
-def keep(found: list[Mapping[str, Any]]) -> None:
+def keep(found: list[Mapping[str, Any]], path: Path) -> None:
     """Writes the results down; those of defects that were not tried now stay."""
-    known = {each["defect"]: each for each in json.loads(page.DEFECTS.read_text())} if page.DEFECTS.exists() else {}
+    known = {each["defect"]: each for each in json.loads(path.read_text())} if path.exists() else {}
     known.update({each["defect"]: each for each in found})
-    page.DEFECTS.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     in_order = [known[defect.name] for defect in DEFECTS if defect.name in known]
-    page.DEFECTS.write_text(json.dumps(in_order, indent=1) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(in_order, indent=1) + "\n", encoding="utf-8")
 
 
 def table(found: list[Mapping[str, Any]]) -> Table:
@@ -68,6 +69,9 @@ def main() -> int:
     parser.add_argument("words", nargs="*", help="only defects whose names hold one of these")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "mutants", help="where the copies are")
+    parser.add_argument(
+        "--record", type=Path, default=page.DEFECTS, help="what is known so far, and what comes of this"
+    )
     parser.add_argument("--whole", action="store_true", help="run all clauses, not only the groups of those named")
     parser.add_argument("--write", action="store_true", help="write docs/suite.md as well")
     options = parser.parse_args()
@@ -82,12 +86,14 @@ def main() -> int:
         farm.prepare({"discrete": {}}, lambda text: bar.update(task, description=text))
         with ThreadPoolExecutor(farm.jobs) as pool:
             found: list[Mapping[str, Any]] = []
-            for each in pool.map(lambda defect: judge(defect, farm, options.whole), chosen):
-                found.append(each)
-                bar.update(task, advance=1, description=each["defect"])
+            # Those that hang take longest.
+            in_turn = sorted(chosen, key=lambda defect: not defect.hangs)
+            for done in as_completed([pool.submit(judge, defect, farm, options.whole) for defect in in_turn]):
+                found.append(done.result())
+                keep(found, options.record)
+                bar.update(task, advance=1, description=found[-1]["defect"])
     out.print(table(found))
     if options.write:
-        keep(found)
         page.write()
     missed = [each["defect"] for each in found if not each["named"]]
     if missed:

@@ -8,8 +8,13 @@
     python ci/mutants.py --show ID          what a mutant changes, and what the suite says of it
 
 The draw is uniform over the tokens that can be exchanged, and depends on the seed alone. One that does not compile is
-drawn again. Killed: the suite fails, dies or hangs, in one of the machine models that are asked for. It needs libclang,
-CMake, ninja and pybind11: ci/setup.sh makes build/ci/venv with all of them.
+no mutant, nor is one that survives and is listed as equivalent (ci/mutation/reasons.py): for each of them another is
+drawn, until as many stand as were asked for. Killed: the suite fails, dies or hangs, in one of the machine models that
+are asked for. It needs libclang, CMake, ninja and pybind11: ci/setup.sh makes build/ci/venv with all of them.
+
+On a larger machine, without a network or a repository: `--fresh --jobs 32 --folder /tmp/mutants --record mutants.json`.
+What was found is in that file after each mutant, and a run with the same file goes on from there; brought back as
+docs/suite/mutants.json, `--only-page` makes the page of it.
 """
 
 from __future__ import annotations
@@ -22,6 +27,7 @@ from pathlib import Path
 
 from mutation import page, trial
 from mutation.farm import MODELS, Farm
+from mutation.reasons import REASONS
 from mutation.record import Record, Result, digest_of
 from mutation.sites import Mutant, draw
 from mutation.workshop import ROOT
@@ -41,43 +47,63 @@ class Round:
         self._pool = ThreadPoolExecutor(options.jobs)
         self._running: dict[Future[Result], Mutant] = {}
         self._done: list[Result] = []
+        self._drawn: list[str] = []
         self._out, self._bar = out, bar
         self._task = bar.add_task("", total=options.count)
 
     def go(self, count: int) -> None:
-        """Tries mutants in the order of the draw until ``count`` of them compiled."""
+        """Tries mutants in the order of the draw until ``count`` of them stand."""
         left = self._take_known(count)
         if left:
             self._farm.prepare(self._models, self._say)
             self._record.clauses = len(self._farm.clauses)
-        for mutant in left:
+            self._record.runs += 1
+        for mutant in sorted(left, key=lambda mutant: mutant.id not in REASONS):  # survivors take longest
             self._submit(mutant)
         while self._running:
             for future in wait(self._running, return_when=FIRST_COMPLETED).done:
-                del self._running[future]
+                mutant = self._running.pop(future)
                 result = future.result()
                 self._record.add(result, self._path)
                 self._show(result)
                 self._done.append(result)
-                if result.state == "not compiled":
-                    for mutant in self._take_known(1):
-                        self._submit(mutant)
+                if self._may_stand(mutant) and not page.stands(result):
+                    for another in self._take_known(1):
+                        self._submit(another)
         self._pool.shutdown()
-        self._record.keep([result.id for result in self._done])
+        self._record.keep(self._first_that_stand(count))
         self._record.write(self._path)
 
     def _take_known(self, count: int) -> list[Mutant]:
-        """The next of the draw, so many that compiled or may; those of which nothing is known are given back."""
+        """The next of the draw, until so many of them stand or may; those of which nothing is known are given back."""
         left = []
         while count:
             mutant = next(self._order)
+            self._drawn.append(mutant.id)
             known = self._record.known(mutant, digest_of(ROOT / mutant.site.file), self._suite)
             if known is None:
                 left.append(mutant)
+                count -= self._may_stand(mutant)
             else:
                 self._done.append(known)
-            count -= known is None or known.state != "not compiled"
+                count -= page.stands(known)
         return left
+
+    @staticmethod
+    def _may_stand(mutant: Mutant) -> bool:
+        """False for one that is listed as equivalent: it is tried too, and expected to survive."""
+        return not page.is_listed_equivalent(mutant.id)
+
+    def _first_that_stand(self, count: int) -> list[str]:
+        """The ids of the draw, up to the one with which ``count`` stand: there are more if an equivalent one died."""
+        done = {result.id: result for result in self._done}
+        ids = []
+        for id in self._drawn:
+            if count == 0:
+                break
+            ids.append(id)
+            count -= page.stands(done[id])
+        return ids
 
     def _submit(self, mutant: Mutant) -> None:
         digest = digest_of(ROOT / mutant.site.file)
@@ -92,9 +118,9 @@ class Round:
         self._say("")
 
     def _say(self, text: str) -> None:
-        compiled = [result for result in self._done if result.state != "not compiled"]
-        killed = sum(result.state == "killed" for result in compiled)
-        self._bar.update(self._task, completed=len(compiled), description=text or f"{killed} killed")
+        standing = [result for result in self._done if page.stands(result)]
+        killed = sum(result.state == "killed" for result in standing)
+        self._bar.update(self._task, completed=len(standing), description=text or f"{killed} killed")
 
 
 def show(options: argparse.Namespace, out: Console) -> None:
@@ -139,10 +165,13 @@ def main() -> int:
         columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
         with Progress(*columns, console=out, disable=not out.is_terminal) as bar:
             Round(options, record, out, bar).go(options.count)
-        out.print(f"{record.words()}; {time.monotonic() - begun:.0f} s")
+        out.print(f"{page.words(record)}; {time.monotonic() - begun:.0f} s")
     if options.write or options.only_page:
         page.write()
-    return int(record.rate_of_the_rest(page.is_equivalent) < page.WANTED)
+    wrong = [id for id, result in record.results.items() if page.is_listed_equivalent(id) and result.state == "killed"]
+    if wrong:
+        out.print(f"listed as equivalent, but killed: {', '.join(wrong)}", style="bold red")
+    return int(bool(wrong) or page.rate(record) < page.WANTED)
 
 
 if __name__ == "__main__":

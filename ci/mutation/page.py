@@ -16,7 +16,7 @@ PAGE = ROOT / "docs" / "suite.md"
 RECORD = ROOT / "docs" / "suite" / "mutants.json"
 DEFECTS = ROOT / "docs" / "suite" / "defects.json"
 WANTED = 0.85
-"""The least part that the suite has to notice, of the mutants that a program can tell from the original."""
+"""The least part that the suite has to notice, of the mutants that stand."""
 
 
 def write() -> None:
@@ -63,28 +63,38 @@ def _mutants() -> Iterator[str]:
     if not record.results:
         yield "None were tried yet."
         return
-    compiled = record.compiled()
-    killed = [result for result in compiled if result.state == "killed"]
+    standing = [result for result in record.results.values() if stands(result)]
+    killed = [result for result in standing if result.state == "killed"]
     how = Counter(result.how for result in killed)
     spent = sum(result.build_seconds + result.suite_seconds for result in record.results.values())
-    yield f"{record.words()}. Drawn with seed {record.seed}, uniformly over the tokens of `csrc`"
-    yield "that a build for host compiles and that another can stand for: operators, integers, `true` and `false`,"
-    yield "some functions of the standard library. Comments, directives, enumerators and the texts of messages are"
-    yield "no targets, nor are first values of variables that a call overwrites. A killed mutant is one with which the"
-    yield "suite fails, dies or hangs:"
+    yield f"{words(record)}."
+    yield ""
+    yield f"Drawn with seed {record.seed}, uniformly over the tokens of `csrc` that a build for host compiles and that"
+    yield "another can stand for: operators, integers, `true` and `false`, some functions of the standard library."
+    yield "Comments, directives, enumerators and the texts of messages are no targets, nor are first values of"
+    yield "variables that a call overwrites. One that does not compile is no mutant, nor is one that no program can"
+    yield f"tell from the original on the CPU runtime: for each of those the next was drawn, until {len(standing)}"
+    yield "stood. A killed mutant is one with which the suite fails, dies or hangs:"
     yield f"{how['failed']} failed a clause, with {how['crash']} the suite could not run, {how['timeout']} hung."
     yield f"Of {record.clauses} clauses that hold on host, each mutant shows the first that failed. All in all they"
-    yield f"took {spent / 60:.0f} minutes of one workshop; workshops stand side by side. A result stays as long as its"
-    yield "file does, so that not all are of one run; survivors are tried again whenever the suite has changed. Clauses"
-    yield "were written for survivors of this very draw: another seed may do worse."
+    yield f"took {spent / 60:.0f} minutes of one workshop; workshops stand side by side."
+    if record.runs == 1:
+        yield "All results are of one run."
+    else:
+        yield "A result stays as long as its file does, so that not all are of one run; survivors are tried again"
+        yield "whenever the suite has changed."
+    yield "Clauses were written for survivors of this very draw: another seed may do worse."
     yield ""
-    survivors = [result for result in compiled if result.state == "survived"]
-    equivalent = sum(is_equivalent(result) for result in survivors)
-    rest = len(compiled) - equivalent
-    yield f"{equivalent} of {len(survivors)} survivors are equivalent: no program can tell them from the original on"
-    yield f"the CPU runtime. Of the other {rest}, {len(killed) / rest:.0%} were killed."
+    yield "### Survivors"
     yield ""
-    yield from _survivors(survivors)
+    yield from _survivors([result for result in standing if result.state == "survived"])
+    yield ""
+    yield "### Equivalent"
+    yield ""
+    yield "Those that were drawn, survived, and do not count: no program can tell them from the original on the CPU"
+    yield "runtime."
+    yield ""
+    yield from _survivors([result for result in record.results.values() if is_equivalent(result)])
     yield ""
     yield "### Killed"
     yield ""
@@ -96,17 +106,42 @@ def _mutants() -> Iterator[str]:
 
 
 def _survivors(survivors: list[Result]) -> Iterator[str]:
-    yield "### Survivors"
-    yield ""
     yield "| where | change | line | why |"
     yield "|---|---|---|---|"
     for result in sorted(survivors, key=_place):
-        kind, why = REASONS.get(result.id, ("?", "nobody has looked at it yet"))
-        yield f"| {_where(result)} | {_code(result.operator)} | {_code(result.source)} | {kind}: {why} |"
+        _, why = REASONS.get(result.id, ("", "nobody has looked at it yet"))
+        yield f"| {_where(result)} | {_code(result.operator)} | {_code(result.source)} | {why} |"
+
+
+def is_listed_equivalent(id: str) -> bool:
+    """Whether people found that a mutant is equivalent. If the suite kills it, they were wrong."""
+    return REASONS.get(id, ("", ""))[0] == EQUIVALENT
 
 
 def is_equivalent(result: Result) -> bool:
-    return REASONS.get(result.id, ("", ""))[0] == EQUIVALENT
+    return result.state == "survived" and is_listed_equivalent(result.id)
+
+
+def stands(result: Result) -> bool:
+    """Whether it is one of the hundred: it compiles, and a program can tell it from the original."""
+    return result.state != "not compiled" and not is_equivalent(result)
+
+
+def rate(record: Record) -> float:
+    """The part that was killed, of those that stand."""
+    standing = [result for result in record.results.values() if stands(result)]
+    return sum(result.state == "killed" for result in standing) / len(standing) if standing else 0.0
+
+
+def words(record: Record) -> str:
+    results = record.results.values()
+    standing = [result for result in results if stands(result)]
+    killed = sum(result.state == "killed" for result in standing)
+    equivalent = sum(is_equivalent(result) for result in results)
+    return (
+        f"{killed} of {len(standing)} killed ({rate(record):.0%}); drawn besides: {equivalent} that are equivalent, "
+        f"{len(results) - len(standing) - equivalent} that did not compile"
+    )
 
 
 def _place(result: Result) -> tuple[str, int, int]:

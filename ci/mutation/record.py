@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -54,6 +54,8 @@ class Record:
     count: int
     clauses: int = 0
     """How many of the contract held without a fault."""
+    runs: int = 0
+    """How many runs all this is of; 0 where nobody knows."""
     results: dict[str, Result] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -83,28 +85,6 @@ class Record:
     def keep(self, ids: Iterable[str]) -> None:
         """Forgets all others, and puts these in the order given."""
         self.results = {id: self.results[id] for id in ids}
-
-    def compiled(self) -> list[Result]:
-        return [result for result in self.results.values() if result.state != "not compiled"]
-
-    def rate(self) -> float:
-        """The part that was killed, of those that compiled."""
-        compiled = self.compiled()
-        return sum(result.state == "killed" for result in compiled) / len(compiled) if compiled else 0.0
-
-    def rate_of_the_rest(self, is_equivalent: Callable[[Result], bool]) -> float:
-        """The part that was killed, of those that a program can tell from the original."""
-        killed = [result for result in self.compiled() if result.state == "killed"]
-        alive = [result for result in self.compiled() if result.state == "survived" and not is_equivalent(result)]
-        return len(killed) / (len(killed) + len(alive)) if killed else 0.0
-
-    def words(self) -> str:
-        compiled = self.compiled()
-        killed = sum(result.state == "killed" for result in compiled)
-        return (
-            f"{killed} of {len(compiled)} killed ({self.rate():.0%}); "
-            f"{len(self.results) - len(compiled)} more did not compile"
-        )
 
     @staticmethod
     def read(path: Path, seed: int, count: int) -> Record:

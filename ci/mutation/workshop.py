@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-_NOT_BUILT = ("docs", "benchmarks", "examples", "tests", "ci")
+_NOT_BUILT = ("docs", "benchmarks", "examples", "tests", "ci", "build", "dist", "shared")
+_MADE = (".so", ".pyc", "_build_info.json")
+"""Ends of what a build or a run leaves beside the sources."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,8 @@ class Workshop:
         return [*notes, *objects, *(self.tree / "portamem").glob("*.so")]
 
     def _build_tree(self) -> None:
-        self._call([tool("ninja"), "-C", str(self._build), "-j2", "-l8"])
+        load = max(8, os.cpu_count() or 1)
+        self._call([tool("ninja"), "-C", str(self._build), "-j2", f"-l{load}"])
 
     @contextmanager
     def changed(self, contents: Mapping[str, bytes]) -> Iterator[None]:
@@ -140,7 +143,8 @@ class Workshop:
     def _environment(self, extra: Mapping[str, str]) -> dict[str, str]:
         """The caller's, without what would decide what is tested."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PORTAMEM_")}
-        return {**kept, "PYTHONPATH": str(self.tree), "PYTHONDONTWRITEBYTECODE": "", **extra}
+        path = os.pathsep.join(filter(None, (str(self.tree), os.environ.get("PYTHONPATH"))))
+        return {**kept, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "", **extra}
 
     def _call(self, command: Sequence[str]) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -150,9 +154,15 @@ class Workshop:
 
 
 def checkout_files(source: Path = ROOT) -> set[str]:
-    """What a build for host needs of a checkout: tracked, or new and not ignored."""
-    command = ["git", "-C", str(source), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\0")
+    """What a build for host needs of a checkout: tracked, or new and not ignored. In a copy without a repository, what
+    is there but for what was built."""
+    if (source / ".git").exists():
+        command = ["git", "-C", str(source), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\0")
+    else:
+        folders = [path for path in source.iterdir() if path.is_dir() and path.name not in _NOT_BUILT]
+        paths = [*source.iterdir(), *(path for folder in folders for path in folder.rglob("*"))]
+        found = [path.relative_to(source).as_posix() for path in paths if not path.name.endswith(_MADE)]
     return {
         file
         for file in found

@@ -5,12 +5,15 @@ The builds and the runs of the conformance suite are the two commands' own: thes
 
 from __future__ import annotations
 
+import argparse
+import io
 import shutil
 import sys
 from itertools import islice
 from pathlib import Path
 
 import pytest
+from rich.progress import Progress
 
 ROOT = Path(__file__).parents[2]
 CI = ROOT / "ci"
@@ -26,10 +29,11 @@ def mutation():
     """The package ci/mutation."""
     sys.path.insert(0, str(CI))
     try:
+        import mutants
         from mutation import farm, likely, page, planted, reasons, record, sites, trial, workshop
     finally:
         sys.path.remove(str(CI))
-    modules = (farm, likely, page, planted, reasons, record, sites, trial, workshop)
+    modules = (mutants, farm, likely, page, planted, reasons, record, sites, trial, workshop)
     return {module.__name__.rpartition(".")[2]: module for module in modules}
 
 
@@ -178,8 +182,67 @@ def test_a_record_knows_what_still_holds(mutation, tmp_path):
     assert again.known(mutant, "digest", "suite")
     assert again.known(mutant, "digest", "a larger suite") is None, "it may be noticed now"
     assert record.Record.read(path, 2, 1).results == {}
-    assert again.rate() == 0
-    assert kept.rate() == 1
+    assert mutation["page"].rate(again) == 0
+    assert mutation["page"].rate(kept) == 1
+
+
+def test_neither_what_does_not_compile_nor_what_is_equivalent_is_a_mutant(mutation, monkeypatch):
+    page, record = mutation["page"], mutation["record"]
+
+    def result(id: str, state: str) -> object:
+        return record.Result(id, "a.cpp", 1, 1, "0 -> 1", "", "digest", state)
+
+    monkeypatch.setitem(page.REASONS, "same", (page.EQUIVALENT, "nobody reads it"))
+    monkeypatch.setitem(page.REASONS, "unseen", (mutation["reasons"].UNSEEN, "no GPU"))
+    drawn = {"same": "survived", "unseen": "survived", "new": "survived", "dead": "killed", "wrong": "not compiled"}
+    kept = record.Record(1, 3, results={id: result(id, state) for id, state in drawn.items()})
+    assert [id for id, found in kept.results.items() if page.stands(found)] == ["unseen", "new", "dead"]
+    assert page.words(kept) == ("1 of 3 killed (33%); drawn besides: 1 that are equivalent, 1 that did not compile")
+    assert page.stands(result("same", "killed")), "people were wrong"
+
+
+class Farm:
+    """A farm in which each mutant ends as is known."""
+
+    def __init__(self) -> None:
+        self.clauses = ("ALLOC-01",)
+
+    def prepare(self, models, report) -> None:
+        pass
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_a_round_draws_until_as_many_stand_as_were_asked_for(mutation, monkeypatch, tmp_path, jobs):
+    mutants, record, page = mutation["mutants"], mutation["record"], mutation["page"]
+    drawn = list(islice(mutation["sites"].draw(ROOT, 3), 12))
+    states = dict.fromkeys((mutant.id for mutant in drawn), "killed")
+    states[drawn[0].id] = states[drawn[5].id] = "not compiled"
+    states[drawn[2].id] = states[drawn[4].id] = "survived"
+    for expected in (drawn[2], drawn[4], drawn[3]):
+        monkeypatch.setitem(page.REASONS, expected.id, (page.EQUIVALENT, ""))
+    monkeypatch.setattr(mutants, "draw", lambda root, seed: iter(drawn))
+    monkeypatch.setattr(mutants, "Farm", lambda folder, jobs: Farm())
+    tried = []
+
+    def judge(mutant, farm, digest, suite):
+        tried.append(mutant.id)
+        site = mutant.site
+        found = record.Result(mutant.id, site.file, 1, 1, "", "", digest, states[mutant.id])
+        found.suite = suite
+        return found
+
+    monkeypatch.setattr(mutants.trial, "judge", judge)
+    path = tmp_path / "found" / "mutants.json"
+    options = argparse.Namespace(record=path, seed=3, count=4, folder=tmp_path, jobs=jobs, models=["discrete"])
+    for runs, count in enumerate((4, 4, 6), 1):
+        tried.clear()
+        kept = record.Record.read(path, 3, count)
+        mutants.Round(options, kept, mutants.Console(file=io.StringIO()), Progress(disable=True)).go(count)
+        # 3 was listed as equivalent, and dies: it stands after all.
+        assert list(kept.results) == [mutant.id for mutant in drawn[: {4: 8, 6: 10}[count]]]
+        assert sum(map(page.stands, kept.results.values())) == count
+        assert kept.runs == {1: 1, 2: 1, 3: 2}[runs]
+        assert len(tried) == {1: 8, 2: 0, 3: 2}[runs] or (runs == 1 and len(tried) == 9)
 
 
 class Shop:
@@ -210,6 +273,19 @@ def test_a_failure_counts_only_if_it_comes_again(mutation):
     assert trial._confirmed(Shop(hung), farm, "discrete", []) is hung
 
 
+def test_a_copy_without_a_repository_is_taken_as_it_is(mutation, tmp_path):
+    """But for what was built in it."""
+    for file in ("CMakeLists.txt", "csrc/a.cpp", "portamem/a.py", "docs/a.md", "build/a.cpp"):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text("")
+    for file in ("portamem/_host.so", "portamem/__pycache__/a.pyc", "portamem/_build_info.json", ".hidden"):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text("")
+    found = mutation["workshop"].checkout_files(tmp_path)
+    assert found == {"CMakeLists.txt", "csrc/a.cpp", "portamem/a.py"}
+    assert mutation["workshop"].checkout_files(ROOT) >= {"CMakeLists.txt", "csrc/core/fork.cpp", "portamem/cli.py"}
+
+
 def test_a_run_that_hangs_is_ended_with_all_that_it_started(mutation, tmp_path):
     command = [shutil.which("sh"), "-c", "echo begun; sleep 600 & wait"]
     status, said = mutation["workshop"]._run_all_of(command, {}, str(tmp_path), 0.2)
@@ -231,7 +307,7 @@ def test_the_committed_page_is_what_was_found(mutation):
 def test_enough_mutants_were_noticed_and_each_survivor_has_a_reason(mutation):
     page = mutation["page"]
     kept = mutation["record"].Record.read(page.RECORD, 1, 100)
-    assert len(kept.compiled()) == 100
-    assert kept.rate_of_the_rest(page.is_equivalent) >= page.WANTED
-    survivors = {result.id for result in kept.compiled() if result.state == "survived"}
+    assert sum(map(page.stands, kept.results.values())) == 100
+    assert page.rate(kept) >= page.WANTED
+    survivors = {result.id for result in kept.results.values() if result.state == "survived"}
     assert survivors == set(mutation["reasons"].REASONS)
