@@ -15,6 +15,7 @@ from portamem.conformance.together import together
 
 TOUCH = """
     import ctypes
+    print("begun", flush=True)
     stream = pm.Stream(0)
     with getattr(pm, sys.argv[1] + "MemoryResource")(0) as upstream, pm.PoolMemoryResource(upstream) as pool:
         live, gone = pool.allocate(1000, stream=stream), pool.allocate(1000, stream=stream)
@@ -51,11 +52,11 @@ def a_sanitizer_knows_what_is_in_use(env: Env) -> None:
 
     for (kind, touch), ended in together(run, scenes):
         what = f"a touch of {touch} memory of a pool over {kind} memory"
-        if "cannot be preloaded" in ended.stderr:
-            raise NotShown(f"AddressSanitizer cannot be loaded: {ended.stderr.strip()[:200]}")
-        expect_equal(ended.stdout.split()[:1], ["True"], f"is_checked, before {what} ({ended.how})")
+        if not ended.stdout:  # not found, or its own addresses were taken: some kernels put others there
+            raise NotShown(f"no program begins under AddressSanitizer here: {ended.stderr.strip()[:200]}")
+        expect_equal(ended.stdout.split()[:2], ["begun", "True"], f"is_checked, before {what} ({ended.how})")
         if touch == "live":
-            expect_equal(ended.stdout.split(), ["True", "touched"], f"what was said about {what}")
+            expect_equal(ended.stdout.split()[2:], ["touched"], f"what was said about {what}")
             expect_equal(ended.status, 0, f"the exit status after {what}")
         else:
             expect("touched" not in ended.stdout and ended.status != 0, f"{what}: the program {ended.how}")
