@@ -50,6 +50,14 @@ def test_a_snapshot_is_plain_data(pm: Any, device: Any) -> None:
         assert [piece["state"] for piece in mine] == ["live"]
         slab = [piece for piece in pieces if piece["address"] <= small.handle < piece["address"] + piece["nbytes"]]
         assert [(piece["state"], piece["live"], piece["block_nbytes"]) for piece in slab] == [("slab", 1, 512)]
+        # As to_json says in C++, whose text this is.
+        assert list(shot) == ["used", "reserved", "peak", "chunks"]
+        assert all(list(chunk) == ["address", "nbytes", "pieces"] for chunk in shot["chunks"])
+        for piece in pieces:
+            stream_of = ["stream"] if piece["state"] == "free" else []
+            blocks = ["blocks", "live", "block_nbytes"] if "blocks" in piece else []
+            assert list(piece) == ["address", "nbytes", "state", *stream_of, *blocks]
+        assert all(type(piece[key]) is int for piece in pieces for key in piece if key != "state")
 
 
 def test_whether_a_memory_checker_is_told_is_known_from_the_first_allocation(pm: Any, device: Any) -> None:

@@ -16,59 +16,14 @@ py::object pool_stats(const PoolStats& s) {
                            s.steals, s.releases);
 }
 
-const char* pool_piece_text(PoolPieceState state) {
-    switch (state) {
-        case PoolPieceState::Free:
-            return "free";
-        case PoolPieceState::Cached:
-            return "cached";
-        case PoolPieceState::Live:
-            return "live";
-        case PoolPieceState::Slab:
-            return "slab";
-    }
-    return "unknown";
-}
-
-py::dict pool_snapshot(const MemoryPool& pool) {
-    std::vector<PoolPiece> pieces;
-    PoolStats stats;
+// What C++'s JSON says, so that there is one schema.
+py::object pool_snapshot(const MemoryPool& pool) {
+    std::string json;
     {
         const WithoutGil nogil;
-        stats = pool.stats();
-        pieces = pool.snapshot();
+        json = to_json(PoolSnapshot::of(pool));
     }
-    py::dict found;
-    found["used"] = stats.used;
-    found["reserved"] = stats.reserved;
-    found["peak"] = stats.peak;
-    py::list chunks;
-    py::list inside;
-    std::uintptr_t chunk = 0;
-    for (const PoolPiece& piece : pieces) {
-        if (chunks.empty() || piece.chunk != chunk) {
-            chunk = piece.chunk;
-            inside = py::list();
-            py::dict one;
-            one["address"] = piece.chunk;
-            one["nbytes"] = piece.chunk_nbytes;
-            one["pieces"] = inside;
-            chunks.append(std::move(one));
-        }
-        py::dict one;
-        one["address"] = piece.address;
-        one["nbytes"] = piece.nbytes;
-        one["state"] = pool_piece_text(piece.state);
-        if (piece.state == PoolPieceState::Free) one["stream"] = piece.stream;
-        if (piece.block_nbytes != 0) {
-            one["blocks"] = piece.blocks;
-            one["live"] = piece.live;
-            one["block_nbytes"] = piece.block_nbytes;
-        }
-        inside.append(std::move(one));
-    }
-    found["chunks"] = std::move(chunks);
-    return found;
+    return py::module_::import("json").attr("loads")(json);
 }
 
 // A share of the peak, or a function of the stats. Held so that the last reference may go on any thread.

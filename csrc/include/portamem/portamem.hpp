@@ -49,6 +49,7 @@
 #include "portamem/mr/pool_memory_resource.hpp"
 #include "portamem/mr/pool_passthrough.hpp"
 #include "portamem/mr/pool_runtime.hpp"
+#include "portamem/mr/pool_snapshot.hpp"
 #include "portamem/mr/prefaulted_pinned_memory_resource.hpp"
 #include "portamem/mr/prefetch_adaptor.hpp"
 #include "portamem/mr/prepared_chunk.hpp"
