@@ -13,12 +13,14 @@
 #include "portamem/capture.hpp"
 #include "portamem/mr/bytes_text.hpp"
 #include "portamem/mr/counted_memory_resource.hpp"
+#include "portamem/mr/live_blocks.hpp"
 
 PORTAMEM_OPEN
 
 /// Allocates and frees by two functions of the program's. They are called with no lock held, the resource's device
 /// current and beside captures of other streams; they may use other resources, and a pool that stands on this one. What
-/// they throw reaches the caller, and nothing is counted or lost.
+/// they throw reaches the caller, and nothing is counted or lost. Memory that is not out, and a wrong size, are
+/// std::invalid_argument, and no function is called.
 class CallbackMemoryResource : public CountedMemoryResource {
   public:
     /// Memory of at least nbytes (never 0), aligned to kAlignment. Null means that there is none.
@@ -84,17 +86,27 @@ class CallbackMemoryResource : public CountedMemoryResource {
                                   detail::bytes_text(nbytes));
         }
         if (reinterpret_cast<std::uintptr_t>(ptr) % alignment != 0) refuse_address(ptr, nbytes, stream, alignment);
+        try {
+            live_.add(ptr, nbytes);
+        } catch (...) {
+            deallocate_(ptr, nbytes, stream);
+            throw;
+        }
         return ptr;
     }
 
     void give_back(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) override {
         if (ptr == nullptr) return;
         stream->refuse_capture_if_open("deallocate");
-        const RelaxedCapture beside(device());
-        if (!is_stream_ordered()) {
-            if (const auto tail = stream->tail()) tail->synchronize();
-        }
-        deallocate_(ptr, nbytes, stream);
+        auto block = live_.take(ptr, nbytes);
+        if (block.empty()) detail::refuse_unknown_block();
+        live_.give_back(std::move(block), [&] {
+            const RelaxedCapture beside(device());
+            if (!is_stream_ordered()) {
+                if (const auto tail = stream->tail()) tail->synchronize();
+            }
+            deallocate_(ptr, nbytes, stream);
+        });
     }
 
   private:
@@ -113,6 +125,7 @@ class CallbackMemoryResource : public CountedMemoryResource {
 
     const Allocate allocate_;
     const Deallocate deallocate_;
+    detail::LiveBlocks live_;
 };
 
 PORTAMEM_CLOSE

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "portamem/mr/counted_memory_resource.hpp"
+#include "portamem/mr/live_blocks.hpp"
 #include "portamem/mr/upstream_chunks.hpp"
 
 PORTAMEM_OPEN
@@ -25,6 +26,9 @@ PORTAMEM_OPEN
 /// Memory that only devices reach is stream-ordered: a block that was freed on a stream is that stream's next one, at
 /// once, and another stream's behind an event. Memory that the host reaches is handed out again only when the work that
 /// was on the stream at its free has run; freeing waits for nothing. Its memory is the upstream's in kind.
+///
+/// Wrong frees (a block that is not out, an address inside of one, another resource's, another size) are
+/// std::invalid_argument, and nothing has happened. To know sizes takes 8 bytes of host memory for each block.
 class FixedSizeMemoryResource : public CountedMemoryResource {
   public:
     /// block_size: bytes that a block holds at most; blocks lie a multiple of kAlignment apart. blocks_per_chunk: taken
@@ -87,9 +91,9 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         if (nbytes == 0) return nullptr;
         (void)stream->handle();  // refuses a closed one, and another thread's
         for (;;) {
-            if (void* ptr = take_free(stream)) return ptr;
+            if (void* ptr = take_free(nbytes, stream)) return ptr;
             try {
-                return take_of_new_chunk(stream);
+                return take_of_new_chunk(nbytes, stream);
             } catch (const OutOfMemory&) {
                 if (!wait_for_freed()) throw;
             }
@@ -102,20 +106,17 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         const std::lock_guard<std::mutex> lock(mutex_);
         auto [chunk, index] = block_at(ptr);
         if (chunk == nullptr) throw std::invalid_argument("this is no block of the resource: it has not given it out");
-        if (chunk->is_free[index] != 0) {
+        if (chunk->asked[index] == 0) {
             throw std::invalid_argument("the block is free already: it was given back before");
         }
-        if (nbytes > block_size_ + kRedzones) {
-            throw std::invalid_argument("blocks of this resource hold " + std::to_string(block_size_) + " bytes, not " +
-                                        std::to_string(nbytes) + ": give the size that was allocated");
-        }
+        detail::refuse_other_size(chunk->asked[index], nbytes);
         // What a captured stream was given has not even begun to run.
         if (!is_stream_ordered()) stream->refuse_capture_if_open("deallocate");
         Lane& lane = lane_of(stream, dropped);
         lane.blocks.reserve(lane.blocks.size() + 1);
         lane.end.note(stream);
         lane.blocks.push_back(ptr);
-        chunk->is_free[index] = 1;
+        chunk->asked[index] = 0;
         ++chunk->free;
         ++free_blocks_;
     }
@@ -130,7 +131,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
 
     struct Chunk {
         UpstreamChunk memory;
-        std::vector<unsigned char> is_free;  // by block
+        std::vector<std::size_t> asked;  // bytes of each block that is out; 0: it is free
         std::size_t free = 0;
     };
 
@@ -166,31 +167,31 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
     }
 
     // A block that is at hand, or becomes so without new memory and without waiting; null otherwise.
-    void* take_free(const std::shared_ptr<Stream>& stream) {
+    void* take_free(std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
         FreeBlock block{};
         {
             StreamEnd::Dropped dropped;
             const std::lock_guard<std::mutex> lock(mutex_);
             const auto own = is_stream_ordered() ? lanes_.find(stream->identity()) : lanes_.end();
             if (own != lanes_.end() && !own->second.blocks.empty()) {
-                return given_out(pop(own->second.blocks));
+                return given_out(pop(own->second.blocks), nbytes);
             }
             if (common_.empty()) {
                 stream->refuse_capture("allocate");
                 const RelaxedCapture beside(stream->device());
-                if (is_stream_ordered()) return steal(stream, dropped);
+                if (is_stream_ordered()) return steal(nbytes, stream, dropped);
                 for (auto& [identity, lane] : lanes_) collect(lane);
                 if (common_.empty()) return nullptr;
             }
             block = pop(common_);
-            given_out(block.ptr);
+            given_out(block.ptr, nbytes);
         }
         if (block.mark) detail::note_settled(*block.mark, block.ptr, stride_);
         return block.ptr;
     }
 
     // Half of what the stream with most blocks has, behind one event on it. Null where nobody has any.
-    void* steal(const std::shared_ptr<Stream>& thief, StreamEnd::Dropped& dropped) {
+    void* steal(std::size_t nbytes, const std::shared_ptr<Stream>& thief, StreamEnd::Dropped& dropped) {
         Lane* from = nullptr;
         for (auto& [identity, lane] : lanes_) {
             const bool more = !lane.blocks.empty() && (from == nullptr || lane.blocks.size() > from->blocks.size());
@@ -206,7 +207,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         to.end.note(thief);
         to.blocks.insert(to.blocks.end(), half, blocks.end());
         blocks.erase(half, blocks.end());
-        return given_out(pop(to.blocks));
+        return given_out(pop(to.blocks), nbytes);
     }
 
     // Marks what was freed on a stream since the last mark, and passes on what has happened.
@@ -244,7 +245,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
     }
 
     // With no lock held while the upstream runs. Where memory is short, a smaller chunk will do.
-    void* take_of_new_chunk(const std::shared_ptr<Stream>& stream) {
+    void* take_of_new_chunk(std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
         UpstreamChunk memory;
         for (std::size_t count = blocks_per_chunk_; memory.ptr == nullptr; count /= 2) {
             try {
@@ -254,17 +255,17 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
             }
         }
         try {
-            return add_chunk(memory, stream);
+            return add_chunk(memory, nbytes, stream);
         } catch (...) {
             upstream_->deallocate(memory.ptr, memory.nbytes, stream);
             throw;
         }
     }
 
-    void* add_chunk(const UpstreamChunk& memory, const std::shared_ptr<Stream>& stream) {
+    void* add_chunk(const UpstreamChunk& memory, std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
         const std::size_t count = memory.nbytes / stride_;
         auto* const first = static_cast<char*>(memory.ptr);
-        Chunk chunk{memory, std::vector<unsigned char>(count, 1), count};
+        Chunk chunk{memory, std::vector<std::size_t>(count, 0), count};
         StreamEnd::Dropped dropped;
         const std::lock_guard<std::mutex> lock(mutex_);
         // Of a stream-ordered upstream, fresh memory is as if it had been freed on the stream that it came from.
@@ -285,7 +286,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         }
         reserved_ += memory.nbytes;
         free_blocks_ += count;
-        return given_out(lane != nullptr ? pop(lane->blocks) : pop(common_).ptr);
+        return given_out(lane != nullptr ? pop(lane->blocks) : pop(common_).ptr, nbytes);
     }
 
     template <class T>
@@ -295,9 +296,9 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         return last;
     }
 
-    void* given_out(void* ptr) {
+    void* given_out(void* ptr, std::size_t nbytes) {
         auto [chunk, index] = block_at(ptr);
-        chunk->is_free[index] = 0;
+        chunk->asked[index] = nbytes;
         --chunk->free;
         --free_blocks_;
         return ptr;
@@ -353,7 +354,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         std::size_t stays = reserved_;
         for (const auto& [begin, chunk] : chunks_) {
             if (stays <= keep) break;
-            if (chunk.free != chunk.is_free.size()) continue;
+            if (chunk.free != chunk.asked.size()) continue;
             going.push_back(begin);
             stays -= chunk.memory.nbytes;
         }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <exception>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "portamem/mr/counted_memory_resource.hpp"
+#include "portamem/mr/live_blocks.hpp"
 #include "portamem/mr/upstream_chunks.hpp"
 
 PORTAMEM_OPEN
@@ -22,6 +24,10 @@ PORTAMEM_OPEN
 /// Carves allocations one behind the other out of chunks of its upstream. Freeing counts only: the memory of a step or
 /// of a request goes back by release(), when nothing is out. Nothing is used twice in between, so no stream ever waits
 /// for another, but for the first use of a chunk of a stream-ordered upstream. Its memory is the upstream's in kind.
+///
+/// Wrong frees (a buffer that is not out, an address inside of one, another resource's, another size) are
+/// std::invalid_argument, and nothing has happened. For that the resource keeps 16 bytes of host memory (up to twice that
+/// while their table grows) for each buffer since the last release(); a free looks its buffer up by bisection.
 class MonotonicMemoryResource : public CountedMemoryResource {
   public:
     static constexpr std::size_t kInitialSize = std::size_t{1} << 20;
@@ -86,29 +92,54 @@ class MonotonicMemoryResource : public CountedMemoryResource {
         if (ptr == nullptr) return;
         StreamEnd::Dropped dropped;
         const std::lock_guard<std::mutex> lock(mutex_);
-        const bool own = out_ != 0 && std::any_of(chunks_.begin(), chunks_.end(),
-                                                  [&](const Chunk& chunk) { return chunk.has_given(ptr, nbytes); });
-        if (!own) throw std::invalid_argument("the monotonic resource has not given out this memory, or not this much");
+        Piece& piece = piece_at(ptr);
+        if (piece.nbytes == 0) {
+            throw std::invalid_argument("the buffer is free already: it was given back before");
+        }
+        detail::refuse_other_size(piece.nbytes, nbytes);
         ends_.note(stream, dropped);
+        piece.nbytes = 0;
         --out_;
     }
 
     void at_close() override { give_back_all(); }
 
   private:
+    // A buffer that was carved.
+    struct Piece {
+        std::size_t offset = 0;
+        std::size_t nbytes = 0;  // 0: it was given back
+    };
+
     struct Chunk {
         UpstreamChunk memory;
+        std::vector<Piece> pieces;  // by their offsets
         std::size_t used = 0;
         StreamEnd allocated;              // of a stream-ordered upstream: what others wait for
         std::set<std::uint64_t> ordered;  // streams that are behind it
 
         std::size_t room() const noexcept { return memory.nbytes - used; }
-        bool has_given(const void* ptr, std::size_t nbytes) const noexcept {
-            const auto begin = reinterpret_cast<std::uintptr_t>(memory.ptr);
-            const auto at = reinterpret_cast<std::uintptr_t>(ptr);
-            return at >= begin && at - begin < used && nbytes <= used - (at - begin);
+        // Of an address below `used` bytes, and others for larger ones.
+        std::size_t offset_of(const void* ptr) const noexcept {
+            return reinterpret_cast<std::uintptr_t>(ptr) - reinterpret_cast<std::uintptr_t>(memory.ptr);
         }
     };
+
+    // The piece that begins at an address. Under the lock.
+    Piece& piece_at(const void* ptr) {
+        for (Chunk& chunk : chunks_) {
+            const std::size_t offset = chunk.offset_of(ptr);
+            if (offset >= chunk.used) continue;
+            const auto after = std::upper_bound(chunk.pieces.begin(), chunk.pieces.end(), offset,
+                                                [](std::size_t at, const Piece& piece) { return at < piece.offset; });
+            if (after == chunk.pieces.begin()) break;
+            Piece& piece = *std::prev(after);
+            if (piece.offset == offset) return piece;
+            throw std::invalid_argument(
+                "no buffer of the monotonic resource begins at this address: free its beginning");
+        }
+        throw std::invalid_argument("the monotonic resource has not given out this memory");
+    }
 
     // The next piece of a chunk, or null where it does not fit. Under the lock.
     void* carve(Chunk& chunk, std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) {
@@ -121,6 +152,7 @@ class MonotonicMemoryResource : public CountedMemoryResource {
             if (const auto mark = chunk.allocated.mark()) stream->wait(*mark);
             chunk.ordered.insert(stream->identity());
         }
+        chunk.pieces.push_back({offset, nbytes});
         chunk.used = offset + nbytes;
         ++out_;
         return static_cast<char*>(chunk.memory.ptr) + offset;

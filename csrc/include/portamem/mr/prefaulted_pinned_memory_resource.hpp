@@ -6,8 +6,6 @@
 #include <map>
 #include <mutex>
 #include <new>
-#include <stdexcept>
-#include <string>
 #include <utility>
 
 #include "portamem/device.hpp"
@@ -44,7 +42,7 @@ class PrefaultedPinnedMemoryResource : public PinnedMemoryResource {
     }
 
     void call_deallocate(void* ptr, std::size_t nbytes, Stream& stream) override {
-        auto pages = claim(ptr, nbytes);
+        auto pages = claim(ptr);
         if (pages.empty()) return PinnedMemoryResource::call_deallocate(ptr, nbytes, stream);
         const rt::Error_t refused = rt::HostUnregister(ptr);
         if (refused != rt::Error_t::Success) {
@@ -91,7 +89,7 @@ class PrefaultedPinnedMemoryResource : public PinnedMemoryResource {
         if (refused == rt::Error_t::Success && is_device_pointer(pages)) return pages;
         if (refused == rt::Error_t::Success || refused == rt::Error_t::NotSupported) registers_ = false;
         if (refused == rt::Error_t::Success && rt::HostUnregister(pages) != rt::Error_t::Success) return nullptr;
-        (void)claim(pages, nbytes);
+        (void)claim(pages);
         portamem_pages_unmap(pages, nbytes);
         return nullptr;
     }
@@ -112,15 +110,10 @@ class PrefaultedPinnedMemoryResource : public PinnedMemoryResource {
     }
 
     // Taken out before it goes back: its address may be handed out again at once. Empty for other memory.
-    Pages::node_type claim(void* ptr, std::size_t nbytes) {
+    Pages::node_type claim(void* ptr) {
         const std::lock_guard<std::mutex> lock(mutex_);
         const auto found = pages_.find(ptr);
-        if (found == pages_.end()) return {};
-        if (found->second != nbytes) {
-            throw std::invalid_argument("the memory has " + std::to_string(found->second) + " bytes, not " +
-                                        std::to_string(nbytes) + ": give the size that was allocated");
-        }
-        return pages_.extract(found);
+        return found == pages_.end() ? Pages::node_type() : pages_.extract(found);
     }
 
     std::atomic<bool> registers_;

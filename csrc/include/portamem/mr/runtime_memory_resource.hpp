@@ -5,15 +5,19 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "portamem/capture.hpp"
 #include "portamem/mr/bytes_text.hpp"
 #include "portamem/mr/counted_memory_resource.hpp"
 #include "portamem/mr/default_cache.hpp"
+#include "portamem/mr/live_blocks.hpp"
 
 PORTAMEM_OPEN
 
-/// Runs the vendor's calls beside captures and on the resource's device, and says in words why there is no memory.
+/// Runs the vendor's calls beside captures and on the resource's device, and says in words why there is no memory. Knows
+/// what is out: another size, or memory of another resource, is refused before the vendor is asked; what nobody has out
+/// is the vendor's to refuse.
 class RuntimeMemoryResource : public CountedMemoryResource {
   protected:
     explicit RuntimeMemoryResource(const MemoryTraits& traits) : CountedMemoryResource(traits) {}
@@ -41,8 +45,21 @@ class RuntimeMemoryResource : public CountedMemoryResource {
         stream->refuse_capture("deallocate");
         const Beside beside(traits(), *stream);
         if (ptr == nullptr) return;
-        if (!is_stream_ordered()) wait_for(*stream);
-        call_deallocate(ptr, nbytes, *stream);
+        auto block = live_.take(ptr, nbytes);
+        if (block.empty()) refuse_unknown(ptr);
+        live_.give_back(std::move(block), [&] {
+            if (!is_stream_ordered()) wait_for(*stream);
+            call_deallocate(ptr, nbytes, *stream);
+        });
+    }
+
+    /// Throws std::invalid_argument for an address that is not out, unless the vendor's call will refuse it.
+    virtual void refuse_unknown(void* ptr) const {
+        rt::PointerAttributes known;
+        if (rt::PointerGetAttributes(&known, ptr) != rt::Error_t::Success || known.base != ptr) return;
+        const bool is_pinned = known.type == rt::MemoryType::Host;
+        if (is_pinned != (kind() == ResourceKind::Pinned)) return;
+        throw std::invalid_argument("the memory resource has not given out this memory: it is another's");
     }
 
     void counted(std::int64_t delta) noexcept final { portamem_account(rt::BackendId, device_id(), delta); }
@@ -61,17 +78,28 @@ class RuntimeMemoryResource : public CountedMemoryResource {
     };
 
     template <class Function>
-    Block called(std::size_t asked, const Stream& stream, Function&& function) const {
+    Block called(std::size_t asked, Stream& stream, Function&& function) {
         // Memory allocated inside a capture would belong to its graph, which portamem does not own.
         if (is_stream_ordered()) stream.refuse_capture("allocate");
         for (bool again = false;; again = true) {
             try {
                 const Beside beside(traits(), stream);
-                return function();
+                return noted(function(), stream);
             } catch (const OutOfMemory& e) {
                 if (again || !make_room(asked)) explain(e, asked);
             }
         }
+    }
+
+    Block noted(const Block& block, Stream& stream) {
+        if (block.ptr == nullptr) return block;
+        try {
+            live_.add(block.ptr, block.nbytes);
+        } catch (...) {
+            call_deallocate(block.ptr, block.nbytes, stream);
+            throw;
+        }
+        return block;
     }
 
     /// What the device's default resource keeps for whoever comes next is this one's, where that has none. Waits for the
@@ -133,6 +161,8 @@ class RuntimeMemoryResource : public CountedMemoryResource {
         text += figures.cached.value_or(0) > 0 ? ", trim() the pool, or ask for less" : ", or ask for less at a time";
         throw OutOfMemory(refused, text, figures);
     }
+
+    detail::LiveBlocks live_;
 };
 
 PORTAMEM_CLOSE

@@ -26,6 +26,8 @@ class SystemMemoryResource : public RuntimeMemoryResource {
         return ptr;
     }
     void call_deallocate(void* ptr, std::size_t, Stream&) override { std::free(ptr); }
+    // The C library refuses nothing: it ends the process.
+    void refuse_unknown(void*) const override { detail::refuse_unknown_block(); }
 
   private:
     static constexpr std::size_t kPage = 4096;
