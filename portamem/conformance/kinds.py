@@ -51,7 +51,7 @@ class Kind:
     @property
     def knows(self) -> bool:
         """Whether it, or one below, knows every buffer that is out, and what not."""
-        return self._has(("PoolMemoryResource", *RECORDING))
+        return self.kind == "system" or self._has(KNOWING)
 
     def on(self, *, direct_host_access: bool) -> Kind:
         """As it is on a device whose memory the host reaches, or does not: blocks of memory that the host reaches are
@@ -68,7 +68,9 @@ class Kind:
 KEEPING = ("PoolMemoryResource", "FixedSizeMemoryResource", "MonotonicMemoryResource")
 """Classes that carve their buffers out of larger memory, and keep what comes back."""
 RECORDING = ("StatisticsAdaptor", "TrackingAdaptor", "LoggingAdaptor")
-"""Classes that know each buffer that is out."""
+"""Classes that record each buffer that is out."""
+KNOWING = (*KEEPING, "CallbackMemoryResource", *RECORDING)
+"""Classes that know each buffer that is out; of other memory the runtime does, and says what is none."""
 
 KINDS: dict[str, Kind] = {}
 

@@ -125,6 +125,22 @@ def null_is_nothing(env: Env, resource: Any) -> None:
         _as_before(env, resource, keeper)
 
 
+@check("FREE-18")
+def a_size_that_was_not_asked_for(env: Env, resource: Any) -> None:
+    stream = _stream(resource)
+    with env.allocate(resource, 4 * NBYTES) as keeper:
+        env.write(keeper, pattern(4 * NBYTES))
+        address = env.allocate(resource, NBYTES).release()
+        for wrong in (1, 16, NBYTES // 2, 2 * NBYTES, 4 * NBYTES):
+            with refused(ValueError, saying="give the size that was allocated"):
+                resource.deallocate(address, wrong, stream=stream)
+            counted = (resource.live_buffers, resource.live_bytes)
+            expect_equal(counted, (2, 5 * NBYTES), f"live buffers and bytes after a free of {wrong} bytes")
+        resource.deallocate(address, NBYTES, stream=stream)
+        expect_equal((resource.live_buffers, resource.live_bytes), (1, 4 * NBYTES), "live buffers and bytes")
+        expect_bytes(env.read(keeper), pattern(4 * NBYTES), "memory beside that whose size was wrong")
+
+
 def _need_capture(env: Env) -> None:
     env.need(env.device.probe().stream_capture, "stream_capture")
 

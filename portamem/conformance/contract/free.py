@@ -124,4 +124,10 @@ CLAUSES = (
         "With PORTAMEM_DEBUG=1 a write beside memory that is still out when the process ends is said on standard "
         "error, for each such memory that can be read.",
     ),
+    Clause(
+        "FREE-18",
+        "Memory goes back as many bytes as were asked for. A size that is off by more than the waste of a pool's block "
+        "raises ValueError that asks for the right one, and nothing has changed.",
+        "every resource",
+    ),
 )

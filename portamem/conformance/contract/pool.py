@@ -189,9 +189,9 @@ CLAUSES = (
     ),
     Clause(
         "POOL-27",
-        "Pools, and what records, know each buffer that is out. What is none is refused with ValueError before "
-        "anything is changed: an address that was never given, one inside a buffer, memory of others, a wrong size, a "
-        "second free.",
+        "Pools, what else carves or records its buffers, system memory, and resources over the program's functions "
+        "know each buffer that is out. What is none is refused with ValueError before anything is changed: an address "
+        "that was never given, one inside a buffer, memory of others, a wrong size, a second free.",
         "resources that know their buffers",
     ),
     Clause(
