@@ -131,7 +131,7 @@ def a_size_that_was_not_asked_for(env: Env, resource: Any) -> None:
     with env.allocate(resource, 4 * NBYTES) as keeper:
         env.write(keeper, pattern(4 * NBYTES))
         address = env.allocate(resource, NBYTES).release()
-        for wrong in (1, 16, NBYTES // 2, 2 * NBYTES, 4 * NBYTES):
+        for wrong in (1, 16, NBYTES // 2, NBYTES - 1, NBYTES + 1, 2 * NBYTES, 4 * NBYTES):
             with refused(ValueError, saying="give the size that was allocated"):
                 resource.deallocate(address, wrong, stream=stream)
             counted = (resource.live_buffers, resource.live_bytes)

@@ -126,8 +126,8 @@ CLAUSES = (
     ),
     Clause(
         "FREE-18",
-        "Memory goes back as many bytes as were asked for. A size that is off by more than the waste of a pool's block "
-        "raises ValueError that asks for the right one, and nothing has changed.",
+        "Memory goes back as as many bytes as were asked for. Another size raises ValueError that asks for the right one, "
+        "and nothing has changed.",
         "every resource",
     ),
 )
