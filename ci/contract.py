@@ -34,7 +34,8 @@ does about it:
 - *bridged*: the layer over the vendor's calls puts it right;
 - *emulated*: portamem does it itself, and the suite reports it as `emulated`;
 - *capability*: portamem says that it is not there, and the suite reports `unsupported`;
-- *defect*: a known fault of the vendor's, for which the clause may fail; the suite reports `defect` and not `fail`.
+- *defect*: a known fault of the vendor's, for which the clause may fail in the versions of its runtime that are named;
+  the suite reports `defect` there and not `fail`. In every other version a failure is a `fail`.
 """
 
 
@@ -65,7 +66,8 @@ def _clause(clause: Clause) -> Iterator[str]:
         answer = f"*{shortfall.answer.capitalize()}.*"
         yield f"  - {_vendor(shortfall)}: {_ended(shortfall.does)} {answer} {shortfall.source}"
     for defect in clause.defects:
-        yield f"  - {_vendor(defect)}{_versions(defect)}: {_ended(defect.about)} *Defect.* {defect.thread}"
+        about = f"{_ended(defect.about)} *Defect,* {defect.versions}. {defect.thread}"
+        yield f"  - {_vendor(defect)}{_versions(defect)}: {about}"
 
 
 def _vendor(of: Shortfall | Defect) -> str:

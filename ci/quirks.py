@@ -38,6 +38,8 @@ class Bridge:
 
     clauses: tuple[str, ...] = ()
     why_none: str = ""
+    defects: tuple[str, ...] = ()
+    """The clauses that fail with it, as a known defect of the versions that have it: in others they just fail."""
     told: str = ""
     """The PORTAMEM_QUIRKS that tells portamem of the quirk, where its own table has it for other versions only. Without
     that the clauses may fail."""
@@ -67,7 +69,8 @@ BRIDGES = {
         told="tiny_pool_allocation=on",
     ),
     "release_threshold_ignored": Bridge(
-        why_none="nothing is bridged: a defect, and `Device.probe().pool_threshold_effective` says so"
+        why_none="nothing is bridged: a defect, and `Device.probe().pool_threshold_effective` says so",
+        defects=("ERROR-04", "POOL-01", "POOL-04"),
     ),
     # With PORTAMEM_QUIRKS=free_on_other_stream=off all three fail.
     "free_on_other_stream": Bridge(("FREE-10", "HIP-03", "ORDER-15")),
@@ -166,7 +169,7 @@ def faults_over(standin: Standin, bridges: Mapping[str, Bridge]) -> list[str]:
         if quirk.name in standin.turned:
             untold = quirk.name in standin.told
             held, excused = ((), bridge.clauses) if untold else (bridge.clauses, ())
-            found += faults(what, standin.turned[quirk.name], held, excused)
+            found += faults(what, standin.turned[quirk.name], held, (*excused, *bridge.defects))
     return found
 
 

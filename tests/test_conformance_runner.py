@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from helpers.process import cli
 
+import portamem
 from portamem.conformance import kinds, plan, runner
 from portamem.conformance.clause import Clause, Defect, Platform
 from portamem.conformance.outcome import Outcome, summed
@@ -176,11 +177,26 @@ def test_a_clause_is_as_good_as_its_worst_case() -> None:
 
 
 def test_a_known_defect_excuses_its_vendor_and_versions_alone() -> None:
-    defect = Defect("amd", "it forgets", "https://example.org/1", since=(6, 0), until=(7, 0))
+    defect = Defect("amd", "it forgets", "https://example.org/1", "seen in 6.0", since=(6, 0), until=(7, 0))
     clause = Clause("ALLOC-99", "It remembers.", defects=(defect,))
     assert clause.defect_on(Platform("hip", "amd", (6, 4))) is defect
     for other in (Platform("hip", "amd", (7, 0)), Platform("hip", "amd", (5, 7)), Platform("hip", "nvidia", (6, 4))):
         assert clause.defect_on(other) is None
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "seen"), [((0, 0), (0, 0), "fail"), ((0, 0), (0, 1), "defect"), ((0, 1), (999, 0), "fail")]
+)
+def test_outside_of_its_versions_a_known_defect_is_a_failure(
+    tmp_path: Path, since: tuple[int, int], until: tuple[int, int], seen: str
+) -> None:
+    """The versions are told from that of the CPU runtime, which is portamem's own."""
+    major, minor = (int(part) for part in portamem.__version__.split(".")[:2])
+    versions = " ".join(f"{major + each[0]}.{minor + each[1]}" for each in (since, until))
+    status, found, said = conformance(tmp_path, plugin="known defect,failure", DEFECT_VERSIONS=versions)
+    assert (status, outcome(found, "ALLOC-01")) == (int(seen == "fail"), seen), said
+    (wrong,) = cases(found, "fails")
+    assert (wrong["outcome"], "it forgets" in wrong["detail"]) == (seen, seen == "defect")
 
 
 def test_the_file_to_send_names_nobody(tmp_path: Path) -> None:

@@ -54,3 +54,8 @@ def test_every_shortfall_has_a_source_and_an_answer() -> None:
         for defect in clause.defects:
             assert defect.vendor in ("amd", "nvidia"), clause.id
             assert defect.thread.startswith("https://"), clause.id
+            assert defect.since < defect.until, clause.id
+            # A range that is open at an end says why.
+            closed = defect.since > (0, 0) and defect.until < (999, 0)
+            assert closed or re.search(r"unknown|no release", defect.versions), clause.id
+            assert not defect.versions.endswith("."), clause.id

@@ -25,15 +25,17 @@ class Platform:
 
 @dataclass(frozen=True)
 class Defect:
-    """A known fault of a vendor's, for which a clause may fail."""
+    """A known fault of a vendor's, for which a clause may fail in the versions that have it, and in no other."""
 
     vendor: str
     about: str
     thread: str
-    """Where it was reported, in public."""
+    """Where it was reported, in public; a source where no thread is about it."""
+    versions: str
+    """Where it was seen, and what is unknown of its first and its last version."""
     since: tuple[int, int] = (0, 0)
     until: tuple[int, int] = (999, 0)
-    """The first runtime that has it, and the first that has not."""
+    """The first runtime that may have it, and the first that is known to have it no more."""
 
     def applies(self, on: Platform) -> bool:
         return on.vendor == self.vendor and self.since <= on.version < self.until

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from typing import Any
 
 from portamem.conformance import Kind, register
 from portamem.conformance.check import check
+from portamem.conformance.clause import Defect
+from portamem.conformance.contract import alloc
 from portamem.conformance.env import Env
 from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
 from portamem.conformance.outcome import NotShown, NoWitness, Unsupported
@@ -84,6 +87,14 @@ if wanted("failure"):
     @check("ALLOC-01")
     def fails(env: Env) -> None:
         expect_bytes(b"\x00\x01", b"\x00\x02", "here")
+
+
+if wanted("known defect"):
+    since, until = (tuple(map(int, bound.split("."))) for bound in os.environ["DEFECT_VERSIONS"].split())
+    forgets = Defect("portamem", "it forgets", "https://example.org/1", "seen in a dream", since, until)
+    alloc.CLAUSES = tuple(
+        replace(clause, defects=(forgets,)) if clause.id == "ALLOC-01" else clause for clause in alloc.CLAUSES
+    )
 
 
 if wanted("error"):

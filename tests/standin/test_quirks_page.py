@@ -167,6 +167,13 @@ def test_a_defect_is_a_fault_of_bridged_clauses_alone(quirks: ModuleType) -> Non
     assert faults(quirks, standin, clauses=("A",)) == missed
 
 
+def test_a_defect_fails_where_its_version_is_not_known_to_have_it(quirks: ModuleType) -> None:
+    standin = make(quirks, "5.2", by_default=False, plain={"A": "pass"}, turned=quirks.Run({"A": "fail", "B": "fail"}))
+    assert faults(quirks, standin, defects=("A",)) == ["HIP 5.2, loses_things on: fail: B"]
+    plain = make(quirks, "5.2", by_default=False, plain={"A": "fail"}, turned=quirks.Run({"A": "fail"}))
+    assert faults(quirks, plain, defects=("A",)) == ["HIP 5.2 as it is said to be: fail: A"]
+
+
 def test_a_run_that_told_nothing_is_a_fault(quirks: ModuleType) -> None:
     standin = make(quirks, "5.2", by_default=False, plain={}, turned=quirks.Run({"A": "pass"}))
     assert faults(quirks, standin) == ["HIP 5.2 as it is said to be: the run told nothing"]

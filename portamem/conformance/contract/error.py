@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from portamem.conformance.clause import Clause, Defect, Shortfall
+from portamem.conformance.contract.pool import THRESHOLD_IGNORED
 
 CLAUSES = (
     Clause(
@@ -33,13 +34,7 @@ CLAUSES = (
         "ERROR-04",
         "OutOfMemoryError knows what was asked and, as far as it can be known, what is free, in use by portamem, "
         "cached in the resource and used by others; the text says so, and what would help.",
-        defects=(
-            Defect(
-                "amd",
-                "a release threshold is accepted and ignored: a pool has nothing cached after a synchronize",
-                "https://github.com/ROCm/rocm-systems/issues/11690",
-            ),
-        ),
+        defects=(THRESHOLD_IGNORED,),
     ),
     Clause(
         "ERROR-05",
@@ -58,7 +53,9 @@ CLAUSES = (
             Defect(
                 "amd",
                 "an allocation from a pool that fails keeps the memory that it has committed",
-                "https://github.com/ROCm/rocm-systems/issues/11643",
+                "https://github.com/ROCm/rocm-systems/issues/11642",
+                "seen in 7.2.4 and in a nightly build of 10.1; first version unknown; the fix "
+                "(ROCm/rocm-systems#11643) is in no release",
                 since=(7, 2),
             ),
         ),

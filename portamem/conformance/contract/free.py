@@ -126,8 +126,8 @@ CLAUSES = (
     ),
     Clause(
         "FREE-18",
-        "Memory goes back as as many bytes as were asked for. Another size raises ValueError that asks for the right one, "
-        "and nothing has changed.",
+        "Memory goes back as the bytes that it was asked for as. Another size raises ValueError that asks for the right "
+        "one, and nothing has changed.",
         "every resource",
     ),
 )

@@ -9,6 +9,9 @@ PREFETCH_MAY_WAIT = Defect(
     "amd",
     "hipMemPrefetchAsync may wait for the stream",
     "https://github.com/ROCm/clr/blob/rocm-6.3.x/rocclr/device/rocm/rocvirtual.cpp",
+    "read in the source of 6.3, submitSvmPrefetchAsync; no thread is known. First version unknown; that of 10.0 does "
+    "not wait, and which of 7 do is unknown",
+    until=(10, 0),
 )
 
 _IGNORED_WITHOUT_MIGRATION = Shortfall(

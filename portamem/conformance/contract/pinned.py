@@ -98,7 +98,9 @@ CLAUSES = (
             Defect(
                 "amd",
                 "hipHostRegister takes memory that is registered already",
-                "https://github.com/ROCm/rocm-systems/issues/7498",
+                "https://github.com/ROCm/rocm-systems/pull/7498",
+                "first version unknown; in the source of 6.3, and in those with the check of this thread (June 2026), "
+                "which looks at where the new range begins and no further",
             ),
         ),
     ),
