@@ -126,8 +126,8 @@ CLAUSES = (
     ),
     Clause(
         "FREE-18",
-        "Memory goes back as the bytes that it was asked for as. Another size raises ValueError that asks for the right "
-        "one, and nothing has changed.",
+        "A size is given back as it was asked for. Another raises ValueError that asks for the right one, and nothing "
+        "has changed.",
         "every resource",
     ),
 )
