@@ -528,7 +528,8 @@ class MemoryResource:
     def allocate(self, nbytes: _Size, *, stream: _StreamLike | None = None, alignment: _Size = 256) -> Buffer: ...
     def deallocate(self, ptr: int, nbytes: _Size, *, stream: _StreamLike | None = None) -> None:
         """Takes back memory that ``Buffer.release`` gave out, with its size. ValueError for what cannot be the
-        resource's own: memory while nothing is out, more bytes than are out."""
+        resource's own: memory while nothing is out, another size than was asked for (a pool: by more than a block's
+        waste), and what the resource, or one that records, knows not to be out; else the runtime's Error."""
     @property
     def device(self) -> Device: ...
     @property
@@ -549,6 +550,10 @@ class MemoryResource:
     def live_buffers(self) -> int: ...
     @property
     def live_bytes(self) -> int: ...
+    @property
+    def cached(self) -> int | None:
+        """Bytes that the resource holds without anybody using them; None where it cannot say, as of plain memory. An
+        adaptor's are those of the resource below."""
     def close(self) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(

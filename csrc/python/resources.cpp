@@ -59,6 +59,13 @@ void deallocate(const Resource& self, const py::object& ptr, const py::object& n
     self->deallocate(address, size, on);
 }
 
+// Without the GIL: whoever has the resource's lock may be waiting for it.
+std::optional<std::size_t> cached_bytes(const MemoryResource& self) {
+    refuse_forked();
+    const WithoutGil nogil;
+    return self.cached();
+}
+
 PitchedBuffer allocate_pitched(const std::shared_ptr<DeviceMemoryResource>& self, const py::object& width,
                                const py::object& height, const py::object& stream) {
     const std::size_t w = to_size(width, "width");
@@ -105,6 +112,7 @@ void register_base(py::module_& m) {
         .def_property_readonly("is_closed", &MemoryResource::is_closed)
         .def_property_readonly("live_buffers", &MemoryResource::live_buffers)
         .def_property_readonly("live_bytes", &MemoryResource::live_bytes)
+        .def_property_readonly("cached", &cached_bytes, "Bytes held that nobody uses; None where it cannot say.")
         .def("close", &close_resource, "Refuses with BufferError while buffers live.")
         .def("__enter__", [](const py::object& self) { return self; })
         .def(
