@@ -216,6 +216,7 @@ def memory_that_could_not_be_marked(env: Env, resource: Any) -> None:
 
 @check("POOL-25", backends=("host",))
 def memory_that_trim_could_not_mark(env: Env, resource: Any) -> None:
+    env.need_pending_copies(resource)
     nbytes, stream = 8 * MIB, env.stream()  # no rest of its chunk is worth mentioning
     with env.resource("device").allocate(NBYTES) as target:
         source = resource.allocate(nbytes, stream=stream)
@@ -310,6 +311,7 @@ def _is_anybodys(pool: Any) -> bool:
 
 @check("POOL-47")
 def memory_of_a_thread_that_has_ended(env: Env, resource: Any) -> None:
+    env.need_pending_copies(resource)
     with other_end(env, resource).allocate(NBYTES) as target:
         env.write(target, OLD)
         held = _freed_by_a_thread_that_has_ended(env, resource, NBYTES, target)
