@@ -171,9 +171,13 @@ def soaks(reports: list[Report]) -> Iterator[str]:
     yield ""
     lines = []
     for report, run in soaked:
-        row = next(row for row in report["rows"] if (row["what"], row["backend"]) == ("soak", run["backend"]))
+        named = (run.get("what", "soak"), run["backend"])
+        row = next(row for row in report["rows"] if (row["what"], row["backend"]) == named)
         given = sum(n for what, n in run["counts"].items() if what.startswith("allocations:"))
-        work = f"{run['threads']} threads of {run['streams']} streams, {run['seconds']:g} s"
+        # In Python each thread has streams of its own; in C++ all share them.
+        shared = named[0] != "soak"
+        work = f"{run['threads']} threads{' and' if shared else ' of'} {run['streams']} streams, {run['seconds']:g} s"
+        work = f"{named[0].removeprefix('soak of ')}: {work}" if shared else work
         done = f"{given:,} allocations, {run['counts'].get('bytes verified', 0) / 1e9:,.1f} GB verified"
         lines.append([f"`{row['kind']}`, {run['backend']}", row["on"], row["when"], work, done, result_of(row)])
     yield from table(["how", "on", "when", "work", "done", "result"], lines)

@@ -333,8 +333,11 @@ soak() {
             --seconds "$SOAK_SECONDS" --threads 16 --streams 4 --devices 2 --json "$part" || code=$?
         if [[ -e $part ]]; then rows+=(--part "$part"); else rows+=(--ran "$backend" soak "$code"); fi
         if [[ -x $CPP_TESTS/portamem_soak_$backend ]]; then
-            ran "$backend" "soak of pools, C++" on "$backend" timeout $((SOAK_SECONDS + 90)) \
-                "$CPP_TESTS/portamem_soak_$backend" --seconds "$SOAK_SECONDS" --threads 16 --streams 16
+            part=$CI_DIR/soak-cpp-part-$backend.json code=0
+            on "$backend" timeout $((SOAK_SECONDS + 90)) "$CPP_TESTS/portamem_soak_$backend" --seconds "$SOAK_SECONDS" \
+                --threads 16 --streams 16 | tee "$CI_DIR/soak-cpp-$backend.txt" || code=$?
+            "$GPU_PYTHON" "$ROOT/ci/soak_part.py" "$CI_DIR/soak-cpp-$backend.txt" "$part" --backend "$backend" --code "$code"
+            rows+=(--part "$part")
         else
             not_run "$backend" "soak of pools, C++" "$no_doctest"
         fi
