@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The machinery of pools over streams and events that the test moves by hand.
 #include <algorithm>
-#include <condition_variable>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -386,53 +384,6 @@ TEST_CASE("core pool: what ended threads have freed on their own streams is ever
             void* const ptr = fake.take(1000 * KiB, after);
             CHECK((host_accessible || !after.waits.empty()));
             CHECK(fake.give(ptr, 1000 * KiB, after) == PORTAMEM_POOL_OK);
-        }
-    }
-}
-
-TEST_CASE("core pool: where there is no more memory, what a thread has freed on its own stream is waited for") {
-    for (const bool host_accessible : {false, true}) {
-        for (const std::size_t nbytes : {1 * KiB, 100 * KiB, 10 * 1024 * KiB}) {
-            CAPTURE(host_accessible);
-            CAPTURE(nbytes);
-            FakePool fake(host_accessible, 64 * 1024 * KiB);
-            FakeStream mine;
-            FakeStream own;
-            std::mutex mutex;
-            std::condition_variable changed;
-            int step = 0;
-            const auto reach = [&](int next) {
-                const std::lock_guard<std::mutex> lock(mutex);
-                step = next;
-                changed.notify_all();
-            };
-            const auto await = [&](int next) {
-                std::unique_lock<std::mutex> lock(mutex);
-                changed.wait(lock, [&] { return step >= next; });
-            };
-            std::thread other([&] {
-                own.is_per_thread = true;
-                own.thread = std::this_thread::get_id();
-                std::vector<void*> all;
-                for (std::size_t held = 0; held < 50 * 1024 * KiB; held += nbytes)
-                    all.push_back(fake.take(nbytes, own));
-                for (void* ptr : all) CHECK(fake.give(ptr, nbytes, own) == PORTAMEM_POOL_OK);
-                reach(1);
-                await(2);
-                void* const again = fake.take(nbytes, own);  // its cache is as good as before
-                CHECK(again != nullptr);
-                if (again != nullptr) CHECK(fake.give(again, nbytes, own) == PORTAMEM_POOL_OK);
-            });
-            await(1);
-            const auto used = fake.figures().used;
-            void* const ptr = fake.take(30 * 1024 * KiB, mine);
-            CHECK(ptr != nullptr);
-            CHECK(used == 0);
-            CHECK(fake.owner.device_synchronized > 0);
-            reach(2);
-            other.join();
-            CHECK(fake.give(ptr, 30 * 1024 * KiB, mine) == PORTAMEM_POOL_OK);
-            CHECK(fake.figures().used == 0);
         }
     }
 }

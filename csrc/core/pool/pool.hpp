@@ -158,11 +158,12 @@ class Pool : public std::enable_shared_from_this<Pool> {
     // raid.cpp
     void empty(Cache& cache);
     template <class Which>
-    void raid(const Which& which, bool for_good, bool waits = false);
-    void raid_all(bool for_good = false, bool waits = false);
+    void raid(const Which& which, bool for_good);
+    void raid_all(bool for_good = false);
     void end_arena(const std::shared_ptr<Arena>& arena) noexcept;
 
     // reclaim.cpp
+    bool cannot_be_marked(const Arena& arena);
     void settle(const std::shared_ptr<Arena>& arena, bool waits);
     void settle_orphans();
     void finish(std::uint64_t stream, bool waits);

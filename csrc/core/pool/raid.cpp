@@ -44,10 +44,10 @@ void Pool::empty(Cache& cache) {
     cache.pending_bytes = 0;
 }
 
-// Empties caches. What only their own thread can mark stays with it, unless the caches end, or the caller waits for the
-// device. Throws std::bad_alloc, where some are not empty.
+// Empties caches. What only their own thread can mark stays with it, unless the caches end. Throws std::bad_alloc, where
+// some are not empty.
 template <class Which>
-void Pool::raid(const Which& which, bool for_good, bool waits) {
+void Pool::raid(const Which& which, bool for_good) {
     bool all_empty = true;
     const std::lock_guard<std::mutex> lock(registry_);
     const auto ends = [for_good](const Cache& c) {
@@ -57,7 +57,7 @@ void Pool::raid(const Which& which, bool for_good, bool waits) {
     for (const auto& cache : caches_) {
         cache->is_raided =
             !cache->has_ended.load(std::memory_order_relaxed) && which(*cache) &&
-            (ends(*cache) || waits || !cache->arena->is_per_thread || find_cache(this, cache->stream) == cache.get());
+            (ends(*cache) || !cache->arena->is_per_thread || find_cache(this, cache->stream) == cache.get());
         if (!cache->is_raided) continue;
         cache->lock.begin_shut();
         any = true;
@@ -90,8 +90,8 @@ void Pool::raid(const Which& which, bool for_good, bool waits) {
     if (!all_empty) throw std::bad_alloc();
 }
 
-void Pool::raid_all(bool for_good, bool waits) {
-    raid([](const Cache&) { return true; }, for_good, waits);
+void Pool::raid_all(bool for_good) {
+    raid([](const Cache&) { return true; }, for_good);
 }
 
 // ---- threads that end ----

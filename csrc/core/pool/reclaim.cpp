@@ -6,6 +6,13 @@
 
 namespace portamem::pool {
 
+// Of another thread when the pool ends.
+bool Pool::cannot_be_marked(const Arena& arena) {
+    if (!arena.is_per_thread) return false;
+    const std::lock_guard<std::mutex> lock(heap_.mutex());
+    return !arena.is_marked && is_closed();
+}
+
 // Everything that is free in an arena becomes nobody's, once the work before it has run.
 void Pool::settle(const std::shared_ptr<Arena>& arena, bool waits) {
     Batches all = one_batch(arena->stream);
@@ -16,15 +23,15 @@ void Pool::settle(const std::shared_ptr<Arena>& arena, bool waits) {
     if (!all.front().empty()) {
         MarkPtr mark;
         try {
-            mark = mark_of(*arena);
-        } catch (const Refused& refusal) {
-            // Of another thread's own stream only the device can be waited for: memory is out of its reach by now.
-            const bool has_run = refusal.status == PORTAMEM_POOL_BUSY && waits && arena->is_per_thread &&
-                                 ops_.synchronize(self_, nullptr) == PORTAMEM_POOL_OK;
-            if (!has_run) {
-                put_back(*arena, std::move(all));
-                if (refusal.status != PORTAMEM_POOL_BUSY) throw;
+            if (waits && cannot_be_marked(*arena)) {
+                const int status = ops_.synchronize(self_, nullptr);  // nothing less is sure
+                if (status != PORTAMEM_POOL_OK) thrown(PORTAMEM_POOL_BUSY);
+            } else {
+                mark = mark_of(*arena);
             }
+        } catch (const Refused& refusal) {
+            put_back(*arena, std::move(all));
+            if (refusal.status != PORTAMEM_POOL_BUSY) throw;
         } catch (...) {
             put_back(*arena, std::move(all));
             throw;
@@ -71,7 +78,7 @@ void Pool::reclaim(bool waits) {
     } else if (!one.try_lock()) {
         return;
     }
-    raid_all(false, waits);
+    raid_all();
     std::vector<std::shared_ptr<Arena>> arenas;
     std::vector<std::uint64_t> waiting;
     {
