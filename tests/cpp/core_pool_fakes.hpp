@@ -47,6 +47,7 @@ struct FakeOwner {
     bool refuses_chunks = false;
     std::size_t keep = SIZE_MAX;  // by a pool with a policy
     int asked_later = 0;
+    void (*while_deallocating)() = nullptr;
 
     ~FakeOwner() {
         for (const auto& chunk : chunks) std::free(chunk.first);
@@ -81,6 +82,7 @@ inline portamem_pool_ops fake_ops() {
         const Spared mine;
         FakeOwner& owner = owner_of(self);
         CHECK(owner.chunks.at(ptr) == nbytes);
+        if (owner.while_deallocating != nullptr) owner.while_deallocating();
         if (owner.refuses_chunks) return static_cast<int>(PORTAMEM_POOL_THROWN);
         owner.chunks.erase(ptr);
         owner.left += nbytes;

@@ -84,3 +84,34 @@ TEST_CASE("core pool: an upstream that takes nothing back ends the wish until th
     CHECK(portamem_pool_release_due(with.fake.pool) == 1);
     CHECK(with.fake.figures().reserved == 0);
 }
+
+TEST_CASE("core pool: what a free asks for while the last wish is served is not forgotten") {
+    Pending with(false);
+    with.fake.owner.keep = 2 * kSize;  // as the first free said
+    void* blocks[2];
+    for (void*& block : blocks) block = with.fake.take(kSize, with.stream);
+    CHECK(with.fake.give(blocks[0], kSize, with.stream) == PORTAMEM_POOL_OK);
+    with.stream.run = with.stream.submitted;
+    // The upstream is told of a chunk, and another thread frees then.
+    static FakePool* pool = nullptr;
+    static FakeStream* stream = nullptr;
+    static void* block = nullptr;
+    static int frees = 0;
+    pool = &with.fake;
+    stream = &with.stream;
+    block = blocks[1];
+    frees = 0;
+    with.fake.owner.while_deallocating = [] {
+        if (frees++ != 0) return;
+        std::thread([] {
+            pool->owner.keep = 0;
+            ++stream->submitted;  // its use, which runs on
+            CHECK(pool->give(block, kSize, *stream) == PORTAMEM_POOL_OK);
+        }).join();
+    };
+    CHECK(portamem_pool_release_due(with.fake.pool) == 0);  // there is more to do
+    CHECK(frees != 0);
+    with.stream.run = with.stream.submitted;
+    CHECK(portamem_pool_release_due(with.fake.pool) == 1);
+    CHECK(with.fake.figures().reserved == 0);
+}

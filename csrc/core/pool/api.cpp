@@ -329,6 +329,7 @@ void portamem_pool_stream_ended(portamem_pool* pool, uint64_t identity, void* ev
 }
 int portamem_pool_trim(portamem_pool* pool, size_t keep) { return portamem::pool::do_trim(pool, keep); }
 int portamem_pool_release_due(portamem_pool* pool) { return portamem::pool::do_release_due(pool); }
+void portamem_pool_call_off_due(portamem_pool* pool) { portamem::pool::pool_of(pool).call_off_due(); }
 int portamem_pool_close(portamem_pool* pool) { return portamem::pool::do_close(pool); }
 int portamem_pool_is_closed(const portamem_pool* pool) { return portamem::pool::do_is_closed(pool); }
 void portamem_pool_stats(portamem_pool* pool, portamem_pool_figures* figures) {

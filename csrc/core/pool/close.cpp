@@ -70,7 +70,7 @@ void Pool::shut_down() noexcept {
         }
     };
     attempt([this] { raid_all(true); });
-    attempt([this] { reclaim(true); });  // what cannot be waited for is not given back: somebody may still use it
+    attempt([this] { (void)reclaim(true); });  // what cannot be waited for is not given back: somebody may still use it
     try {
         (void)release(0, false);
     } catch (...) {

@@ -138,7 +138,7 @@ unsigned Pool::grow(const Place& place, const Ask& ask, Item* items, unsigned mo
             if (const unsigned count = take(place, ask, items, most); count != 0) return count;
         }
         // What the streams have is waited for, put together, and what is a whole chunk goes back.
-        reclaim(true);
+        (void)reclaim(true);
         if (const unsigned count = take(place, ask, items, most); count != 0) return count;
         (void)release(0, false);
     }

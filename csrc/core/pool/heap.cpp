@@ -27,13 +27,16 @@ Arena* Heap::arena_of(std::uint64_t stream) noexcept {
 std::shared_ptr<Arena> Heap::enlisted(const std::shared_ptr<Arena>& made) {
     const auto [place, is_new] = arenas_.emplace(made->stream, made);
     if (!is_new) return place->second;
-    const auto is_known = [this](std::uint32_t number) {  // after all numbers were had once
+    const auto is_had = [this](std::uint32_t number) {
         return std::any_of(arenas_.begin(), arenas_.end(),
                            [number](const auto& entry) { return entry.second->number == number; });
     };
     do {
-        ++latest_number_;
-    } while (latest_number_ == common_.number || latest_number_ == kNobodys || is_known(latest_number_));
+        if (++latest_number_ == kNobodys) {
+            latest_number_ = common_.number + 1;
+            numbers_come_again_ = true;
+        }
+    } while (numbers_come_again_ && is_had(latest_number_));
     made->number = latest_number_;
     return made;
 }

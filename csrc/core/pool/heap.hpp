@@ -130,6 +130,7 @@ class Heap {
     Arena common_{0, 0};
     std::unordered_map<std::uint64_t, std::shared_ptr<Arena>> arenas_;
     std::uint32_t latest_number_ = 0;  ///< of an arena
+    bool numbers_come_again_ = false;
     Waiting waiting_;
     Batches orphans_;  ///< behind work that nobody can mark any more
     std::vector<Chunk> chunks_;

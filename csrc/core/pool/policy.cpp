@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: MIT
 // core/pool/policy.cpp: what the owner's release policy wants gone: at once, or when the work that it waits for has run.
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "pool.hpp"
 
 namespace portamem::pool {
-namespace {
 
-// The pool whose release_due the calling thread is inside of: the upstream may run code that closes that pool.
-thread_local const Pool* releasing_here = nullptr;
-
-}  // namespace
-
-// Asks the policy once for every part of the pool that came back.
+// Asks the policy once for every part of the pool that came back. Of threads that ask at once, the one that asked last is
+// obeyed later.
 void Pool::after_free() {
     if (ops_.keep == nullptr) return;
     std::size_t reserved = 0;
+    std::uint64_t question = 0;
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
         reserved = heap_.reserved();
+        if (reserved == 0) return;
+        question = ++asked_;
     }
-    if (reserved == 0) return;
     const std::size_t keep = ops_.keep(self_, reserved);
+    bool is_complete = true;
     if (reserved > keep) {
-        reclaim(false);
+        is_complete = reclaim(false);
         (void)release(keep, false);
     }
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
-        const bool waits = heap_.reserved() > keep && !heap_.waiting().empty();
+        if (question < answered_) return;
+        answered_ = question;
+        const bool waits = heap_.reserved() > keep && (!is_complete || !heap_.waiting().empty());
         due_keep_ = waits ? keep : kKeepsAll;
+        due_is_new_ = waits;
         if (!waits || is_due_ || ops_.later == nullptr) return;
         is_due_ = true;
     }
@@ -41,20 +41,11 @@ void Pool::after_free() {
 }
 
 // Streams are not marked here, and caches are left alone: what was free when the policy was asked is behind its marks, and
-// what comes later asks for itself.
+// what comes later asks for itself. But where another thread put everything together just then, and may have passed by
+// what was freed.
 bool Pool::release_due() {
-    const struct Releasing {
-        explicit Releasing(Pool& pool) : of(pool), before(std::exchange(releasing_here, &pool)) {
-            of.is_releasing_due_.store(true);
-        }
-        ~Releasing() {
-            of.is_releasing_due_.store(false);
-            releasing_here = before;
-        }
-        Pool& of;
-        const Pool* before;
-    } releasing(*this);
     std::size_t keep = kKeepsAll;
+    bool is_new = false;
     std::vector<std::uint64_t> waiting;
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
@@ -63,11 +54,12 @@ bool Pool::release_due() {
             is_due_ = false;
             return true;
         }
+        is_new = std::exchange(due_is_new_, false);
         for (const auto& queue : heap_.waiting().queues()) waiting.push_back(queue.first);
     }
     try {
         const Inside inside(*this);
-        bool came_back = false;
+        bool came_back = is_new && reclaim(false);
         for (const std::uint64_t stream : waiting) {
             while (poll_one(stream)) came_back = true;
         }
@@ -75,25 +67,23 @@ bool Pool::release_due() {
             join_common();
             (void)release(keep, false);
         }
-        const std::lock_guard<std::mutex> lock(heap_.mutex());
-        if (heap_.reserved() > keep && !heap_.waiting().empty()) return false;
     } catch (...) {  // the next free asks again
         const std::lock_guard<std::mutex> lock(heap_.mutex());
         is_due_ = false;
         throw;
     }
     const std::lock_guard<std::mutex> lock(heap_.mutex());
+    const bool waits = due_keep_ != kKeepsAll && heap_.reserved() > due_keep_ && !heap_.waiting().empty();
+    if (due_is_new_ || waits) return false;  // another free has asked meanwhile, or work still runs
+    due_keep_ = kKeepsAll;
     is_due_ = false;
     return true;
 }
 
-// Nothing is due any more, and no thread is on its way for it, but one whose call this is inside of.
 void Pool::call_off_due() noexcept {
-    {
-        const std::lock_guard<std::mutex> lock(heap_.mutex());
-        due_keep_ = kKeepsAll;
-    }
-    while (is_releasing_due_.load() && releasing_here != this) std::this_thread::yield();
+    const std::lock_guard<std::mutex> lock(heap_.mutex());
+    due_keep_ = kKeepsAll;
+    due_is_new_ = false;
 }
 
 }  // namespace portamem::pool

@@ -48,6 +48,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     void trim(std::size_t keep);
     /// What the policy wanted gone and what waited for work. True: nothing more is due.
     bool release_due();
+    void call_off_due() noexcept;
     bool close();
     bool is_closed() const noexcept { return (inside_.load(std::memory_order_acquire) & kClosed) != 0; }
     void stream_ended(std::uint64_t identity, void* event);
@@ -167,11 +168,10 @@ class Pool : public std::enable_shared_from_this<Pool> {
     void settle(const std::shared_ptr<Arena>& arena, bool waits);
     void settle_orphans();
     void finish(std::uint64_t stream, bool waits);
-    void reclaim(bool waits);
+    bool reclaim(bool waits);  ///< false: another thread was about it, and it was left at that
     void join_common();
     std::size_t release(std::size_t keep, bool throws);
     void after_free();
-    void call_off_due() noexcept;
 
     // close.cpp
     void forget_owner() noexcept;
@@ -185,9 +185,11 @@ class Pool : public std::enable_shared_from_this<Pool> {
     std::mutex registry_;
     std::vector<std::shared_ptr<Cache>> caches_;
     std::mutex reclaim_;
-    std::size_t due_keep_ = kKeepsAll;  ///< what the policy wanted kept while more waited; under the heap's lock,
-    bool is_due_ = false;               ///< and the owner calls release_due until there is no such
-    std::atomic<bool> is_releasing_due_{false};
+    std::size_t due_keep_ = kKeepsAll;       ///< what the policy wanted kept while more waited; under the heap's lock,
+    bool is_due_ = false;                    ///< and the owner calls release_due until there is no such
+    bool due_is_new_ = false;                ///< it was not looked at yet
+    std::uint64_t asked_ = 0;                ///< how often the policy was,
+    std::uint64_t answered_ = 0;             ///< and the latest question that was answered
     std::list<std::weak_ptr<Arena>> ended_;  ///< of streams that are gone; under the heap's lock
 
     std::atomic<std::uint64_t> inside_{0};  ///< calls under way; kClosed on top

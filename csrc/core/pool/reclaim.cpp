@@ -70,13 +70,13 @@ void Pool::finish(std::uint64_t stream, bool waits) {
     }
 }
 
-void Pool::reclaim(bool waits) {
+bool Pool::reclaim(bool waits) {
     // Others who find nothing meanwhile wait for what is under way here; a policy that is asked then has no need to.
     std::unique_lock<std::mutex> one(reclaim_, std::defer_lock);
     if (waits) {
         one.lock();
     } else if (!one.try_lock()) {
-        return;
+        return false;
     }
     raid_all();
     std::vector<std::shared_ptr<Arena>> arenas;
@@ -104,6 +104,7 @@ void Pool::reclaim(bool waits) {
     }
     for (const std::uint64_t stream : waiting) finish(stream, waits);
     join_common();
+    return true;
 }
 
 // What nobody uses, in pieces as large as can be.
@@ -147,7 +148,7 @@ std::size_t Pool::release(std::size_t keep, bool throws) {
 
 void Pool::trim(std::size_t keep) {
     const Inside inside(*this);
-    reclaim(true);
+    (void)reclaim(true);
     (void)release(keep, true);
 }
 

@@ -166,6 +166,8 @@ PORTAMEM_EXPORT void portamem_pool_stream_ended(portamem_pool* pool, uint64_t id
 /* Gives to the upstream what `keep` wanted gone and what work has kept until now. Waits for nothing and marks no stream.
  * 1: nothing more is due. */
 PORTAMEM_EXPORT int portamem_pool_release_due(portamem_pool* pool);
+/* Nothing is due any more. A thread that is inside of portamem_pool_release_due is not waited for. */
+PORTAMEM_EXPORT void portamem_pool_call_off_due(portamem_pool* pool);
 /* Gives whole chunks to the upstream until at most `keep` bytes are reserved. */
 PORTAMEM_EXPORT int portamem_pool_trim(portamem_pool* pool, size_t keep);
 /* trim(0) for good, where nothing is out: PORTAMEM_POOL_BUSY otherwise. Closing twice is fine. */

@@ -193,7 +193,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
         refuse_forked();
         // Only its own thread can mark a per-thread stream. Others wait for the whole device: rare, and never wrong.
         if (is_elsewhere()) {
-            Device(device_).synchronize();
+            detail::refuse_in_capture("synchronizing the device");
+            const RelaxedCapture beside(device_);
+            check(rt::DeviceSynchronize(), "DeviceSynchronize");  // and no chore is run: the caller may hold a lock
             return nullptr;
         }
         auto event = is_closed() || blank ? std::move(blank) : Event::create(device_);

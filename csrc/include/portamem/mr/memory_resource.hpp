@@ -93,9 +93,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
 
     /// Takes memory of allocate back. Stream-ordered: behind the work on `stream`, at once for the host. Otherwise
     /// blocks until that work has run: no vendor promises that its Free waits. Null with nothing of 0 bytes out is fine.
-    /// nbytes: what was asked for, and any other is refused, but by a pool, and what stands on one and records nothing.
-    /// A pool refuses the size of other blocks only: where it is off by less than a block's
-    /// waste (255 bytes or 6.25 %), nothing is noticed, and live_bytes() is off by as much. PORTAMEM_DEBUG=1 notices.
+    /// nbytes: what was asked for; any other is refused.
     /// Throws Error, and std::invalid_argument for what cannot be the resource's: the memory is still allocated.
     void deallocate(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
         if (is_watched()) return deallocate_watched(ptr, nbytes, stream);

@@ -61,6 +61,8 @@ class PoolMemoryResource : public MemoryResource {
                            : nullptr),
           is_watched_(passthrough_ != nullptr || runtime_->annotations() != nullptr) {}
 
+    ~PoolMemoryResource() override { runtime_->call_off_due(); }
+
     static std::shared_ptr<PoolMemoryResource> create(std::shared_ptr<MemoryResource> upstream,
                                                       PoolOptions options = {}) {
         return std::make_shared<PoolMemoryResource>(std::move(upstream), std::move(options));

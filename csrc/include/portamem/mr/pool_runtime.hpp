@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -58,6 +59,13 @@ class PoolRuntime : public StreamListener {
     }
 
     portamem_pool* pool() const noexcept { return pool_; }
+
+    /// The resource ends: a chore that gives back for it is waited for a moment, so that the pool ends here.
+    void call_off_due() noexcept {
+        if (!runtime_usable() || portamem_forked() != 0) return;
+        portamem_pool_call_off_due(pool_);
+        for (int i = 0; i < 1000 && is_at_it_->load(); ++i) std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
     const std::shared_ptr<MemoryResource>& upstream() const noexcept { return upstream_; }
     const PoolOptions& options() const noexcept { return options_; }
     /// Most bytes to reserve; 0: none. Where PORTAMEM_POOL_LIMIT counts, as it is now. Throws std::invalid_argument.
@@ -279,7 +287,9 @@ class PoolRuntime : public StreamListener {
             };
             ops.later = [](void* self) {
                 return guarded([&] {
-                    Reaper::instance().add([pool = of(self).self_] { return release_due(pool); });
+                    Reaper::instance().add([pool = of(self).self_, is_at_it = of(self).is_at_it_] {
+                        return release_due(pool, *is_at_it);
+                    });
                     return static_cast<int>(PORTAMEM_POOL_OK);
                 });
             };
@@ -307,6 +317,9 @@ class PoolRuntime : public StreamListener {
             auto counted = counted_.load(std::memory_order_relaxed);
             const bool is_old = now - std::chrono::steady_clock::duration(counted) >= kShareHolds;
             if (is_old && counted_.compare_exchange_strong(counted, now.count())) share_.store(default_limit_->bytes());
+            auto told = told_.load(std::memory_order_relaxed);
+            if (now - std::chrono::steady_clock::duration(told) < kBetweenTelling) return kKeepsAll;
+            if (!told_.compare_exchange_strong(told, now.count())) return kKeepsAll;
             const std::size_t share = share_.load(std::memory_order_relaxed);
             const std::size_t claimed = default_limit_->claimed();
             return claimed <= share ? kKeepsAll : reserved - std::min(reserved, claimed - share);
@@ -315,11 +328,15 @@ class PoolRuntime : public StreamListener {
         }
     }
 
-    static bool release_due(const std::weak_ptr<PoolRuntime>& pool) noexcept {
-        const auto runtime = pool.lock();
-        if (runtime == nullptr) return true;
-        const Failure of_others;
-        return portamem_pool_release_due(runtime->pool_) != 0;
+    static bool release_due(const std::weak_ptr<PoolRuntime>& pool, std::atomic<bool>& is_at_it) noexcept {
+        is_at_it.store(true);
+        bool is_done = true;
+        if (const auto runtime = pool.lock()) {
+            const Failure of_others;
+            is_done = portamem_pool_release_due(runtime->pool_) != 0;
+        }
+        is_at_it.store(false);
+        return is_done;
     }
 
     int deallocate(void* ptr, std::size_t nbytes) {
@@ -425,9 +442,13 @@ class PoolRuntime : public StreamListener {
     const std::unique_ptr<PoolAnnotations> annotations_;
     std::optional<PoolLimit> default_limit_;  // where the options set none
     static constexpr std::chrono::milliseconds kShareHolds{20};
+    static constexpr std::chrono::milliseconds kBetweenTelling{1};  // as all caches are emptied for it
+    std::atomic<std::chrono::steady_clock::rep> told_{0};
     std::atomic<std::chrono::steady_clock::rep> counted_{0};  // when others were,
     std::atomic<std::size_t> share_{kKeepsAll};               // and what came of it
     std::weak_ptr<PoolRuntime> self_;
+    /// A chore that gives back what is due holds the pool.
+    const std::shared_ptr<std::atomic<bool>> is_at_it_ = std::make_shared<std::atomic<bool>>(false);
     portamem_pool* pool_ = nullptr;
     std::mutex mutex_;  // a leaf
     std::vector<std::shared_ptr<Event>> idle_;
