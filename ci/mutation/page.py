@@ -81,8 +81,8 @@ def _mutants() -> Iterator[str]:
     if record.runs == 1:
         yield "All results are of one run."
     else:
-        yield "A result stays as long as its file does, so that not all are of one run; survivors are tried again"
-        yield "whenever the suite has changed."
+        yield "They are not all of one run: a result stays until a run finds its file changed, or, of a survivor, the"
+        yield "suite. What was changed since the last run is told by no result yet."
     yield "Clauses were written for survivors of this very draw: another seed may do worse."
     yield ""
     yield "### Survivors"
