@@ -63,7 +63,7 @@ def test_the_rows_of_the_speed_table(prefix, tmp_path):
         pytest.skip("a source distribution leaves benchmarks out")
     build_project(sources, tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}")
     lines = [json.loads(line) for line in output(tmp_path / "portamem_table_host", "1").splitlines()]
-    lines += [json.loads(output(tmp_path / "portamem_table_host", "memory", "1000"))]
+    lines += [json.loads(output(tmp_path / "portamem_table_host", "memory", "1000", "65536"))]
     assert {line["row"] for line in lines} >= {"pair 1 MiB", "live 4 MiB, reserved", "threads 16", "mixed p99.9"}
     assert all(line["values"] for line in lines), lines
 
