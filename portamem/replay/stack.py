@@ -23,10 +23,10 @@ def factory(name: str) -> Factory:
     module = _of_file(name, Path(where)) if where.endswith(".py") else _of_name(name, where)
     if not hasattr(module, what):
         raise ValueError(f"{name} cannot be loaded: {where} has no {what!r}")
-    found = getattr(module, what)
+    found: Factory = getattr(module, what)
     if not callable(found):
         raise ValueError(f"{name} is no function of a backend's module and a device: it is {found!r}")
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _of_name(name: str, where: str) -> ModuleType:

@@ -3,81 +3,18 @@
 from __future__ import annotations
 
 import json
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from helpers.process import cli, run_python
 
-from portamem import _choice
-from portamem.cli import main
 from portamem.replay import log as logs
 from portamem.replay import plan as plans
 from portamem.replay import runner
 from portamem.replay.target import Target, names
-
-PROGRAM = """
-import sys, threading
-import portamem.{backend} as pm
-logging = pm.LoggingAdaptor(pm.DeviceMemoryResource(), sys.argv[1])
-streams = [pm.Stream(), pm.Stream()]
-
-def work(stream, other):
-    kept = []
-    for n in range(60):
-        kept.append(logging.allocate(1 << (8 + n % 10), stream=stream))
-        if n % 7 == 0:
-            kept[-1].record_stream(other)
-        if n % 3 == 2:
-            kept.pop(0).close()
-    for buffer in kept:
-        buffer.close(stream=other)
-
-threads = [threading.Thread(target=work, args=(streams[i], streams[1 - i])) for i in range(2)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-try:
-    logging.allocate(1 << 50)
-except MemoryError:
-    pass
-empty = logging.allocate(0), logging.allocate(0)
-for buffer in empty:
-    buffer.close()
-sys.modules["kept"] = logging.allocate(4096, stream=pm.Device(0).per_thread_stream).release()
-"""
-
-
-@pytest.fixture(scope="module")
-def recorded(pm: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The log of a program with two threads and two streams."""
-    path = tmp_path_factory.mktemp("replay") / "run.jsonl"
-    done = run_python(PROGRAM.format(backend=pm.backend), str(path))
-    assert (done.returncode, done.stderr) == (0, "")
-    return path
-
-
-class Done(NamedTuple):
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-@pytest.fixture
-def replay(pm: ModuleType, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
-    """The command, in this process; the chosen backend is left as it was."""
-    monkeypatch.setattr(_choice, "_chosen", None)
-
-    def run(path: Path, *options: str) -> Done:
-        status = main(["replay", str(path), "--backend", pm.backend, *options])
-        return Done(status, *capsys.readouterr())
-
-    return run
 
 
 def test_the_command(pm, recorded):
@@ -333,128 +270,6 @@ def test_calls_that_resources_made_of_each_other_are_not_made_twice(pm, replay, 
     assert [step.call.size for step in only.steps if step.call.event == "alloc"] == [1, 101, 201, 301, 401, 7]
     assert only.skipped == 10
     assert replay(path, "--resource", "device", "--only", str(below.id)).returncode == 0
-
-
-STACKS = """
-import portamem
-from portamem import host
-
-
-def counted(pm, device):
-    made.append(device)
-    upstream = pm.LimitingAdaptor(pm.DeviceMemoryResource(device), "64 MiB")
-    stacks.append(pm.StatisticsAdaptor(pm.PoolMemoryResource(upstream)))
-    return stacks[-1]
-
-
-def nothing(pm, device):
-    return None
-
-
-def current(pm, device):
-    return pm.current_resource(device)
-
-
-def broken(pm, device):
-    raise RuntimeError("no stack today")
-
-
-def strange(pm, device):
-    return Strange()
-
-
-def of_another_device(pm, device):
-    return pm.DeviceMemoryResource(1 - device.ordinal)
-
-
-class Strange:
-    backend = "elsewhere"
-
-
-portamem.MemoryResource.register(Strange)
-made, stacks, number = [], [], 7
-"""
-
-
-@pytest.fixture
-def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A file with functions that make resources; it can be imported as ``stacks_of_ours`` too."""
-    path = tmp_path / "stacks_of_ours.py"
-    path.write_text(STACKS, encoding="utf-8")
-    (tmp_path / "wrong_import.py").write_text("import there_is_no_such_package\n", encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    known = set(sys.modules)
-    yield path
-    for name in sys.modules.keys() - known:
-        del sys.modules[name]
-
-
-@pytest.mark.parametrize("of", ["module", "file"])
-def test_a_log_runs_against_a_stack_of_ones_own(pm, recorded, replay, stacks, tmp_path, of):
-    name = f"{stacks if of == 'file' else 'stacks_of_ours'}:counted"
-    done = replay(recorded, "--resource", name, "--json", str(tmp_path / "found.json"))
-    assert done.returncode == 0, done.stdout + done.stderr
-    found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
-    assert (found["resource"], found["allocations"], found["frees"]) == (name, 123, 122)
-    assert found["peak_reserved"] >= found["peak_live"] > 0  # the pool's, below the adaptor
-    if of == "module":
-        module = sys.modules["stacks_of_ours"]
-        assert module.made == [pm.Device(0)]  # once, and not for a file of the same name
-        assert module.stacks[0].counts.total_count == 123 + found["granted"]
-        assert not module.stacks[0].is_closed  # it is its maker's
-
-
-@pytest.mark.parametrize("name", ["pool", "statistics-device", "statistics-pool-device", "fixedsize-device"])
-def test_what_is_reserved_is_that_of_the_lowest_that_keeps(recorded, replay, tmp_path, name):
-    done = replay(recorded, "--resource", name, "--json", str(tmp_path / "found.json"))
-    assert done.returncode == 0, done.stdout + done.stderr
-    found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
-    assert (found["peak_reserved"] > found["peak_live"]) == (name != "statistics-device")
-
-
-def test_a_stack_may_be_a_resource_that_nobody_closes(pm, recorded, replay, stacks):
-    assert replay(recorded, "--resource", f"{stacks}:current").returncode == 0
-
-
-@pytest.mark.parametrize(
-    ("name", "why"),
-    [
-        ("there_is_no_such_module:make", "there is no module 'there_is_no_such_module'"),
-        ("stacks_of_ours.deeper:make", "there is no module 'stacks_of_ours.deeper'"),
-        ("wrong_import:make", "wrong_import:make cannot be loaded: ModuleNotFoundError: No module named 'there_is_no"),
-        ("nowhere.py:make", "nowhere.py:make cannot be loaded: there is no file nowhere.py"),
-        ("stacks_of_ours:none", "stacks_of_ours has no 'none'"),
-        ("stacks_of_ours:number", "stacks_of_ours:number is no function of a backend's module and a device: it is 7"),
-        ("stacks_of_ours:", "stacks_of_ours has no ''"),
-        (":make", ":make cannot be loaded: ValueError: Empty module name"),
-    ],
-)
-def test_what_makes_no_stack_is_refused(replay, recorded, stacks, name, why):
-    done = replay(recorded, "--resource", name)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert why in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("name", "why"),
-    [
-        ("nothing", "answered None, and a memory resource is expected"),
-        ("broken", "stacks_of_ours:broken: RuntimeError: no stack today"),
-        ("strange", "answered a resource of the elsewhere backend, and not of {backend}"),
-    ],
-)
-def test_what_a_function_makes_wrong_stops_the_replay(pm, replay, recorded, stacks, name, why):
-    done = replay(recorded, "--resource", f"stacks_of_ours:{name}")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert why.format(backend=pm.backend) in done.stderr
-
-
-def test_a_stack_is_of_the_device_that_was_asked_for(pm, replay, recorded, stacks):
-    if pm.device_count() < 2:
-        pytest.skip("there is one device")
-    done = replay(recorded, "--resource", "stacks_of_ours:of_another_device")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert f"answered a resource of {pm.Device(1)!r}, and one of {pm.Device(0)!r} is expected" in done.stderr
 
 
 def of_two_backends(lines: list[str]) -> list[str]:
