@@ -215,8 +215,8 @@ class Quirk:
     def name(self) -> str: ...
     @property
     def policy(self) -> str:
-        """What portamem does: "free_on_allocating_stream", "at_least_eight_bytes", "bridged" (met in any case, cannot
-        be switched) or "report" (nothing: it is for the user to know)."""
+        """What portamem does: "free_on_allocating_stream", "at_least_eight_bytes", "explicit_copy_kind", "bridged" (met
+        in any case, cannot be switched) or "report" (nothing: it is for the user to know)."""
     @property
     def is_active(self) -> bool:
         """False where it was switched off."""
@@ -228,10 +228,12 @@ class Quirk:
     def as_dict(self) -> dict[str, Any]: ...
 
 def set_quirk(name: str, on: bool | None) -> bool | None:
-    """Switches a quirk's policy on or off for resources that this backend makes from now on; None: as the table says.
+    """Switches a quirk's policy on or off for resources that this backend makes from now on, and for its copies; None:
+    as the table says.
 
     ``PORTAMEM_QUIRKS=name=off,other=on`` does the same from the start. Returns how it was switched before, for putting
-    it back. Raises ValueError for a name that is none, and for a quirk that is met in any case."""
+    it back. Raises ValueError for a name that is none, and for a quirk that is met in any case; ForkedError in a child
+    of fork."""
 
 @final
 class MemoryInfo:

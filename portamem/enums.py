@@ -64,6 +64,7 @@ class QuirkPolicy(_Text):
 
     FREE_ON_ALLOCATING_STREAM = "free_on_allocating_stream"
     AT_LEAST_EIGHT_BYTES = "at_least_eight_bytes"
+    EXPLICIT_COPY_KIND = "explicit_copy_kind"
     BRIDGED = "bridged"
     REPORT = "report"
 

@@ -10,6 +10,7 @@ namespace {
 constexpr Spelling<QuirkPolicy> kPolicies[] = {
     {"free_on_allocating_stream", QuirkPolicy::FreeOnAllocatingStream},
     {"at_least_eight_bytes", QuirkPolicy::AtLeastEightBytes},
+    {"explicit_copy_kind", QuirkPolicy::ExplicitCopyKind},
     {"bridged", QuirkPolicy::Bridged},
     {"report", QuirkPolicy::Report},
 };
@@ -31,7 +32,8 @@ void register_quirks(py::module_& m) {
         .def_property_readonly("name", [](const DeviceQuirk& q) { return q.quirk->name; })
         .def_property_readonly(
             "policy", [](const DeviceQuirk& q) { return to_text(q.quirk->policy, kPolicies); },
-            "What portamem does: \"free_on_allocating_stream\", \"at_least_eight_bytes\", \"bridged\" or \"report\".")
+            "What portamem does: \"free_on_allocating_stream\", \"at_least_eight_bytes\", \"explicit_copy_kind\", "
+            "\"bridged\" or \"report\".")
         .def_readonly("is_active", &DeviceQuirk::active, "False where it was switched off.")
         .def_property_readonly("about", [](const DeviceQuirk& q) { return q.quirk->about; })
         .def_property_readonly(
@@ -47,8 +49,8 @@ void register_quirks(py::module_& m) {
             return set_quirk(name, on.is_none() ? std::nullopt : std::optional(on.cast<bool>()));
         },
         py::arg("name"), py::arg("on"),
-        "Switches a quirk's policy on or off for resources made from now on; None: as the table says. Returns how it "
-        "was switched before.");
+        "Switches a quirk's policy on or off for resources made from now on, and for copies; None: as the table says. "
+        "Returns how it was switched before.");
 }
 
 }  // namespace PORTAMEM_BACKEND

@@ -8,14 +8,19 @@
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
-/// Copies without the GIL and answers an Event, or None without a stream.
-inline py::object copy_unlocked(const Span& dst, const Span& src, const std::shared_ptr<Stream>& stream) {
+/// Runs a copy or a fill without the GIL and answers its Event, or None where it was without a stream.
+template <class Transfer>
+py::object unlocked(Transfer&& transfer) {
     std::shared_ptr<Event> done;
     {
         const WithoutGil nogil;
-        done = copy(dst, src, stream);
+        done = transfer();
     }
     return to_python(std::move(done));
+}
+
+inline py::object copy_unlocked(const Span& dst, const Span& src, const std::shared_ptr<Stream>& stream) {
+    return unlocked([&] { return copy(dst, src, stream); });
 }
 
 /// Defines the three methods on a class; `span_of(self)` is its memory.
@@ -40,12 +45,7 @@ void define_transfers(Class& type, SpanOf span_of) {
                 const unsigned char byte = to_byte(value);
                 const auto on = to_stream(stream);
                 const Span span = span_of(self);
-                std::shared_ptr<Event> done;
-                {
-                    const WithoutGil nogil;
-                    done = fill(span, byte, on);
-                }
-                return to_python(std::move(done));
+                return unlocked([&] { return fill(span, byte, on); });
             },
             py::arg("value"), py::kw_only(), py::arg("stream") = py::none(),
             "Sets every byte to `value` (0 to 255). Answers as copy does.");

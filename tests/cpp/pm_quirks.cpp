@@ -50,6 +50,9 @@ TEST_CASE("pm quirks: an entry is of a backend, an architecture and a range of r
     CHECK_FALSE(applies("tiny_pool_allocation", hip, "gfx90a", kHip52));
     CHECK(applies("tiny_pool_allocation", hip, "gfx90a", kHip57));
     CHECK_FALSE(applies("tiny_pool_allocation", hip, "gfx90a", kHip61));
+    CHECK_FALSE(applies("pitched_copy_direction", hip, "gfx90a", kHip52));
+    CHECK(applies("pitched_copy_direction", hip, "gfx90a", kHip57));
+    CHECK_FALSE(applies("pitched_copy_direction", hip, "gfx90a", kHip61));
     CHECK(applies("cached_blocks_fit_badly", hip, "gfx942", kHip61));
     CHECK_FALSE(applies("cached_blocks_fit_badly", hip, "gfx942", kHip72));
     CHECK(applies("peer_copy_of_pool_memory", PORTAMEM_BACKEND_CUDA, "sm_75", 13020));
@@ -189,4 +192,29 @@ TEST_CASE("pm quirks: tiny requests take eight bytes, and are still tiny to the 
         CHECK(get(buffer) == pattern(nbytes, 1));
     }
     stream->synchronize();
+}
+
+TEST_CASE("pm quirks: rows between a device and the host are told their direction, and no others") {
+    if (no_device()) return;
+    const auto kind = [](const pm::Buffer& dst, const pm::Buffer& src) {
+        return pm::detail::kind_of_rows(pm::Span::of(dst), pm::Span::of(src), 0);
+    };
+    const pm::Buffer device(std::make_shared<pm::DeviceMemoryResource>(0), 4096);
+    const pm::Buffer other(std::make_shared<pm::DeviceMemoryResource>(0), 4096);
+    const pm::Buffer pinned(std::make_shared<pm::PinnedMemoryResource>(0), 4096);
+    CHECK(kind(device, pinned) == rt::MemcpyKind::Default);
+    const SwitchedOn policy("pitched_copy_direction");
+    CHECK(kind(device, pinned) == rt::MemcpyKind::HostToDevice);
+    CHECK(kind(pinned, device) == rt::MemcpyKind::DeviceToHost);
+    CHECK(kind(device, other) == rt::MemcpyKind::Default);
+    CHECK(kind(pinned, pinned) == rt::MemcpyKind::Default);
+    unsigned char plain[16] = {};
+    const auto host = pm::Span::host(plain, sizeof plain);
+    CHECK(pm::detail::kind_of_rows(host, pm::Span::of(device), 0) == rt::MemcpyKind::DeviceToHost);
+    CHECK(pm::detail::kind_of_rows(host, pm::Span::of(pinned), 0) == rt::MemcpyKind::Default);
+    if (!has_managed()) return;
+    const pm::Buffer managed(std::make_shared<pm::ManagedMemoryResource>(0), 4096);
+    CHECK(kind(managed, device) == rt::MemcpyKind::DeviceToHost);
+    CHECK(kind(device, managed) == rt::MemcpyKind::HostToDevice);
+    CHECK(kind(pinned, managed) == rt::MemcpyKind::Default);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // copies.cpp: copies and fills.
 #include "coherence.hpp"
+#include "quirks.hpp"
 #include "records.hpp"
 #include "standin.hpp"
 
@@ -48,6 +49,20 @@ pmhMemcpy3DParms native(const hipMemcpy3DParms& parms) {
             native_kind(parms.kind)};
 }
 
+// The end of a 2-D copy of which the runtime would count the offset into its allocation twice.
+bool lies_too_far(const void* ptr, std::size_t pitch, std::size_t height) {
+    const auto memory = known(ptr);
+    if (!memory || memory->is_device_memory()) return false;
+    return static_cast<std::size_t>(static_cast<const char*>(ptr) - memory->base) >= pitch * height;
+}
+
+bool is_direction_missed(const void* dst, std::size_t dst_pitch, const void* src, std::size_t src_pitch,
+                         std::size_t height, hipMemcpyKind kind) {
+    if (kind != hipMemcpyDefault || !has(Quirk::PitchedCopyDirection)) return false;
+    if (is_device_memory(dst) == is_device_memory(src)) return false;
+    return lies_too_far(dst, dst_pitch, height) || lies_too_far(src, src_pitch, height);
+}
+
 }  // namespace
 
 hipError_t hipMemcpy(void* dst, const void* src, std::size_t size, hipMemcpyKind kind) {
@@ -68,11 +83,13 @@ hipError_t hipMemcpyWithStream(void* dst, const void* src, std::size_t size, hip
 
 hipError_t hipMemcpy2D(void* dst, std::size_t dst_pitch, const void* src, std::size_t src_pitch, std::size_t width,
                        std::size_t height, hipMemcpyKind kind) {
+    if (is_direction_missed(dst, dst_pitch, src, src_pitch, height, kind)) return answer(hipErrorInvalidValue);
     return answer(pmhMemcpy2D(dst, dst_pitch, src, src_pitch, width, height, native_kind(kind)));
 }
 
 hipError_t hipMemcpy2DAsync(void* dst, std::size_t dst_pitch, const void* src, std::size_t src_pitch, std::size_t width,
                             std::size_t height, hipMemcpyKind kind, hipStream_t stream) {
+    if (is_direction_missed(dst, dst_pitch, src, src_pitch, height, kind)) return answer(hipErrorInvalidValue);
     return answer(
         pmhMemcpy2DAsync(dst, dst_pitch, src, src_pitch, width, height, native_kind(kind), standin::native(stream)));
 }

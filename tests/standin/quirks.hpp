@@ -28,6 +28,7 @@ enum class Quirk {
     FailedAllocationKeepsMemory,
     IpcLosesOffset,
     SetAccessFailsOnTail,
+    PitchedCopyDirection,
     Count
 };
 

@@ -99,6 +99,18 @@ LOOKS = {
         [2, None],
     ),
     "tiny_pool_allocation": Look("say(hip.hipMallocAsync(byref(c_void_p()), c_size_t(4), None))", 2, 0),
+    "pitched_copy_direction": Look(
+        """
+        near, far = given("hipHostMalloc", c_size_t(8192), c_uint(0)), malloc(8192)
+        behind = c_void_p(near.value + 4096)
+        row, rows = c_size_t(64), c_size_t(64)
+        say([hip.hipMemcpy2D(behind, row, far, row, row, rows, kind) for kind in (4, 2)]
+            + [hip.hipMemcpy2DAsync(far, row, behind, row, row, rows, kind, None) for kind in (4, 1)]
+            + [hip.hipMemcpy2D(near, row, far, row, row, rows, 4)])
+        """,
+        [1, 0, 1, 0, 0],
+        [0, 0, 0, 0, 0],
+    ),
     "release_threshold_ignored": Look(
         """
         queue, most = stream(), c_uint64(2**64 - 1)

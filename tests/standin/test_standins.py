@@ -374,7 +374,7 @@ def test_portamem_is_right_with_a_quirk(over: StandIn, quirk: str) -> None:
 
 
 def test_the_quirk_policies_are_what_helps(over: StandIn) -> None:
-    """Switched off, portamem's answers to two faults of pools do not come."""
+    """Switched off, portamem's answers to three faults do not come."""
     expression = ANSWERS["free_on_other_stream"][0]
     env = {"STANDIN_QUIRKS": "free_on_other_stream", "STANDIN_COPY_DELAY": "200000"}
     assert over.ask(ASKING, expression, PORTAMEM_QUIRKS="free_on_other_stream=off", **env) == 1
@@ -383,6 +383,14 @@ def test_the_quirk_policies_are_what_helps(over: StandIn) -> None:
     env = {"STANDIN_QUIRKS": "tiny_pool_allocation"}
     assert over.ask(ASKING, tiny, **env) == "OutOfMemoryError"
     assert over.ask(ASKING, tiny, PORTAMEM_QUIRKS="tiny_pool_allocation=on", **env) is None
+
+    rows = (
+        "raised(lambda: pm.copy_2d(pm.PinnedMemoryResource(0).allocate(8192)[4096:], "
+        "pm.DeviceMemoryResource(0).allocate(4096), width=64, height=64, dst_pitch=64, src_pitch=64))"
+    )
+    env = {"STANDIN_QUIRKS": "pitched_copy_direction"}
+    assert over.ask(ASKING, rows, **env) == "Error"
+    assert over.ask(ASKING, rows, PORTAMEM_QUIRKS="pitched_copy_direction=on", **env) is None
 
 
 def test_a_gpu_run_is_not_claimed() -> None:

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "portamem/layout.hpp"
+#include "portamem/quirks.hpp"
 #include "portamem/span.hpp"
 
 PORTAMEM_OPEN
@@ -104,6 +105,27 @@ inline void refuse_overlap(const Span& dst, std::size_t to, const Span& src, std
 
 }  // namespace detail
 
+namespace detail {
+
+// Managed memory counts as the host's: runtimes that cannot tell the direction by themselves take it for that.
+inline bool is_of_device(const Span& span) {
+    if (!span.allocation) return false;
+    const MemoryTraits& traits = span.allocation->traits();
+    if (traits.kind == ResourceKind::Foreign && traits.host_accessible) return false;
+    return !traits.is_host_memory && traits.kind != ResourceKind::Managed;
+}
+
+// The runtime finds out the direction of a copy, but where it is known to fail at that: there it is told which way rows go
+// between a device and the host.
+inline rt::MemcpyKind kind_of_rows(const Span& dst, const Span& src, int device) {
+    const bool to_device = is_of_device(dst);
+    if (to_device == is_of_device(src)) return rt::MemcpyKind::Default;
+    if (!quirk_policy_applies(QuirkPolicy::ExplicitCopyKind, Device(device))) return rt::MemcpyKind::Default;
+    return to_device ? rt::MemcpyKind::HostToDevice : rt::MemcpyKind::DeviceToHost;
+}
+
+}  // namespace detail
+
 /// Copies rows between memory of different pitch.
 inline std::shared_ptr<Event> copy_2d(const Span& dst, const Span& src, const Rows2D& rows,
                                       const std::shared_ptr<Stream>& stream = nullptr) {
@@ -116,8 +138,9 @@ inline std::shared_ptr<Event> copy_2d(const Span& dst, const Span& src, const Ro
     return detail::run_on(stream, dst, src, [&](const Stream& on) {
         if (waits) detail::wait_for(on);
         if (box.is_empty()) return;  // such memory has no pitch to speak of
+        const rt::MemcpyKind kind = detail::kind_of_rows(dst, src, on.device());
         const rt::Error_t answer = rt::Memcpy2DAsync(dst.ptr, rows.dst_pitch, src.ptr, rows.src_pitch, rows.width,
-                                                     rows.height, rt::MemcpyKind::Default, on.handle());
+                                                     rows.height, kind, on.handle());
         if (answer != rt::Error_t::Success)
             detail::raise(answer, "Memcpy2DAsync", detail::hint_between_devices(dst, src));
     });

@@ -19,6 +19,7 @@ PORTAMEM_OPEN
 enum class QuirkPolicy {
     FreeOnAllocatingStream,  ///< stream-ordered memory goes back on the stream that it came from
     AtLeastEightBytes,       ///< smaller stream-ordered requests take eight bytes
+    ExplicitCopyKind,        ///< a 2-D copy between a device and the host is told its direction
     Bridged,                 ///< met on the ground floor in any case: it cannot be switched
     Report,                  ///< shown, for the user to know; on or off changes nothing else
 };
@@ -44,6 +45,10 @@ inline constexpr Quirk kQuirks[] = {
      "ROCm/rocm-systems#10943, OpenNMT/CTranslate2#2090"},
     {"tiny_pool_allocation", PORTAMEM_BACKEND_HIP, "gfx", 50700000, 60000000, QuirkPolicy::AtLeastEightBytes,
      "stream-ordered allocations of less than 8 bytes fail or hang", "ROCm/HIP#3370"},
+    {"pitched_copy_direction", PORTAMEM_BACKEND_HIP, "gfx", 50600000, 60100000, QuirkPolicy::ExplicitCopyKind,
+     "a 2-D copy that is to find out its direction is refused (InvalidValue) where pinned or managed memory takes part "
+     "that lies far enough behind the beginning of its allocation",
+     "ROCm/clr#40, oneapi-src/unified-runtime#2268"},
     {"pinned_flags_drop_coherence", PORTAMEM_BACKEND_HIP, "gfx", 0, 0, QuirkPolicy::Bridged,
      "pinned memory that is portable or write-combined is non-coherent unless coherence is asked for; portamem asks",
      "kokkos/kokkos#5152"},
@@ -144,10 +149,11 @@ inline QuirkSwitches& quirk_switches() {
 
 }  // namespace detail
 
-/// Switches a quirk's policy on or off for resources that this module makes from now on, on every device; nothing: as
-/// the table says. PORTAMEM_QUIRKS=name=off,other=on does the same from the start. Returns how it was switched before,
-/// which puts it back.
+/// Switches a quirk's policy on or off for resources that this module makes from now on, and for its copies, on every
+/// device; nothing: as the table says. PORTAMEM_QUIRKS=name=off,other=on does the same from the start. Returns how it was
+/// switched before, which puts it back. Throws std::invalid_argument; Forked in a child of fork.
 inline std::optional<bool> set_quirk(const std::string& name, std::optional<bool> on) {
+    refuse_forked();
     detail::refuse_bridged(detail::quirk_called(name));
     auto& switches = detail::quirk_switches();
     const std::lock_guard<std::mutex> lock(switches.mutex);

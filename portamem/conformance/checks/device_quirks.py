@@ -13,7 +13,8 @@ from portamem.conformance.expect import eventually, expect, expect_bytes, expect
 from portamem.conformance.memory import MIB, pattern
 
 OWN_STREAM, TINY, BRIDGED = "free_on_other_stream", "tiny_pool_allocation", "pinned_flags_drop_coherence"
-POLICIES = {"free_on_allocating_stream", "at_least_eight_bytes", "bridged", "report"}
+DIRECTION = "pitched_copy_direction"
+POLICIES = {"free_on_allocating_stream", "at_least_eight_bytes", "explicit_copy_kind", "bridged", "report"}
 
 
 @contextmanager
@@ -54,6 +55,9 @@ def told_whole(env: Env) -> None:
         policies = {quirk.name: quirk.policy for quirk in found}
         expect_equal(policies[OWN_STREAM], "free_on_allocating_stream", f"the policy of {OWN_STREAM}")
         expect_equal(policies[TINY], "at_least_eight_bytes", f"the policy of {TINY}")
+    with switched(env, DIRECTION, True):
+        told = [quirk.policy for quirk in env.device.quirks if quirk.name == DIRECTION]
+        expect_equal(told, ["explicit_copy_kind"], f"the policy of {DIRECTION}")
 
 
 @check("DEVICE-19")
@@ -164,3 +168,28 @@ def tiny_requests(env: Env) -> None:
                 env.write(buf, pattern(nbytes))
                 expect_bytes(env.read(buf), pattern(nbytes), f"a buffer of {nbytes} bytes")
             stream.synchronize()
+
+
+@check("DEVICE-29")
+def rows_both_ways(env: Env, resource: Any) -> None:
+    stream, width, height, pitch = env.stream(), 48, 64, 64
+    nbytes = height * pitch
+    with switched(env, DIRECTION, True), env.allocate(resource, 4 * nbytes) as whole:
+        with env.resource("device").allocate(nbytes) as far, whole[2 * nbytes : 3 * nbytes] as buf:
+            for on in (None, stream):
+                env.write(whole, bytes(4 * nbytes))
+                env.write(far, pattern(nbytes))
+                env.pm.copy_2d(buf, far, width=width, height=height, dst_pitch=pitch, src_pitch=pitch, stream=on)
+                stream.synchronize()
+                wanted = bytearray(4 * nbytes)
+                for row in range(height):
+                    begin = 2 * nbytes + row * pitch
+                    wanted[begin : begin + width] = pattern(nbytes)[row * pitch :][:width]
+                expect_bytes(env.read(whole), bytes(wanted), "memory that rows were copied into")
+                env.write(far, bytes(nbytes))
+                env.pm.copy_2d(far, buf, width=width, height=height, dst_pitch=pitch, src_pitch=pitch, stream=on)
+                stream.synchronize()
+                expect_bytes(env.read(far), bytes(wanted[2 * nbytes : 3 * nbytes]), "rows that came back")
+        out = bytearray(nbytes)
+        env.pm.copy_2d(out, whole, width=width, height=height, dst_pitch=pitch, src_pitch=pitch)
+        env.pm.copy_2d(whole, bytes(out), width=width, height=height, dst_pitch=pitch, src_pitch=pitch)

@@ -83,6 +83,7 @@ def frees_on_the_allocating_stream(env: Env) -> None:
 QUIRKS: dict[str, tuple[tuple[int, int], tuple[int, int]]] = {
     "free_on_other_stream": ((0, 0), (999, 0)),
     "tiny_pool_allocation": ((5, 7), (6, 0)),
+    "pitched_copy_direction": ((5, 6), (6, 1)),
     "pinned_flags_drop_coherence": ((0, 0), (999, 0)),
     "release_threshold_ignored": ((0, 0), (999, 0)),
     "cached_blocks_fit_badly": ((0, 0), (7, 0)),

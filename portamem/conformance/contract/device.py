@@ -159,4 +159,17 @@ CLAUSES = (
             ),
         ),
     ),
+    Clause(
+        "DEVICE-29",
+        "Under the policy explicit_copy_kind rows are copied as without it, wherever they lie in their allocations.",
+        "every resource of the runtime",
+        shortfalls=(
+            Shortfall(
+                "amd",
+                "AMD's runtimes of 5.6 to 6.0 refuse some 2-D copies that are to find out their direction",
+                "bridged",
+                "ROCm/clr#40; oneapi-src/unified-runtime#2268",
+            ),
+        ),
+    ),
 )
