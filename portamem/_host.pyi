@@ -232,8 +232,8 @@ def set_quirk(name: str, on: bool | None) -> bool | None:
     as the table says.
 
     ``PORTAMEM_QUIRKS=name=off,other=on`` does the same from the start. Returns how it was switched before, for putting
-    it back. Raises ValueError for a name that is none, and for a quirk that is met in any case; ForkedError in a child
-    of fork."""
+    it back. Raises ValueError for a name that is none, and for a quirk that is met in any case; Error, named Forked,
+    in a child of fork."""
 
 @final
 class MemoryInfo:

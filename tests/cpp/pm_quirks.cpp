@@ -194,27 +194,29 @@ TEST_CASE("pm quirks: tiny requests take eight bytes, and are still tiny to the 
     stream->synchronize();
 }
 
-TEST_CASE("pm quirks: rows between a device and the host are told their direction, and no others") {
+TEST_CASE("pm quirks: rows and boxes are told their direction where the policy says so, whoever owns the memory") {
     if (no_device()) return;
-    const auto kind = [](const pm::Buffer& dst, const pm::Buffer& src) {
-        return pm::detail::kind_of_rows(pm::Span::of(dst), pm::Span::of(src), 0);
-    };
-    const pm::Buffer device(std::make_shared<pm::DeviceMemoryResource>(0), 4096);
+    using rt::MemcpyKind;
+    const auto kind = [](const pm::Span& dst, const pm::Span& src) { return pm::detail::kind_of_rows(dst, src, 0); };
+    const pm::Buffer near(std::make_shared<pm::PinnedMemoryResource>(0), 4096);
+    const pm::Buffer far(std::make_shared<pm::DeviceMemoryResource>(0), 4096);
     const pm::Buffer other(std::make_shared<pm::DeviceMemoryResource>(0), 4096);
-    const pm::Buffer pinned(std::make_shared<pm::PinnedMemoryResource>(0), 4096);
-    CHECK(kind(device, pinned) == rt::MemcpyKind::Default);
-    const SwitchedOn policy("pitched_copy_direction");
-    CHECK(kind(device, pinned) == rt::MemcpyKind::HostToDevice);
-    CHECK(kind(pinned, device) == rt::MemcpyKind::DeviceToHost);
-    CHECK(kind(device, other) == rt::MemcpyKind::Default);
-    CHECK(kind(pinned, pinned) == rt::MemcpyKind::Default);
     unsigned char plain[16] = {};
-    const auto host = pm::Span::host(plain, sizeof plain);
-    CHECK(pm::detail::kind_of_rows(host, pm::Span::of(device), 0) == rt::MemcpyKind::DeviceToHost);
-    CHECK(pm::detail::kind_of_rows(host, pm::Span::of(pinned), 0) == rt::MemcpyKind::Default);
+    const auto device = [&] { return pm::Span::of(far); };
+    const auto host = [&] { return pm::Span::of(near); };
+    const auto before = pm::set_quirk("pitched_copy_direction", false);
+    CHECK(kind(device(), host()) == MemcpyKind::Default);
+    pm::set_quirk("pitched_copy_direction", before);
+    const SwitchedOn policy("pitched_copy_direction");
+    CHECK(kind(device(), host()) == MemcpyKind::HostToDevice);
+    CHECK(kind(host(), device()) == MemcpyKind::DeviceToHost);
+    CHECK(kind(device(), pm::Span::of(other)) == MemcpyKind::DeviceToDevice);
+    CHECK(kind(host(), pm::Span::host(plain, sizeof plain)) == MemcpyKind::HostToHost);
+    CHECK(kind(pm::Span::host(plain, sizeof plain), device()) == MemcpyKind::DeviceToHost);
+    // Device memory that the host reaches, or that is another's, is device memory all the same.
+    CHECK(kind(pm::Span::host(far.ptr(), 16), pm::Span::of(other)) == MemcpyKind::DeviceToDevice);
     if (!has_managed()) return;
     const pm::Buffer managed(std::make_shared<pm::ManagedMemoryResource>(0), 4096);
-    CHECK(kind(managed, device) == rt::MemcpyKind::DeviceToHost);
-    CHECK(kind(device, managed) == rt::MemcpyKind::HostToDevice);
-    CHECK(kind(pinned, managed) == rt::MemcpyKind::Default);
+    CHECK(kind(pm::Span::of(managed), device()) == MemcpyKind::DeviceToHost);
+    CHECK(kind(device(), pm::Span::of(managed)) == MemcpyKind::HostToDevice);
 }

@@ -49,18 +49,23 @@ pmhMemcpy3DParms native(const hipMemcpy3DParms& parms) {
             native_kind(parms.kind)};
 }
 
-// The end of a 2-D copy of which the runtime would count the offset into its allocation twice.
-bool lies_too_far(const void* ptr, std::size_t pitch, std::size_t height) {
+// An end of which the runtime would count the offset into its allocation twice.
+bool lies_too_far(const void* ptr, std::size_t length) {
     const auto memory = known(ptr);
     if (!memory || memory->is_device_memory()) return false;
-    return static_cast<std::size_t>(static_cast<const char*>(ptr) - memory->base) >= pitch * height;
+    return static_cast<std::size_t>(static_cast<const char*>(ptr) - memory->base) >= length;
 }
 
 bool is_direction_missed(const void* dst, std::size_t dst_pitch, const void* src, std::size_t src_pitch,
                          std::size_t height, hipMemcpyKind kind) {
     if (kind != hipMemcpyDefault || !has(Quirk::PitchedCopyDirection)) return false;
-    if (is_device_memory(dst) == is_device_memory(src)) return false;
-    return lies_too_far(dst, dst_pitch, height) || lies_too_far(src, src_pitch, height);
+    return lies_too_far(dst, dst_pitch * height) || lies_too_far(src, src_pitch * height);
+}
+
+bool is_direction_missed(const hipMemcpy3DParms& parms) {
+    const std::size_t height = parms.extent.height * parms.extent.depth;
+    return is_direction_missed(parms.dstPtr.ptr, parms.dstPtr.pitch, parms.srcPtr.ptr, parms.srcPtr.pitch, height,
+                               parms.kind);
 }
 
 }  // namespace
@@ -97,6 +102,7 @@ hipError_t hipMemcpy2DAsync(void* dst, std::size_t dst_pitch, const void* src, s
 hipError_t hipMemcpy3D(const hipMemcpy3DParms* parms) {
     if (parms == nullptr) return answer(hipErrorInvalidValue);
     if (has_arrays(*parms)) return answer(hipErrorNotSupported);
+    if (is_direction_missed(*parms)) return answer(hipErrorInvalidValue);
     const pmhMemcpy3DParms host = native(*parms);
     return answer(pmhMemcpy3D(&host));
 }
@@ -104,6 +110,7 @@ hipError_t hipMemcpy3D(const hipMemcpy3DParms* parms) {
 hipError_t hipMemcpy3DAsync(const hipMemcpy3DParms* parms, hipStream_t stream) {
     if (parms == nullptr) return answer(hipErrorInvalidValue);
     if (has_arrays(*parms)) return answer(hipErrorNotSupported);
+    if (is_direction_missed(*parms)) return answer(hipErrorInvalidValue);
     const pmhMemcpy3DParms host = native(*parms);
     return answer(pmhMemcpy3DAsync(&host, standin::native(stream)));
 }

@@ -57,8 +57,8 @@ constexpr std::array<QuirkRow, count> rows = {{
     {"set_access_fails_on_tail", "MemSetAccess on a mapped part that does not start the reservation is InvalidValue",
      "ROCm/rocm-systems#2516, #6977 (7.2)", false},
     {"pitched_copy_direction",
-     "a 2-D copy of kind Default between device memory and pinned or managed memory is InvalidValue where the latter "
-     "begins further behind its allocation's beginning than the copy is long",
+     "a 2-D or 3-D copy of kind Default is InvalidValue where pinned or managed memory takes part that begins as far "
+     "behind its allocation's beginning as the copy is long",
      "ROCm/clr#40; oneapi-src/unified-runtime#2268 (5.6 to 6.0)", HIP_VERSION >= 50600000 && HIP_VERSION < 60100000},
 }};
 

@@ -11,7 +11,8 @@ PORTAMEM_OPEN
 // Of every function here: with a stream the work is queued, and the event answered is done when the bytes are there;
 // both ends are kept alive until then. With a null stream it runs on the default stream behind everything declared on
 // the memory, is done on return, and the answer is null.
-// Throws std::invalid_argument before any runtime call for sizes that do not fit and ranges that overlap; Error.
+// Throws std::invalid_argument before any runtime call for sizes that do not fit and ranges that overlap, and from copies
+// of rows and boxes where PORTAMEM_QUIRKS cannot be read; Error.
 
 namespace detail {
 
@@ -103,25 +104,19 @@ inline void refuse_overlap(const Span& dst, std::size_t to, const Span& src, std
     refuse_overlap();
 }
 
-}  // namespace detail
-
-namespace detail {
-
-// Managed memory counts as the host's: runtimes that cannot tell the direction by themselves take it for that.
-inline bool is_of_device(const Span& span) {
-    if (!span.allocation) return false;
-    const MemoryTraits& traits = span.allocation->traits();
-    if (traits.kind == ResourceKind::Foreign && traits.host_accessible) return false;
-    return !traits.is_host_memory && traits.kind != ResourceKind::Managed;
+inline bool is_of_device(const void* ptr) {
+    rt::PointerAttributes attributes;
+    check(rt::PointerGetAttributes(&attributes, ptr), "PointerGetAttributes");
+    return attributes.type == rt::MemoryType::Device;
 }
 
-// The runtime finds out the direction of a copy, but where it is known to fail at that: there it is told which way rows go
-// between a device and the host.
+// The runtime finds out the direction of a copy, but where it is known to fail at that: there it is told. Managed memory
+// counts as the host's.
 inline rt::MemcpyKind kind_of_rows(const Span& dst, const Span& src, int device) {
-    const bool to_device = is_of_device(dst);
-    if (to_device == is_of_device(src)) return rt::MemcpyKind::Default;
     if (!quirk_policy_applies(QuirkPolicy::ExplicitCopyKind, Device(device))) return rt::MemcpyKind::Default;
-    return to_device ? rt::MemcpyKind::HostToDevice : rt::MemcpyKind::DeviceToHost;
+    const bool to_device = is_of_device(dst.ptr);
+    if (is_of_device(src.ptr)) return to_device ? rt::MemcpyKind::DeviceToDevice : rt::MemcpyKind::DeviceToHost;
+    return to_device ? rt::MemcpyKind::HostToDevice : rt::MemcpyKind::HostToHost;
 }
 
 }  // namespace detail
@@ -134,11 +129,11 @@ inline std::shared_ptr<Event> copy_2d(const Span& dst, const Span& src, const Ro
     const std::size_t from = detail::rows_extent("source", src.nbytes, rows.width, rows.height, rows.src_pitch);
     const Box3D box{rows.width, rows.height, 1, rows.dst_pitch, rows.src_pitch, rows.height, rows.height};
     detail::refuse_overlap(dst, to, src, from, box);
+    const rt::MemcpyKind kind = detail::kind_of_rows(dst, src, detail::device_of_work(stream, dst, src));
     const bool waits = stream && detail::must_wait_for_stream(dst, src);
     return detail::run_on(stream, dst, src, [&](const Stream& on) {
         if (waits) detail::wait_for(on);
         if (box.is_empty()) return;  // such memory has no pitch to speak of
-        const rt::MemcpyKind kind = detail::kind_of_rows(dst, src, on.device());
         const rt::Error_t answer = rt::Memcpy2DAsync(dst.ptr, rows.dst_pitch, src.ptr, rows.src_pitch, rows.width,
                                                      rows.height, kind, on.handle());
         if (answer != rt::Error_t::Success)
@@ -156,6 +151,7 @@ inline std::shared_ptr<Event> copy_3d(const Span& dst, const Span& src, const Bo
     const std::size_t from =
         detail::slices_extent("source", src.nbytes, box.width, box.height, box.depth, box.src_pitch, box.src_rows);
     detail::refuse_overlap(dst, to, src, from, box);
+    const rt::MemcpyKind kind = detail::kind_of_rows(dst, src, detail::device_of_work(stream, dst, src));
     const bool waits = stream && detail::must_wait_for_stream(dst, src);
     return detail::run_on(stream, dst, src, [&](const Stream& on) {
         if (waits) detail::wait_for(on);
@@ -166,6 +162,7 @@ inline std::shared_ptr<Event> copy_3d(const Span& dst, const Span& src, const Bo
         parms.dst = {dst.ptr, box.dst_pitch, box.width, flat ? box.height : box.dst_rows};
         parms.src = {src.ptr, box.src_pitch, box.width, flat ? box.height : box.src_rows};
         parms.extent = {box.width, box.height, box.depth};
+        parms.kind = kind;
         const rt::Error_t answer = rt::Memcpy3DAsync(parms, on.handle());
         if (answer != rt::Error_t::Success)
             detail::raise(answer, "Memcpy3DAsync", detail::hint_between_devices(dst, src));

@@ -19,7 +19,7 @@ PORTAMEM_OPEN
 enum class QuirkPolicy {
     FreeOnAllocatingStream,  ///< stream-ordered memory goes back on the stream that it came from
     AtLeastEightBytes,       ///< smaller stream-ordered requests take eight bytes
-    ExplicitCopyKind,        ///< a 2-D copy between a device and the host is told its direction
+    ExplicitCopyKind,        ///< copies of rows and boxes are told their direction
     Bridged,                 ///< met on the ground floor in any case: it cannot be switched
     Report,                  ///< shown, for the user to know; on or off changes nothing else
 };
@@ -46,8 +46,8 @@ inline constexpr Quirk kQuirks[] = {
     {"tiny_pool_allocation", PORTAMEM_BACKEND_HIP, "gfx", 50700000, 60000000, QuirkPolicy::AtLeastEightBytes,
      "stream-ordered allocations of less than 8 bytes fail or hang", "ROCm/HIP#3370"},
     {"pitched_copy_direction", PORTAMEM_BACKEND_HIP, "gfx", 50600000, 60100000, QuirkPolicy::ExplicitCopyKind,
-     "a 2-D copy that is to find out its direction is refused (InvalidValue) where pinned or managed memory takes part "
-     "that lies far enough behind the beginning of its allocation",
+     "a 2-D copy that is to find out its direction is refused (InvalidValue) where memory of the host takes part that "
+     "lies far enough behind the beginning of its allocation",
      "ROCm/clr#40, oneapi-src/unified-runtime#2268"},
     {"pinned_flags_drop_coherence", PORTAMEM_BACKEND_HIP, "gfx", 0, 0, QuirkPolicy::Bridged,
      "pinned memory that is portable or write-combined is non-coherent unless coherence is asked for; portamem asks",
@@ -151,7 +151,7 @@ inline QuirkSwitches& quirk_switches() {
 
 /// Switches a quirk's policy on or off for resources that this module makes from now on, and for its copies, on every
 /// device; nothing: as the table says. PORTAMEM_QUIRKS=name=off,other=on does the same from the start. Returns how it was
-/// switched before, which puts it back. Throws std::invalid_argument; Forked in a child of fork.
+/// switched before, which puts it back. Throws std::invalid_argument; Error, named Forked, in a child of fork.
 inline std::optional<bool> set_quirk(const std::string& name, std::optional<bool> on) {
     refuse_forked();
     detail::refuse_bridged(detail::quirk_called(name));
@@ -173,6 +173,7 @@ inline bool applies(const Quirk& quirk, const Device& device) {
     if (quirk.backend != rt::BackendId) return false;  // before anything is asked of the device
     int runtime = 0;
     check(rt::RuntimeGetVersion(&runtime), "RuntimeGetVersion");
+    if (runtime < quirk.first || (quirk.fixed != 0 && runtime >= quirk.fixed)) return false;  // properties take long
     return applies(quirk, rt::BackendId, device.properties().arch, runtime);
 }
 
@@ -190,8 +191,9 @@ inline std::vector<DeviceQuirk> quirks(const Device& device) {
     return found;
 }
 
-/// Whether portamem has to follow a policy on a device.
+/// Whether portamem has to follow a policy on a device. Throws as quirks does.
 inline bool quirk_policy_applies(QuirkPolicy policy, const Device& device) {
+    refuse_forked();
     for (const Quirk& quirk : kQuirks) {
         if (quirk.policy != policy) continue;
         const auto chosen = detail::quirk_switches().of(quirk.name);

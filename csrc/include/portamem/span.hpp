@@ -56,13 +56,18 @@ struct Span {
 
 namespace detail {
 
+/// Where work on the spans runs that is given the stream, or none.
+inline int device_of_work(const std::shared_ptr<Stream>& stream, const Span& a, const Span& b) {
+    if (stream) return stream->device();
+    return a.device() >= 0 ? a.device() : (b.device() >= 0 ? b.device() : current_device());
+}
+
 /// Submits work that uses the spans: `submit(stream)`, which answers at once with an event, or, where
 /// stream is null, on the default stream behind everything declared on the memory, done on return with a null event.
 template <class Submit>
 std::shared_ptr<Event> run_on(const std::shared_ptr<Stream>& stream, const Span& a, const Span& b, Submit&& submit) {
     const bool blocking = stream == nullptr;
-    const int device = a.device() >= 0 ? a.device() : (b.device() >= 0 ? b.device() : current_device());
-    const auto on = blocking ? Stream::default_stream(device) : stream;
+    const auto on = blocking ? Stream::default_stream(device_of_work(nullptr, a, b)) : stream;
     on->refuse_capture(blocking ? "a blocking operation" : "an operation that keeps its memory alive");
     const RelaxedCapture beside(on->device());
     for (const Span* span : {&a, &b}) {

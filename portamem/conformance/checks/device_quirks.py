@@ -103,11 +103,11 @@ def by_environment(env: Env) -> None:
 
 @check("DEVICE-20")
 def an_environment_that_cannot_be_read(env: Env) -> None:
-    uses = ["pm.Device(0).quirks"]
+    uses = ["pm.Device(0).quirks", "pm.copy_2d(bytearray(4), bytes(4), width=2, height=2)"]
     if env.device.capabilities.memory_pools:
         uses.append("pm.AsyncMemoryResource(0)")
     for text in ("no_such=off", OWN_STREAM, f"{OWN_STREAM}=maybe", f"{BRIDGED}=off"):
-        for use in uses[: 2 if text == "no_such=off" else 1]:
+        for use in uses if text == "no_such=off" else uses[:1]:
             ended = env.run(use, PORTAMEM_QUIRKS=text)
             expect_equal(ended.status, 1, f"the exit status with PORTAMEM_QUIRKS={text}")
             expect(f"ValueError: PORTAMEM_QUIRKS={text}" in ended.stderr, f"it said {ended.stderr!r}")
@@ -170,26 +170,58 @@ def tiny_requests(env: Env) -> None:
             stream.synchronize()
 
 
+WIDTH, ROWS, PITCH = 48, 64, 64
+IMAGE = ROWS * PITCH
+SHAPE = {"width": WIDTH, "height": ROWS, "dst_pitch": PITCH, "src_pitch": PITCH}
+
+
+def in_rows(below: bytes, above: bytes) -> bytes:
+    """An image with the rows of another one; what is between the rows stays."""
+    return b"".join(above[row * PITCH :][:WIDTH] + below[row * PITCH + WIDTH :][: PITCH - WIDTH] for row in range(ROWS))
+
+
 @check("DEVICE-29")
 def rows_both_ways(env: Env, resource: Any) -> None:
-    stream, width, height, pitch = env.stream(), 48, 64, 64
-    nbytes = height * pitch
-    with switched(env, DIRECTION, True), env.allocate(resource, 4 * nbytes) as whole:
-        with env.resource("device").allocate(nbytes) as far, whole[2 * nbytes : 3 * nbytes] as buf:
-            for on in (None, stream):
-                env.write(whole, bytes(4 * nbytes))
-                env.write(far, pattern(nbytes))
-                env.pm.copy_2d(buf, far, width=width, height=height, dst_pitch=pitch, src_pitch=pitch, stream=on)
-                stream.synchronize()
-                wanted = bytearray(4 * nbytes)
-                for row in range(height):
-                    begin = 2 * nbytes + row * pitch
-                    wanted[begin : begin + width] = pattern(nbytes)[row * pitch :][:width]
-                expect_bytes(env.read(whole), bytes(wanted), "memory that rows were copied into")
-                env.write(far, bytes(nbytes))
-                env.pm.copy_2d(far, buf, width=width, height=height, dst_pitch=pitch, src_pitch=pitch, stream=on)
-                stream.synchronize()
-                expect_bytes(env.read(far), bytes(wanted[2 * nbytes : 3 * nbytes]), "rows that came back")
-        out = bytearray(nbytes)
-        env.pm.copy_2d(out, whole, width=width, height=height, dst_pitch=pitch, src_pitch=pitch)
-        env.pm.copy_2d(whole, bytes(out), width=width, height=height, dst_pitch=pitch, src_pitch=pitch)
+    stream, begin, end = env.stream(), pattern(IMAGE, 1), pattern(IMAGE, 2)
+    with (
+        switched(env, DIRECTION, True),
+        env.allocate(resource, 4 * IMAGE) as whole,
+        env.resource("device").allocate(4 * IMAGE) as far,
+        env.resource("pinned").allocate(4 * IMAGE) as near,
+    ):
+        for other in (far, near):
+            for offset, on in ((0, None), (2 * IMAGE, stream), (3 * IMAGE, None)):
+                with whole[offset : offset + IMAGE] as ours, other[offset : offset + IMAGE] as theirs:
+                    env.write(theirs, begin)
+                    env.write(ours, end)
+                    env.pm.copy_2d(ours, theirs, **SHAPE, stream=on)
+                    stream.synchronize()
+                    expect_bytes(env.read(ours), in_rows(end, begin), f"rows {offset} bytes behind the beginning")
+                    env.write(theirs, bytes(IMAGE))
+                    env.pm.copy_3d(
+                        theirs, ours, width=WIDTH, height=8, depth=8, dst_pitch=PITCH, src_pitch=PITCH, stream=on
+                    )
+                    stream.synchronize()
+                    expect_bytes(env.read(theirs), in_rows(bytes(IMAGE), begin), "the same rows, in slices, back again")
+
+
+@check("DEVICE-29")
+def rows_of_what_others_own(env: Env) -> None:
+    device = env.resource("device")
+    with (
+        switched(env, DIRECTION, True),
+        device.allocate(IMAGE) as own,
+        device.allocate(IMAGE) as lent,
+        env.pm.Buffer.from_handle(lent.handle, IMAGE, device=env.device) as foreign,
+    ):
+        env.write(own, pattern(IMAGE))
+        env.pm.copy_2d(foreign, own, **SHAPE)
+        expect_bytes(env.read(lent)[:WIDTH], pattern(IMAGE)[:WIDTH], "the first row of another's device memory")
+        env.write(own, bytes(IMAGE))
+        env.pm.copy_2d(own, foreign, **SHAPE)
+        expect_bytes(env.read(own)[:WIDTH], pattern(IMAGE)[:WIDTH], "the first row that came from it")
+        out = bytearray(IMAGE)
+        env.pm.copy_2d(out, foreign, **SHAPE)
+        expect_bytes(bytes(out[:WIDTH]), pattern(IMAGE)[:WIDTH], "the first row in Python")
+        env.pm.copy_2d(foreign, bytes(IMAGE), **SHAPE)
+        expect_bytes(env.read(lent)[:WIDTH], bytes(WIDTH), "the first row from Python")

@@ -212,6 +212,7 @@ SHRINKS = """
                 buffers = [last.enter_context(pool.allocate(fifth, stream=stream)) for _ in range(4)]
             except portamem.OutOfMemoryError as error:
                 seen = error
+                time.sleep(0.05)
                 continue
             stream.synchronize()
             before = pool.stats().reserved

@@ -161,7 +161,8 @@ CLAUSES = (
     ),
     Clause(
         "DEVICE-29",
-        "Under the policy explicit_copy_kind rows are copied as without it, wherever they lie in their allocations.",
+        "Under the policy explicit_copy_kind rows and boxes are copied as without it: between a device and the host, "
+        "both ways, and within each, wherever they lie in their allocations.",
         "every resource of the runtime",
         shortfalls=(
             Shortfall(

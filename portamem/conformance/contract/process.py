@@ -25,7 +25,7 @@ CLAUSES = (
         "In the child of a fork what reaches the runtime, such as allocating, freeing, copying, queuing and waiting, "
         "raises portamem.Error, named Forked, that speaks of the fork and of spawn. What needs the process's own "
         "memory alone goes on: sizes, addresses, held(device), parts and shapes, memoryviews of pinned memory, a limit "
-        "over a resource, switches of quirks, and release().",
+        "over a resource, and release().",
         shortfalls=(
             Shortfall(
                 "nvidia",
