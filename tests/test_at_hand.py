@@ -6,6 +6,7 @@ Objects of buffers, and what stands behind them, are used again: nothing of one 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import random
@@ -14,7 +15,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
-from queue import Queue
+from queue import Empty, Queue
 from types import ModuleType
 from typing import Any
 
@@ -253,8 +254,9 @@ def test_threads_hand_buffers_to_each_other(pm: ModuleType, giving: Any) -> None
                         queue.put(own.pop())
                     elif dice.random() < 0.5:
                         own.pop(dice.randrange(len(own))).close()
-                    if dice.random() < 0.3 and not queue.empty():
-                        own.append(queue.get())
+                    if dice.random() < 0.3:
+                        with contextlib.suppress(Empty):
+                            own.append(queue.get_nowait())
                     del own[20:]
         except BaseException as error:
             failures.append(error)
@@ -266,10 +268,10 @@ def test_threads_hand_buffers_to_each_other(pm: ModuleType, giving: Any) -> None
 
     def drain() -> None:
         while not drained.is_set() or not queue.empty():
-            if queue.empty():
+            try:
+                queue.get_nowait()
+            except Empty:
                 drained.wait(0.001)
-            else:
-                queue.get()
 
     taker = threading.Thread(target=drain)
     taker.start()

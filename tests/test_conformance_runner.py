@@ -115,7 +115,7 @@ def test_what_goes_wrong_is_a_failure_of_its_case_alone(tmp_path: Path, plugin: 
 
 def test_a_case_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "CASE_TIMEOUT_S", 0.5)
-    monkeypatch.setattr(runner, "_DRAIN_S", 0.2)
+    monkeypatch.setattr(runner, "_DRAIN_S", 2.0)
     monkeypatch.setenv("PYTHONPATH", str(FOLDER))
     monkeypatch.setenv("PLUGIN", "hang")
     monkeypatch.syspath_prepend(str(FOLDER))

@@ -288,7 +288,7 @@ def test_a_copy_without_a_repository_is_taken_as_it_is(mutation, tmp_path):
 
 def test_a_run_that_hangs_is_ended_with_all_that_it_started(mutation, tmp_path):
     command = [shutil.which("sh"), "-c", "echo begun; sleep 600 & wait"]
-    status, said = mutation["workshop"]._run_all_of(command, {}, str(tmp_path), 0.2)
+    status, said = mutation["workshop"]._run_all_of(command, {}, str(tmp_path), 2.0)
     assert (status, said) == (None, "begun")
     assert mutation["workshop"]._run_all_of([command[0], "-c", "exit 3"], {}, str(tmp_path), 10.0) == (3, "")
 
