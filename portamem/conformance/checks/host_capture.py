@@ -365,4 +365,5 @@ def streams_go_with_their_threads(env: Env) -> None:
     for _ in range(4):
         on_a_thread(work)
     memory.close()
-    expect(eventually(lambda: threads() <= before), f"{threads()} threads, and {before} before four that have ended")
+    # One more may be there for good: the one that lets go of finished work, if it had nothing to do before.
+    expect(eventually(lambda: threads() <= before + 1), f"{threads()} threads, and {before} before four that ended")
