@@ -38,7 +38,7 @@ py::object copy_rows(const py::object& dst, const py::object& src, const py::obj
     const Span target = to_span(dst, true, "the target");
     const Span source = to_span(src, false, "the source");
     const auto on = to_stream(stream);
-    return unlocked([&] { return copy_2d(target, source, rows, on); });
+    return transfer_unlocked([&] { return copy_2d(target, source, rows, on); });
 }
 
 std::size_t rows_of(const py::object& given, const char* what, std::size_t height) {
@@ -61,14 +61,14 @@ py::object copy_box(const py::object& dst, const py::object& src, const py::obje
     const Span target = to_span(dst, true, "the target");
     const Span source = to_span(src, false, "the source");
     const auto on = to_stream(stream);
-    return unlocked([&] { return copy_3d(target, source, box, on); });
+    return transfer_unlocked([&] { return copy_3d(target, source, box, on); });
 }
 
 py::object fill_rows(const PitchedBuffer& dst, const py::object& value, const py::object& stream) {
     const unsigned char byte = to_byte(value);
     const auto on = to_stream(stream);
     const Span span = Span::of(dst);
-    return unlocked([&] { return fill_2d(span, dst.pitch(), dst.width(), dst.height(), byte, on); });
+    return transfer_unlocked([&] { return fill_2d(span, dst.pitch(), dst.width(), dst.height(), byte, on); });
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ inline namespace PORTAMEM_BACKEND {
 
 /// Runs a copy or a fill without the GIL and answers its Event, or None where it was without a stream.
 template <class Transfer>
-py::object unlocked(Transfer&& transfer) {
+py::object transfer_unlocked(Transfer&& transfer) {
     std::shared_ptr<Event> done;
     {
         const WithoutGil nogil;
@@ -20,7 +20,7 @@ py::object unlocked(Transfer&& transfer) {
 }
 
 inline py::object copy_unlocked(const Span& dst, const Span& src, const std::shared_ptr<Stream>& stream) {
-    return unlocked([&] { return copy(dst, src, stream); });
+    return transfer_unlocked([&] { return copy(dst, src, stream); });
 }
 
 /// Defines the three methods on a class; `span_of(self)` is its memory.
@@ -45,7 +45,7 @@ void define_transfers(Class& type, SpanOf span_of) {
                 const unsigned char byte = to_byte(value);
                 const auto on = to_stream(stream);
                 const Span span = span_of(self);
-                return unlocked([&] { return fill(span, byte, on); });
+                return transfer_unlocked([&] { return fill(span, byte, on); });
             },
             py::arg("value"), py::kw_only(), py::arg("stream") = py::none(),
             "Sets every byte to `value` (0 to 255). Answers as copy does.");
