@@ -78,8 +78,8 @@ BRIDGES = {
         why_none="nothing is bridged: `Device.quirks` tells it from HIP 7.2 on, and no clause is about it"
     ),
     "ipc_loses_offset": Bridge(why_none="nothing is bridged: portamem has no handles for other processes yet"),
-    "pitched_copy_direction": Bridge(("COPY-14", "COPY-22", "DEVICE-29", "ORDER-14"), told="pitched_copy_direction=on"),
     "set_access_fails_on_tail": Bridge(why_none="nothing is bridged: portamem maps no reserved addresses yet"),
+    "pitched_copy_direction": Bridge(("COPY-14", "COPY-22", "DEVICE-29", "ORDER-14"), told="pitched_copy_direction=on"),
 }
 """Each quirk of tests/standin/quirks.cpp, with clauses of docs/contract.md."""
 
