@@ -49,7 +49,7 @@ pmhMemcpy3DParms native(const hipMemcpy3DParms& parms) {
             native_kind(parms.kind)};
 }
 
-// An end of which the runtime would count the offset into its allocation twice.
+// As the thread has it: behind the beginning by as much as is copied fails, by little does not.
 bool lies_too_far(const void* ptr, std::size_t length) {
     const auto memory = known(ptr);
     if (!memory || memory->is_device_memory()) return false;

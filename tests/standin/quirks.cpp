@@ -59,7 +59,8 @@ constexpr std::array<QuirkRow, count> rows = {{
     {"pitched_copy_direction",
      "a 2-D or 3-D copy of kind Default is InvalidValue where pinned or managed memory takes part that begins as far "
      "behind its allocation's beginning as the copy is long",
-     "ROCm/clr#40; oneapi-src/unified-runtime#2268 (5.6 to 6.0)", HIP_VERSION >= 50600000 && HIP_VERSION < 60100000},
+     "ROCm/clr#40; oneapi-src/unified-runtime#2268 (5.6 to 6.0; of 3-D by inference)",
+     HIP_VERSION >= 50600000 && HIP_VERSION < 60100000},
 }};
 
 struct Switches {

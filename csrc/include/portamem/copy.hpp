@@ -110,8 +110,8 @@ inline bool is_of_device(const void* ptr) {
     return attributes.type == rt::MemoryType::Device;
 }
 
-// The runtime finds out the direction of a copy, but where it is known to fail at that: there it is told. Managed memory
-// counts as the host's.
+// The runtime finds out the direction of a copy, but where it is known to fail at that: there it is told, of boxes
+// too, though only rows were reported. Managed memory counts as the host's.
 inline rt::MemcpyKind kind_of_rows(const Span& dst, const Span& src, int device) {
     if (!quirk_policy_applies(QuirkPolicy::ExplicitCopyKind, Device(device))) return rt::MemcpyKind::Default;
     const bool to_device = is_of_device(dst.ptr);
