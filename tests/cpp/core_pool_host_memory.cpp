@@ -7,7 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "core_pool_fakes.hpp"
+#include "core_pool_addresses.hpp"
+#include "host_memory_taken.hpp"
 
 using namespace fakes;
 
@@ -17,6 +18,7 @@ namespace {
 thread_local std::uint64_t left_until_failure = 0;
 thread_local std::uint64_t failure_interval = 0;
 thread_local std::uint64_t failures = 0;
+thread_local std::uint64_t taken = 0;  // bytes
 
 void count_allocation() {
     if (left_until_failure == 0 || spared != 0 || --left_until_failure != 0) return;
@@ -28,6 +30,7 @@ void count_allocation() {
 void* allocated(std::size_t nbytes, std::size_t alignment) {
     count_allocation();
     const std::size_t least = nbytes < 1 ? 1 : nbytes;
+    if (spared == 0) taken += least;
     void* const ptr = alignment == 0 ? std::malloc(least)
                                      : std::aligned_alloc(alignment, (least + alignment - 1) / alignment * alignment);
     if (ptr == nullptr) throw std::bad_alloc();
@@ -35,6 +38,8 @@ void* allocated(std::size_t nbytes, std::size_t alignment) {
 }
 
 }  // namespace
+
+std::uint64_t host_memory_taken() noexcept { return taken; }
 
 // All of the test program's, and its libraries'.
 void* operator new(std::size_t nbytes) { return allocated(nbytes, 0); }
@@ -179,4 +184,33 @@ TEST_CASE("core pool: a chunk that its upstream does not take back is the pool's
     fake.owner.refuses_chunks = false;
     CHECK(portamem_pool_trim(fake.pool, 0) == PORTAMEM_POOL_OK);
     CHECK(fake.owner.chunks.empty());
+}
+
+// All that was ever taken, also what was given back for more. Not counted are the tables of addresses: 8 bytes for each
+// 2 MiB.
+TEST_CASE("core pool: what it takes of host memory follows the number of blocks, whatever their size") {
+    constexpr std::size_t kBlocks = 20000;
+    constexpr std::size_t kMixed = 0;
+    for (const std::size_t size :
+         {std::size_t{256}, 16 * KiB, 33 * KiB, 64 * KiB, 120 * KiB, 1024 * KiB, 17 * 64 * KiB, 8 * MiB, kMixed}) {
+        CAPTURE(size);
+        FakeStream stream;
+        AddressPool fake;
+        CHECK(fake.give(fake.take(MiB, stream), MiB, stream) == PORTAMEM_POOL_OK);
+        std::uint64_t one_in_many = 1;
+        std::vector<std::uintptr_t> blocks(kBlocks);
+        std::vector<std::size_t> sizes(kBlocks);
+        const std::uint64_t before = host_memory_taken();
+        for (std::size_t i = 0; i < kBlocks; ++i) {
+            one_in_many = one_in_many * 6364136223846793005U + 1442695040888963407U;
+            const std::size_t some = std::size_t{256} << (one_in_many >> 33) % 15;  // up to 4 MiB
+            sizes[i] = size == kMixed ? some + (one_in_many >> 40) % some : size;
+            blocks[i] = fake.take(sizes[i], stream);
+        }
+        CHECK((host_memory_taken() - before) / kBlocks <= 96);
+        int refused = 0;
+        for (std::size_t i = 0; i < kBlocks; ++i)
+            refused += fake.give(blocks[i], sizes[i], stream) == PORTAMEM_POOL_OK ? 0 : 1;
+        CHECK(refused == 0);
+    }
 }

@@ -65,7 +65,7 @@ inline const Block* block_of(Cache& cache, const PageMap& pages, std::uintptr_t 
         cache.leaf_key = key;
         cache.leaf = found;
     }
-    return PageMap::entry(*static_cast<PageMap::Leaf*>(cache.leaf), address).load(std::memory_order_acquire);
+    return PageMap::find_in(*static_cast<PageMap::Leaf*>(cache.leaf), address);
 }
 
 // The state of a block of a class, which has blocks of `size` bytes. Null for all that has to be looked at closely.

@@ -45,7 +45,7 @@ void Heap::give(Arena& arena, const Item* items, std::size_t count) {
         if (block->use == Block::Use::Slab) {
             put_in_bin(arena, *block, items[i]);
         } else {
-            pages_.set(block->base, nullptr);
+            pages_.clear(block->base);
             give_block(block, arena);
         }
     }

@@ -8,11 +8,11 @@
 namespace portamem::pool {
 
 void Heap::add_chunk(void* ptr, std::size_t nbytes, Arena& arena) {
-    chunks_.reserve(chunks_.size() + 1);
+    if (chunks_.size() == chunks_.capacity()) chunks_.reserve(2 * chunks_.size() + 1);
     const auto begin = reinterpret_cast<std::uintptr_t>(ptr);
     const std::uintptr_t aligned = (begin + kGrain - 1) & ~(kGrain - 1);
     const std::size_t length = (nbytes - (aligned - begin)) & ~(kGrain - 1);
-    if (!pages_.prepare(aligned, length)) throw std::bad_alloc();
+    if (!PageMap::covers(aligned + length - 1)) throw std::bad_alloc();
     Block* const block = new_block();
     block->base = aligned;
     block->set_length(length);

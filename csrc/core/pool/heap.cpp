@@ -172,7 +172,12 @@ bool Heap::take_large_from(Arena& arena, std::size_t size, unsigned index, std::
     block->spread = 0;
     block->states = &block->own_state;
     block->own_state.store(kIn, std::memory_order_relaxed);
-    pages_.set(block->base, block);
+    try {
+        pages_.put(block->base, block);
+    } catch (...) {
+        give_block(block, arena);
+        throw;
+    }
     item = {block->base, &block->own_state};
     return true;
 }
@@ -180,7 +185,7 @@ bool Heap::take_large_from(Arena& arena, std::size_t size, unsigned index, std::
 // What was handed out by itself.
 void Heap::merge(Arena& arena, const Item& item) noexcept {
     Block* const block = pages_.find(item.address);
-    pages_.set(block->base, nullptr);
+    pages_.clear(block->base);
     give_block(block, arena);
 }
 

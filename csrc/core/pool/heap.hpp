@@ -121,7 +121,8 @@ class Heap {
     std::atomic<State>* new_states(unsigned index, std::size_t count);
     static Item item_of(const Block& slab, std::uint32_t number) noexcept;
     Block* new_slab(Arena& arena, unsigned index, Arena& owner);
-    void set_pages(const Block& slab, Block* to) noexcept;
+    void enter_pages(Block& slab);
+    void clear_pages(const Block& slab) noexcept;
     void put_in_bin(Arena& arena, Block& slab, const Item& item) noexcept;
     void taken_from_bin(Arena& arena, const Item& item) noexcept;
 

@@ -52,15 +52,32 @@ Block* Heap::new_slab(Arena& arena, unsigned index, Arena& owner) {
     slab->use = Block::Use::Slab;
     slab->slab = {0, 0};
     slab->arena = owner.number;
-    set_pages(*slab, slab);
+    try {
+        enter_pages(*slab);
+    } catch (...) {
+        states_[index].free.push_back(states);
+        give_block(slab, arena);
+        throw;
+    }
     return slab;
 }
 
 // Of what is cut into blocks. The record may be longer, by what was not worth a record of its own: the next block may
 // begin in that page.
-void Heap::set_pages(const Block& slab, Block* to) noexcept {
+void Heap::enter_pages(Block& slab) {
     const std::uintptr_t end = slab.base + kShapes[slab.index].length;
-    for (std::uintptr_t page = slab.base; page < end; page += kPage) pages_.set(page, to);
+    std::uintptr_t page = slab.base;
+    try {
+        for (; page < end; page += kPage) pages_.put(page, &slab);
+    } catch (...) {
+        while (page != slab.base) pages_.clear(page -= kPage);
+        throw;
+    }
+}
+
+void Heap::clear_pages(const Block& slab) noexcept {
+    const std::uintptr_t end = slab.base + kShapes[slab.index].length;
+    for (std::uintptr_t page = slab.base; page < end; page += kPage) pages_.clear(page);
 }
 
 void Heap::put_in_bin(Arena& arena, Block& slab, const Item& item) noexcept {
@@ -135,7 +152,7 @@ bool Heap::dissolve(Arena& arena) {
         bin.erase(rest, bin.end());
     }
     for (Block* const slab : slabs) {
-        set_pages(*slab, nullptr);
+        clear_pages(*slab);
         arena.whole -= slab->length();
         states_[slab->index].free.push_back(slab->states);
         slab->slab.home = 0;

@@ -113,7 +113,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         // What a captured stream was given has not even begun to run.
         if (!is_stream_ordered()) stream->refuse_capture_if_open("deallocate");
         Lane& lane = lane_of(stream, dropped);
-        lane.blocks.reserve(lane.blocks.size() + 1);
+        if (lane.blocks.size() == lane.blocks.capacity()) lane.blocks.reserve(2 * lane.blocks.size() + 1);
         lane.end.note(stream);
         lane.blocks.push_back(ptr);
         chunk->asked[index] = 0;

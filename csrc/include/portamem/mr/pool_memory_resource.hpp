@@ -40,7 +40,7 @@ PORTAMEM_OPEN
 /// an eighth of what the pool has, from 2 to 256 MiB; where what is free would do, were it in one piece, a sixth beside
 /// what is asked for. Nothing is reserved before it is asked for. What is left over of a free block stays with what is cut
 /// from it where it is less than a 32nd of that. The pool's own records take 5 bytes of host memory for each block of 256
-/// bytes, up to 92 for one of 2 to 32 KiB, and for a larger one 64 and 8 for each 32 KiB of it.
+/// bytes, and up to 92 for a larger one; above 2 MiB, 4 more for each MiB.
 ///
 /// PORTAMEM_POOL=off: each allocation goes straight to the upstream, and comes straight back. PORTAMEM_POOL_LIMIT: the
 /// limit of the process's pools of a device's memory that were made without one, all together
