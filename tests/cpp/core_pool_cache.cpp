@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // How much a thread's cache for a stream holds.
+#include <algorithm>
+#include <cstddef>
 #include <random>
 #include <string>
 #include <utility>
@@ -125,4 +127,42 @@ TEST_CASE("core pool: a stream that takes a block of another leaves it most of t
     CHECK(fake.figures().steals == 1);
     for (void* ptr : again) REQUIRE(fake.give(ptr, 64 * KiB, donor) == PORTAMEM_POOL_OK);
     REQUIRE(fake.give(stolen, 64 * KiB, thief) == PORTAMEM_POOL_OK);
+}
+
+// Where a cache has no room, a free takes other ways than where it has: what it refuses is the same.
+TEST_CASE("core pool: wrong frees are refused where the cache is full as well, and blocks are where they belong") {
+    for (const std::size_t nbytes : {std::size_t{256}, 8 * KiB, 40 * KiB, 300 * KiB, 6 * MiB}) {
+        CAPTURE(nbytes);
+        FakePool fake;
+        FakeStream stream;
+        std::vector<void*> all;
+        for (std::size_t i = 0; i < 300 && i * nbytes < 500 * MiB; ++i) {
+            all.push_back(fake.take(nbytes, stream));
+            REQUIRE(all.back() != nullptr);
+        }
+        int wrongly = 0;
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            const auto refused = [&](void* ptr, std::size_t size) {
+                return fake.give(ptr, size, stream) == PORTAMEM_POOL_INVALID;
+            };
+            wrongly +=
+                refused(all[i], nbytes - 1) && refused(all[i], nbytes + 1) && refused(all[i], 4 * nbytes) ? 0 : 1;
+            wrongly += refused(static_cast<char*>(all[i]) + 128, nbytes) && refused(&fake, nbytes) ? 0 : 1;
+            wrongly += fake.give(all[i], nbytes, stream) == PORTAMEM_POOL_OK && refused(all[i], nbytes) ? 0 : 1;
+            wrongly += fake.figures().used == (all.size() - i - 1) * nbytes ? 0 : 1;
+        }
+        CHECK(wrongly == 0);
+        const std::size_t reserved = fake.figures().reserved;
+        for (void*& ptr : all) ptr = fake.take(nbytes, stream);
+        CHECK(fake.figures().reserved == reserved);
+        std::sort(all.begin(), all.end());
+        int overlap = 0;
+        for (std::size_t i = 1; i < all.size(); ++i) {
+            overlap +=
+                static_cast<char*>(all[i]) - static_cast<char*>(all[i - 1]) >= static_cast<std::ptrdiff_t>(nbytes) ? 0
+                                                                                                                   : 1;
+        }
+        CHECK(overlap == 0);
+        for (void* const ptr : all) CHECK(fake.give(ptr, nbytes, stream) == PORTAMEM_POOL_OK);
+    }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/api.cpp: pools as C functions, and the path on which a cache alone serves.
+// core/pool/api.cpp: pools as C functions, and the first of three paths, on which a cache alone serves.
 //
 // That path reads the thread's memo and the cache, writes the cache and the block's state, and nothing else: no lock
 // and no memory that other threads write.
@@ -56,22 +56,10 @@ void* allocated_slowly(Pool& pool, std::size_t nbytes, std::size_t alignment, st
     return ptr;
 }
 
-// The block that has an address, which may be another's; null where there is none.
-inline const Block* block_of(Cache& cache, const PageMap& pages, std::uintptr_t address) {
-    const std::uintptr_t key = address >> PageMap::kLeafBits;
-    if (__builtin_expect(cache.leaf_key != key, 0)) {
-        auto* const found = pages.leaf_of(address);
-        if (found == nullptr) return nullptr;
-        cache.leaf_key = key;
-        cache.leaf = found;
-    }
-    return PageMap::find_in(*static_cast<PageMap::Leaf*>(cache.leaf), address);
-}
-
 // The state of a block of a class, which has blocks of `size` bytes. Null for all that has to be looked at closely.
 inline std::atomic<State>* state_of(Cache& cache, const PageMap& pages, std::uintptr_t address, unsigned index,
                                     std::size_t size) {
-    const Block* const block = block_of(cache, pages, address);
+    const Block* const block = cache.block_of(pages, address);
     if (block == nullptr) return nullptr;
     const std::size_t offset = address - block->base;
     const std::size_t number = offset * kReciprocals[index] >> 32;
@@ -157,7 +145,7 @@ __attribute__((noinline)) bool deallocated_above(Cache* cache, const Pool& pool,
     bool is_done = false;
     const unsigned index = class_of(nbytes);
     const auto address = reinterpret_cast<std::uintptr_t>(ptr);
-    const Block* const block = block_of(*cache, pool.pages(), address);
+    const Block* const block = cache->block_of(pool.pages(), address);
     const unsigned serving = block != nullptr && block->base == address ? block->index : 0;
     if (serving > index && serving <= index + kMostAbove && serving < kClasses) {
         std::atomic<State>* const state = block->states;
@@ -206,17 +194,25 @@ inline bool deallocated_at_hand(Pool& pool, void* ptr, std::size_t nbytes, std::
 
 __attribute__((noinline)) void* allocated_anyhow(Pool& pool, std::size_t nbytes, std::uint64_t identity,
                                                  void* stream) noexcept {
-    Cache* const cache = remembered_cache(&pool, identity);
-    void* const ptr = cache == nullptr ? allocated_by_search(pool, nbytes, identity) : allocated_above(cache, nbytes);
+    Cache* cache = remembered_cache(&pool, identity);
+    void* ptr = nullptr;
+    if (cache == nullptr) {
+        cache = find_cache(&pool, identity);
+        ptr = allocated_from(cache, nbytes);
+    }
+    if (ptr == nullptr && cache != nullptr) ptr = pool.allocate_with_heap(*cache, nbytes);
     return ptr != nullptr ? ptr : allocated_slowly(pool, nbytes, kGrain, identity, stream);
 }
 
 __attribute__((noinline)) int deallocated_anyhow(Pool& pool, void* ptr, std::size_t nbytes, std::uint64_t identity,
                                                  void* stream) noexcept {
-    Cache* const cache = remembered_cache(&pool, identity);
-    const bool is_done = cache == nullptr ? deallocated_by_search(pool, ptr, nbytes, identity)
-                                          : deallocated_above(cache, pool, ptr, nbytes);
-    if (is_done) return PORTAMEM_POOL_OK;
+    Cache* cache = remembered_cache(&pool, identity);
+    bool is_done = false;
+    if (cache == nullptr) {
+        cache = find_cache(&pool, identity);
+        is_done = deallocated_into(cache, pool, ptr, nbytes);
+    }
+    if (is_done || (cache != nullptr && pool.deallocate_with_heap(*cache, ptr, nbytes))) return PORTAMEM_POOL_OK;
     return answered(pool, [&] { pool.deallocate(ptr, nbytes, identity, stream); });
 }
 

@@ -13,11 +13,14 @@ constexpr std::size_t kMostPieces = 32;  // that are taken from another stream a
 
 }  // namespace
 
-void Heap::prefetch(const Item* begin, const Item* end) const noexcept {
-    for (const Item* item = begin; item != end; ++item) pages_.find(item->address)->prefetch();
-    for (const Item* item = begin; item != end; ++item) {
-        const Block& block = *pages_.find(item->address);
-        if (block.use != Block::Use::Taken) continue;
+void Heap::prefetch(unsigned index, const Item* items, std::size_t count) const noexcept {
+    if (index < kSmallClasses) {
+        for (std::size_t i = 0; i < count; ++i) pages_.find(items[i].address)->prefetch();
+        return;
+    }
+    for (std::size_t i = 0; i < count; ++i) Block::of(items[i])->prefetch();
+    for (std::size_t i = 0; i < count; ++i) {
+        const Block& block = *Block::of(items[i]);
         if (block.before != nullptr) block.before->prefetch();
         if (block.after != nullptr) block.after->prefetch();
     }
@@ -49,6 +52,12 @@ void Heap::give(Arena& arena, const Item* items, std::size_t count) {
             give_block(block, arena);
         }
     }
+    ++arena.insertions;
+}
+
+void Heap::give(Arena& arena, unsigned index, const Item* items, std::size_t count) {
+    if (index < kSmallClasses) return give(arena, items, count);
+    for (std::size_t i = 0; i < count; ++i) merge(arena, items[i]);
     ++arena.insertions;
 }
 

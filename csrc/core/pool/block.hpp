@@ -81,6 +81,11 @@ struct alignas(64) Block {
     /// The bytes of each block that is handed out. One of no class has less than a step of those beside it.
     std::size_t size() const noexcept { return index == kHuge ? length() / kHugeStep * kHugeStep : size_of(index); }
 
+    /// The record of what stands by itself, out of its item: no table is read.
+    static Block* of(const Item& item) noexcept {
+        return reinterpret_cast<Block*>(reinterpret_cast<unsigned char*>(item.state) - offsetof(Block, own_state));
+    }
+
     void prefetch() const noexcept { __builtin_prefetch(this); }
 };
 static_assert(sizeof(void*) != 8 || sizeof(Block) == 64);

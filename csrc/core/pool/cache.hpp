@@ -12,6 +12,7 @@
 
 #include "arena.hpp"
 #include "barrier.hpp"
+#include "page_map.hpp"
 
 namespace portamem::pool {
 
@@ -82,9 +83,19 @@ class alignas(64) Cache {
     Counter frees;       ///< of which blocks came back
     Counter live_bytes;  ///< allocated less freed, as asked; may be below zero, the sum over all caches is not
 
-    // The address table's latest leaf.
+    /// The block that has an address, which may be another's; null where there is none.
+    const Block* block_of(const PageMap& pages, std::uintptr_t address) noexcept {
+        const std::uintptr_t key = address >> PageMap::kLeafBits;
+        if (__builtin_expect(leaf_key != key, 0)) {
+            const PageMap::Leaf* const found = pages.leaf_of(address);
+            if (found == nullptr) return nullptr;
+            leaf_key = key;
+            leaf = found;
+        }
+        return PageMap::find_in(*leaf, address);
+    }
     std::uintptr_t leaf_key = ~std::uintptr_t{0};
-    void* leaf = nullptr;
+    const PageMap::Leaf* leaf = nullptr;  ///< the latest
 
     std::array<Bin, kClasses> bins;
     unsigned largest = kSmallClasses;  ///< the largest class that has a bin; this, if no larger has

@@ -13,27 +13,32 @@ constexpr std::size_t kMostPendingBytes = std::size_t{16} << 20;  // and their b
 
 }  // namespace
 
+bool Pool::put_if_room(Cache& cache, const Item& item, unsigned index, std::size_t most) noexcept {
+    if (!cache.has_room_for(index, most)) return false;
+    Cache::Bin& bin = cache.bins[index];
+    bin.items[bin.count++] = item;
+    cache.cached.add(bin.size);
+    return true;
+}
+
+// Into a cache that is full, from which some goes to its arena. Throws std::bad_alloc, and the item is in neither.
+void Pool::put_with_room(Cache& cache, Arena& arena, const Item& item, unsigned index) {
+    arena.latest = nullptr;
+    arena.is_marked = false;
+    make_room(cache, arena, index);
+    if (!put_if_room(cache, item, index, kCacheBytes)) heap_.give(arena, index, &item, 1);
+}
+
 // Into the cache; where that is full, some of it goes to the arena first, or else the block itself.
 void Pool::give(const Place& place, const Item& item, const Block& block) {
     const unsigned index = block.index;
     if (place.cache == nullptr || index == kHuge) return flush(place, item);
     Cache& cache = *place.cache;
     Arena& arena = *place.arena;
-    const auto put_if_room = [&](std::size_t most) {
-        if (!cache.has_room_for(index, most)) return false;
-        Cache::Bin& bin = cache.bins[index];
-        bin.items[bin.count++] = item;
-        cache.cached.add(bin.size);
-        return true;
-    };
     const auto put_anyhow = [&](MarkPtr&& mark, bool is_marked) {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
         if (arena.has_ended) return false;
-        arena.is_marked = false;
-        const bool may_have_to_go = cache.bins[index].count < cache.bins[index].capacity;
-        if (may_have_to_go) heap_.prefetch(&item, &item + 1);
-        make_room(cache, arena, index);
-        if (!put_if_room(kCacheBytes)) heap_.give(arena, &item, 1);
+        put_with_room(cache, arena, item, index);
         arena.latest = std::move(mark);
         arena.is_marked = is_marked;
         return true;
@@ -41,7 +46,7 @@ void Pool::give(const Place& place, const Item& item, const Block& block) {
     {
         const Entered entered(*this, cache);
         (void)cache.bin_for(index);
-        if (put_if_room(free_room_of(index))) return;
+        if (put_if_room(cache, item, index, free_room_of(index))) return;
         if (!arena.is_per_thread && put_anyhow(nullptr, false)) return;
     }
     if (arena.is_per_thread) {
@@ -75,11 +80,11 @@ unsigned Pool::let_go(Cache& cache, Arena& arena, unsigned index, unsigned count
     count = std::min<unsigned>(count, bin.count);
     if (count == 0) return 0;
     const Item* const first = bin.items.get();
-    heap_.prefetch(first, first + count);
+    heap_.prefetch(index, first, count);
     if (is_kept(index) && count >= batch_of(index)) {  // one size that comes in numbers is wanted in numbers
         heap_.keep(arena, index, first, count);
     } else {
-        heap_.give(arena, first, count);
+        heap_.give(arena, index, first, count);
     }
     std::copy(first + count, first + bin.count, bin.items.get());
     bin.count = static_cast<std::uint16_t>(bin.count - count);

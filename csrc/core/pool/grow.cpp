@@ -123,7 +123,7 @@ unsigned Pool::grow(const Place& place, const Ask& ask, Item* items, unsigned mo
                 growing.end();
                 is_added = true;
                 // One only: the upstream may have run code that has filled the cache.
-                if (const unsigned count = take_locked(place, ask, items, 1); count != 0) return count;
+                if (const unsigned count = take_locked(own(place), ask, items, 1); count != 0) return count;
             } catch (...) {
                 if (!is_added) (void)ops_.deallocate(self_, ptr, nbytes);
                 throw;

@@ -184,7 +184,7 @@ bool Heap::take_large_from(Arena& arena, std::size_t size, unsigned index, std::
 
 // What was handed out by itself.
 void Heap::merge(Arena& arena, const Item& item) noexcept {
-    Block* const block = pages_.find(item.address);
+    Block* const block = Block::of(item);
     pages_.clear(block->base);
     give_block(block, arena);
 }

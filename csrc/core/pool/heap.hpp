@@ -72,9 +72,11 @@ class Heap {
 
     // batches.cpp
     /// Fetches what giving blocks back reads, all at once rather than one after the other.
-    void prefetch(const Item* begin, const Item* end) const noexcept;
+    void prefetch(unsigned index, const Item* items, std::size_t count) const noexcept;
     /// Puts blocks into an arena. Throws std::bad_alloc, and nothing has happened.
     void give(Arena& arena, const Item* items, std::size_t count);
+    /// The same of one class.
+    void give(Arena& arena, unsigned index, const Item* items, std::size_t count);
     /// Puts the blocks of a batch into an arena. Throws std::bad_alloc, and nothing has happened.
     void give(Arena& arena, Batch& batch);
     /// Puts a batch where its arena has such: into the bins, aside where there is no host memory, behind the last mark

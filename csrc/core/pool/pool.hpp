@@ -45,6 +45,10 @@ class Pool : public std::enable_shared_from_this<Pool> {
     void* allocate(std::size_t nbytes, std::size_t alignment, std::uint64_t identity, void* stream);
     void deallocate(void* ptr, std::size_t nbytes, std::uint64_t identity, void* stream);
 
+    // second_path.cpp: null, or false, where they do not serve.
+    void* allocate_with_heap(Cache& cache, std::size_t nbytes) noexcept;
+    bool deallocate_with_heap(Cache& cache, void* ptr, std::size_t nbytes) noexcept;
+
     void trim(std::size_t keep);
     /// What the policy wanted gone and what waited for work. True: nothing more is due.
     bool release_due();
@@ -94,6 +98,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     class Inside;
     class Growing;
     class Entered;
+    class Leaving;
 
     /// As much of a struct as its owner knew of: what was added since is null.
     template <class Struct>
@@ -118,9 +123,10 @@ class Pool : public std::enable_shared_from_this<Pool> {
     static constexpr unsigned kMostItems = 128;  ///< that a call takes: as many as a cache holds of one class
 
     // take.cpp
-    Arena& own(const Place& place) noexcept { return place.arena && !defers() ? *place.arena : heap_.common(); }
+    Arena& own(Arena& arena) noexcept { return defers() ? heap_.common() : arena; }
+    Arena& own(const Place& place) noexcept { return place.arena ? own(*place.arena) : heap_.common(); }
     bool defers() const noexcept { return options_.host_accessible != 0; }
-    unsigned take_locked(const Place& place, const Ask& ask, Item* items, unsigned most);
+    unsigned take_locked(Arena& own, const Ask& ask, Item* items, unsigned most);
     unsigned take(const Place& place, const Ask& ask, Item* items, unsigned most);
     unsigned take_with_calls(const Place& place, const Ask& ask, Item* items, unsigned most);
     unsigned gather(const Place& place, const Ask& ask, Item* items, unsigned most);
@@ -150,6 +156,8 @@ class Pool : public std::enable_shared_from_this<Pool> {
     // give.cpp
     void give(const Place& place, const Item& item, const Block& block);
     void flush(const Place& place, const Item& item);
+    static bool put_if_room(Cache& cache, const Item& item, unsigned index, std::size_t most) noexcept;
+    void put_with_room(Cache& cache, Arena& arena, const Item& item, unsigned index);
     void make_room(Cache& cache, Arena& arena, unsigned index);
     unsigned let_go(Cache& cache, Arena& arena, unsigned index, unsigned count);
     MarkPtr mark_of_own(const Place& place, bool& is_marked);
@@ -220,16 +228,25 @@ class Pool::Inside {
     Pool& pool_;
 };
 
-/// The owner inside of its cache's lock.
-class Pool::Entered {
+/// The owner, who is inside of its cache's lock, leaves it.
+class Pool::Leaving {
   public:
-    Entered(Pool& pool, Cache& cache) : cache_(cache) { pool.enter(cache); }
-    ~Entered() { cache_.lock.leave(); }
-    Entered(const Entered&) = delete;
-    Entered& operator=(const Entered&) = delete;
+    explicit Leaving(Cache& cache) noexcept : cache_(cache) {}
+    ~Leaving() { cache_.lock.leave(); }
+    Leaving(const Leaving&) = delete;
+    Leaving& operator=(const Leaving&) = delete;
 
   private:
     Cache& cache_;
+};
+
+/// The owner inside of its cache's lock.
+class Pool::Entered {
+  public:
+    Entered(Pool& pool, Cache& cache) : leaving_((pool.enter(cache), cache)) {}
+
+  private:
+    const Leaving leaving_;
 };
 
 }  // namespace portamem::pool

@@ -27,7 +27,7 @@ void Pool::empty(Cache& cache) {
             one.front().items.assign(bin.items.get(), bin.items.get() + bin.count);
             heap_.put(arena, std::move(one));
         } else {
-            heap_.give(defers() ? heap_.common() : arena, bin.items.get(), bin.count);
+            heap_.give(defers() ? heap_.common() : arena, index, bin.items.get(), bin.count);
             if (!defers()) arena.is_marked = false;
         }
         cache.cached.add(0 - bin.count * size_of(index));

@@ -24,9 +24,9 @@ std::size_t Pool::Ask::need() const noexcept {
     return round_up(size + (alignment > kGrain ? alignment : 0), 2 * kPage);
 }
 
-unsigned Pool::take_locked(const Place& place, const Ask& ask, Item* items, unsigned most) {
+unsigned Pool::take_locked(Arena& own, const Ask& ask, Item* items, unsigned most) {
     // An arena that has ended may go with this call, and would take with it what is cut up for it.
-    Arena& from = own(place).has_ended ? heap_.common() : own(place);
+    Arena& from = own.has_ended ? heap_.common() : own;
     if (ask.is_small()) return heap_.take(from, ask.index, items, most);
     const bool may_be_kept = is_kept(ask.index) && ask.alignment <= kGrain;
     const unsigned count = may_be_kept ? heap_.take_kept(from, ask.index, items, most) : 0;
@@ -43,7 +43,7 @@ unsigned Pool::take_locked(const Place& place, const Ask& ask, Item* items, unsi
 
 unsigned Pool::take(const Place& place, const Ask& ask, Item* items, unsigned most) {
     const std::lock_guard<std::mutex> lock(heap_.mutex());
-    return take_locked(place, ask, items, most);
+    return take_locked(own(place), ask, items, most);
 }
 
 unsigned Pool::take_with_calls(const Place& place, const Ask& ask, Item* items, unsigned most) {
@@ -52,7 +52,7 @@ unsigned Pool::take_with_calls(const Place& place, const Ask& ask, Item* items, 
         retry_aside(place);
         const bool own_dissolved = heap_.dissolve(own(place));
         if (heap_.dissolve(heap_.common()) || own_dissolved) {
-            if (const unsigned count = take_locked(place, ask, items, most); count != 0) return count;
+            if (const unsigned count = take_locked(own(place), ask, items, most); count != 0) return count;
         }
     }
     refuse_captured(place.stream, kCaptured);
@@ -91,10 +91,10 @@ unsigned Pool::gather(const Place& place, const Ask& ask, Item* items, unsigned 
     if (from.has_ended) return 0;
     heap_.cut_up(from);
     (void)heap_.dissolve(from);
-    if (const unsigned count = take_locked(place, ask, items, most); count != 0) return count;
+    if (const unsigned count = take_locked(own(place), ask, items, most); count != 0) return count;
     if (&from == &heap_.common() || !heap_.join_common(from, ask.stands_in())) return 0;
     from.is_marked = false;
-    return take_locked(place, ask, items, most);
+    return take_locked(own(place), ask, items, most);
 }
 
 }  // namespace portamem::pool

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+// core/pool/second_path.cpp: the path on which a cache does not serve at once, and the stream's own memory does.
+//
+// It takes the heap's lock and calls nobody. All that is not so simple is left to the third path, which does everything:
+// most calls that find a cache empty, or full, need none of that, and it costs more than what they do.
+#include "pool.hpp"
+
+namespace portamem::pool {
+
+void* Pool::allocate_with_heap(Cache& cache, std::size_t nbytes) noexcept {
+    if (nbytes - 1 >= kLargestCached || portamem_forked() != 0 || !cache.lock.enter()) return nullptr;
+    const Leaving leaving(cache);
+    const unsigned index = class_of(nbytes);
+    Cache::Bin& bin = cache.bins[index];
+    Item items[kMostAtOnce];
+    State out = kIn;
+    if (!cache.take_at_hand(index, nbytes, items[0], out)) {
+        if (bin.capacity == 0) return nullptr;
+        unsigned count = 0;
+        try {
+            const std::lock_guard<std::mutex> lock(heap_.mutex());
+            count = take_locked(own(*cache.arena), {nbytes, bin.size, index, kGrain}, items, batch_of(index));
+        } catch (...) {
+            return nullptr;
+        }
+        if (count == 0) return nullptr;
+        cache.cached.add((count - 1) * std::uint64_t{bin.size});
+        while (count > 1) bin.items[bin.count++] = items[--count];
+        out = out_of(bin.size, nbytes);
+    }
+    items[0].state->store(out, std::memory_order_relaxed);
+    cache.hits.add(1);
+    cache.live_bytes.add(nbytes);
+    return reinterpret_cast<void*>(items[0].address);
+}
+
+bool Pool::deallocate_with_heap(Cache& cache, void* ptr, std::size_t nbytes) noexcept {
+    const bool calls_somebody = ops_.keep != nullptr || cache.arena->is_per_thread;
+    if (defers() || calls_somebody || portamem_forked() != 0 || !cache.lock.enter()) return false;
+    const Leaving leaving(cache);
+    const auto address = reinterpret_cast<std::uintptr_t>(ptr);
+    const Block* const block = cache.block_of(pages(), address);
+    if (block == nullptr || address < block->base || block->index == kHuge) return false;
+    const unsigned index = block->index;
+    const std::size_t size = size_of(index);
+    const std::size_t offset = address - block->base;
+    const std::size_t number = offset * kReciprocals[index] >> 32;
+    if (number * size != offset || nbytes - 1 >= size || cache.bins[index].capacity == 0) return false;
+    std::atomic<State>& state = block->states[number << block->spread];
+    State out = out_of(size, nbytes);
+    if (!state.compare_exchange_strong(out, kIn, std::memory_order_acq_rel)) return false;
+    const Item item{address, &state};
+    bool is_put = put_if_room(cache, item, index, free_room_of(index));
+    try {
+        if (!is_put) {
+            const std::lock_guard<std::mutex> lock(heap_.mutex());
+            is_put = !cache.arena->has_ended;
+            if (is_put) put_with_room(cache, *cache.arena, item, index);
+        }
+    } catch (...) {
+        is_put = false;
+    }
+    if (!is_put) {
+        state.store(out, std::memory_order_relaxed);
+        return false;
+    }
+    cache.frees.add(1);
+    cache.live_bytes.add(0 - nbytes);
+    return true;
+}
+
+}  // namespace portamem::pool
