@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The machinery of pools over streams and events that the test moves by hand.
 #include <algorithm>
+#include <condition_variable>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -385,6 +387,55 @@ TEST_CASE("core pool: what ended threads have freed on their own streams is ever
             CHECK((host_accessible || !after.waits.empty()));
             CHECK(fake.give(ptr, 1000 * KiB, after) == PORTAMEM_POOL_OK);
         }
+    }
+}
+
+TEST_CASE(
+    "core pool: what a thread has freed on its own stream, and cannot mark just now, is had behind all of the device") {
+    for (const bool host_accessible : {false, true}) {
+        CAPTURE(host_accessible);
+        FakePool fake(host_accessible, 8192 * KiB);
+        FakeStream after;
+        FakeStream own;
+        own.is_per_thread = true;
+        std::mutex mutex;
+        std::condition_variable changed;
+        int step = 0;
+        const auto reach = [&](int next) {
+            const std::lock_guard<std::mutex> lock(mutex);
+            step = next;
+            changed.notify_all();
+        };
+        const auto await = [&](int next) {
+            std::unique_lock<std::mutex> lock(mutex);
+            changed.wait(lock, [&] { return step >= next; });
+        };
+        std::thread thread([&] {
+            own.thread = std::this_thread::get_id();
+            std::vector<void*> all;
+            while (void* ptr = fake.take(500 * KiB, own)) all.push_back(ptr);
+            CHECK(all.size() > 12);
+            for (void* const ptr : all) CHECK(fake.give(ptr, 500 * KiB, own) == PORTAMEM_POOL_OK);
+            reach(1);
+            await(2);
+            void* const ptr = fake.take(500 * KiB, own);  // its cache is its own again
+            CHECK(ptr != nullptr);
+            CHECK(fake.give(ptr, 500 * KiB, own) == PORTAMEM_POOL_OK);
+        });
+        await(1);
+        const int waited = fake.owner.device_synchronized;
+        void* const ptr = fake.take(3000 * KiB, after);
+        CHECK(ptr != nullptr);
+        CHECK(fake.owner.device_synchronized == waited + 1);
+        void* const another = fake.take(3000 * KiB, after);  // is there since then
+        CHECK(another != nullptr);
+        CHECK(fake.owner.device_synchronized == waited + 1);
+        if (ptr != nullptr) CHECK(fake.give(ptr, 3000 * KiB, after) == PORTAMEM_POOL_OK);
+        if (another != nullptr) CHECK(fake.give(another, 3000 * KiB, after) == PORTAMEM_POOL_OK);
+        after.run = after.submitted;
+        reach(2);
+        thread.join();
+        own.run = own.submitted;
     }
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <future>
 #include <thread>
 #include <vector>
 
@@ -260,6 +261,39 @@ TEST_CASE("pm pool: a thread's own default stream is marked by that thread") {
     own.reset();
     pool->close();
     CHECK(pool->upstream()->live_buffers() == 0);
+}
+
+TEST_CASE("pm pool: what a thread that goes on has freed on its own default stream is had when there is nothing else") {
+    if (no_device()) return;
+    for (const bool pinned : {false, true}) {
+        CAPTURE(pinned);
+        const Pool pool = pool_over(pinned ? pinned_resource() : device_resource(), 12 * MiB);
+        const StreamPtr other = pm::Stream::create(0);
+        std::promise<void> is_freed;
+        std::promise<void> is_over;
+        std::thread thread([&] {
+            const StreamPtr own = pm::Stream::per_thread(0);
+            std::vector<void*> all;
+            for (int i = 0; i < 5; ++i) all.push_back(pool->allocate(2 * MiB, own));
+            for (void* const ptr : all) {
+                CHECK(keeps_bytes(ptr, 1000, 5));
+                pool->deallocate(ptr, 2 * MiB, own);
+            }
+            is_freed.set_value();
+            is_over.get_future().wait();
+            void* const again = pool->allocate(100, own);
+            CHECK(keeps_bytes(again, 100, 6));
+            pool->deallocate(again, 100, own);
+        });
+        is_freed.get_future().wait();
+        void* const large = pool->allocate(9 * MiB, other);
+        CHECK(keeps_bytes(large, 9 * MiB, 7));
+        pool->deallocate(large, 9 * MiB, other);
+        is_over.set_value();
+        thread.join();
+        pool->close();
+        CHECK(pool->upstream()->live_buffers() == 0);
+    }
 }
 
 TEST_CASE("pm pool: threads that come and go use the same memory on their own default streams") {

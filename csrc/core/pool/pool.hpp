@@ -167,7 +167,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     // raid.cpp
     void empty(Cache& cache);
     template <class Which>
-    void raid(const Which& which, bool for_good);
+    void raid(const Which& which, bool for_good, bool also_of_own_streams = false);
     void raid_all(bool for_good = false);
     void end_arena(const std::shared_ptr<Arena>& arena) noexcept;
 
@@ -175,6 +175,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     bool cannot_be_marked(const Arena& arena);
     void settle(const std::shared_ptr<Arena>& arena, bool waits);
     void settle_orphans();
+    void settle_own_streams();
     void finish(std::uint64_t stream, bool waits);
     bool reclaim(bool waits);  ///< false: another thread was about it, and it was left at that
     void join_common();

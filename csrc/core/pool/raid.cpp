@@ -47,7 +47,7 @@ void Pool::empty(Cache& cache) {
 // Empties caches. What only their own thread can mark stays with it, unless the caches end. Throws std::bad_alloc, where
 // some are not empty.
 template <class Which>
-void Pool::raid(const Which& which, bool for_good) {
+void Pool::raid(const Which& which, bool for_good, bool also_of_own_streams) {
     bool all_empty = true;
     const std::lock_guard<std::mutex> lock(registry_);
     const auto ends = [for_good](const Cache& c) {
@@ -55,9 +55,9 @@ void Pool::raid(const Which& which, bool for_good) {
     };
     bool any = false;
     for (const auto& cache : caches_) {
-        cache->is_raided =
-            !cache->has_ended.load(std::memory_order_relaxed) && which(*cache) &&
-            (ends(*cache) || !cache->arena->is_per_thread || find_cache(this, cache->stream) == cache.get());
+        cache->is_raided = !cache->has_ended.load(std::memory_order_relaxed) && which(*cache) &&
+                           (ends(*cache) || also_of_own_streams || !cache->arena->is_per_thread ||
+                            find_cache(this, cache->stream) == cache.get());
         if (!cache->is_raided) continue;
         cache->lock.begin_shut();
         any = true;

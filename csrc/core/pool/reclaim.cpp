@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // core/pool/reclaim.cpp: everything that is free, put together: for those who find nothing, and to give it back.
+#include <algorithm>
 #include <utility>
 
 #include "pool.hpp"
@@ -54,6 +55,38 @@ void Pool::settle_orphans() {
     heap_.orphans().splice(heap_.orphans().end(), all);
 }
 
+// What threads have freed on their own default streams and nobody but they can mark, behind all work of the device.
+void Pool::settle_own_streams() {
+    raid([](const Cache& cache) { return cache.arena->is_per_thread; }, false, true);
+    std::vector<std::shared_ptr<Arena>> arenas;
+    {
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        for (const auto& entry : heap_.arenas()) {
+            if (entry.second->is_per_thread) arenas.push_back(entry.second);
+        }
+    }
+    std::vector<Batches> all;
+    all.reserve(arenas.size());
+    for (const auto& arena : arenas) {
+        all.push_back(one_batch(arena->stream));
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        try {
+            if (!arena->has_ended) heap_.detach(*arena, all.back().front());
+        } catch (const std::bad_alloc&) {  // what is put together has to be put down
+            break;
+        }
+    }
+    const bool is_any = std::any_of(all.begin(), all.end(), [](const Batches& one) { return !one.front().empty(); });
+    const bool has_run = is_any && ops_.synchronize(self_, nullptr) == PORTAMEM_POOL_OK;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        if (has_run) {
+            put_behind(nullptr, std::move(all[i]));
+        } else {
+            put_back(*arenas[i], std::move(all[i]));
+        }
+    }
+}
+
 // What a stream has waiting becomes nobody's, in order, up to the first that has not happened.
 void Pool::finish(std::uint64_t stream, bool waits) {
     while (poll_one(stream)) {
@@ -97,7 +130,10 @@ bool Pool::reclaim(bool waits) {
             settle(arena, waits);
         }
     }
-    if (waits) settle_orphans();
+    if (waits) {
+        settle_orphans();
+        settle_own_streams();
+    }
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
         for (const auto& queue : heap_.waiting().queues()) waiting.push_back(queue.first);

@@ -33,8 +33,8 @@ PORTAMEM_OPEN
 /// Waste. A block is at most 255 bytes or 6.25 % larger than was asked for (above 64 MiB: less than 2 MiB), and up to
 /// `alignment` larger for an alignment above 256. Between 33 KiB and 64 MiB it may be 18.75 % larger, where the thread
 /// has such a block at hand and none that fits better. A thread's cache for a stream holds at most 80 MiB of what was freed,
-/// and up to 16 MiB that came for the next allocations; other threads empty it when memory runs out, and at trim(), but
-/// for that of a thread's own default stream. A stream keeps up to 32 MiB of freed blocks of 33 to 256 KiB unmerged,
+/// and up to 16 MiB that came for the next allocations; other threads empty it when memory runs out, and at trim(): that
+/// of a thread's own default stream behind all work of the device, as nobody else can mark it. A stream keeps up to 32 MiB of freed blocks of 33 to 256 KiB unmerged,
 /// until somebody needs them together. Before the upstream is asked, what the calling thread's cache and its stream
 /// have is merged: arrays on one stream that grow and shrink all the time reserve about twice what is live. Chunks are
 /// an eighth of what the pool has, from 2 to 256 MiB; where what is free would do, were it in one piece, a sixth beside
