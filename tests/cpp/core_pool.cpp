@@ -424,6 +424,8 @@ TEST_CASE(
         });
         await(1);
         const int waited = fake.owner.device_synchronized;
+        CHECK(portamem_pool_trim(fake.pool, fake.figures().reserved) == PORTAMEM_POOL_OK);
+        CHECK(fake.owner.device_synchronized == waited);  // there was nothing to give back
         void* const ptr = fake.take(3000 * KiB, after);
         CHECK(ptr != nullptr);
         CHECK(fake.owner.device_synchronized == waited + 1);

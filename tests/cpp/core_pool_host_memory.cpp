@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT
 // Pools whose own records find no host memory: a call may fail, and nothing is lost.
+#include <array>
 #include <atomic>
 #include <functional>
+#include <future>
 #include <memory>
 #include <new>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "core_pool_addresses.hpp"
 #include "host_memory_taken.hpp"
@@ -184,6 +188,43 @@ TEST_CASE("core pool: a chunk that its upstream does not take back is the pool's
     fake.owner.refuses_chunks = false;
     CHECK(portamem_pool_trim(fake.pool, 0) == PORTAMEM_POOL_OK);
     CHECK(fake.owner.chunks.empty());
+}
+
+// Two threads that live on have freed memory on their own streams.
+TEST_CASE("core pool: what only its threads can mark is not lost where there is no host memory to put it together") {
+    for (std::uint64_t n = 1; n < 200; ++n) {
+        CAPTURE(n);
+        FakePool fake;
+        std::array<FakeStream, 2> own;
+        std::promise<void> is_over;
+        const std::shared_future<void> end = is_over.get_future().share();
+        std::vector<std::thread> threads;
+        for (FakeStream& stream : own) {
+            std::promise<void> is_freed;
+            threads.emplace_back([&] {
+                stream.is_per_thread = true;
+                stream.thread = std::this_thread::get_id();
+                std::vector<void*> all;
+                for (int i = 0; i < 5; ++i) all.push_back(fake.take(2048 * KiB, stream));
+                for (void* const ptr : all) CHECK(fake.give(ptr, 2048 * KiB, stream) == PORTAMEM_POOL_OK);
+                is_freed.set_value();
+                end.wait();
+            });
+            is_freed.get_future().wait();
+        }
+        failures = 0;
+        left_until_failure = n;
+        failure_interval = 0;
+        (void)portamem_pool_trim(fake.pool, 0);
+        left_until_failure = 0;
+        const bool has_failed = failures != 0;
+        is_over.set_value();
+        for (auto& thread : threads) thread.join();
+        CHECK(portamem_pool_trim(fake.pool, 0) == PORTAMEM_POOL_OK);
+        CHECK(fake.figures().reserved == 0);
+        if (!has_failed) return;
+    }
+    FAIL("it fails for ever");
 }
 
 // All that was ever taken, also what was given back for more. Not counted are the tables of addresses: 8 bytes for each

@@ -140,6 +140,10 @@ unsigned Pool::grow(const Place& place, const Ask& ask, Item* items, unsigned mo
         // What the streams have is waited for, put together, and what is a whole chunk goes back.
         (void)reclaim(true);
         if (const unsigned count = take(place, ask, items, most); count != 0) return count;
+        // The last of all, as it waits for the whole device.
+        if (settle_own_streams()) {
+            if (const unsigned count = take(place, ask, items, most); count != 0) return count;
+        }
         (void)release(0, false);
     }
     throw Refused{status == PORTAMEM_POOL_OK ? PORTAMEM_POOL_OUT_OF_MEMORY : status, {}};

@@ -13,7 +13,7 @@
 namespace portamem::pool {
 namespace {
 
-// All zero: pages of it that are never written cost nothing.
+// All zero.
 template <class Table>
 Table* make() {
     void* const memory = std::calloc(1, sizeof(Table));

@@ -3,8 +3,9 @@
 //
 // Pages are 32 KiB: a block that stands by itself is larger, so that at most one begins in a page, and slabs take whole
 // pages. 64 pages are a region, and a region has a node: a hash table of those of its pages that have a block. So the host
-// memory that is taken follows the number of blocks, whatever their size: 8 to 16 bytes for each page that has one, and
-// 8 for each 2 MiB of addresses, in tables which are there for 8 GiB at once.
+// memory that is taken follows the number of blocks, whatever their size: 8 to 16 bytes for each page that has one (more
+// where many of a region's would have to lie close together in its node), and 8 for each 2 MiB of addresses, in tables
+// which are there for 8 GiB at once.
 //
 // A region gets larger nodes and never a smaller one, and a node that was replaced goes to another region. So a region
 // never has a node for the second time: who sees it with one node before and after has read what is the region's own.

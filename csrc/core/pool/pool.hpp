@@ -169,13 +169,14 @@ class Pool : public std::enable_shared_from_this<Pool> {
     template <class Which>
     void raid(const Which& which, bool for_good, bool also_of_own_streams = false);
     void raid_all(bool for_good = false);
+    void raid_own_streams();
     void end_arena(const std::shared_ptr<Arena>& arena) noexcept;
 
     // reclaim.cpp
     bool cannot_be_marked(const Arena& arena);
     void settle(const std::shared_ptr<Arena>& arena, bool waits);
     void settle_orphans();
-    void settle_own_streams();
+    bool settle_own_streams();
     void finish(std::uint64_t stream, bool waits);
     bool reclaim(bool waits);  ///< false: another thread was about it, and it was left at that
     void join_common();

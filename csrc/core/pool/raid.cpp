@@ -44,8 +44,8 @@ void Pool::empty(Cache& cache) {
     cache.pending_bytes = 0;
 }
 
-// Empties caches. What only their own thread can mark stays with it, unless the caches end. Throws std::bad_alloc, where
-// some are not empty.
+// Empties caches. What only their own thread can mark stays with it, unless the caches end or the caller says how it is
+// ordered. Throws std::bad_alloc, where some are not empty.
 template <class Which>
 void Pool::raid(const Which& which, bool for_good, bool also_of_own_streams) {
     bool all_empty = true;
@@ -92,6 +92,10 @@ void Pool::raid(const Which& which, bool for_good, bool also_of_own_streams) {
 
 void Pool::raid_all(bool for_good) {
     raid([](const Cache&) { return true; }, for_good);
+}
+
+void Pool::raid_own_streams() {
+    raid([](const Cache& cache) { return cache.arena->is_per_thread; }, false, true);
 }
 
 // ---- threads that end ----

@@ -55,9 +55,11 @@ void Pool::settle_orphans() {
     heap_.orphans().splice(heap_.orphans().end(), all);
 }
 
-// What threads have freed on their own default streams and nobody but they can mark, behind all work of the device.
-void Pool::settle_own_streams() {
-    raid([](const Cache& cache) { return cache.arena->is_per_thread; }, false, true);
+// What threads have freed on their own default streams, and nobody but they can mark, becomes nobody's behind all work of
+// the device. False where there is no such.
+bool Pool::settle_own_streams() {
+    const std::lock_guard<std::mutex> one(reclaim_);
+    raid_own_streams();
     std::vector<std::shared_ptr<Arena>> arenas;
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
@@ -65,18 +67,19 @@ void Pool::settle_own_streams() {
             if (entry.second->is_per_thread) arenas.push_back(entry.second);
         }
     }
-    std::vector<Batches> all;
-    all.reserve(arenas.size());
-    for (const auto& arena : arenas) {
-        all.push_back(one_batch(arena->stream));
+    std::vector<Batches> all;  // made before anything is in them
+    for (const auto& arena : arenas) all.push_back(one_batch(arena->stream));
+    bool is_any = false;
+    for (std::size_t i = 0; i < all.size(); ++i) {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
+        if (arenas[i]->has_ended) continue;
         try {
-            if (!arena->has_ended) heap_.detach(*arena, all.back().front());
-        } catch (const std::bad_alloc&) {  // what is put together has to be put down
-            break;
+            heap_.detach(*arenas[i], all[i].front());
+        } catch (const std::bad_alloc&) {  // of this one nothing: what the others have is ordered, or goes back
+            continue;
         }
+        is_any = is_any || !all[i].front().empty();
     }
-    const bool is_any = std::any_of(all.begin(), all.end(), [](const Batches& one) { return !one.front().empty(); });
     const bool has_run = is_any && ops_.synchronize(self_, nullptr) == PORTAMEM_POOL_OK;
     for (std::size_t i = 0; i < all.size(); ++i) {
         if (has_run) {
@@ -85,6 +88,8 @@ void Pool::settle_own_streams() {
             put_back(*arenas[i], std::move(all[i]));
         }
     }
+    if (has_run) join_common();
+    return has_run;
 }
 
 // What a stream has waiting becomes nobody's, in order, up to the first that has not happened.
@@ -130,10 +135,7 @@ bool Pool::reclaim(bool waits) {
             settle(arena, waits);
         }
     }
-    if (waits) {
-        settle_orphans();
-        settle_own_streams();
-    }
+    if (waits) settle_orphans();
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
         for (const auto& queue : heap_.waiting().queues()) waiting.push_back(queue.first);
@@ -186,6 +188,12 @@ void Pool::trim(std::size_t keep) {
     const Inside inside(*this);
     (void)reclaim(true);
     (void)release(keep, true);
+    bool is_left = false;
+    {
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        is_left = heap_.reserved() > keep;
+    }
+    if (is_left && settle_own_streams()) (void)release(keep, true);
 }
 
 }  // namespace portamem::pool

@@ -35,8 +35,7 @@ void* Pool::allocate_with_heap(Cache& cache, std::size_t nbytes) noexcept {
 }
 
 bool Pool::deallocate_with_heap(Cache& cache, void* ptr, std::size_t nbytes) noexcept {
-    const bool calls_somebody = ops_.keep != nullptr || cache.arena->is_per_thread;
-    if (defers() || calls_somebody || portamem_forked() != 0 || !cache.lock.enter()) return false;
+    if (defers() || portamem_forked() != 0 || !cache.lock.enter()) return false;
     const Leaving leaving(cache);
     const auto address = reinterpret_cast<std::uintptr_t>(ptr);
     const Block* const block = cache.block_of(pages(), address);
@@ -51,8 +50,9 @@ bool Pool::deallocate_with_heap(Cache& cache, void* ptr, std::size_t nbytes) noe
     if (!state.compare_exchange_strong(out, kIn, std::memory_order_acq_rel)) return false;
     const Item item{address, &state};
     bool is_put = put_if_room(cache, item, index, free_room_of(index));
+    const bool calls_somebody = ops_.keep != nullptr || cache.arena->is_per_thread;
     try {
-        if (!is_put) {
+        if (!is_put && !calls_somebody) {
             const std::lock_guard<std::mutex> lock(heap_.mutex());
             is_put = !cache.arena->has_ended;
             if (is_put) put_with_room(cache, *cache.arena, item, index);

@@ -22,7 +22,8 @@ PORTAMEM_OPEN
 ///
 /// Order. What is freed on a stream is used on it again at once where only devices reach it. Memory that the host reaches
 /// is handed out again only when an event recorded at or after its free has happened. Another stream takes memory over
-/// behind one event on the stream it was freed on, never by a wait of the host and never by one for a whole device. A
+/// behind one event on the stream it was freed on, never by a wait of the host; the whole device is waited for before the
+/// pool says that there is no memory, where what is left is of threads' own default streams, and for nothing else. A
 /// stream that ends leaves its memory behind its last event. A foreign handle whose owner portamem does not hold costs
 /// an event at each free, since nobody tells when it ends. What is freed on a captured stream is taken back where that
 /// takes no event; an allocation on one is served from what is at hand, and refused before any vendor call otherwise.
