@@ -196,21 +196,21 @@ TEST_CASE("core pool: what only its threads can mark is not lost where there is 
         CAPTURE(n);
         FakePool fake;
         std::array<FakeStream, 2> own;
-        std::promise<void> is_over;
-        const std::shared_future<void> end = is_over.get_future().share();
+        std::array<std::promise<void>, 2> is_over;  // one after the other: the fake owner is for one thread at a time
+        std::array<std::promise<void>, 2> is_freed;
         std::vector<std::thread> threads;
-        for (FakeStream& stream : own) {
-            std::promise<void> is_freed;
-            threads.emplace_back([&] {
+        for (std::size_t i = 0; i < own.size(); ++i) {
+            threads.emplace_back([&, i] {
+                FakeStream& stream = own[i];
                 stream.is_per_thread = true;
                 stream.thread = std::this_thread::get_id();
                 std::vector<void*> all;
                 for (int i = 0; i < 5; ++i) all.push_back(fake.take(2048 * KiB, stream));
                 for (void* const ptr : all) CHECK(fake.give(ptr, 2048 * KiB, stream) == PORTAMEM_POOL_OK);
-                is_freed.set_value();
-                end.wait();
+                is_freed[i].set_value();
+                is_over[i].get_future().wait();
             });
-            is_freed.get_future().wait();
+            is_freed[i].get_future().wait();
         }
         failures = 0;
         left_until_failure = n;
@@ -218,8 +218,10 @@ TEST_CASE("core pool: what only its threads can mark is not lost where there is 
         (void)portamem_pool_trim(fake.pool, 0);
         left_until_failure = 0;
         const bool has_failed = failures != 0;
-        is_over.set_value();
-        for (auto& thread : threads) thread.join();
+        for (std::size_t i = 0; i < threads.size(); ++i) {
+            is_over[i].set_value();
+            threads[i].join();
+        }
         CHECK(portamem_pool_trim(fake.pool, 0) == PORTAMEM_POOL_OK);
         CHECK(fake.figures().reserved == 0);
         if (!has_failed) return;
