@@ -71,6 +71,19 @@ def test_memory_comes_and_goes_and_is_counted(pm: ModuleType, giving: Any, strea
         assert len(addresses) == 1, "the block freed last is the one that is found again"
 
 
+def test_many_streams_on_one_thread_lose_nothing(pm: ModuleType, warm: Any, stream: Any) -> None:
+    """More than a thread finds at first sight: some are searched for."""
+    streams = [pm.Stream(stream.device) for _ in range(40)]
+    for turn in range(3):
+        for own in streams:
+            first, second = (warm.allocate(4 * KIB, stream=own) for _ in range(2))
+            assert (warm.live_buffers, warm.live_bytes) == (2, 8 * KIB), turn
+            assert first.handle != second.handle
+            first.close()
+            second.close()
+            assert (warm.live_buffers, warm.live_bytes) == (0, 0), turn
+
+
 def test_a_buffer_shows_nothing_of_the_one_before(pm: ModuleType, giving: Any, stream: Any, other_stream: Any) -> None:
     before = giving.allocate(4 * KIB, stream=stream)
     seen = weakref.ref(before)
