@@ -35,7 +35,6 @@ REASONS: dict[str, tuple[str, str]] = {
     "b7323a1ea1": (UNSEEN, "which pages are near a device: the CPU runtime's device is near none"),
     "bae6791734": (UNSEEN, "one more character of a message that is cut because the setting it quotes is so long"),
     "1e0fa69fa8": (UNSEEN, "which block leaves a full cache: any of them serves, what changes is the time"),
-    "2dc41922f0": (UNSEEN, "the time of live blocks of a recorder without call sites: only C and C++ can ask for that"),
     "999f8764ac": (UNSEEN, "one free piece less is joined to what is asked for, so that the upstream is asked sooner"),
     "34b53b0b38": (UNSEEN, "what is left of a table's memory when hundreds of large blocks used it: the C++ tests do"),
     "a94571be50": (UNSEEN, "a release that there was no host memory to put off is not asked for again"),
