@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How much a thread's cache for a stream holds.
+// How much a thread's cache for a stream holds, and what becomes of a free where it is full.
 #include <algorithm>
 #include <cstddef>
 #include <random>

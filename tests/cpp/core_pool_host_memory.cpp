@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Pools whose own records find no host memory: a call may fail, and nothing is lost.
+// The host memory of pools' own records: how much it is, and that nothing is lost where there is none.
 #include <array>
 #include <atomic>
 #include <functional>

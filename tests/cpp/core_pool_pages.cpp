@@ -37,7 +37,6 @@ TEST_CASE("core pool: each block is found by its address, of whatever sizes its 
         FakeStream stream;
         std::mt19937_64 random(7);
         std::vector<Block> live;
-        std::vector<Block> freed;
         for (int step = 0; step < 40000; ++step) {
             if (live.size() < 200 || random() % 100 < (step / 8000 % 2 == 0 ? 70 : 30)) {  // grows and shrinks
                 const std::size_t nbytes = any_size(random, step % 5 == 0 ? 8 * MiB : 300 * KiB);
@@ -79,8 +78,8 @@ TEST_CASE("core pool: addresses that no table can hold are a chunk that is not t
     CHECK(fake.give(last, MiB, stream) == PORTAMEM_POOL_OK);
 }
 
-// Blocks that lie beside each other: one thread frees some that were there, the others make the tables of the very same
-// addresses grow.
+// Blocks that lie beside each other: each thread frees some while the others make the tables of the very same addresses
+// grow.
 TEST_CASE("core pool: a block is found while others enter theirs beside it") {
     constexpr int kThreads = 4;
     AddressPool fake;

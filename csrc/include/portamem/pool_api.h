@@ -66,8 +66,8 @@ typedef struct portamem_pool_ops {
     int (*wait)(void* self, void* stream, void* event);
     /* 1 when it has happened, 0 when not yet; -1: failed. */
     int (*query)(void* self, void* event);
-    /* Waits for it; for null, for all work of the device: for what was freed on a thread's own default stream, which only that
-     * thread can mark. */
+    /* Waits for it; for null, for all work of the device: for what was freed on a thread's own default stream, which only
+     * that thread can mark. */
     int (*synchronize)(void* self, void* event);
     /* The pool is done with an event. May be called under the pool's locks: calls no runtime and takes only a leaf lock. */
     void (*drop)(void* self, void* event);
