@@ -31,6 +31,8 @@ class Hold {
   public:
     explicit Hold(std::mutex& mutex) : lock(mutex) {}
 
+    /// For one that is released next, which then needs no host memory.
+    void make_room() { released_.reserve(released_.size() + 1); }
     void release(std::shared_ptr<const void> object) { released_.push_back(std::move(object)); }
 
   private:

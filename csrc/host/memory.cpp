@@ -76,9 +76,9 @@ void refuse_free(State& state, const void* ptr, const char* wanted) {
 }
 
 void release_plain(State& state, Hold& hold, const std::shared_ptr<Allocation>& record) {
-    if (record->kind == Kind::Device) device_of(state, record->device).reserved -= record->mapping->size();
-    hold.release(record);
+    hold.release(record);  // first, as it alone may need host memory: where there is none, nothing has happened
     state.allocations.erase(*record);
+    if (record->kind == Kind::Device) device_of(state, record->device).reserved -= record->mapping->size();
 }
 
 }  // namespace portamem::host
@@ -142,6 +142,7 @@ pmhError_t pmhFree(void* ptr) {
         forbid_unsafe_call(state, "Free");
         const auto record = state.allocations.starting_at(ptr);
         if (record == nullptr || record->is_host_memory()) refuse_free(state, ptr, "memory of Malloc");
+        hold.make_room();
         note_free(ptr, record->size);
         if (record->kind == Kind::Pool) {
             state.allocations.erase(*record);
@@ -158,6 +159,7 @@ pmhError_t pmhHostFree(void* ptr) {
         forbid_unsafe_call(state, "HostFree");
         const auto record = state.allocations.starting_at(ptr);
         if (record == nullptr || record->kind != Kind::Pinned) refuse_free(state, ptr, "memory of HostMalloc");
+        hold.make_room();
         note_free(ptr, record->size);
         release_plain(state, hold, record);
     });

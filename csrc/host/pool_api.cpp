@@ -102,6 +102,7 @@ pmhError_t pmhFreeAsync(void* ptr, pmhStream_t handle) {
         const auto record = state.allocations.starting_at(ptr);
         if (record == nullptr || record->is_host_memory()) refuse_free(state, ptr, "memory of MallocAsync");
         if (record->kind == Kind::Managed) refuse(pmhErrorNotSupported, "managed memory is freed by Free");
+        hold.make_room();
         note_free(ptr, record->size, &stream);
         if (record->kind == Kind::Pool) {
             const Point freed = mark(state, stream);

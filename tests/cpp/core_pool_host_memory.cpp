@@ -45,6 +45,11 @@ void* allocated(std::size_t nbytes, std::size_t alignment) {
 
 std::uint64_t host_memory_taken() noexcept { return taken; }
 
+void fail_host_memory(std::uint64_t nth) noexcept {
+    failure_interval = 0;
+    left_until_failure = nth;
+}
+
 // All of the test program's, and its libraries'.
 void* operator new(std::size_t nbytes) { return allocated(nbytes, 0); }
 void* operator new[](std::size_t nbytes) { return allocated(nbytes, 0); }

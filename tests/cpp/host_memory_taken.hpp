@@ -5,3 +5,6 @@
 #include <cstdint>
 
 std::uint64_t host_memory_taken() noexcept;
+
+/// This thread's n-th operator new from here on throws std::bad_alloc, once; 0: none.
+void fail_host_memory(std::uint64_t nth) noexcept;

@@ -191,7 +191,7 @@ class Blocked {
     }
     /// Patient, for a machine that is busy with other things.
     bool returns() const {
-        const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+        const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);
         while (!returned_ && std::chrono::steady_clock::now() < give_up) std::this_thread::yield();
         return returned_;
     }

@@ -34,7 +34,7 @@ std::string refusal(Call&& call) {
 /// Whether a condition comes true within some seconds.
 template <class Condition>
 bool eventually(Condition&& condition) {
-    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    const auto give_up = std::chrono::steady_clock::now() + kPatience;
     while (!condition()) {
         if (std::chrono::steady_clock::now() > give_up) return false;
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -71,7 +71,7 @@ class Gate {
     static void wait(void* shared) {
         const std::unique_ptr<std::shared_ptr<std::atomic<bool>>> open(
             static_cast<std::shared_ptr<std::atomic<bool>>*>(shared));
-        const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+        const auto give_up = std::chrono::steady_clock::now() + kPatience;
         while (!**open && std::chrono::steady_clock::now() < give_up) {
             std::this_thread::sleep_for(std::chrono::microseconds(100));
         }

@@ -115,8 +115,11 @@ struct TestEvent {
     TestEvent& operator=(const TestEvent&) = delete;
 };
 
+/// How long a test waits for what has to come: by then it has failed, however busy the machine is.
+constexpr std::chrono::seconds kPatience{60};
+
 /// Holds a stream at a host function until it is released. A test that fails while it holds does not hang: it opens
-/// by itself after some seconds. The stream may still be in the function when the test has ended, so both own the flag.
+/// by itself after kPatience. The stream may still be in the function when the test has ended, so both own the flag.
 class Latch {
   public:
     void hold(rt::Stream_t stream) {
@@ -131,7 +134,7 @@ class Latch {
     using Flag = std::shared_ptr<std::atomic<bool>>;
     static void wait(void* argument) {
         const std::unique_ptr<Flag> flag(static_cast<Flag*>(argument));
-        const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+        const auto give_up = std::chrono::steady_clock::now() + kPatience;
         while (!**flag && std::chrono::steady_clock::now() < give_up) {
             std::this_thread::sleep_for(std::chrono::microseconds(100));
         }

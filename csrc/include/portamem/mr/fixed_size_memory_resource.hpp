@@ -48,11 +48,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
 
     // Memory that was released from its buffer and never given back is leaked rather than given to others.
     ~FixedSizeMemoryResource() override {
-        try {
-            ReturningChunks::leave(take_free_chunks(0));
-        } catch (...) {
-            // Of a runtime that fails here nothing can be had back.
-        }
+        ReturningChunks::leave_all([this] { return take_free_chunks(0); });
     }
 
     const std::shared_ptr<MemoryResource>& upstream() const noexcept { return upstream_; }
@@ -363,13 +359,18 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
             const Chunk* chunk = block_at(block).first;
             return std::binary_search(going.begin(), going.end(), reinterpret_cast<std::uintptr_t>(chunk->memory.ptr));
         };
-        for (auto& [identity, lane] : lanes_) {
-            if (remove_if(lane.blocks, goes)) taken.ends.add(identity, lane.end);
-            for (Batch& batch : lane.marked) {
-                if (remove_if(batch.blocks, goes) && batch.mark) taken.marks.push_back(batch.mark);
+        for (const auto& [identity, lane] : lanes_) {
+            if (any_of(lane.blocks, goes)) taken.ends.add(identity, lane.end);
+            for (const Batch& batch : lane.marked) {
+                if (batch.mark && any_of(batch.blocks, goes)) taken.marks.push_back(batch.mark);
             }
         }
-        (void)remove_if(common_, [&](const FreeBlock& block) {
+        // Nothing below throws: what there is to wait for is known before a block is taken out.
+        for (auto& [identity, lane] : lanes_) {
+            remove_if(lane.blocks, goes);
+            for (Batch& batch : lane.marked) remove_if(batch.blocks, goes);
+        }
+        remove_if(common_, [&](const FreeBlock& block) {
             if (!goes(block.ptr)) return false;
             if (block.mark) detail::note_settled(*block.mark, block.ptr, stride_);
             return true;
@@ -389,11 +390,12 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
     }
 
     template <class T, class Condition>
-    static bool remove_if(std::vector<T>& from, Condition&& condition) {
-        const auto end = std::remove_if(from.begin(), from.end(), condition);
-        const bool any = end != from.end();
-        from.erase(end, from.end());
-        return any;
+    static bool any_of(const std::vector<T>& blocks, Condition&& condition) {
+        return std::any_of(blocks.begin(), blocks.end(), condition);
+    }
+    template <class T, class Condition>
+    static void remove_if(std::vector<T>& from, Condition&& condition) {
+        from.erase(std::remove_if(from.begin(), from.end(), condition), from.end());
     }
 
     void give_back_chunks(ReturningChunks chunks) {

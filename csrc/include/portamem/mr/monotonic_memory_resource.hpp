@@ -44,7 +44,7 @@ class MonotonicMemoryResource : public CountedMemoryResource {
 
     // Memory that was released from its buffer and never given back is leaked rather than given to others.
     ~MonotonicMemoryResource() override {
-        if (out_ == 0) ReturningChunks::leave(take_all());
+        if (out_ == 0) ReturningChunks::leave_all([this] { return take_all(); });
     }
 
     const std::shared_ptr<MemoryResource>& upstream() const noexcept { return upstream_; }
@@ -196,6 +196,7 @@ class MonotonicMemoryResource : public CountedMemoryResource {
         return next_size_;
     }
 
+    // Throws std::bad_alloc: then nothing has happened.
     ReturningChunks take_all() {
         left_.chunks.reserve(left_.chunks.size() + chunks_.size());
         ReturningChunks all = std::exchange(left_, ReturningChunks(upstream_));

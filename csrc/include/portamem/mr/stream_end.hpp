@@ -80,8 +80,10 @@ class StreamEnds {
     }
     /// What was noted elsewhere, of the stream of that identity.
     void add(std::uint64_t identity, StreamEnd end) { ends_.insert_or_assign(identity, std::move(end)); }
-    void add(StreamEnds later) {
-        for (auto& [identity, end] : later.ends_) add(identity, std::move(end));
+    void add(StreamEnds&& later) noexcept {
+        ends_.merge(later.ends_);
+        for (auto& [identity, end] : later.ends_) ends_.find(identity)->second = std::move(end);
+        later.ends_.clear();
     }
 
     /// Blocks until the work of all streams but `behind` has run, which then uses that memory no more. Throws Error, and

@@ -2,7 +2,9 @@
 // portamem/mr/upstream_chunks.hpp: large pieces of an upstream's memory on their way back to it.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -57,15 +59,34 @@ class ReturningChunks {
     }
 
     /// Takes what others left behind, earlier or later. Throws std::bad_alloc, and the chunks are theirs still: what is
-    /// to be waited for comes first, since to wait for more does no harm.
+    /// to be waited for comes first, since to wait for more does no harm. Where there is nothing here yet it needs no host
+    /// memory.
     void add(ReturningChunks&& later) {
+        if (chunks.empty() && marks.empty()) {
+            chunks.swap(later.chunks);
+            marks.swap(later.marks);
+            ends.add(std::move(later.ends));
+            return;
+        }
         chunks.reserve(chunks.size() + later.chunks.size());
         marks.insert(marks.end(), later.marks.begin(), later.marks.end());
-        ends.add(later.ends);
+        ends.add(std::move(later.ends));
         chunks.insert(chunks.end(), later.chunks.begin(), later.chunks.end());
         later.chunks.clear();
         later.marks.clear();
-        later.ends = {};
+    }
+
+    /// leave() of what a function takes out, which may throw before it has: host memory may be back in a moment.
+    static void leave_all(const std::function<ReturningChunks()>& take) noexcept {
+        for (int i = 0; i < 3; ++i) {
+            try {
+                return leave(take());
+            } catch (const std::bad_alloc&) {
+                continue;
+            } catch (...) {
+                return;  // of a runtime that fails here nothing can be had back
+            }
+        }
     }
 
     /// give_back() for destructors: what cannot go back now is tried again, never lost.
