@@ -33,7 +33,7 @@ class PreparedChunk {
         State& state = *state_;
         std::unique_lock<std::mutex> lock(state.mutex);
         state.changed.wait(lock, [&] { return state.ended || (state.making != nbytes && state.wanted != nbytes); });
-        if (state.size != nbytes) return nullptr;
+        if (state.ended || state.size != nbytes) return nullptr;
         state.size = 0;
         return std::exchange(state.ready, nullptr);
     }
@@ -50,15 +50,18 @@ class PreparedChunk {
         state.changed.notify_all();
     }
 
-    /// Frees what is prepared; nothing is from here on.
+    /// Frees what is prepared, one that is being made too; nothing is from here on. The helper never does it later:
+    /// HostFree waits for the device's work, and CUDA holds up all threads of the process meanwhile.
     void end() noexcept {
         if (!runtime_usable()) return;  // a forked child may not even lock
         State& state = *state_;
         std::unique_lock<std::mutex> lock(state.mutex);
         state.ended = true;
-        state.wanted = state.size = 0;
-        void* unused = std::exchange(state.ready, nullptr);
+        state.wanted = 0;
         state.changed.notify_all();
+        state.changed.wait(lock, [&] { return state.making == 0; });
+        state.size = 0;
+        void* unused = std::exchange(state.ready, nullptr);
         lock.unlock();
         state.free(unused);
     }
@@ -131,14 +134,8 @@ class PreparedChunk {
             void* ptr = state.allocate(nbytes);
             lock.lock();
             state.making = 0;
-            if (state.ended) {
-                lock.unlock();
-                state.free(ptr);
-                lock.lock();
-            } else {
-                state.ready = ptr;
-                state.size = ptr == nullptr ? 0 : nbytes;
-            }
+            state.ready = ptr;  // where it has ended meanwhile, somebody waits there to free it
+            state.size = ptr == nullptr ? 0 : nbytes;
             state.changed.notify_all();
         }
         state.changed.notify_all();
