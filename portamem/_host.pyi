@@ -257,7 +257,11 @@ class Stream:
         self, device: _DeviceLike | None = None, *, nonblocking: bool = True, priority: int | None = None
     ) -> None: ...
     @staticmethod
-    def from_handle(handle: int, *, device: _DeviceLike | None = None, owner: object = None) -> Stream: ...
+    def from_handle(
+        handle: int, *, device: _DeviceLike | None = None, owner: object = None, ends_announced: bool = False
+    ) -> Stream:
+        """Somebody else's stream, kept alive by ``owner``. ``ends_announced=True`` promises to ``close()`` it
+        before its handle is destroyed: then pools' memory is freed there without an event each time."""
     @staticmethod
     def wrap(obj: Any) -> Stream:
         """A foreign stream object as a Stream, which keeps it alive: ``__cuda_stream__``, cuda-python, hip-python,

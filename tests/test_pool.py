@@ -34,6 +34,30 @@ def test_a_block_that_was_freed_is_the_next_one(pm: Any, device: Any) -> None:
         assert pool.stats().peak == 0
 
 
+def test_a_handle_whose_end_is_announced_is_freed_on_without_an_event(pm: Any, device: Any) -> None:
+    """Its block is at hand again while the stream is still held up; with a bare handle an event is in between."""
+    with pm.PoolMemoryResource(device=device, host_access=False) as pool, pm.Stream(device) as native:
+        for promised in (True, False):
+            pool.trim()
+            wrapped = pm.Stream.from_handle(native.handle, device=device, ends_announced=promised)
+            first = pool.allocate("1 MiB", stream=wrapped)
+            address, go = first.handle, threading.Event()
+            wrapped.launch_host_func(lambda go=go: go.wait(10))
+            try:
+                first.close()
+                hits = pool.stats().hits
+                again = pool.allocate("1 MiB", stream=wrapped)
+                assert not native.query()
+                assert (again.handle == address and pool.stats().hits > hits) or not promised
+            finally:
+                go.set()
+            again.close()
+            wrapped.close()
+        native.synchronize()
+        pool.trim()
+        assert pool.stats().reserved == 0
+
+
 def test_a_snapshot_is_plain_data(pm: Any, device: Any) -> None:
     with (
         pm.PoolMemoryResource(device=device) as pool,

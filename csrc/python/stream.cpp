@@ -101,13 +101,16 @@ void register_stream(py::module_& m) {
              py::arg("priority") = py::none())
         .def_static(
             "from_handle",
-            [](const py::object& handle, const py::object& device, const py::object& owner) {
+            [](const py::object& handle, const py::object& device, const py::object& owner, bool ends_announced) {
                 auto* native = static_cast<rt::Stream_t>(from_address(handle, "a stream handle"));
-                return Stream::from_handle(native, to_device(device).ordinal(), hold(owner));
+                return Stream::from_handle(native, to_device(device).ordinal(), hold(owner), ends_announced);
             },
             py::arg("handle"), py::kw_only(), py::arg("device") = py::none(), py::arg("owner") = py::none(),
+            py::arg("ends_announced") = false,
             "Somebody else's stream: never destroyed by portamem, `owner` kept alive instead. 0 and 1 are the legacy "
-            "default stream, 2 the calling thread's own.")
+            "default stream, 2 the calling thread's own. ends_announced=True promises to close() it before its "
+            "handle is destroyed: with neither that promise nor an owner, each free of a pool's memory there costs an "
+            "event.")
         .def_static(
             "wrap",
             [](const py::object& obj) {

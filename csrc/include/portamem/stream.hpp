@@ -55,12 +55,16 @@ class Stream : public std::enable_shared_from_this<Stream> {
     }
 
     /// Somebody else's stream: never destroyed here, `owner` kept alive instead. The values that vendors and exchange
-    /// protocols reserve (0 and 1 legacy, 2 per-thread) are the device's default streams.
-    static std::shared_ptr<Stream> from_handle(rt::Stream_t handle, int device, std::shared_ptr<void> owner = nullptr) {
+    /// protocols reserve (0 and 1 legacy, 2 per-thread) are the device's default streams. ends_announced: the caller's
+    /// promise to close() it before the handle is destroyed; to let go of it is not enough, since others may hold it. With
+    /// an owner or that promise memory of pools is freed on it as on a stream made here; without both each free there
+    /// costs an event.
+    static std::shared_ptr<Stream> from_handle(rt::Stream_t handle, int device, std::shared_ptr<void> owner = nullptr,
+                                               bool ends_announced = false) {
         const auto value = reinterpret_cast<std::uintptr_t>(handle);
         if (value <= 1 || handle == rt::StreamLegacy()) return default_stream(device);
         if (value == 2 || handle == rt::StreamPerThread()) return per_thread(device);
-        return make(handle, device, Kind::Foreign, std::move(owner));
+        return make(handle, device, Kind::Foreign, std::move(owner), ends_announced);
     }
 
     /// The legacy default stream of a device: one object per device, never closed.
@@ -121,7 +125,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
     bool is_elsewhere() const noexcept { return kind_ == Kind::PerThread && thread_ != detail::this_thread_number(); }
     bool is_closed() const noexcept { return closed_.load(std::memory_order_acquire); }
     /// Whether anybody may take its tail() at any later time, closed or not. Not of a per-thread stream, which its own
-    /// thread marks, and not of a foreign one without an owner, whose handle may be gone before anybody is told.
+    /// thread marks, and not of a foreign one with neither an owner nor the promise that its end is announced: its handle
+    /// may be gone before anybody is told.
     bool can_be_marked_later() const noexcept { return tells_its_end_ && !is_per_thread(); }
     bool is_nonblocking() const {
         if (is_default()) return false;
@@ -343,15 +348,16 @@ class Stream : public std::enable_shared_from_this<Stream> {
   private:
     enum class Kind { Owned, Foreign, Legacy, PerThread };
 
-    Stream(rt::Stream_t handle, int device, Kind kind, std::shared_ptr<void> owner)
+    Stream(rt::Stream_t handle, int device, Kind kind, std::shared_ptr<void> owner, bool ends_announced)
         : handle_(handle),
           device_(device),
           kind_(kind),
-          tells_its_end_(kind != Kind::Foreign || owner),
+          tells_its_end_(kind != Kind::Foreign || owner || ends_announced),
           owner_(std::move(owner)) {}
 
-    static std::shared_ptr<Stream> make(rt::Stream_t handle, int device, Kind kind, std::shared_ptr<void> owner) {
-        return std::shared_ptr<Stream>(new Stream(handle, device, kind, std::move(owner)));
+    static std::shared_ptr<Stream> make(rt::Stream_t handle, int device, Kind kind, std::shared_ptr<void> owner,
+                                        bool ends_announced = false) {
+        return std::shared_ptr<Stream>(new Stream(handle, device, kind, std::move(owner), ends_announced));
     }
 
     bool is_in_capture() const { return !is_closed() && capture_status() != rt::StreamCaptureStatus::None; }

@@ -22,26 +22,31 @@ PORTAMEM_OPEN
 ///
 /// Order. What is freed on a stream is used on it again at once where only devices reach it. Memory that the host reaches
 /// is handed out again only when an event recorded at or after its free has happened. Another stream takes memory over
-/// behind one event on the stream it was freed on, never by a wait of the host; the whole device is waited for before the
-/// pool says that there is no memory, and at trim(), where what is left is of threads' own default streams. A
-/// stream that ends leaves its memory behind its last event. A foreign handle whose owner portamem does not hold costs
-/// an event at each free, since nobody tells when it ends. What is freed on a captured stream is taken back where that
-/// takes no event; an allocation on one is served from what is at hand, and refused before any vendor call otherwise.
+/// behind one event on the stream it was freed on, never by a wait of the host. The whole device is waited for where memory
+/// was freed on a stream that nobody can mark any more: by another thread that closes a Buffer of a thread's own default
+/// stream, and, of what is left on such streams, before the pool says that there is no memory and at trim(). A stream that
+/// ends leaves its memory behind its last event. A foreign handle whose owner portamem does not hold, and whose end nobody has
+/// promised to announce (Stream::from_handle), costs an event at each free. What is freed on a captured stream is taken
+/// back where that takes no event; an allocation on one is served from what is at hand, and refused before any vendor
+/// call otherwise.
 ///
-/// Cost. A block that the calling thread has freed on the same stream is found again without a lock, a vendor call or a
-/// write to memory that other threads write. Threads and streams share nothing until a cache is empty or full.
+/// Cost. Of memory that devices alone reach, a block that the calling thread has freed on the same stream is found again
+/// without a lock, a vendor call or a write to memory that other threads write: threads and streams share nothing until a
+/// cache is empty or full. Of memory that the host reaches, a free asks the runtime whether its stream is captured and
+/// counts itself where all threads do, and each 64th (or 16 MiB) records an event and takes the pool's lock.
 ///
 /// Waste. A block is at most 255 bytes or 6.25 % larger than was asked for (above 64 MiB: less than 2 MiB), and up to
 /// `alignment` larger for an alignment above 256. Between 33 KiB and 64 MiB it may be 18.75 % larger, where the thread
 /// has such a block at hand and none that fits better. A thread's cache for a stream holds at most 80 MiB of what was freed,
 /// and up to 16 MiB that came for the next allocations; other threads empty it when memory runs out, and at trim(): that
 /// of a thread's own default stream behind all work of the device, as nobody else can mark it. A stream keeps up to
-/// 32 MiB of freed blocks of 33 to 256 KiB unmerged, until somebody needs them together. Before the upstream is asked, what the calling thread's cache and its stream
-/// have is merged: arrays on one stream that grow and shrink all the time reserve about twice what is live. Chunks are
-/// an eighth of what the pool has, from 2 to 256 MiB; where what is free would do, were it in one piece, a sixth beside
-/// what is asked for. Nothing is reserved before it is asked for. What is left over of a free block stays with what is cut
-/// from it where it is less than a 32nd of that. The pool's own records take 5 bytes of host memory for each block of 256
-/// bytes, and about 90 for a larger one; above 2 MiB, 4 more for each MiB.
+/// 32 MiB of freed blocks of 33 to 256 KiB unmerged, until somebody needs them together. Before the upstream is asked,
+/// what the calling thread's cache and its stream have is merged: arrays on one stream that grow and shrink all the time
+/// reserve about twice what is live. Chunks are an eighth of what the pool has, from 2 to 256 MiB; where what is free
+/// would do, were it in one piece, a sixth beside what is asked for. Nothing is reserved before it is asked for. What is
+/// left over of a free block stays with what is cut from it where it is less than a 32nd of that. The pool's own records
+/// take 5 bytes of host memory for each block of 256 bytes, and about 90 for a larger one; above 2 MiB, 4 more for each
+/// MiB.
 ///
 /// PORTAMEM_POOL=off: each allocation goes straight to the upstream, and comes straight back. PORTAMEM_POOL_LIMIT: the
 /// limit of the process's pools of a device's memory that were made without one, all together
