@@ -335,18 +335,62 @@ TEST_CASE("core pool: each raw handle's own events are asked for, and not all at
     }
 }
 
-TEST_CASE("core pool: a raw handle waits for no other stream's work") {
-    FakeStream raw;
-    FakeStream other;
-    FakePool fake;
-    raw.ends_unseen = true;
-    other.ends_unseen = true;
-    void* ptr = fake.take(10 * 1024 * KiB, other);
-    CHECK(fake.give(ptr, 10 * 1024 * KiB, other) == PORTAMEM_POOL_OK);
-    void* own = fake.take(10 * 1024 * KiB, raw);  // not the other's, whose work has not run
-    CHECK(own != ptr);
-    CHECK(raw.waits.empty());
-    CHECK(fake.give(own, 10 * 1024 * KiB, raw) == PORTAMEM_POOL_OK);
+TEST_CASE("core pool: a raw handle takes over what other streams have freed, behind their events") {
+    for (const bool is_raw : {false, true}) {
+        CAPTURE(is_raw);
+        FakeStream raw;
+        FakeStream other;
+        FakePool fake;
+        raw.ends_unseen = true;
+        other.ends_unseen = is_raw;
+        void* ptr = fake.take(100 * 1024 * KiB, other);
+        CHECK(fake.give(ptr, 100 * 1024 * KiB, other) == PORTAMEM_POOL_OK);
+        const auto before = fake.figures();
+        void* own = fake.take(100 * 1024 * KiB, raw);
+        CHECK(own == ptr);
+        CHECK(raw.waits.size() == 1);  // of the stream, not of the host
+        CHECK(other.run == 0);
+        CHECK(fake.owner.synchronized == 0);
+        CHECK(fake.figures().steals == before.steals + 1);
+        CHECK(fake.figures().misses == before.misses);
+        CHECK(fake.give(own, 100 * 1024 * KiB, raw) == PORTAMEM_POOL_OK);
+        // And what it has no use for stays behind the event that it has waited for.
+        const auto marks = fake.figures().marks;
+        void* small = fake.take(3 * 1024 * KiB, raw);
+        CHECK(small != nullptr);
+        CHECK(fake.figures().marks == marks);
+        CHECK(fake.figures().arenas == (is_raw ? 0 : 1));
+        CHECK(fake.give(small, 3 * 1024 * KiB, raw) == PORTAMEM_POOL_OK);
+        CHECK(fake.figures().free_bytes == fake.figures().reserved);
+    }
+}
+
+TEST_CASE("core pool: while a raw handle takes over, others find the rest, and the pool does not close") {
+    for (const bool is_raw : {false, true}) {
+        CAPTURE(is_raw);
+        FakeStream raw;
+        FakeStream other;
+        FakeStream third;
+        FakePool fake(false, 100 * 1024 * KiB);
+        raw.ends_unseen = true;
+        other.ends_unseen = is_raw;
+        void* ptr = fake.take(100 * 1024 * KiB, other);
+        CHECK(fake.give(ptr, 100 * 1024 * KiB, other) == PORTAMEM_POOL_OK);
+        void* large = nullptr;
+        int closed = PORTAMEM_POOL_OK;
+        fake.owner.while_waiting = [&] {
+            large = fake.take(50 * 1024 * KiB, third);
+            CHECK(fake.give(large, 50 * 1024 * KiB, third) == PORTAMEM_POOL_OK);
+            closed = portamem_pool_close(fake.pool);
+        };
+        void* small = fake.take(3 * 1024 * KiB, raw);
+        CHECK(small != nullptr);
+        CHECK(large != nullptr);
+        CHECK(closed != PORTAMEM_POOL_OK);
+        CHECK(fake.give(small, 3 * 1024 * KiB, raw) == PORTAMEM_POOL_OK);
+        CHECK(portamem_pool_close(fake.pool) == PORTAMEM_POOL_OK);
+        CHECK(fake.owner.chunks.empty());
+    }
 }
 
 TEST_CASE("core pool: out of memory and back, a thousand times without drift") {

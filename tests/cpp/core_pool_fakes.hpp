@@ -6,9 +6,11 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "portamem/pool_api.h"
@@ -48,6 +50,7 @@ struct FakeOwner {
     std::size_t keep = SIZE_MAX;  // by a pool with a policy
     int asked_later = 0;
     void (*while_deallocating)() = nullptr;
+    std::function<void()> while_waiting;  // of a stream for an event, once
 
     ~FakeOwner() {
         for (const auto& chunk : chunks) std::free(chunk.first);
@@ -111,8 +114,9 @@ inline portamem_pool_ops fake_ops() {
         *event = new FakeEvent{&on, on.submitted};
         return static_cast<int>(PORTAMEM_POOL_OK);
     };
-    ops.wait = [](void*, void* stream, void* event) {
+    ops.wait = [](void* self, void* stream, void* event) {
         const Spared mine;
+        if (const auto run = std::exchange(owner_of(self).while_waiting, nullptr)) run();
         const auto& mark = *static_cast<FakeEvent*>(event);
         auto& seen = stream_at(stream).waits[mark.stream];
         if (mark.place > seen) seen = mark.place;

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Pools: memory of another resource, kept and handed out again.
-#include "pm_support.hpp"
+#include "pm_pool_support.hpp"
 
 #include <set>
 
 namespace {
-
-using Pool = std::shared_ptr<pm::PoolMemoryResource>;
 
 Pool device_pool(pm::PoolOptions options = {}) {
     return pm::PoolMemoryResource::create(device_resource(), std::move(options));
@@ -152,4 +150,20 @@ TEST_CASE("pm pool: a share of the peak is kept, also where work was pending whe
     CHECK(eventually([&] { return pool->stats().reserved <= peak / 4; }));  // nobody calls the pool for it
     CHECK(eventually([&] { return pool->upstream()->live_bytes() == pool->stats().reserved; }));
     pool->close();
+}
+
+TEST_CASE("pm pool: refusals are neither hits nor misses") {
+    if (no_device()) return;
+    const Pool pool = pool_over(device_resource(), 8 * MiB);
+    if (reaches_host(pool)) return;
+    const StreamPtr stream = pm::Stream::create(0);
+    void* const ptr = pool->allocate(MiB, stream);
+    pool->deallocate(ptr, MiB, stream);
+    for (int i = 0; i < 10; ++i) pool->deallocate(pool->allocate(MiB, stream), MiB, stream);
+    const auto before = pool->stats();
+    CHECK(before.hits == 10);
+    CHECK(before.misses == 1);
+    for (int i = 0; i < 100; ++i) CHECK_THROWS_AS(pool->allocate(64 * MiB, stream), pm::OutOfMemory);
+    CHECK(pool->stats().hits == before.hits);
+    CHECK(pool->stats().misses == before.misses);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Pools: which memory is handed out when, by what work still uses it.
-#include "pm_support.hpp"
+#include "pm_pool_support.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -8,20 +8,6 @@
 #include <future>
 #include <thread>
 #include <vector>
-
-namespace {
-
-using Pool = std::shared_ptr<pm::PoolMemoryResource>;
-
-Pool pool_over(Resource upstream, std::size_t limit = 0) {
-    pm::PoolOptions options;
-    options.limit = limit;
-    return pm::PoolMemoryResource::create(std::move(upstream), std::move(options));
-}
-
-bool reaches_host(const Pool& pool) { return pool->is_host_accessible(); }
-
-}  // namespace
 
 TEST_CASE("pm pool: the host writes a new block while an old copy is held up") {
     if (no_device()) return;
@@ -214,34 +200,6 @@ TEST_CASE("pm pool: threads that grow at once keep to the limit") {
     pool->close();
 }
 
-TEST_CASE("pm pool: a foreign handle that nobody tells the end of is marked at each free") {
-    if (no_device()) return;
-    for (const bool pinned : {false, true}) {
-        CAPTURE(pinned);
-        const Pool pool = pool_over(pinned ? pinned_resource() : device_resource(), 8 * MiB);
-        const StreamPtr other = pm::Stream::create(0);
-        void* ptr = nullptr;
-        const Gate gate;
-        {
-            const TestStream native;
-            const StreamPtr foreign = pm::Stream::from_handle(native.handle, 0);
-            ptr = pool->allocate(2 * MiB, foreign);
-            gate.hold(foreign);
-            pool->deallocate(ptr, 2 * MiB, foreign);
-            CHECK(pool->live_buffers() == 0);
-            if (pinned) gate.open();
-            const StreamPtr same = pm::Stream::from_handle(native.handle, 0);
-            void* small = pool->allocate(100, same);
-            CHECK(small != nullptr);
-            pool->deallocate(small, 100, same);
-            gate.open();
-        }
-        void* taken = pool->allocate(2 * MiB, other);
-        other->synchronize();
-        pool->deallocate(taken, 2 * MiB, other);
-    }
-}
-
 TEST_CASE("pm pool: a thread's own default stream is marked by that thread") {
     if (no_device()) return;
     const Pool pool = pool_over(device_resource(), 6 * MiB);
@@ -391,10 +349,16 @@ TEST_CASE("pm pool: when the upstream has no more, what is cached goes back firs
 
 TEST_CASE("pm pool: threads and streams at once") {
     if (no_device()) return;
-    for (const bool pinned : {false, true}) {
+    for (const char* const what : {"device memory", "pinned memory", "device memory on bare handles"}) {
+        CAPTURE(what);
+        const bool pinned = std::string(what) == "pinned memory";
+        const bool bare = std::string(what) == "device memory on bare handles";
         const Pool pool = pool_over(pinned ? pinned_resource() : device_resource(), 256 * MiB);
+        const std::vector<TestStream> natives(4);
         std::vector<StreamPtr> streams;
-        for (int i = 0; i < 4; ++i) streams.push_back(pm::Stream::create(0));
+        for (const TestStream& native : natives) {
+            streams.push_back(bare ? pm::Stream::from_handle(native.handle, 0) : pm::Stream::create(0));
+        }
         std::mutex mutex;
         std::vector<std::pair<void*, std::size_t>> shared;
         std::atomic<int> failures{0};

@@ -2,6 +2,7 @@
 // core/pool/arena.hpp: what is free on one stream, or, in the pool's common arena, what nobody uses.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -24,10 +25,11 @@ struct Arena {
     std::uint32_t number;        ///< by which blocks know it
     void* ref = nullptr;         ///< of the stream, for the owner's callbacks
     bool is_per_thread = false;
-    bool has_ended = false;  ///< what comes now belongs to the common arena, behind latest
-    bool is_orphan = false;  ///< ended, and nothing is known of its last work: its device is waited for
-    bool is_marked = false;  ///< latest is after all that is here
-    MarkPtr latest;          ///< of a per-thread stream, made by its thread; of an ended one, its last
+    bool has_ended = false;   ///< what comes now belongs to the common arena, behind latest
+    bool is_orphan = false;   ///< ended, and nothing is known of its last work: its device is waited for
+    bool is_marked = false;   ///< latest is after all that is here
+    bool is_of_call = false;  ///< of one call, on a stream whose end nobody tells: others leave it alone
+    MarkPtr latest;           ///< of a per-thread stream, made by its thread; of an ended one, its last
 
     std::array<Block*, kLists> lists{};
     std::array<std::uint64_t, (kLists + 63) / 64> nonempty{};
@@ -67,6 +69,14 @@ struct Arena {
         }
         block.arena = kNobodys;
         free -= block.length();
+    }
+
+    /// Whether nothing is free here.
+    bool is_empty() const noexcept {
+        const auto has_none = [](const auto& bin) { return bin.empty(); };
+        const auto is_none = [](const Block* slab) { return slab == nullptr; };
+        return free == 0 && aside.empty() && std::all_of(bins.begin(), bins.end(), has_none) &&
+               std::all_of(carving.begin(), carving.end(), is_none);
     }
 
     /// The first list from `list` on that has something; kLists where none has.

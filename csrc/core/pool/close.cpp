@@ -20,7 +20,9 @@ bool Pool::close() {
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
         for (const auto& [stream, arena] : heap_.arenas()) {
-            if (heap_.reserved() != 0 && !arena->is_per_thread && !arena->has_ended) left.push_back(arena);
+            if (heap_.reserved() != 0 && !arena->is_per_thread && !arena->is_of_call && !arena->has_ended) {
+                left.push_back(arena);
+            }
         }
     }
     // Of a captured stream a mark is refused: what it used could never go back.

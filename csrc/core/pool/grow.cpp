@@ -81,7 +81,13 @@ class Pool::Growing {
 };
 
 unsigned Pool::grow(const Place& place, const Ask& ask, Item* items, unsigned most) {
-    misses_.fetch_add(1, std::memory_order_relaxed);
+    bool is_asked = false;
+    const unsigned count = grow_with(is_asked, place, ask, items, most);
+    if (is_asked) misses_.fetch_add(1, std::memory_order_relaxed);
+    return count;
+}
+
+unsigned Pool::grow_with(bool& is_asked, const Place& place, const Ask& ask, Item* items, unsigned most) {
     const std::size_t least = ask.need();
     portamem_pool_status status = PORTAMEM_POOL_OK;
     for (int attempt = 0; attempt < 2; ++attempt) {
@@ -94,6 +100,7 @@ unsigned Pool::grow(const Place& place, const Ask& ask, Item* items, unsigned mo
                 break;
             }
             void* ptr = nullptr;
+            is_asked = true;
             status = ask_upstream(nbytes, place, &ptr);
             if (status == PORTAMEM_POOL_OUT_OF_MEMORY && nbytes > least) {
                 nbytes = least;
@@ -134,8 +141,8 @@ unsigned Pool::grow(const Place& place, const Ask& ask, Item* items, unsigned mo
         // What other threads' caches hold can be taken over without a wait of the host.
         raid_all();
         if (const unsigned count = take(place, ask, items, most); count != 0) return count;
-        while (!defers() && steal(place, ask)) {
-            if (const unsigned count = take(place, ask, items, most); count != 0) return count;
+        if (!defers()) {
+            if (const unsigned count = take_over(place, ask, items, most); count != 0) return count;
         }
         // What the streams have is waited for, put together, and what is a whole chunk goes back.
         (void)reclaim(true);

@@ -2,7 +2,8 @@
 // core/pool/pool.hpp: a pool: a heap, the caches above it, and the order between streams.
 //
 // Locks, in the order in which they are taken: reclaim, registry, a cache's, the heap's. Callbacks run with none of
-// them, but for marking and waiting for events under reclaim, which only those take who have found no memory.
+// them, but for marking and waiting for events under reclaim, which only those take who put everything together: they
+// have found no memory, trim, close, or obey a release policy.
 #pragma once
 
 #include <algorithm>
@@ -96,6 +97,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
         bool ends_unseen = false;
     };
     class Inside;
+    class OfCall;
     class Growing;
     class Entered;
     class Leaving;
@@ -144,14 +146,20 @@ class Pool : public std::enable_shared_from_this<Pool> {
     void retry_aside(const Place& place) noexcept;
 
     // steal.cpp
-    bool steal_batch(const Place& place, const Ask& ask);
+    bool serves(const Ask& ask, const Item& item) const;
+    bool steal_batch(const Place& place, const Ask& ask, Item* items, unsigned& count);
     unsigned pass_on(const Place& place, const Ask& ask, Item* items);
-    bool steal(const Place& place, const Ask& ask);
+    bool steal(const Place& place, const Ask& ask, Item* items, unsigned& count);
+
+    // take_over.cpp
+    unsigned take_of_batch(Arena& arena, const Ask& ask, Batch& batch, Item* items);
+    unsigned take_over(const Place& place, const Ask& ask, Item* items, unsigned most);
 
     // grow.cpp
     std::size_t chunk_size(const Place& place, const Ask& ask);
     portamem_pool_status ask_upstream(std::size_t nbytes, const Place& place, void** ptr);
     unsigned grow(const Place& place, const Ask& ask, Item* items, unsigned most);
+    unsigned grow_with(bool& is_asked, const Place& place, const Ask& ask, Item* items, unsigned most);
 
     // give.cpp
     void give(const Place& place, const Item& item, const Block& block);

@@ -121,7 +121,9 @@ bool Pool::reclaim(bool waits) {
     std::vector<std::uint64_t> waiting;
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
-        for (const auto& entry : heap_.arenas()) arenas.push_back(entry.second);
+        for (const auto& entry : heap_.arenas()) {
+            if (!entry.second->is_of_call || entry.second->has_ended) arenas.push_back(entry.second);
+        }
     }
     for (const auto& arena : arenas) {
         bool has_ended = false;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // core/pool/steal.cpp: what other streams have freed, taken over behind their events.
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "pool.hpp"
@@ -10,25 +11,27 @@ namespace portamem::pool {
 namespace {
 
 constexpr std::size_t kLeastPiece = std::size_t{16} << 20;  // what is taken from another stream, where it has as much
-constexpr unsigned kMostKept = 64;                          // blocks of that which are not merged
+constexpr unsigned kMostSmall = 256;                        // small blocks of it
+constexpr unsigned kMostKept = 64;                          // larger ones that are not merged
 constexpr std::size_t kMostLookedAt = 1024;                 // blocks behind events that one call looks at
 
 }  // namespace
 
+bool Pool::serves(const Ask& ask, const Item& item) const {
+    const Block& block = *heap_.pages().find(item.address);
+    return ask.is_small() ? block.index == ask.index
+                          : block.use == Block::Use::Taken && block.length() >= ask.stands_in();
+}
+
 // Memory that a stream without a teller has freed, or that ended streams have: behind the event that it has already.
-bool Pool::steal_batch(const Place& place, const Ask& ask) {
-    if (place.arena == nullptr) return false;  // a stream that may be gone tomorrow keeps nothing
+bool Pool::steal_batch(const Place& place, const Ask& ask, Item* items, unsigned& count) {
     std::uint64_t stream = 0;
     MarkPtr mark;
     std::size_t looked_at = 0;
     const auto fits = [&](const Batch& candidate) {
         for (const Item& item : candidate.items) {
             if (++looked_at > kMostLookedAt) return false;
-            const Block& block = *heap_.pages().find(item.address);
-            if (ask.is_small() ? block.index == ask.index
-                               : block.use == Block::Use::Taken && block.length() >= ask.stands_in()) {
-                return true;
-            }
+            if (serves(ask, item)) return true;
         }
         looked_at += candidate.blocks.size();
         return std::any_of(candidate.blocks.begin(), candidate.blocks.end(),
@@ -57,9 +60,13 @@ bool Pool::steal_batch(const Place& place, const Ask& ask) {
     const auto found = std::find_if(queue->begin(), queue->end(),
                                     [&](const Batch& batch) { return batch.mark == mark && fits(batch); });
     if (found == queue->end()) return false;
-    heap_.give(*place.arena, *found);
-    place.arena->is_marked = false;
-    queue->erase(found);
+    if (place.arena->is_of_call) {
+        count = take_of_batch(*place.arena, ask, *found, items);
+    } else {
+        heap_.give(*place.arena, *found);
+        place.arena->is_marked = false;
+    }
+    if (found->empty()) queue->erase(found);
     heap_.waiting().forget_if_empty(stream);
     steals_.fetch_add(1, std::memory_order_relaxed);
     return true;
@@ -104,23 +111,30 @@ unsigned Pool::pass_on(const Place& place, const Ask& ask, Item* items) {
     return static_cast<unsigned>(batch.items.size());
 }
 
-// True if something came over that may serve.
-bool Pool::steal(const Place& place, const Ask& ask) {
-    if (steal_batch(place, ask)) return true;
-    if (place.arena == nullptr) return false;
+// True if something came over that may serve. For one call it is `count` blocks in items, and what is left of it stays
+// behind the event that was waited for.
+bool Pool::steal(const Place& place, const Ask& ask, Item* items, unsigned& count) {
+    if (steal_batch(place, ask, items, count)) return true;
+    // For one call no more than it takes: meanwhile nobody else finds it.
+    const bool is_of_call = place.arena->is_of_call;
+    const unsigned most_items = is_of_call ? 1 : kMostSmall;
+    const unsigned most_kept = is_of_call ? 1 : kMostKept;
     std::vector<const Arena*> refused;
     for (;;) {
         refused.reserve(refused.size() + 1);
         std::shared_ptr<Arena> donor;
         Batches taken = one_batch(0);
+        Batches left = one_batch(0);
         Batch& batch = taken.front();
         MarkPtr mark;
         std::uint64_t seen = 0;
         bool is_ordered = false;
         {
             const std::lock_guard<std::mutex> lock(heap_.mutex());
+            if (place.arena->has_ended) return false;
             const auto has = [&](const Arena& arena) {
-                if (&arena == place.arena.get() || arena.has_ended || (arena.is_per_thread && !arena.is_marked) ||
+                if (&arena == place.arena.get() || arena.has_ended || arena.is_of_call ||
+                    (arena.is_per_thread && !arena.is_marked) ||
                     std::find(refused.begin(), refused.end(), &arena) != refused.end()) {
                     return false;
                 }
@@ -138,19 +152,19 @@ bool Pool::steal(const Place& place, const Ask& ask) {
             }
             if (donor == nullptr) return false;
             place.arena->waited[donor->stream];  // from here on nothing throws that would have to be undone
-            batch.stream = donor->stream;
+            batch.stream = left.front().stream = donor->stream;
             batch.blocks.reserve(1);
             if (ask.is_small()) {
-                batch.items.resize(256);
-                batch.items.resize(heap_.take_from(*donor, ask.index, batch.items.data(), 256));
+                batch.items.resize(most_items);
+                batch.items.resize(heap_.take_from(*donor, ask.index, batch.items.data(), most_items));
             } else if (is_kept(ask.index) && ask.alignment <= kGrain) {
-                batch.items.resize(kMostKept);
-                batch.items.resize(heap_.take_kept(*donor, ask.index, batch.items.data(), kMostKept));
+                batch.items.resize(most_kept);
+                batch.items.resize(heap_.take_kept(*donor, ask.index, batch.items.data(), most_kept));
             }
             if (batch.items.empty()) (void)heap_.dissolve(*donor);
             if (batch.items.empty()) {
                 const std::size_t length = ask.is_small() ? ask.need() : ask.size;
-                if (!heap_.detach_some(*donor, length, ask.alignment, kLeastPiece, batch)) {
+                if (!heap_.detach_some(*donor, length, ask.alignment, is_of_call ? length : kLeastPiece, batch)) {
                     refused.push_back(donor.get());
                     continue;
                 }
@@ -183,6 +197,19 @@ bool Pool::steal(const Place& place, const Ask& ask) {
         heap_.put(*place.arena, std::move(taken));
         place.arena->is_marked = false;
         steals_.fetch_add(1, std::memory_order_relaxed);
+        if (!is_of_call) return true;
+        count = take_locked(*place.arena, ask, items, 1);
+        try {
+            heap_.detach(*place.arena, left.front());
+        } catch (const std::bad_alloc&) {
+            return true;  // what is left goes behind an event of the call's stream
+        }
+        if (mark != nullptr && !left.front().empty()) {
+            left.front().mark = mark;
+            heap_.waiting().add(std::move(left));
+        } else {
+            heap_.put(heap_.common(), std::move(left));
+        }
         return true;
     }
 }

@@ -63,10 +63,7 @@ unsigned Pool::take_with_calls(const Place& place, const Ask& ask, Item* items, 
     poll(place);
     if (const unsigned count = take(place, ask, items, most); count != 0) return count;
     if (!defers()) {
-        // What was taken over may be gone to another thread of the stream before this one has it.
-        while (steal(place, ask)) {
-            if (const unsigned count = take(place, ask, items, most); count != 0) return count;
-        }
+        if (const unsigned count = take_over(place, ask, items, most); count != 0) return count;
     }
     if (const unsigned count = gather(place, ask, items, most); count != 0) return count;
     return grow(place, ask, items, most);

@@ -10,7 +10,8 @@
  * know the stream of the running call by; the pool keeps no such pointer.
  *
  * Every function is thread-safe and none throws. No callback runs with a lock that allocating and freeing take, but for
- * `drop` and `forget`; marks are made and waited for under one that only those take who have found no memory. */
+ * `drop` and `forget`; marks are made and waited for under one that only those take who put everything together: they have
+ * found no memory, trim, close, or obey a release policy. */
 #ifndef PORTAMEM_POOL_API_H
 #define PORTAMEM_POOL_API_H
 
