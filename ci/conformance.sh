@@ -23,12 +23,23 @@ suite() {
         --junit "$REPORTS/conformance-$name.xml" >"$CI_DIR/conformance-$name.log" 2>&1
 }
 
+failed=0
+# The matrix is long: what matters is what did not hold, and the sums.
+tell() {
+    local name=$1 code=$2 log=$CI_DIR/conformance-$1.log
+    echo "== $name"
+    if ((code == 0)); then tail -n 25 "$log"; else failed=1; cat "$log"; fi
+}
+
+# One after the other: their reports say how long the suite takes a user.
 OPTIONS=()
-names=(discrete apu coherent guard ordered pairs) pids=() failed=0
 for model in discrete apu coherent; do
-    suite "$model" "$REPORTS" "PORTAMEM_HOST_MODEL=$model" &
-    pids+=($!)
+    code=0
+    suite "$model" "$REPORTS" "PORTAMEM_HOST_MODEL=$model" || code=$?
+    tell "$model" "$code"
 done
+
+names=(guard ordered pairs) pids=()
 suite guard "$CI_DIR" PORTAMEM_HOST_GUARD=1 &
 pids+=($!)
 suite ordered "$CI_DIR" PORTAMEM_CHECK=1 &
@@ -37,9 +48,8 @@ OPTIONS=(--pairs)
 suite pairs "$REPORTS" PORTAMEM_HOST_GUARD=1 &
 pids+=($!)
 for i in "${!names[@]}"; do
-    log=$CI_DIR/conformance-${names[i]}.log
-    echo "== ${names[i]}"
-    # The matrix is long: what matters is what did not hold, and the sums.
-    if wait "${pids[i]}"; then tail -n 25 "$log"; else failed=1; cat "$log"; fi
+    code=0
+    wait "${pids[i]}" || code=$?
+    tell "${names[i]}" "$code"
 done
 ((failed == 0)) || die "the suite failed"

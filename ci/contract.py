@@ -10,11 +10,12 @@ Needs an installed portamem.
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
 from portamem.conformance.checks import checks
-from portamem.conformance.clause import EVERYWHERE, Clause, Defect, Shortfall
+from portamem.conformance.clause import ANSWERS, EVERYWHERE, Clause, Defect, Shortfall
 from portamem.conformance.contract import GROUPS, clauses
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "contract.md"
@@ -31,11 +32,10 @@ A clause binds the memory resources and the backends named behind it; where none
 or holds on every backend. Where a vendor's runtime natively does something else, the clause says so, and what portamem
 does about it:
 
-- *bridged*: the layer over the vendor's calls puts it right;
-- *emulated*: portamem does it itself, and the suite reports it as `emulated`;
-- *capability*: portamem says that it is not there, and the suite reports `unsupported`;
-- *defect*: a known fault of the vendor's, for which the clause may fail in the versions of its runtime that are named;
-  the suite reports `defect` there and not `fail`. In every other version a failure is a `fail`.
+{answers}
+- *defect*: a known fault of the vendor's, for which some of the clause's checks may fail in the versions of its runtime
+  that are named; the suite reports `defect` there and not `fail`. In every other version, and of every other check of
+  the clause, a failure is a `fail`.
 """
 
 
@@ -45,7 +45,7 @@ def page() -> str:
 
 
 def _lines() -> Iterator[str]:
-    yield HEAD
+    yield HEAD.format(answers="\n".join(map(_wrapped, ANSWERS.items())))
     all_clauses = list(clauses().values())
     yield f"{len(all_clauses)} clauses, shown by {len(checks())} checks."
     for group in GROUPS:
@@ -54,6 +54,10 @@ def _lines() -> Iterator[str]:
             yield from ["", f"## {group.name}: {group.title}", ""]
         for clause in own:
             yield from _clause(clause)
+
+
+def _wrapped(answer: tuple[str, str]) -> str:
+    return textwrap.fill("- *{}*: {};".format(*answer), 120, subsequent_indent="  ")
 
 
 def _clause(clause: Clause) -> Iterator[str]:

@@ -6,7 +6,7 @@
 #   ci/standins.sh test [pytest's arguments]    what the stand-ins themselves are tested for
 #   ci/standins.sh witnesses [ABI...]           tests/partners over those that have a hip-python of their major version
 #   ci/standins.sh suite [ABI...]               the whole Python test suite over each
-#   ci/standins.sh conformance [ABI...]         the conformance suite over each, and with each quirk what is bridged
+#   ci/standins.sh conformance [ABI...]         the conformance suite over each, and with each quirk what it concerns
 #   ci/standins.sh quirks [ABI...]              writes docs/quirks.md: which quirk which clause of conformance notices
 # Each is a folder $CI_DIR/standins/ABI: include and lib, which are a ROCm root, site-packages, and a link to the
 # hip-python that is the witness over it.

@@ -176,12 +176,13 @@ def test_a_clause_is_as_good_as_its_worst_case() -> None:
     assert summed([]) is Outcome.NOT_SHOWN, "what was not run was not shown"
 
 
-def test_a_known_defect_excuses_its_vendor_and_versions_alone() -> None:
-    defect = Defect("amd", "it forgets", "https://example.org/1", "seen in 6.0", since=(6, 0), until=(7, 0))
+def test_a_known_defect_excuses_its_vendor_and_versions_and_checks_alone() -> None:
+    defect = Defect("amd", "it forgets", "https://example.org/1", "seen in 6.0", ("a.b",), since=(6, 0), until=(7, 0))
     clause = Clause("ALLOC-99", "It remembers.", defects=(defect,))
-    assert clause.defect_on(Platform("hip", "amd", (6, 4))) is defect
+    assert clause.defect_on(Platform("hip", "amd", (6, 4)), "a.b") is defect
+    assert clause.defect_on(Platform("hip", "amd", (6, 4)), "a.c") is None
     for other in (Platform("hip", "amd", (7, 0)), Platform("hip", "amd", (5, 7)), Platform("hip", "nvidia", (6, 4))):
-        assert clause.defect_on(other) is None
+        assert clause.defect_on(other, "a.b") is None
 
 
 @pytest.mark.parametrize(
@@ -197,6 +198,27 @@ def test_outside_of_its_versions_a_known_defect_is_a_failure(
     assert (status, outcome(found, "ALLOC-01")) == (int(seen == "fail"), seen), said
     (wrong,) = cases(found, "fails")
     assert (wrong["outcome"], "it forgets" in wrong["detail"]) == (seen, seen == "defect")
+
+
+EVERY_VERSION = "0.0 999.0"
+
+
+def test_what_a_known_defect_does_not_name_fails(tmp_path: Path) -> None:
+    """Another check of the same clause, beside one that is excused."""
+    plugin = "known defect,failure,error"
+    status, found, said = conformance(tmp_path, plugin=plugin, DEFECT_VERSIONS=EVERY_VERSION)
+    assert (status, outcome(found, "ALLOC-01")) == (1, "fail"), said
+    seen = {case["outcome"] for name in ("fails", "errs") for case in cases(found, name)}
+    assert [case["outcome"] for case in cases(found, "fails")] == ["defect"], seen
+    assert [case["outcome"] for case in cases(found, "errs")] == ["fail"], seen
+
+
+def test_a_check_that_passes_with_a_known_defect_is_told(tmp_path: Path) -> None:
+    """And no other check of the clause, which passes with it and without it."""
+    status, found, said = conformance(tmp_path, plugin="known defect,nothing wrong", DEFECT_VERSIONS=EVERY_VERSION)
+    assert (status, outcome(found, "ALLOC-01")) == (0, "pass"), said
+    told = {case["check"]: case["notes"] for clause in found["clauses"] for case in clause["cases"] if "notes" in case}
+    assert told == {"plugin.is_fine": ["a known defect did not show: it forgets (https://example.org/1)"]}, said
 
 
 def test_the_file_to_send_names_nobody(tmp_path: Path) -> None:

@@ -262,7 +262,7 @@ DEFECTS = (
         _HEADERS + "rt/host/types.hpp",
         "    if (error != pmhSuccess && error != pmhErrorNotReady) (void)pmhGetLastError();\n",
         "",
-        "ERROR-06",
+        "ERROR-15",
     ),
     Defect(
         "a call that waits keeps the GIL",

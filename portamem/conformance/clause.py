@@ -25,7 +25,7 @@ class Platform:
 
 @dataclass(frozen=True)
 class Defect:
-    """A known fault of a vendor's, for which a clause may fail in the versions that have it, and in no other."""
+    """A known fault of a vendor's, for which some checks may fail in the versions that have it, and in no other."""
 
     vendor: str
     about: str
@@ -33,12 +33,25 @@ class Defect:
     """Where it was reported, in public; a source where no thread is about it."""
     versions: str
     """Where it was seen, and what is unknown of its first and its last version."""
+    checks: tuple[str, ...]
+    """The checks that it makes fail, by their names: a clause's other checks fail for something else."""
     since: tuple[int, int] = (0, 0)
     until: tuple[int, int] = (999, 0)
     """The first runtime that may have it, and the first that is known to have it no more."""
 
     def applies(self, on: Platform) -> bool:
         return on.vendor == self.vendor and self.since <= on.version < self.until
+
+
+ANSWERS = {
+    "bridged": "the layer over the vendor's calls puts it right",
+    "emulated": "portamem does it itself, and the suite reports it as `emulated`",
+    "capability": "it is not there, which portamem tells by a capability or a refusal, or which a version tells; where "
+    "that is so, the suite reports `unsupported` for what needs it: the clause, or some of its cases",
+    "allowed": "the clause leaves room for it and is held to all the same: it makes no promise there, or portamem "
+    "tells, as a value, a quirk or a refusal, what is so",
+}
+"""What portamem can do about a vendor's difference, by the words of the contract."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +62,7 @@ class Shortfall:
     """ "nvidia", "amd" or "both"."""
     does: str
     answer: str
-    """ "bridged" (``rt`` puts it right), "emulated" (portamem does it itself) or "capability" (portamem says so)."""
+    """One of ``ANSWERS``."""
     source: str
     """The vendor's document, source line or thread."""
 
@@ -70,6 +83,6 @@ class Clause:
     def group(self) -> str:
         return self.id.rpartition("-")[0]
 
-    def defect_on(self, platform: Platform) -> Defect | None:
-        """The known fault that excuses a failure on a platform."""
-        return next((defect for defect in self.defects if defect.applies(platform)), None)
+    def defect_on(self, platform: Platform, check: str) -> Defect | None:
+        """The known fault that excuses a failure of a check on a platform."""
+        return next((defect for defect in self.defects if check in defect.checks and defect.applies(platform)), None)

@@ -44,5 +44,10 @@ def _version(pm: ModuleType) -> tuple[int, int]:
         text = pm.version_text(pm.runtime_version())
     except RuntimeError:  # a runtime without a driver need not know its own
         text = pm.version_text(pm.compiled_version())
+    return major_minor(text)
+
+
+def major_minor(text: str) -> tuple[int, int]:
+    """The first two numbers of a version such as "6.4.43482"."""
     major, minor, *_ = (*(int(part) for part in text.split(".") if part.isdigit()), 0, 0)
     return major, minor

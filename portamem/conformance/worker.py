@@ -125,8 +125,8 @@ def _verdict(action: Callable[[], None]) -> tuple[Outcome, str, bool]:
 def _with_known_defects(
     case: Case, platform: Platform, outcome: Outcome, detail: str, notes: list[str]
 ) -> tuple[Outcome, str]:
-    contract = clauses()
-    defects = [defect for id in case.check.ids if (defect := contract[id].defect_on(platform))]
+    contract, name = clauses(), case.check.name
+    defects = [defect for id in case.check.ids if (defect := contract[id].defect_on(platform, name))]
     if not defects:
         return outcome, detail
     if outcome is Outcome.FAIL:

@@ -91,10 +91,18 @@ if wanted("failure"):
 
 if wanted("known defect"):
     since, until = (tuple(map(int, bound.split("."))) for bound in os.environ["DEFECT_VERSIONS"].split())
-    forgets = Defect("portamem", "it forgets", "https://example.org/1", "seen in a dream", since, until)
+    known = ("plugin.fails", "plugin.is_fine")
+    forgets = Defect("portamem", "it forgets", "https://example.org/1", "seen in a dream", known, since, until)
     alloc.CLAUSES = tuple(
         replace(clause, defects=(forgets,)) if clause.id == "ALLOC-01" else clause for clause in alloc.CLAUSES
     )
+
+
+if wanted("nothing wrong"):
+
+    @check("ALLOC-01")
+    def is_fine(env: Env) -> None:
+        expect(True, "never said")
 
 
 if wanted("error"):

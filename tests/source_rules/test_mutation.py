@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import json
 import shutil
 import sys
 from itertools import islice
@@ -14,6 +15,8 @@ from pathlib import Path
 
 import pytest
 from rich.progress import Progress
+
+from portamem.conformance.contract import clauses
 
 ROOT = Path(__file__).parents[2]
 CI = ROOT / "ci"
@@ -302,6 +305,19 @@ def test_likely_groups_are_those_that_there_are(mutation):
 def test_the_committed_page_is_what_was_found(mutation):
     page = mutation["page"]
     assert page.PAGE.read_text(encoding="utf-8") == page.page(), "run: python ci/mutants.py --only-page"
+
+
+def test_each_planted_defect_was_caught_by_a_clause_that_is_named_for_it(mutation):
+    page, defects = mutation["page"], mutation["planted"].DEFECTS
+    found = {each["defect"]: each for each in json.loads(page.DEFECTS.read_text(encoding="utf-8"))}
+    assert list(found) == [defect.name for defect in defects], "run: python ci/defects.py --write"
+    for defect in defects:
+        kept = found[defect.name]
+        assert kept["named"], f"{defect.name}: no clause that is named for it has failed"
+        assert set(kept["named"]) <= set(defect.clauses) & set(kept["clauses"]), defect.name
+        assert set(defect.clauses) <= set(clauses()), defect.name
+        changed = defect.contents(ROOT)  # ValueError where one does not fit the sources any more
+        assert kept["file"] == ", ".join(sorted(changed)), defect.name
 
 
 def test_enough_mutants_were_noticed_and_each_survivor_has_a_reason(mutation):

@@ -138,6 +138,7 @@ def test_what_portamem_was_told_of(quirks: ModuleType) -> None:
     standin = make(quirks, "5.2", by_default=False, plain={"A": "pass", "B": "pass"}, turned=turned, told=told)
     cells = row(page(quirks, standin, **bridge))
     assert cells[3:5] == ["pass → fail: A, B", "A; with `PORTAMEM_QUIRKS=loses_things=on`"]
+    bridge["notices"] = ("A", "B")
     assert faults(quirks, standin, **bridge) == ["HIP 5.2, loses_things on: fail: B"]
     standin.told["loses_things"] = quirks.Run({"A": "fail"})
     what = "HIP 5.2, loses_things on, PORTAMEM_QUIRKS=loses_things=on"
@@ -152,26 +153,72 @@ def test_what_portamem_was_told_of(quirks: ModuleType) -> None:
 def test_a_clause_that_fails_is_a_fault_either_way(quirks: ModuleType, by_default: bool) -> None:
     bad, good, words = quirks.Run({"A": "fail"}), {"A": "pass"}, f"loses_things {'off' if by_default else 'on'}"
     turned = make(quirks, "5.2", by_default=by_default, plain=good, turned=bad)
-    assert faults(quirks, turned) == [f"HIP 5.2, {words}: fail: A"]
+    assert faults(quirks, turned, notices=("A",)) == [f"HIP 5.2, {words}: fail: A"]
     plain = make(quirks, "5.2", by_default=by_default, plain={"A": "fail"}, turned=quirks.Run(good))
-    assert faults(quirks, plain) == ["HIP 5.2 as it is said to be: fail: A"]
+    assert faults(quirks, plain, notices=("A",)) == ["HIP 5.2 as it is said to be: fail: A"]
 
 
 def test_a_defect_is_a_fault_of_bridged_clauses_alone(quirks: ModuleType) -> None:
     standin = make(quirks, "5.2", by_default=False, plain={"A": "pass"}, turned=quirks.Run({"A": "defect"}))
-    assert faults(quirks, standin) == []
+    assert faults(quirks, standin, notices=("A",)) == []
     missed = ["HIP 5.2, loses_things on: bridged, and does not hold: A (defect)"]
-    assert faults(quirks, standin, clauses=("A",)) == missed
+    assert faults(quirks, standin, clauses=("A",), notices=("A",)) == missed
     standin = make(quirks, "5.2", by_default=True, plain={"A": "unsupported"}, turned=quirks.Run({"A": "pass"}))
     missed = ["HIP 5.2 as it is said to be: bridged, and does not hold: A (unsupported)"]
-    assert faults(quirks, standin, clauses=("A",)) == missed
+    assert faults(quirks, standin, clauses=("A",), notices=("A",)) == missed
 
 
 def test_a_defect_fails_where_its_version_is_not_known_to_have_it(quirks: ModuleType) -> None:
     standin = make(quirks, "5.2", by_default=False, plain={"A": "pass"}, turned=quirks.Run({"A": "fail", "B": "fail"}))
-    assert faults(quirks, standin, defects=("A",)) == ["HIP 5.2, loses_things on: fail: B"]
+    assert faults(quirks, standin, defects=("A",), notices=("A", "B")) == ["HIP 5.2, loses_things on: fail: B"]
     plain = make(quirks, "5.2", by_default=False, plain={"A": "fail"}, turned=quirks.Run({"A": "fail"}))
     assert faults(quirks, plain, defects=("A",)) == ["HIP 5.2 as it is said to be: fail: A"]
+
+
+@pytest.mark.parametrize("by_default", [False, True])
+def test_a_clause_that_is_to_notice_and_does_not_is_a_fault(quirks: ModuleType, by_default: bool) -> None:
+    same = quirks.Run({"A": "pass", "B": "unsupported"})
+    standin = make(quirks, "5.2", by_default=by_default, plain={"A": "pass", "B": "pass"}, turned=same)
+    what = f"HIP 5.2, loses_things {'off' if by_default else 'on'}"
+    missed = f"{what}: is to be noticed, and is not: A"
+    more = f"{what}: notices it, and BRIDGES does not say so: B"
+    assert faults(quirks, standin, notices=("B",)) == []
+    assert faults(quirks, standin, notices=("A", "B")) == [missed]
+    assert faults(quirks, standin) == [more]
+    assert faults(quirks, standin, notices=("A",)) == [missed, more]
+
+
+def test_what_is_noticed_over_some_standins_only(quirks: ModuleType) -> None:
+    bridge = {"notices": ("A",), "notices_on": {"7.1": ("B",)}}
+    for abi, seen in (("5.2", "pass"), ("7.1", "unsupported")):
+        turned = quirks.Run({"A": "unsupported", "B": seen})
+        standin = make(quirks, abi, by_default=False, plain={"A": "pass", "B": "pass"}, turned=turned)
+        assert faults(quirks, standin, **bridge) == []
+    standin.abi = "6.1"
+    assert faults(quirks, standin, **bridge) == ["HIP 6.1, loses_things on: notices it, and BRIDGES does not say so: B"]
+
+
+def test_clauses_that_were_not_run_with_a_quirk_notice_nothing(quirks: ModuleType) -> None:
+    """With --check few are run; one that was to be, and is not there, shows."""
+    turned = quirks.Run({"B": "fail", "C": "pass"})
+    standin = make(quirks, "5.2", by_default=False, plain={"A": "pass", "B": "pass", "C": "pass"}, turned=turned)
+    assert faults(quirks, standin, defects=("B",), notices=("B",), near=("C",)) == []
+    missed = ["HIP 5.2, loses_things on: is to be noticed, and is not: D"]
+    assert faults(quirks, standin, defects=("B",), notices=("B", "D")) == missed
+
+
+def test_without_its_bridge_each_clause_fails(quirks: ModuleType) -> None:
+    standin = make(quirks, "5.2", by_default=False, plain={"A": "pass", "B": "pass"}, turned=quirks.Run({"A": "pass"}))
+    bridge = {"clauses": ("A", "B"), "untold": "loses_things=off"}
+    standin.turned["loses_things"] = quirks.Run({"A": "pass", "B": "pass"})
+    standin.untold["loses_things"] = quirks.Run({"A": "fail", "B": "fail"})
+    assert faults(quirks, standin, **bridge) == []
+    assert row(page(quirks, standin, **bridge))[4] == "A, B; with `PORTAMEM_QUIRKS=loses_things=off` each of them fails"
+    what = "HIP 5.2, loses_things on, PORTAMEM_QUIRKS=loses_things=off"
+    standin.untold["loses_things"] = quirks.Run({"A": "fail", "B": "pass"})
+    assert faults(quirks, standin, **bridge) == [f"{what}: nothing is bridged, and these do not fail: B"]
+    standin.untold["loses_things"] = quirks.Run(trouble="ended with exit code 139 and no report")
+    assert faults(quirks, standin, **bridge)[0] == f"{what}: the run ended with exit code 139 and no report"
 
 
 def test_a_run_that_told_nothing_is_a_fault(quirks: ModuleType) -> None:
@@ -186,7 +233,10 @@ def test_the_table_of_bridges_is_of_every_quirk(quirks: ModuleType) -> None:
     assert list(quirks.BRIDGES) == names
     for bridge in quirks.BRIDGES.values():
         assert bool(bridge.clauses) != bool(bridge.why_none)
-        assert [clause for clause in bridge.clauses if clause not in contract.clauses()] == []
+        for abi in ("5.2", "6.1", "7.1"):
+            assert bridge.concerned(abi), "with --check each quirk is switched"
+            assert [clause for clause in bridge.concerned(abi) if clause not in contract.clauses()] == []
+        assert set(bridge.defects) <= set(bridge.notices)
 
 
 @pytest.mark.parametrize("outcome", ["pass", "fail"])

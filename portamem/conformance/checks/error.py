@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from portamem.conformance.check import check
@@ -14,7 +14,7 @@ from portamem.conformance.ends import NBYTES, NEW
 from portamem.conformance.env import Env
 from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
 from portamem.conformance.memory import MIB, pattern
-from portamem.conformance.outcome import NotShown
+from portamem.conformance.outcome import Failed, NotShown, NoWitness
 from portamem.errors import Error, OutOfMemoryError
 
 TOO_MUCH = 2**50
@@ -95,19 +95,27 @@ def figures_of_out_of_memory(env: Env) -> None:
     expect_equal((error.asked, error.free), (TOO_MUCH, None), "asked and free of host memory")
 
 
+def _error_of_a_pool(pool: Any, stream: Any, advice: str) -> Any:
+    with refused(OutOfMemoryError, saying=advice) as refusal:
+        pool.allocate(TOO_MUCH, stream=stream)
+    error: Any = refusal.error
+    expect_equal((error.asked, error.cached), (TOO_MUCH, pool.reserved - pool.used), "asked and cached")
+    expect("cached in this resource" in str(error), f"what is cached is not in the text: {error}")
+    return error
+
+
 @check("ERROR-04")
 def figures_of_a_pool_without_memory(env: Env) -> None:
+    _error_of_a_pool(env.resource("async"), env.stream(), "ask for less at a time")
+
+
+@check("ERROR-04")
+def figures_of_a_pool_with_memory_that_is_cached(env: Env) -> None:
     pool, stream = env.resource("async"), env.stream()
-    for cached, advice in ((0, "ask for less at a time"), (1, "trim()")):
-        if cached:
-            pool.allocate(8 * MIB, stream=stream).close()
-            stream.synchronize()
-        with refused(OutOfMemoryError, saying=advice) as refusal:
-            pool.allocate(TOO_MUCH, stream=stream)
-        error: Any = refusal.error
-        expect_equal(error.cached, pool.reserved - pool.used, "cached")
-        expect(error.cached >= 8 * MIB * cached, f"cached is {error.cached} after 8 MiB were given back")
-        expect("cached in this resource" in str(error), f"what is cached is not in the text: {error}")
+    pool.allocate(8 * MIB, stream=stream).close()
+    stream.synchronize()
+    error = _error_of_a_pool(pool, stream, "trim()")
+    expect(error.cached >= 8 * MIB, f"cached is {error.cached} after 8 MiB were given back")
 
 
 @check("ERROR-05")
@@ -128,6 +136,59 @@ def after_a_refused_allocation(env: Env, resource: Any) -> None:
     expect_equal((resource.live_buffers, resource.live_bytes), (0, 0), "live buffers and bytes")
 
 
+def _ask_for_more_than_is_free(env: Env, resource: Any) -> None:
+    """Asks with half of the device's memory taken for three quarters of it, which are more than can be free whatever
+    others take or give back meanwhile. A runtime sees only while it takes memory that this is too much, and has to give
+    back what it got; a request beyond the device's size it refuses at once."""
+    device = env.device
+    if device.capabilities.integrated:
+        raise NotShown("the memory of an integrated device is the machine's: others may end for lack of it")
+    total = device.memory_info().total
+    with ExitStack() as taken:
+        try:
+            taken.enter_context(env.resource("device").allocate(total // 2))
+        except OutOfMemoryError:
+            raise NotShown("others have half of the device's memory") from None
+        kept = taken.enter_context(env.allocate(resource, NBYTES))
+        env.write(kept, NEW)
+        before, left = env.pm.held(device), device.memory_info().free // 2
+        if left < 2 * MIB:
+            raise NotShown("others have nearly all of the device's memory")
+        for turn in range(2):
+            try:
+                env.allocate(resource, total // 4 * 3).close()
+            except OutOfMemoryError:
+                pass
+            else:
+                raise NotShown("the runtime gives more device memory than there is")
+            expect_equal((resource.live_buffers, resource.live_bytes), (1, NBYTES), "live buffers and bytes")
+            expect(env.pm.held(device) <= before, "portamem holds more than before a refusal")
+            try:
+                buf = env.allocate(resource, left)
+            except OutOfMemoryError as error:
+                raise Failed(f"half of what was free is not to be had after a refused allocation: {error}") from None
+            with buf, buf[:MIB] as start, buf[left - MIB :] as end:
+                for seed, part in enumerate((start, end), 2 * turn):
+                    env.write(part, pattern(MIB, seed))
+                    expect_bytes(env.read(part), pattern(MIB, seed), "memory that was allocated after a refusal")
+        expect_bytes(env.read(kept), NEW, "memory from before a refusal")
+    expect_equal((resource.live_buffers, resource.live_bytes), (0, 0), "live buffers and bytes")
+
+
+@check("ERROR-05", exclusive=True)
+def after_more_than_is_free(env: Env) -> None:
+    _ask_for_more_than_is_free(env, env.resource("device"))
+
+
+@check("ERROR-05", exclusive=True)
+def after_more_than_is_free_of_a_pool(env: Env) -> None:
+    for name in ("async", "async-default_pool"):
+        pool = env.resource(name)
+        _ask_for_more_than_is_free(env, pool)
+        env.device.synchronize()
+        pool.trim()  # what it keeps, the next one would lack
+
+
 @check("ERROR-06")
 def an_error_does_not_come_back(env: Env) -> None:
     stream = env.stream()
@@ -145,10 +206,10 @@ def an_error_does_not_come_back(env: Env) -> None:
             expect_bytes(env.read(buf), bytes([value]) * NBYTES, "memory that was filled after an error")
 
 
-@check("ERROR-06")
+@check("ERROR-15")
 def the_last_error_is_clean(env: Env, witness: Any) -> None:
     if witness.last_error() is None:
-        raise NotShown(f"{witness.name} cannot see the last error of portamem's runtime")
+        raise NoWitness(f"{witness.name} cannot see the last error of portamem's runtime")
     stream = env.stream()
     with failing_calls(env) as calls:
         for call, fails in calls.items():

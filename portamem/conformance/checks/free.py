@@ -11,7 +11,7 @@ from typing import Any
 
 from portamem.conformance.check import check
 from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
+from portamem.conformance.expect import eventually, expect, expect_bytes, expect_equal, refused
 from portamem.conformance.memory import KIB, pattern
 
 NBYTES = 64 * KIB
@@ -157,6 +157,12 @@ def closing_waits_for_declared_work(env: Env, resource: Any) -> None:
             expect_bytes(env.read(target), data, "the target of a copy whose source was closed meanwhile")
 
 
+def _let_run(resource: Any, stream: Any) -> None:
+    """What waits for nothing is done before a latch is released: a fill that comes too early, before what it spoils."""
+    if resource.is_stream_ordered:
+        eventually(stream.query, seconds=0.05)
+
+
 @check("FREE-10")
 def memory_goes_back_behind_its_work(env: Env, resource: Any) -> None:
     if resource.is_stream_ordered:
@@ -175,6 +181,7 @@ def memory_goes_back_behind_its_work(env: Env, resource: Any) -> None:
             expect(source.is_closed, "the buffer is open")
             intruder = env.allocate(resource, NBYTES, home)
             intruder.fill(0xFF, stream=home)
+            _let_run(resource, home)
             held.release()
             home.synchronize()
             user.synchronize()
@@ -192,6 +199,7 @@ def memory_goes_back_behind_its_work(env: Env, resource: Any) -> None:
         source.close(stream=user)
         intruder = env.allocate(resource, NBYTES, user)
         intruder.fill(0xFF, stream=user)
+        _let_run(resource, user)
         held.release()
         home.synchronize()
         user.synchronize()

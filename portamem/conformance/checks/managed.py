@@ -109,6 +109,17 @@ def a_prefetch_has_its_place_in_the_stream(env: Env, resource: Any) -> None:
         expect_bytes(env.read(buf), b"\x03" * NBYTES, "the memory after a fill and a prefetch")
 
 
+@check("MANAGED-04")
+def what_a_prefetch_is_behind_is_done_with_it(env: Env, resource: Any) -> None:
+    stream = env.stream()
+    with env.allocate(resource, NBYTES) as buf:
+        for value, location in enumerate((env.device, "host", env.device)):
+            for each in (9, value):
+                buf.fill(each, stream=stream)
+            buf.prefetch(location, stream=stream).synchronize()
+            expect_bytes(env.read(buf), bytes([value]) * NBYTES, f"the memory once its prefetch to {location} is done")
+
+
 @check("MANAGED-05")
 def the_last_prefetch(env: Env) -> None:
     needs_migration(env)

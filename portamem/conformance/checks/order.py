@@ -198,3 +198,15 @@ def a_prefetch_is_in_stream_order(env: Env, resource: Any) -> None:
             for each in done:
                 each.synchronize()
         expect_bytes(env.read(buf), NEW, "memory that was prefetched")
+
+
+@check("ORDER-26")
+def prefetches_between_fills(env: Env, resource: Any) -> None:
+    stream = env.stream()
+    with env.allocate(resource, NBYTES) as buf, env.allocate(env.resource("pinned"), NBYTES) as seen:
+        for value in range(4):
+            buf.fill(value, stream=stream)
+            buf.prefetch("host" if value % 2 else env.device, stream=stream)
+        seen.copy_from(buf, stream=stream)
+        stream.synchronize()
+        expect_bytes(env.read(seen), b"\x03" * NBYTES, "memory that was copied behind fills and prefetches")

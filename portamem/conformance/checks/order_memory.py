@@ -154,6 +154,7 @@ def memory_goes_back_on_the_stream_that_is_named(env: Env, resource: Any) -> Non
                 buf.close(stream=named)
                 other = resource.allocate(NBYTES, stream=home)
                 other.fill(2, stream=home)
+                eventually(home.query, seconds=0.02)  # a fill that waits for nothing is done before the other one
         else:
             buf.close(stream=named)
             expect(done.query(), "close returned before the work on the stream that it named was done")

@@ -7,8 +7,10 @@ import ctypes
 import gc
 import mmap
 import weakref
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from portamem import Error
 from portamem.conformance.check import check
@@ -18,6 +20,9 @@ from portamem.conformance.expect import eventually, expect, expect_bytes, expect
 from portamem.conformance.memory import KIB, pattern
 from portamem.conformance.outcome import Unsupported
 from portamem.conformance.witness.base import Witness
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 NBYTES = 64 * KIB
 ALREADY, NOT_SUPPORTED = 712, 801
@@ -224,23 +229,64 @@ def an_end_of_it(env: Env) -> None:
     whole.release()
 
 
+@dataclass
+class Middle:
+    """Memory of which one page is registered, and what surrounds that page."""
+
+    env: Env
+    whole: memoryview
+    page: bytes  # as it was made
+    registered: Any
+    far: Any  # memory of the device
+
+    def around(self) -> Iterator[memoryview]:
+        """Longer pieces with the page inside of them."""
+        for start, stop in ((3, 6), (0, 16)):
+            yield self.whole[start * mmap.PAGESIZE : stop * mmap.PAGESIZE]
+
+    def expect_copied(self) -> None:
+        self.far.fill(0)
+        self.far.copy_from(self.registered)
+        expect_bytes(self.env.read(self.far), self.page, "a copy from the range in the middle")
+
+
+@contextmanager
+def registered_in_the_middle(env: Env) -> Iterator[Middle]:
+    needs_registration(env)
+    size = mmap.PAGESIZE
+    data = pattern(16 * size)
+    memory = pages(data)
+    place = slice(4 * size, 5 * size)
+    with (
+        memoryview(memory) as whole,
+        env.allocate(env.resource("device"), size) as far,
+        env.pm.HostRegistration(whole[place], device=env.device) as registered,
+    ):
+        yield Middle(env, whole, data[place], registered, far)
+        expect(not registered.is_closed, "the registration of the middle is closed")
+    expect_bytes(bytes(memory), data, "the memory when nothing of it is registered any more")
+
+
 @check("PINNED-13")
 def around_it(env: Env) -> None:
-    needs_registration(env)
-    page = mmap.PAGESIZE
-    data = pattern(16 * page)
-    memory = pages(data)
-    whole = memoryview(memory)
-    with (
-        env.allocate(env.resource("device"), page) as far,
-        env.pm.HostRegistration(whole[4 * page : 5 * page], device=env.device) as middle,
-    ):
-        for start, stop in ((3, 6), (0, 16)):
+    with registered_in_the_middle(env) as middle:
+        for around in middle.around():
             with refused(Error, name="HostMemoryAlreadyRegistered"):
-                env.pm.HostRegistration(whole[start * page : stop * page], device=env.device)
-        far.copy_from(middle)
-        expect_bytes(env.read(far), data[4 * page : 5 * page], "a copy from the range in the middle")
-    whole.release()
+                env.pm.HostRegistration(around, device=env.device)
+        middle.expect_copied()
+
+
+@check("PINNED-13")
+def the_middle_keeps_working(env: Env) -> None:
+    """Whether or not the range around it is refused, which ``around_it`` is about."""
+    with registered_in_the_middle(env) as middle:
+        for around in middle.around():
+            try:
+                env.pm.HostRegistration(around, device=env.device).close()
+            except Error as error:
+                expect_equal((error.name, error.code), ("HostMemoryAlreadyRegistered", ALREADY), "the refusal")
+            middle.expect_copied()
+            middle.far.copy_to(middle.registered)
 
 
 @check("PINNED-14")

@@ -113,6 +113,9 @@ def a_policy_is_asked(env: Env, resource: Any) -> None:
             stream.synchronize()
             pool.allocate(64 * MIB, stream=stream).close()
         expect(told, "the user's function was never asked")
+        pool.allocate(72 * MIB, stream=stream).close()  # more than a thread's cache takes: the function is asked
+        # Nobody calls the pool for it.
+        expect(eventually(lambda: pool.stats().reserved <= MIB), f"{pool.stats()}, and 1 MiB is to be kept")
         with pool.allocate(NBYTES, stream=stream) as buf:
             buf.fill(2)
             expect_bytes(env.read(buf), b"\x02" * NBYTES, "memory of a pool with a policy")

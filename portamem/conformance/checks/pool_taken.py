@@ -36,11 +36,12 @@ def _freed_behind_a_copy(env: Env, pool: Any, target: Any, stream: Any) -> Itera
 def another_streams_memory_without_a_wait(env: Env, resource: Any) -> None:
     nbytes = 4 * MIB
     with pool_like(env, resource, limit=6 * MIB) as pool, env.resource("pinned").allocate(nbytes) as target:
-        for _ in range(3):
+        for is_only_a_handle in (False, True, False, True):
             first, second = env.stream(), env.stream()
             with _freed_behind_a_copy(env, pool, target, first):
-                other = pool.allocate(nbytes, stream=second)
-                other.fill(0xFF, stream=second)
+                taker = env.pm.Stream.from_handle(second.handle, device=env.device) if is_only_a_handle else second
+                other = pool.allocate(nbytes, stream=taker)
+                other.fill(0xFF, stream=taker)
                 expect(not first.query() and not second.query(), "the host waited for what the first stream does")
             expect_bytes(env.read(other), b"\xff" * nbytes, "memory that was taken")
             other.close(stream=second)

@@ -110,7 +110,7 @@ CLAUSES = (
             Shortfall(
                 "both",
                 "the pitch is the vendor's choice (512 on NVIDIA, 256 on AMD)",
-                "capability",
+                "allowed",
                 "HIP runtime's source (imagePitchAlignment_); alpaka#2566",
             ),
         ),

@@ -51,7 +51,7 @@ CLAUSES = (
             Shortfall(
                 "nvidia",
                 "memory of pools has no legacy handle",
-                "capability",
+                "allowed",
                 "openucx/ucx#7110; ofiwg/libfabric#10162",
             ),
         ),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from portamem.conformance.clause import Clause, Shortfall
+from portamem.conformance.contract.pinned import SAME_ADDRESS_UNTOLD
 
 CLAUSES = (
     Clause(
@@ -44,8 +45,8 @@ CLAUSES = (
     ),
     Clause(
         "DEVICE-09",
-        "A limit that was set is in force: the device has at least that, until it is set again. It is the named "
-        "device's, whichever is current. HEAP-09 is about a heap that comes near the device's memory.",
+        "A limit that was set is in force: the named device, whichever is current, has at least that until it is set "
+        "again. HEAP-09 is about a heap that comes near the device's memory.",
         shortfalls=(
             Shortfall(
                 "amd",
@@ -79,7 +80,7 @@ CLAUSES = (
             Shortfall(
                 "amd",
                 "a pool may accept a release threshold and ignore it",
-                "capability",
+                "allowed",
                 "ROCm/rocm-systems#11690",
             ),
         ),
@@ -96,6 +97,7 @@ CLAUSES = (
     Clause(
         "DEVICE-17",
         "A probe waits for nobody's work, where the runtime says what it can register.",
+        shortfalls=(SAME_ADDRESS_UNTOLD,),
     ),
     Clause(
         "DEVICE-18",
@@ -154,7 +156,7 @@ CLAUSES = (
             Shortfall(
                 "both",
                 "CUDA refuses handles for memory of pools; AMD's runtimes mostly do not say",
-                "capability",
+                "allowed",
                 "openucx/ucx#7110; ofiwg/libfabric#10162",
             ),
         ),

@@ -44,13 +44,13 @@ CLAUSES = (
             Shortfall(
                 "amd",
                 "hipFree takes memory of hipHostMalloc, and hipHostFree that of hipMalloc: not bound there",
-                "capability",
+                "allowed",
                 "HIP runtime's source, hip_memory.cpp (ihipFree)",
             ),
             Shortfall(
                 "nvidia",
                 "cudaFreeAsync takes memory of cudaMalloc, and cudaFree that of cudaMallocAsync: not promised",
-                "capability",
+                "allowed",
                 "measured on an H200, CUDA 13.0",
             ),
         ),
@@ -111,8 +111,8 @@ CLAUSES = (
     Clause(
         "FREE-15",
         "With PORTAMEM_DEBUG=1 fresh memory holds 0xA5 in every byte, and a write beside a buffer, before or behind "
-        "it, is an Error named Corrupted where the buffer is closed, which says the side, the bytes and the size. "
-        "Closing again gives the memory back. What stays inside is as without it.",
+        "it, is an Error named Corrupted where the buffer is closed, which says the side, the bytes and the size; "
+        "closing again gives the memory back. What stays inside is as without it.",
     ),
     Clause(
         "FREE-16",

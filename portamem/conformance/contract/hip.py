@@ -7,6 +7,13 @@ from portamem.conformance.clause import Clause, Shortfall
 
 _HIP = ("hip",)
 
+_NOT_ON_NVIDIAS = Shortfall(
+    "nvidia",
+    "on NVIDIA's devices HIP is a set of headers over CUDA's runtime, and the matter does not come up",
+    "capability",
+    "hip/nvidia_detail/nvidia_hip_runtime_api.h",
+)
+
 CLAUSES = (
     Clause(
         "HIP-01",
@@ -47,6 +54,7 @@ CLAUSES = (
                 "emulated",
                 "ROCm/rocm-systems#10943; OpenNMT/CTranslate2#2090",
             ),
+            _NOT_ON_NVIDIAS,
         ),
     ),
     Clause(
@@ -67,6 +75,7 @@ CLAUSES = (
                 "bridged",
                 "HIP programming manual, coherency controls; kokkos/kokkos#5152",
             ),
+            _NOT_ON_NVIDIAS,
         ),
     ),
     Clause(
@@ -78,7 +87,7 @@ CLAUSES = (
             Shortfall(
                 "amd",
                 "the limit is the first slab of a heap that grows",
-                "capability",
+                "allowed",
                 "HIP runtime's source, hipDeviceSetLimit (ROCm 5.6 and later); ROCm/HIP#3429",
             ),
         ),
@@ -97,7 +106,7 @@ CLAUSES = (
             Shortfall(
                 "amd",
                 "8 is read-only in CUDA and coarse-grained in HIP",
-                "capability",
+                "allowed",
                 "hip_runtime_api.h, hipExtHostRegisterCoarseGrained",
             ),
         ),
@@ -111,9 +120,10 @@ CLAUSES = (
             Shortfall(
                 "amd",
                 "each copy of the runtime knows its own memory only",
-                "capability",
+                "allowed",
                 "pytorch/pytorch#141014",
             ),
+            _NOT_ON_NVIDIAS,
         ),
     ),
     Clause(
@@ -121,5 +131,6 @@ CLAUSES = (
         "Two names of one file are one runtime, and a copy under the module's own name that was there first serves: "
         "neither is warned of.",
         backends=_HIP,
+        shortfalls=(_NOT_ON_NVIDIAS,),
     ),
 )

@@ -111,8 +111,8 @@ CLAUSES = (
         "HOST-19",
         "Every function of its C interface that answers a code refuses what it takes of these with the code that its "
         "header names, and does nothing: a null for a result, unknown flags, attributes, locations, handles and "
-        "devices. The code is the thread's last error until it is asked for. Freeing null, and work on 0 bytes, is "
-        "fine. Every code has a text, and what kernels call answers null to others.",
+        "devices; freeing null, and work on 0 bytes, is fine. The code is the thread's last error until it is asked "
+        "for; every code has a text, and what kernels call answers null to others.",
         backends=_HOST,
     ),
     Clause(
@@ -141,8 +141,9 @@ CLAUSES = (
     ),
     Clause(
         "HOST-24",
-        "Within check() every two uses of the same memory that nothing orders are found: what they do to each other, "
-        "the first bytes that both touch, and of each its call, its line and its stream.",
+        "Within check() every two copies, fills, prefetches, allocations and frees of the same memory that nothing "
+        "orders are found: what they do to each other, the first bytes that both touch, and of each its call, its line "
+        "and its stream. A declared use orders, and is none of these itself.",
         backends=_HOST,
     ),
     Clause(

@@ -26,7 +26,7 @@ CLAUSES = (
             Shortfall(
                 "nvidia",
                 "the runtime does not say whether the host reaches device memory: taken for no",
-                "capability",
+                "allowed",
                 "driver_types.h, cudaDeviceAttr: an attribute for managed memory, none for device memory",
             ),
         ),
@@ -72,5 +72,19 @@ CLAUSES = (
         "On a machine whose host reaches device memory (an APU, a coherent node), what is written on either side is "
         "seen on the other once the device is done.",
         "plain device memory",
+        shortfalls=(
+            Shortfall(
+                "nvidia",
+                "the runtime does not say whether the host reaches device memory: taken for no",
+                "capability",
+                "driver_types.h, cudaDeviceAttr: an attribute for managed memory, none for device memory",
+            ),
+            Shortfall(
+                "amd",
+                "the host reaches device memory only over a large BAR",
+                "capability",
+                "hip_runtime_api.h, hipDeviceAttributeIsLargeBar",
+            ),
+        ),
     ),
 )

@@ -11,6 +11,7 @@ PREFETCH_MAY_WAIT = Defect(
     "https://github.com/ROCm/clr/blob/rocm-6.3.x/rocclr/device/rocm/rocvirtual.cpp",
     "read in the source of 6.3, submitSvmPrefetchAsync; no thread is known. First version unknown; that of 10.0 does "
     "not wait, and which of 7 do is unknown",
+    ("managed.a_prefetch_has_its_place_in_the_stream", "order.a_prefetch_is_in_stream_order"),
     until=(10, 0),
 )
 
@@ -19,6 +20,21 @@ _IGNORED_WITHOUT_MIGRATION = Shortfall(
     "where managed memory does not migrate, prefetch and advice succeed and are ignored",
     "capability",
     "HIP runtime's source, hip_hmm.cpp: a warning in the log only",
+)
+
+_PAGEABLE_OUT_OF_REACH = (
+    Shortfall(
+        "nvidia",
+        "a device reaches ordinary memory of the host only where kernel, driver and machine give it that (HMM, ATS)",
+        "capability",
+        "CUDA Runtime API, cudaDevAttrPageableMemoryAccess",
+    ),
+    Shortfall(
+        "amd",
+        "a device reaches ordinary memory of the host only with XNACK",
+        "capability",
+        "hip_runtime_api.h, hipDeviceAttributePageableMemoryAccess; HIP documentation, unified memory management",
+    ),
 )
 
 CLAUSES = (
@@ -36,7 +52,7 @@ CLAUSES = (
             Shortfall(
                 "nvidia",
                 "CUDA does not say whether the host reaches plain device memory",
-                "capability",
+                "allowed",
                 "CUDA Runtime API, cudaDeviceAttr: an attribute for managed memory only",
             ),
         ),
@@ -77,6 +93,7 @@ CLAUSES = (
         "MANAGED-09",
         "Advice and prefetches of a part leave the rest alone: an attribute is told of a range only where all of it "
         "shares that.",
+        shortfalls=(_IGNORED_WITHOUT_MIGRATION,),
     ),
     Clause(
         "MANAGED-10",
@@ -100,7 +117,7 @@ CLAUSES = (
             Shortfall(
                 "both",
                 "advice on coarse grain is AMD's alone",
-                "capability",
+                "allowed",
                 "hip_runtime_api.h, hipMemAdviseSetCoarseGrain",
             ),
         ),
@@ -137,11 +154,13 @@ CLAUSES = (
         "MANAGED-18",
         "Where pageable_memory_access is true the device reads and writes system memory and any other memory of the "
         "process in place, else their addresses do not exist for it.",
+        shortfalls=_PAGEABLE_OUT_OF_REACH,
     ),
     Clause(
         "MANAGED-19",
         "What a device reaches with pageable_memory_access includes memory that grows, moves and goes away by the C "
         "library's hand: new contents at an address are what the device then sees.",
+        shortfalls=_PAGEABLE_OUT_OF_REACH,
     ),
     Clause(
         "MANAGED-20",

@@ -5,6 +5,21 @@ from __future__ import annotations
 
 from portamem.conformance.clause import Clause, Defect, Shortfall
 
+REGISTRATION_UNTOLD = Shortfall(
+    "amd",
+    "HIP 5.2 does not say whether a device can register memory of the host",
+    "capability",
+    "hip_runtime_api.h of HIP 5.2 and 6.1: hipDeviceAttributeHostRegisterSupported",
+)
+
+SAME_ADDRESS_UNTOLD = Shortfall(
+    "both",
+    "HIP 5.2 does not say whether registered memory has one address for both sides",
+    "capability",
+    "hip_runtime_api.h of HIP 5.2, hipDeviceAttributeCanUseHostPointerForRegisteredMem: Cuda only; and its "
+    "nvidia_hip_runtime_api.h, which leaves it out",
+)
+
 CLAUSES = (
     Clause(
         "PINNED-01",
@@ -62,9 +77,10 @@ CLAUSES = (
             Shortfall(
                 "amd",
                 "the device's address of registered memory may differ from the host's",
-                "capability",
+                "allowed",
                 "HIP's header, hipHostGetDevicePointer; ROCm/HIP#2189",
             ),
+            SAME_ADDRESS_UNTOLD,
         ),
     ),
     Clause(
@@ -101,6 +117,7 @@ CLAUSES = (
                 "https://github.com/ROCm/rocm-systems/pull/7498",
                 "first version unknown; in the source of 6.3, and in those with the check of this thread (June 2026), "
                 "which looks at where the new range begins and no further",
+                ("pinned_registered.around_it",),
             ),
         ),
     ),
@@ -114,6 +131,12 @@ CLAUSES = (
                 "the number of CUDA's read-only flag asks for coarse-grained memory instead",
                 "capability",
                 "hip_runtime_api.h, hipExtHostRegisterCoarseGrained",
+            ),
+            Shortfall(
+                "nvidia",
+                "HIP's headers, on NVIDIA's devices too, have no read-only flag; CUDA's have",
+                "capability",
+                "hip_runtime_api.h of HIP 5.2: the flags of hipHostRegister; driver_types.h, cudaHostRegisterReadOnly",
             ),
         ),
     ),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from portamem.conformance.clause import Clause, Shortfall
+from portamem.conformance.contract.pinned import REGISTRATION_UNTOLD
 
 CLAUSES = (
     Clause(
@@ -62,6 +63,7 @@ CLAUSES = (
     Clause(
         "POINTER-08",
         "Registered memory is host memory with a device address while it is registered, and unregistered afterwards.",
+        shortfalls=(REGISTRATION_UNTOLD,),
     ),
     Clause(
         "POINTER-09",

@@ -11,6 +11,13 @@ THRESHOLD_IGNORED = Defect(
     "https://github.com/ROCm/rocm-systems/issues/11690",
     "seen in 7.2.1, in the heap of the 7 series, whose first version to have it is unknown; the fix (ROCm/clr#287) is "
     "in no release",
+    (
+        "error.figures_of_a_pool_with_memory_that_is_cached",
+        "pool_figures.it_keeps_what_it_has_reserved",
+        "pool_figures.it_keeps_what_it_has_reserved_as_the_witness_sees_it",
+        "pool_figures.trim",
+        "pool_figures.trim_as_the_witness_sees_it",
+    ),
     since=(7, 0),
 )
 
@@ -99,14 +106,15 @@ CLAUSES = (
     ),
     Clause(
         "POOL-11",
-        "Where the runtime enforces max_size, a pool refuses with OutOfMemoryError what would make it larger, and goes "
-        "on once memory was given back.",
+        "Where headers, runtime and driver have pools of a maximal size, one that is made with max_size refuses with "
+        "OutOfMemoryError what would make it larger, and goes on once memory was given back.",
         shortfalls=(
             Shortfall(
                 "both",
-                "pools have no maximal size before CUDA 12 and HIP 6.4",
+                "pools have no maximal size before CUDA 12.2 and HIP 6.4",
                 "capability",
-                "driver_types.h of CUDA 11.8 and 12.9, hip_runtime_api.h of HIP 6.2 and 6.4: MemPoolProps.maxSize",
+                "driver_types.h of CUDA 12.0 and 12.9, hip_runtime_api.h of HIP 6.1 and 7.1: MemPoolProps.maxSize; "
+                "intel/llvm#17733; ROCm/hip#3422",
             ),
         ),
     ),
@@ -235,8 +243,9 @@ CLAUSES = (
     ),
     Clause(
         "POOL-35",
-        "Filled to 95 %, freed in pieces, run out of memory and freed at last, a pool gives everything back, within 2 "
-        "MiB of the device; its refusal says what was asked for, what is cached and the largest free block.",
+        "Filled to 95 % of its limit, freed in pieces, run out of memory and freed at last, a pool reserves nothing "
+        "more; its refusal says what was asked for, what is cached and the largest free block. On the CPU runtime the "
+        "same with a full device leaves no more than 2 MiB of it taken.",
         "pools",
     ),
     Clause(
@@ -264,8 +273,9 @@ CLAUSES = (
     ),
     Clause(
         "POOL-40",
-        "A release policy, the user's or a share of the peak, is asked and obeyed: what is beyond it goes back, and "
-        "what work still uses goes when that has run, without another call. What is no policy is refused.",
+        "A release policy, the user's or a share of the peak, is asked whenever a buffer of more than 64 MiB comes "
+        "back, if not before, and obeyed: what is beyond it goes back, and what work still uses goes when that has "
+        "run, without another call. What is no policy is refused.",
         "pools",
     ),
     Clause(

@@ -191,6 +191,10 @@ class AmdWitness(Witness):
         with self.context():
             self.call("hipDeviceSynchronize")
 
+    def last_error(self) -> int | None:
+        """Of the one runtime of the process. Before HIP 7 a call that succeeds clears it: nothing is called first."""
+        return int(self._answer("hipPeekAtLastError")[0])
+
     # memory
 
     def _attributes(self, address: int) -> Any:
