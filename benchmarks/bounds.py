@@ -112,7 +112,7 @@ BLOCKS = (100_000, 1_000_000, 10_000_000)
 """Live blocks of 256 B whose host memory is measured,"""
 
 LARGER = {16 << 10: "16 KiB", 64 << 10: "64 KiB", 1 << 20: "1 MiB"}
-"""and sizes of 100,000 more each. Above 64 KiB there are 8 bytes of address table for each 32 KiB, whatever is live."""
+"""and sizes of 100,000 more each. Above 2 MiB the table of addresses takes 4 bytes more for each MiB."""
 
 
 REGISTERED = "pinned start-up, registered pages"

@@ -5,7 +5,8 @@
 
 Two libraries are built from the checkout in a temporary folder. In the second one the question whether the checker is
 on is answered by "no" at compile time. ``benchmarks/cpp/rt_overhead.cpp`` runs over either by turns, in processes of
-its own. It needs CMake, Ninja and g++.
+its own, and in each round over the first one once more: what two runs of one and the same library differ by is what
+cannot be told from nothing. It needs CMake, Ninja and g++.
 """
 
 from __future__ import annotations
@@ -68,6 +69,12 @@ def nanoseconds(made: Path, own: Path) -> dict[str, float]:
     }
 
 
+def ratio(ones: list[float], others: list[float]) -> str:
+    """The middle one of the rounds' ratios, and their quartiles."""
+    low, middle, high = statistics.quantiles((a / b for a, b in zip(ones, others, strict=True)), n=4)
+    return f"{middle:.3f} ({low:.3f} to {high:.3f})"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
@@ -78,17 +85,15 @@ def main() -> None:
         made = program(folder, libraries[0])
         rounds = []
         for turn in range(options.rounds):
-            both = {own: nanoseconds(made, own) for own in (libraries if turn % 2 == 0 else libraries[::-1])}
-            rounds.append([both[own] for own in libraries])
-    print(f"{'call':28s} {'with, ns':>10s} {'without':>10s} {'ratio':>8s}   quartiles of the ratio")
+            turns = [*libraries, libraries[0]]
+            order = (turn % 3, (turn + 1) % 3, (turn + 2) % 3)
+            found = {which: nanoseconds(made, turns[which]) for which in order}
+            rounds.append([found[which] for which in range(3)])
+    print(f"{'call':28s} {'with, ns':>9s} {'without':>9s}   {'with by without':24s} with by itself")
     for call in rounds[0][0]:
-        with_it, without = ([each[side][call] for each in rounds] for side in (0, 1))
-        ratios = [a / b for a, b in zip(with_it, without, strict=True)]
-        low, middle, high = statistics.quantiles(ratios, n=4)
-        print(
-            f"{call:28s} {statistics.median(with_it):10.1f} {statistics.median(without):10.1f} {middle:8.3f}   "
-            f"{low:.3f} to {high:.3f}"
-        )
+        with_it, without, again = ([each[which][call] for each in rounds] for which in range(3))
+        medians = f"{statistics.median(with_it):9.1f} {statistics.median(without):9.1f}"
+        print(f"{call:28s} {medians}   {ratio(with_it, without):24s} {ratio(with_it, again)}")
 
 
 if __name__ == "__main__":
