@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // tests/cpp/pm_quirks.cpp: the table of known faults, its switches, and the policies that do something.
+#include <atomic>
 #include <cstring>
 #include <optional>
 #include <set>
+#include <thread>
 
 #include "pm_support.hpp"
 
@@ -156,6 +158,30 @@ TEST_CASE("pm quirks: under the policy every way of giving back works") {
     }
     { const pm::Buffer dropped(pool, 4096, mine); }
     mine->synchronize();
+    other->synchronize();
+    CHECK(pool->live_buffers() == 0);
+    CHECK(pool->get(rt::MemPoolAttr::UsedMemCurrent) == 0);
+    pool->close();
+}
+
+TEST_CASE("pm quirks: the stream that memory came from may be closed while it is freed on another") {
+    if (no_device() || !has_pools()) return;
+    const SwitchedOn policy("free_on_other_stream");
+    const auto pool = pm::AsyncMemoryResource::create(0);
+    const auto other = pm::Stream::create(0);
+    for (int turn = 0; turn < 500; ++turn) {
+        const auto mine = pm::Stream::create(0);
+        void* const ptr = pool->allocate(4096, mine);
+        other->wait(*mine);
+        std::atomic<bool> goes{false};
+        std::thread closer([&] {
+            goes = true;
+            mine->close();
+        });
+        while (!goes) std::this_thread::yield();
+        CHECK_NOTHROW(pool->deallocate(ptr, 4096, other));
+        closer.join();
+    }
     other->synchronize();
     CHECK(pool->live_buffers() == 0);
     CHECK(pool->get(rt::MemPoolAttr::UsedMemCurrent) == 0);

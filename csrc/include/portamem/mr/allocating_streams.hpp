@@ -28,15 +28,11 @@ class AllocatingStreams {
         // Forgotten first: once freed, the address may be another allocation's.
         const std::shared_ptr<Stream> origin = take(ptr);
         try {
-            if (!origin || is_same(*origin, stream)) {
-                check(rt::FreeAsync(ptr, stream.handle()), "FreeAsync");
-            } else if (takes_work(*origin)) {
-                origin->wait(stream);
-                check(rt::FreeAsync(ptr, origin->handle()), "FreeAsync");
-            } else {
+            if (origin && origin.get() != &stream) {
+                if (free_on(*origin, ptr, stream)) return;
                 stream.synchronize();
-                check(rt::FreeAsync(ptr, stream.handle()), "FreeAsync");
             }
+            check(rt::FreeAsync(ptr, stream.handle()), "FreeAsync");
         } catch (...) {
             if (origin) note(ptr, *origin);
             throw;
@@ -53,14 +49,15 @@ class AllocatingStreams {
         return stream;
     }
 
-    static bool takes_work(const Stream& stream) {
-        return !stream.is_closed() && !stream.is_elsewhere() &&
-               stream.capture_status() == rt::StreamCaptureStatus::None;
-    }
-
-    // Two streams may be made of one handle.
-    static bool is_same(const Stream& a, const Stream& b) {
-        return &a == &b || (takes_work(a) && a.handle() == b.handle() && a.device() == b.device());
+    // False where the origin can take no more work.
+    static bool free_on(Stream& origin, void* ptr, Stream& stream) {
+        const Stream::Use use(origin);  // another thread may close it meanwhile
+        if (!use || origin.is_elsewhere() || origin.capture_status() != rt::StreamCaptureStatus::None) return false;
+        // Two streams may be made of one handle.
+        const bool is_same = origin.handle() == stream.handle() && origin.device() == stream.device();
+        if (!is_same) origin.wait(stream);
+        check(rt::FreeAsync(ptr, origin.handle()), "FreeAsync");
+        return true;
     }
 
     std::mutex mutex_;

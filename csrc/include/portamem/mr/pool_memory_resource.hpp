@@ -162,8 +162,12 @@ class PoolMemoryResource : public MemoryResource {
     bool try_close() final {
         if (passthrough_ && !passthrough_->close()) return false;
         int status = portamem_pool_close(pool_);
-        // A thread that ends, or a stream, may be inside for a moment: that is no reason to refuse.
-        for (int i = 0; i < 1000 && status == PORTAMEM_POOL_BUSY && live().first == 0; ++i) {
+        // A thread that ends, or a stream, may be inside for a moment: that is no reason to refuse. Nor is what gives back
+        // for the pool itself, which takes as long as the upstream does.
+        const auto begin = std::chrono::steady_clock::now();
+        while (status == PORTAMEM_POOL_BUSY && live().first == 0) {
+            const auto patience = runtime_->is_giving_back() ? kUpstreamsTime : kCallsTime;
+            if (std::chrono::steady_clock::now() - begin > patience) break;
             std::this_thread::sleep_for(std::chrono::microseconds(100));
             status = portamem_pool_close(pool_);
         }
@@ -173,6 +177,10 @@ class PoolMemoryResource : public MemoryResource {
     }
 
   private:
+    // How long close() waits for a call that is inside, and for memory that is going back.
+    static constexpr std::chrono::milliseconds kCallsTime{100};
+    static constexpr std::chrono::milliseconds kUpstreamsTime{10000};
+
     void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) {
         if (alignment == kAlignment) {
             void* const ptr = portamem_pool_allocate(pool_, nbytes, stream->identity(), address_of(stream));

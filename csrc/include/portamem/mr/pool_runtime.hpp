@@ -66,6 +66,8 @@ class PoolRuntime : public StreamListener {
         portamem_pool_call_off_due(pool_);
         for (int i = 0; i < 1000 && is_at_it_->load(); ++i) std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
+    /// Whether a chore is giving back for the pool just now.
+    bool is_giving_back() const noexcept { return is_at_it_->load(); }
     const std::shared_ptr<MemoryResource>& upstream() const noexcept { return upstream_; }
     const PoolOptions& options() const noexcept { return options_; }
     /// Most bytes to reserve; 0: none. Where PORTAMEM_POOL_LIMIT counts, as it is now. Throws std::invalid_argument.

@@ -2,6 +2,7 @@
 // portamem/mr/stream_end.hpp: where a stream was when memory was let go on it, without an event for each time.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <iterator>
 #include <map>
@@ -55,6 +56,11 @@ class StreamEnd {
 
     bool is_retired() const noexcept { return !stream_; }
 
+    /// Whether its mark() is never before the other's, which is of the same stream.
+    bool covers(const StreamEnd& other) const noexcept {
+        return stream_ ? stream_ == other.stream_ : event_ == other.event_ && !other.stream_;
+    }
+
     /// Of a retired one: whether that work has run.
     bool has_run() const {
         const detail::OwnQueries own;
@@ -78,12 +84,18 @@ class StreamEnds {
         end.note(stream);
         add(stream->identity(), std::move(end));
     }
-    /// What was noted elsewhere, of the stream of that identity.
-    void add(std::uint64_t identity, StreamEnd end) { ends_.insert_or_assign(identity, std::move(end)); }
-    void add(StreamEnds&& later) noexcept {
-        ends_.merge(later.ends_);
-        for (auto& [identity, end] : later.ends_) ends_.find(identity)->second = std::move(end);
-        later.ends_.clear();
+    /// What was noted elsewhere, of the stream of that identity: earlier or later than what was noted here.
+    void add(std::uint64_t identity, StreamEnd end) { ends_.emplace(identity, std::move(end)); }
+    void add(StreamEnds&& others) noexcept {
+        for (auto it = others.ends_.begin(); it != others.ends_.end();) {
+            const auto next = std::next(it);
+            const auto found = ends_.equal_range(it->first);
+            const bool is_known =
+                std::any_of(found.first, found.second, [&](const auto& own) { return own.second.covers(it->second); });
+            if (!is_known) ends_.insert(others.ends_.extract(it));
+            it = next;
+        }
+        others.ends_.clear();
     }
 
     /// Blocks until the work of all streams but `behind` has run, which then uses that memory no more. Throws Error, and
@@ -113,7 +125,9 @@ class StreamEnds {
 
     static constexpr std::size_t kFew = 16;
 
-    std::map<std::uint64_t, StreamEnd> ends_;  // by the stream's identity
+    // By the stream's identity. More than one of a stream that is marked at each note, where they come together from
+    // several places: nothing tells which is the later one.
+    std::multimap<std::uint64_t, StreamEnd> ends_;
     std::size_t crowded_ = kFew;
 };
 
