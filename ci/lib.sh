@@ -46,6 +46,11 @@ copy_checkout() {
         tar --null -T - -cf -) | tar -xf - -C "$1"
 }
 
+# Tests that are about the checkout, or about how runs of the suite start and end: half of the time of all, and neither a
+# model of the CPU's runtime nor a sanitizer changes what they see.
+NOT_THE_LIBRARY=("--ignore=$ROOT/tests/source_rules" "--ignore=$ROOT/tests/test_conformance_runner.py"
+    "--ignore=$ROOT/tests/test_require.py")
+
 # pytest over the suite against the portamem that `$1` (a Python) has installed, never against the checkout.
 # pytest exits 5 when it ran no test, so no tests are a failure here.
 pytest_installed() {
