@@ -152,6 +152,7 @@ TEST_CASE("host pages: a forked child does not have them, so no page is ever cop
     const Pages pages(3 * MiB);
     pages.begin[0] = 1;
     const pid_t child = fork();
+    REQUIRE(child != -1);
     if (child == 0) {
         unsigned char vector[KiB];
         _exit(mincore(pages.begin, pages.nbytes, vector) == -1 && errno == ENOMEM ? 0 : 1);

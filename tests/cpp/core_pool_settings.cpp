@@ -46,6 +46,7 @@ class Sharer {
         int ready[2];
         REQUIRE(pipe(ready) == 0);
         child_ = fork();
+        REQUIRE(child_ != -1);
         if (child_ == 0) {
             (void)alarm(60);
             DeviceSharers sharers(directory);
@@ -167,6 +168,7 @@ TEST_CASE("device sharers: a forked child that asks nothing is nobody") {
     DeviceSharers here(directory.path);
     CHECK(here.count("dddd") == 1);
     const pid_t idle = fork();
+    REQUIRE(idle != -1);
     if (idle == 0) {
         (void)alarm(60);
         for (;;) (void)pause();

@@ -19,6 +19,7 @@ using Environment = std::map<std::string, std::string>;
 inline int run_child(const std::string& name, const Environment& environment = {}) {
     const std::string filter = "--test-case=host child: " + name;
     const pid_t child = fork();
+    REQUIRE(child != -1);
     if (child == 0) {
         for (const auto& [key, value] : environment) (void)setenv(key.c_str(), value.c_str(), 1);
         (void)execl("/proc/self/exe", "child", filter.c_str(), "--no-skip", "--minimal", static_cast<char*>(nullptr));

@@ -16,6 +16,7 @@ using Pool = pm::PoolMemoryResource;
 bool passes(const std::string& name, const std::map<std::string, std::string>& environment) {
     const std::string filter = "--test-case=host child: " + name;
     const pid_t child = fork();
+    REQUIRE(child != -1);
     if (child == 0) {
         (void)unsetenv("PORTAMEM_POOL");
         (void)unsetenv("PORTAMEM_POOL_LIMIT");
@@ -199,6 +200,7 @@ TEST_CASE("host child: a limit is shared" * doctest::skip()) {
     REQUIRE(pipe(ready) == 0);
     const std::string uuid = pm::Device(0).uuid();
     const pid_t other = fork();
+    REQUIRE(other != -1);
     if (other == 0) {
         (void)alarm(60);
         portamem::pool_settings::DeviceSharers sharers(portamem::pool_settings::DeviceSharers::default_directory());

@@ -277,6 +277,7 @@ TEST_CASE("host child: ends while chunks are prepared" * doctest::skip()) {
 TEST_CASE("host prefaulted: exit does not wait for the helper, and does not crash on it") {
     for (int i = 0; i < 5; ++i) {
         const pid_t child = fork();
+        REQUIRE(child != -1);
         if (child == 0) {
             (void)execl("/proc/self/exe", "child", "--test-case=host child: ends while chunks are prepared",
                         "--no-skip", "--minimal", static_cast<char*>(nullptr));
