@@ -14,7 +14,9 @@ if setarch "$(uname -m)" -R true 2>/dev/null; then fixed_addresses=(setarch "$(u
 
 cpp_tests() {
     local build=$CI_DIR/build-$1
+    # Lines are all that reports name.
     cmake -S "$ROOT" -B "$build" -G Ninja --log-level=WARNING -DCMAKE_CXX_COMPILER=g++ -DCMAKE_BUILD_TYPE=Debug \
+        -DCMAKE_CXX_FLAGS_DEBUG=-g1 \
         -DPORTAMEM_TESTS=ON -DPORTAMEM_BACKENDS=host -DPORTAMEM_SANITIZE="$2"
     cmake --build "$build"
     # In the models that differ by answers alone the same code runs: ci/cpp.sh has them all.
