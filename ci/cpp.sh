@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# ci/cpp.sh: the C++ tests, with g++ for all three backends and with clang++ for host. Warnings are errors.
+# ci/cpp.sh: the C++ tests, with g++ for all three backends and with clang++ for host, there in its default model alone.
+# Warnings are errors.
 # What programs do with an installation is in ci/consumers.sh; clang++ over the other backends and over the Python
 # modules is in ci/headers.sh.
 source "$(dirname "$0")/lib.sh"
