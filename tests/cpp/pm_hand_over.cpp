@@ -54,7 +54,8 @@ TEST_CASE("pm hand over: a captured stream is refused where it would have to wai
     captured->end_capture();
 }
 
-TEST_CASE("pm hand over: memory goes back behind a borrower's work, also when its stream is gone") {
+TEST_CASE("pm hand over: memory goes back behind a borrower's work, also when its stream is gone" *
+          ends_a_held_stream()) {
     if (no_device()) return;
     for (const Resource& resource : every_resource()) {
         CAPTURE(std::string(pm::to_string(resource->kind())));

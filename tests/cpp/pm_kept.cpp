@@ -72,7 +72,7 @@ TEST_CASE("pm kept: synchronize waits for what another thread is letting go, whi
     other.join();
 }
 
-TEST_CASE("pm kept: a stream that nobody holds any more still lets go") {
+TEST_CASE("pm kept: a stream that nobody holds any more still lets go" * ends_a_held_stream()) {
     if (no_device()) return;
     Tracked tracked;
     const Gate gate;

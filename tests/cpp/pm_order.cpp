@@ -66,7 +66,8 @@ TEST_CASE("pm order: memory that is not stream-ordered is freed when declared wo
     }
 }
 
-TEST_CASE("pm order: stream-ordered memory goes back behind declared work, and the host does not wait") {
+TEST_CASE("pm order: stream-ordered memory goes back behind declared work, and the host does not wait" *
+          ends_a_held_stream()) {
     if (no_device() || !has_pools()) return;
     const auto pool = pm::AsyncMemoryResource::create(0);
     const auto home = pm::Stream::create(0);
@@ -109,7 +110,7 @@ TEST_CASE("pm order: a declared stream is ordered behind what its memory's own s
         std::invalid_argument);
 }
 
-TEST_CASE("pm order: a stream may be closed before its buffers") {
+TEST_CASE("pm order: a stream may be closed before its buffers" * ends_a_held_stream()) {
     if (no_device()) return;
     for (const Resource& resource : every_resource()) {
         CAPTURE(std::string(pm::to_string(resource->kind())));
@@ -160,7 +161,7 @@ TEST_CASE("pm order: somebody else's memory is let go after declared work only")
     CHECK(get(theirs) == Bytes(kBytes, 3));
 }
 
-TEST_CASE("pm order: memory used on another thread's own stream is waited for") {
+TEST_CASE("pm order: memory used on another thread's own stream is waited for" * ends_a_held_stream()) {
     if (no_device()) return;
     const auto resource = device_resource();
     pm::Buffer buffer(resource, kBytes);

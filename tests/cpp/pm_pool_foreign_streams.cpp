@@ -33,7 +33,8 @@ TEST_CASE("pm pool: a foreign handle that nobody tells the end of is marked at e
     }
 }
 
-TEST_CASE("pm pool: a foreign handle whose end was promised to be announced needs no event at a free") {
+TEST_CASE("pm pool: a foreign handle whose end was promised to be announced needs no event at a free" *
+          ends_a_held_stream()) {
     if (no_device()) return;
     const Pool pool = pool_over(device_resource(), 2 * MiB);
     if (reaches_host(pool)) return;
@@ -62,7 +63,8 @@ TEST_CASE("pm pool: a foreign handle whose end was promised to be announced need
     pool->close();
 }
 
-TEST_CASE("pm pool: a foreign handle that nobody tells the end of takes over what other streams have freed") {
+TEST_CASE("pm pool: a foreign handle that nobody tells the end of takes over what other streams have freed" *
+          ends_a_held_stream()) {
     if (no_device()) return;
     for (const std::size_t nbytes : {std::size_t{1000}, std::size_t{48} << 10, 2 * MiB, 24 * MiB}) {
         for (const bool is_ended : {false, true}) {

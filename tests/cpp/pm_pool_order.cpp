@@ -116,7 +116,7 @@ TEST_CASE("pm pool: nothing is taken over from a captured stream") {
     CHECK(pool->upstream()->live_buffers() == 0);
 }
 
-TEST_CASE("pm pool: memory of a stream that has ended serves others, behind its last work") {
+TEST_CASE("pm pool: memory of a stream that has ended serves others, behind its last work" * ends_a_held_stream()) {
     if (no_device()) return;
     for (const bool closes : {true, false}) {
         CAPTURE(closes);
