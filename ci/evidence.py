@@ -205,7 +205,7 @@ def page(reports: list[Report]) -> str:
 def readme_cell(rows: list[Row]) -> str:
     """The newest result of each backend, the worst of those that one line sums up."""
     newest: dict[tuple[str, str], Row] = {}
-    for row in rows:
+    for row in sorted(rows, key=lambda row: str(row["when"])):  # of one day: as they were read
         newest[row["backend"], row["what"]] = row
     cells = []
     for backend in sorted({backend for backend, _ in newest}):

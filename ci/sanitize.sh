@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# ci/sanitize.sh [address|thread ...]: the host backend under sanitizers.
+# ci/sanitize.sh [address|thread|soak ...]: the host backend under sanitizers. Without words: address and thread.
 # address: AddressSanitizer, LeakSanitizer and UBSan over the C++ tests, the first and last over pytest too.
 # thread: ThreadSanitizer over the C++ tests.
+# soak: ThreadSanitizer over the soak of the pools, for $SOAK_SECONDS (600); a report of it in $CI_DIR/reports.
 source "$(dirname "$0")/lib.sh"
 need_setup
 compile_cache
@@ -12,15 +13,32 @@ export ASAN_OPTIONS=allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
 fixed_addresses=()
 if setarch "$(uname -m)" -R true 2>/dev/null; then fixed_addresses=(setarch "$(uname -m)" -R); fi
 
-cpp_tests() {
-    local build=$CI_DIR/build-$1
+# build_with NAME SANITIZERS [CMAKE'S OPTIONS...]: the C++ tests and the soak, in $CI_DIR/build-NAME.
+build_with() {
+    local build=$CI_DIR/build-$1 sanitizers=$2
+    shift 2
     # Lines are all that reports name.
     cmake -S "$ROOT" -B "$build" -G Ninja --log-level=WARNING -DCMAKE_CXX_COMPILER=g++ -DCMAKE_BUILD_TYPE=Debug \
         -DCMAKE_CXX_FLAGS_DEBUG=-g1 \
-        -DPORTAMEM_TESTS=ON -DPORTAMEM_BACKENDS=host -DPORTAMEM_SANITIZE="$2"
-    cmake --build "$build"
+        -DPORTAMEM_TESTS=ON -DPORTAMEM_BACKENDS=host -DPORTAMEM_SANITIZE="$sanitizers"
+    cmake --build "$build" "$@"
+}
+
+cpp_tests() {
+    build_with "$1" "$2"
     # In the models that differ by answers alone the same code runs: ci/cpp.sh has them all.
-    "${fixed_addresses[@]}" ctest --test-dir "$build" --no-tests=error --exclude-regex '^host-(apu|coherent|none)'
+    "${fixed_addresses[@]}" ctest --test-dir "$CI_DIR/build-$1" --no-tests=error \
+        --exclude-regex '^host-(apu|coherent|none)'
+}
+
+soak() {
+    local seconds=${SOAK_SECONDS:-600} printed=$CI_DIR/soak-thread.txt part=$CI_DIR/soak-thread.json code=0
+    build_with thread thread --target portamem_soak
+    TSAN_OPTIONS=halt_on_error=1 "${fixed_addresses[@]}" timeout $((seconds + 300)) \
+        "$CI_DIR/build-thread/tests/cpp/portamem_soak_host" --seconds "$seconds" --threads 16 --streams 16 |
+        tee "$printed" || code=$?
+    "$VENV/bin/python" "$ROOT/ci/soak_part.py" "$printed" "$part" --backend host --code "$code" --under ThreadSanitizer
+    "$VENV/bin/python" "$ROOT/ci/report.py" soak-thread --out "$CI_DIR/reports" --seconds "$seconds" --part "$part"
 }
 
 python_tests() {
@@ -48,6 +66,7 @@ for sanitizer in "$@"; do
         python_tests
         ;;
     thread) TSAN_OPTIONS=halt_on_error=1 cpp_tests thread thread ;;
-    *) die "unknown sanitizer '$sanitizer': address or thread" ;;
+    soak) soak ;;
+    *) die "unknown word '$sanitizer': address, thread or soak" ;;
     esac
 done

@@ -142,6 +142,12 @@ def test_a_failure_shows(evidence: ModuleType) -> None:
     assert "cuda: **failed**" in evidence.readme_table(broken)
 
 
+def test_the_readme_shows_the_newest_run_in_whatever_order_the_reports_are_read(evidence: ModuleType) -> None:
+    old = report(when="2026-01-01", result="failed", counts={"passed": 40, "failed": 1, "skipped": 0})
+    for order in ([old, report()], [report(), old]):
+        assert "| Python tests | cuda: 41 passed |" in evidence.readme_table(order)
+
+
 def test_a_skip_shows_with_its_reason(evidence: ModuleType) -> None:
     assert "one device here" in evidence.page([report(skips=[{"reason": "cuda has one device here", "count": 3}])])
 

@@ -37,6 +37,11 @@ def test_what_was_done_is_told(soak_part: ModuleType) -> None:
     assert len(soak["counts"]) == 3
 
 
+def test_a_sanitizer_is_named(soak_part: ModuleType) -> None:
+    found = soak_part.part(PRINTED, "host", 0, "ThreadSanitizer")
+    assert found["rows"][0]["what"] == found["soak"][0]["what"] == "soak of pools, C++, under ThreadSanitizer"
+
+
 def test_a_program_that_failed_or_did_not_end_has_failed(soak_part: ModuleType) -> None:
     assert soak_part.part(PRINTED, "cuda", 1)["rows"][0]["result"] == "failed"
     assert soak_part.part("            1200  allocate\n", "cuda", 0)["rows"][0]["result"] == "failed"
