@@ -6,7 +6,8 @@
 #   ci/standins.sh test [pytest's arguments]    what the stand-ins themselves are tested for
 #   ci/standins.sh witnesses [ABI...]           tests/partners over those that have a hip-python of their major version
 #   ci/standins.sh suite [ABI...]               the whole Python test suite over each
-#   ci/standins.sh conformance [ABI...]         the conformance suite over each, and with each quirk what it concerns
+#   ci/standins.sh conformance [ABI...]         the conformance suite over each, with each quirk what it concerns, and `models`
+#   ci/standins.sh models [ABI...]              what depends on the machine, over each as a card with XNACK and as an APU
 #   ci/standins.sh quirks [ABI...]              writes docs/quirks.md: which quirk which clause of conformance notices
 # Each is a folder $CI_DIR/standins/ABI: include and lib, which are a ROCm root, site-packages, and a link to the
 # hip-python that is the witness over it.
@@ -124,6 +125,19 @@ pytest_here() {
     python -P -m pytest -p no:cacheprovider --config-file="$ROOT/pyproject.toml" --rootdir="$ROOT" "$@"
 }
 
+# The groups of clauses that follow what the device reaches: over a discrete card they are shown by `conformance`.
+in_the_models() {
+    local abi model groups=(HOSTACCESS MANAGED POINTER HIP)
+    for abi in "$@"; do
+        for model in coherent apu; do
+            echo "== the conformance suite over the stand-in for HIP $abi, $model: ${groups[*]}"
+            STANDIN_MODEL=$model over "$abi" python -P -m portamem conformance --backend hip "${groups[@]/#/--select=}" \
+                >"$CI_DIR/standin-$abi-$model.out" 2>&1 || { cat "$CI_DIR/standin-$abi-$model.out"; return 1; }
+            tail -n 2 "$CI_DIR/standin-$abi-$model.out"
+        done
+    done
+}
+
 need_build
 case ${1:-} in
 run)
@@ -168,6 +182,14 @@ conformance)
     need "$@"
     need_oracles
     python -P "$ROOT/ci/quirks.py" --standins "$STANDINS" --check "$@"
+    in_the_models "$@"
+    ;;
+models)
+    shift
+    (($#)) || set -- "${ALL[@]}"
+    need "$@"
+    need_oracles
+    in_the_models "$@"
     ;;
 quirks)
     shift

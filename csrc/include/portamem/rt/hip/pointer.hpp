@@ -31,6 +31,15 @@ inline MemoryType memory_type(const hipPointerAttribute_t& native) {
     }
 }
 
+/// Whether the current device reaches memory that the runtime does not know: where it retries page faults.
+inline bool reaches_unknown_memory() {
+    int device = 0;
+    int value = 0;
+    return answer(hipGetDevice(&device)) == Error_t::Success &&
+           answer(hipDeviceGetAttribute(&value, hipDeviceAttributePageableMemoryAccess, device)) == Error_t::Success &&
+           value != 0;
+}
+
 inline Error_t PointerGetAttributes(PointerAttributes* attributes, const void* ptr) {
     if (attributes == nullptr) return Error_t::InvalidValue;
     *attributes = PointerAttributes{};
@@ -43,6 +52,8 @@ inline Error_t PointerGetAttributes(PointerAttributes* attributes, const void* p
     attributes->type = unknown ? MemoryType::Unregistered : memory_type(native);
     if (attributes->type == MemoryType::Unregistered) {
         attributes->host_pointer = const_cast<void*>(ptr);
+        // The library says nothing of it, in any version. Devices that reach it have no other address for it.
+        if (reaches_unknown_memory()) attributes->device_pointer = attributes->host_pointer;
         return Error_t::Success;
     }
     attributes->device = native.device;
