@@ -164,3 +164,43 @@ TEST_CASE("core pool: blocks of one size get no room beside them") {
     CHECK(fake.figures().reserved == arrays.live);
     for (const auto& array : all) arrays.drop(array);
 }
+
+TEST_CASE("core pool: of chunks that are full of large blocks of one size, little is left over") {
+    constexpr std::size_t kMiB = 1024 * KiB;
+    for (const std::size_t nbytes : {30 * kMiB, 66 * kMiB, 90 * kMiB, 130 * kMiB, 150 * kMiB, 200 * kMiB}) {
+        CAPTURE(nbytes);
+        FakePool fake;
+        fake.owner.left = 5000 * kMiB;
+        Arrays arrays{fake};
+        std::vector<Arrays::Array> all;
+        while (arrays.live < 4000 * kMiB) {
+            const std::size_t live = arrays.live;
+            const std::uint64_t reserved = fake.figures().reserved;
+            all.push_back(arrays.make(nbytes));
+            if (fake.figures().reserved == reserved) continue;
+            CHECK(reserved <= live + live / 8 + fake.owner.chunks.size() * kLeastChunk);  // nothing more fitted in
+        }
+        for (const auto& array : all) arrays.drop(array);
+    }
+}
+
+TEST_CASE("core pool: the next chunk is mostly of the last one's size") {
+    FakePool fake;
+    fake.owner.left = 3000 * 1024 * KiB;
+    Arrays arrays{fake};
+    std::vector<std::size_t> sizes;
+    std::uint64_t reserved = 0;
+    std::vector<Arrays::Array> all;
+    while (arrays.live < 2000 * 1024 * KiB) {
+        all.push_back(arrays.make(1000 * KiB));
+        if (const auto now = fake.figures().reserved; now != reserved) {
+            sizes.push_back(now - reserved);
+            reserved = now;
+        }
+    }
+    std::size_t same = 0;
+    for (std::size_t i = 1; i < sizes.size(); ++i) same += sizes[i] == sizes[i - 1];
+    CHECK(sizes.back() > 64 * 1024 * KiB);
+    CHECK(4 * same >= 3 * sizes.size());
+    for (const auto& array : all) arrays.drop(array);
+}

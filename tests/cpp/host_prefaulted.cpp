@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -172,6 +173,34 @@ TEST_CASE("host prefaulted: without registration chunks that were made ahead of 
     resource->close();
 }
 
+TEST_CASE("host prefaulted: a pool that grows finds most of its chunks prepared") {
+    std::vector<std::size_t> chunks;
+    const auto upstream = std::make_shared<pm::CallbackMemoryResource>(
+        [&](std::size_t nbytes, const StreamPtr&) {
+            chunks.push_back(nbytes);
+            return std::aligned_alloc(4096, nbytes);
+        },
+        [](void* ptr, std::size_t, const StreamPtr&) { std::free(ptr); },
+        pm::CallbackMemoryResource::memory_of(pm::ResourceKind::Pinned, 0));
+    const auto pool = pm::PoolMemoryResource::create(upstream);
+    std::vector<void*> out;
+    while (pool->stats().reserved < 600 * MiB) out.push_back(pool->allocate(MiB, on()));
+    for (void* const ptr : out) pool->deallocate(ptr, MiB, on());
+    pool->close();
+    REQUIRE(chunks.size() > 20);
+    REQUIRE(chunks.back() >= 64 * MiB);
+    pm::detail::PreparedChunk prepared(0, rt::HostMallocPortable);
+    std::size_t found = 0;
+    for (const std::size_t nbytes : chunks) {
+        void* const ptr = prepared.take(nbytes);  // waits for one that is on its way
+        found += ptr != nullptr;
+        CHECK(rt::HostFree(ptr) == Success);
+        prepared.expect_after(nbytes);
+    }
+    CHECK(4 * found >= 3 * chunks.size());
+    prepared.end();
+}
+
 TEST_CASE("host prefaulted: a prepared chunk needs no call of the one who takes it") {
     const Knobs knobs;
     pm::detail::PreparedChunk prepared(0, rt::HostMallocPortable);
@@ -186,6 +215,13 @@ TEST_CASE("host prefaulted: a prepared chunk needs no call of the one who takes 
     void* third = prepared.take(8 * MiB);
     REQUIRE(third != nullptr);
     CHECK(is_usable(third, 8 * MiB, 2));
+    prepared.expect_after(8 * MiB);
+    prepared.expect_after(8 * MiB);
+    prepared.expect_after(16 * MiB);  // some of a size, and then of the next one
+    CHECK(prepared.take(32 * MiB) == nullptr);
+    void* fourth = prepared.take(16 * MiB);
+    REQUIRE(fourth != nullptr);
+    CHECK(rt::HostFree(fourth) == rt::Error_t::Success);
     prepared.expect_after(512);         // too small to be worth it
     prepared.expect_after(1024 * MiB);  // too large
     CHECK(prepared.take(512) == nullptr);

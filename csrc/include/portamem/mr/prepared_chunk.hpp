@@ -38,20 +38,23 @@ class PreparedChunk {
         return std::exchange(state.ready, nullptr);
     }
 
-    /// Told of each chunk that was asked for: one like it, or twice as large where sizes have doubled, comes next.
+    /// Told of each chunk that was asked for: one like it comes next, or one twice as large where each is twice the one
+    /// before. A pool asks for some of a size before it asks for the next one.
     void expect_after(std::size_t nbytes) {
         State& state = *state_;
         const std::lock_guard<std::mutex> lock(state.mutex);
-        const bool doubled = nbytes / 2 == state.last && nbytes != 0;
+        const bool doubles = nbytes / 2 == state.last && nbytes != 0 && !state.repeats;
+        state.repeats = nbytes == state.last;
         state.last = nbytes;
         if (state.ended || nbytes < kLeast || nbytes > kMost) return;
-        state.wanted = std::min(doubled ? 2 * nbytes : nbytes, kMost);
+        state.wanted = std::min(doubles ? 2 * nbytes : nbytes, kMost);
         if (state.wanted == state.size || state.wanted == state.making || !start()) state.wanted = 0;
         state.changed.notify_all();
     }
 
-    /// Frees what is prepared, one that is being made too; nothing is from here on. The helper never does it later:
-    /// HostFree waits for the device's work, and CUDA holds up all threads of the process meanwhile.
+    /// Frees what is prepared, one that is being made too; nothing is from here on. The helper never does that after the
+    /// end: HostFree waits for the device's work, and CUDA holds up all threads of the process meanwhile. While chunks are
+    /// asked for it does so where one is of a size that is no longer wanted: once in a while as a pool grows.
     void end() noexcept {
         if (!runtime_usable()) return;  // a forked child may not even lock
         State& state = *state_;
@@ -101,6 +104,7 @@ class PreparedChunk {
         bool started = false;
         bool ended = false;
         std::size_t last = 0;    // chunk that was asked for
+        bool repeats = false;    // it was of the size of the one before
         std::size_t wanted = 0;  // sizes; 0: none
         std::size_t making = 0;
         std::size_t size = 0;  // of what is ready
