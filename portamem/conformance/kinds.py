@@ -69,7 +69,10 @@ KEEPING = ("PoolMemoryResource", "FixedSizeMemoryResource", "MonotonicMemoryReso
 """Classes that carve their buffers out of larger memory, and keep what comes back."""
 RECORDING = ("StatisticsAdaptor", "TrackingAdaptor", "LoggingAdaptor")
 """Classes that record each buffer that is out."""
-KNOWING = (*KEEPING, "CallbackMemoryResource", *RECORDING)
+KNOWING = (
+    *(*KEEPING, "CallbackMemoryResource", *RECORDING),
+    *("LimitingAdaptor", "FailureCallbackAdaptor", "PrefetchAdaptor"),
+)
 """Classes that know each buffer that is out; of other memory the runtime does, and says what is none."""
 
 KINDS: dict[str, Kind] = {}

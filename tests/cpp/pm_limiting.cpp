@@ -32,6 +32,37 @@ TEST_CASE("pm limiting: what is out never exceeds the limit") {
     }
 }
 
+TEST_CASE("pm limiting: adaptors that record nothing know what is theirs, also over one upstream") {
+    if (no_device() || !has_managed()) return;
+    const Resource upstream = std::make_shared<pm::ManagedMemoryResource>(0);
+    const std::vector<Resource> all{
+        std::make_shared<Limiting>(upstream, 1000), std::make_shared<Limiting>(upstream, 1000),
+        std::make_shared<pm::FailureCallbackAdaptor>(upstream, [](std::size_t) { return false; }),
+        std::make_shared<pm::PrefetchAdaptor>(upstream)};
+    const StreamPtr stream = pm::Stream::create(0);
+    void* const below = upstream->allocate(100, stream);
+    for (const Resource& one : all) {
+        void* const own = one->allocate(100, stream);
+        for (const Resource& other : all) {
+            if (other == one) continue;
+            void* const theirs = other->allocate(100, stream);
+            CHECK_THROWS_AS(one->deallocate(theirs, 100, stream), std::invalid_argument);
+            other->deallocate(theirs, 100, stream);
+        }
+        CHECK_THROWS_AS(one->deallocate(below, 100, stream), std::invalid_argument);
+        CHECK_THROWS_AS(one->deallocate(own, 99, stream), std::invalid_argument);
+        CHECK_THROWS_AS(one->deallocate(static_cast<char*>(own) + 16, 84, stream), std::invalid_argument);
+        CHECK(one->live_buffers() == 1);
+        CHECK(one->live_bytes() == 100);
+        CHECK(keeps_bytes(own, 100, 3));
+        one->deallocate(own, 100, stream);
+        CHECK_THROWS_AS(one->deallocate(own, 100, stream), std::invalid_argument);
+    }
+    for (const Resource& one : all) one->close();
+    upstream->deallocate(below, 100, stream);
+    upstream->close();
+}
+
 TEST_CASE("pm limiting: an upstream that fails takes nothing off the limit") {
     if (no_device()) return;
     const auto inner = std::make_shared<Limiting>(pinned_resource(), 100);

@@ -37,6 +37,7 @@
 #include "portamem/mr/device_memory_resource.hpp"
 #include "portamem/mr/failure_callback_adaptor.hpp"
 #include "portamem/mr/fixed_size_memory_resource.hpp"
+#include "portamem/mr/knowing_adaptor.hpp"
 #include "portamem/mr/limiting_adaptor.hpp"
 #include "portamem/mr/live_blocks.hpp"
 #include "portamem/mr/logging_adaptor.hpp"

@@ -8,20 +8,20 @@
 #include <stdexcept>
 #include <utility>
 
-#include "portamem/mr/resource_adaptor.hpp"
+#include "portamem/mr/knowing_adaptor.hpp"
 
 PORTAMEM_OPEN
 
 /// Where the upstream has no memory, asks the program whether to try again. As often as it says so: it is the program
 /// that knows when to give up.
-class FailureCallbackAdaptor : public ResourceAdaptor {
+class FailureCallbackAdaptor : public KnowingAdaptor {
   public:
     /// Is told how many bytes were asked for and answers whether to try again. Called on the thread that allocates, with
     /// no lock held: it may free, trim and allocate. What it throws reaches the caller.
     using Callback = std::function<bool(std::size_t nbytes)>;
 
     FailureCallbackAdaptor(std::shared_ptr<MemoryResource> upstream, Callback callback)
-        : ResourceAdaptor(std::move(upstream)), callback_(std::move(callback)) {
+        : KnowingAdaptor(std::move(upstream)), callback_(std::move(callback)) {
         if (!callback_) throw std::invalid_argument("there is no function to call on failure");
     }
 
@@ -31,7 +31,7 @@ class FailureCallbackAdaptor : public ResourceAdaptor {
         for (;;) {
             std::exception_ptr failure;
             try {
-                return ResourceAdaptor::take(nbytes, stream, alignment);
+                return KnowingAdaptor::take(nbytes, stream, alignment);
             } catch (const OutOfMemory&) {
                 failure = std::current_exception();
             }

@@ -8,15 +8,15 @@
 #include <utility>
 
 #include "portamem/mr/bytes_text.hpp"
-#include "portamem/mr/resource_adaptor.hpp"
+#include "portamem/mr/knowing_adaptor.hpp"
 
 PORTAMEM_OPEN
 
 /// Never has more than `limit` bytes out, as they were asked for, however many threads allocate.
-class LimitingAdaptor : public ResourceAdaptor {
+class LimitingAdaptor : public KnowingAdaptor {
   public:
     LimitingAdaptor(std::shared_ptr<MemoryResource> upstream, std::size_t limit)
-        : ResourceAdaptor(std::move(upstream)), limit_(limit) {}
+        : KnowingAdaptor(std::move(upstream)), limit_(limit) {}
 
     std::size_t limit() const noexcept { return limit_; }
     /// Bytes out, those of allocations that are being made included.
@@ -28,14 +28,14 @@ class LimitingAdaptor : public ResourceAdaptor {
     void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) override {
         reserve(nbytes);
         try {
-            return ResourceAdaptor::take(nbytes, stream, alignment);
+            return KnowingAdaptor::take(nbytes, stream, alignment);
         } catch (...) {
             allocated_.fetch_sub(nbytes, std::memory_order_relaxed);
             throw;
         }
     }
     void give_back(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) override {
-        ResourceAdaptor::give_back(ptr, nbytes, stream);
+        KnowingAdaptor::give_back(ptr, nbytes, stream);
         allocated_.fetch_sub(nbytes, std::memory_order_relaxed);
     }
 

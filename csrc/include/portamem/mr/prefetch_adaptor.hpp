@@ -7,18 +7,18 @@
 #include <string>
 #include <utility>
 
-#include "portamem/mr/resource_adaptor.hpp"
+#include "portamem/mr/knowing_adaptor.hpp"
 
 PORTAMEM_OPEN
 
 /// Prefetches what it allocates, on the stream that it is allocated on: the first kernel finds its pages there instead
 /// of faulting for each. For managed memory, and for system memory that the device reaches, where the runtime moves it.
-class PrefetchAdaptor : public ResourceAdaptor {
+class PrefetchAdaptor : public KnowingAdaptor {
   public:
     /// location: none is the device of each allocation's stream. Throws std::invalid_argument for memory of another kind,
     /// which does not move.
     explicit PrefetchAdaptor(std::shared_ptr<MemoryResource> upstream, std::optional<rt::Location> location = {})
-        : ResourceAdaptor(std::move(upstream)), location_(location) {
+        : KnowingAdaptor(std::move(upstream)), location_(location) {
         if (location_ && location_->type == rt::LocationType::Device) (void)Device(location_->id);
         if (traits().kind == ResourceKind::Managed) return;
         if (traits().kind == ResourceKind::System && traits().device_accessible) return;
@@ -38,7 +38,7 @@ class PrefetchAdaptor : public ResourceAdaptor {
     /// Throws std::invalid_argument under capture: the prefetch would become part of the graph.
     void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) override {
         if (nbytes != 0) stream->refuse_capture("prefetching memory as it is allocated");
-        void* ptr = ResourceAdaptor::take(nbytes, stream, alignment);
+        void* ptr = KnowingAdaptor::take(nbytes, stream, alignment);
         if (ptr == nullptr) return ptr;
         try {
             const RelaxedCapture beside(stream->device());
@@ -46,7 +46,7 @@ class PrefetchAdaptor : public ResourceAdaptor {
             const rt::Error_t answer = rt::MemPrefetchAsync(ptr, nbytes, to, stream->handle());
             if (!is_unmoved(answer)) check(answer, "MemPrefetchAsync");
         } catch (...) {
-            ResourceAdaptor::give_back(ptr, nbytes, stream);
+            KnowingAdaptor::give_back(ptr, nbytes, stream);
             throw;
         }
         return ptr;
