@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // tests/soak/soak.cpp: pools of every kind of memory from many threads and streams at once, for a while.
 //
-//   portamem_soak_BACKEND [--seconds 10] [--threads 16] [--streams 16] [--seed 0]
+//   portamem_soak_BACKEND [--seconds 10] [--threads 16] [--streams 16] [--seed 0] [--spoil byte|memory]
 //
 // Threads share the streams: portamem's own, and somebody else's with and without the promise to announce their end.
 // They allocate, write, copy, hand memory to each other and give it back, at random: on other streams and from other
@@ -12,7 +12,8 @@
 //
 // It exits 0 only if every byte was right, no call failed that should not, all resources close, and at the end there is
 // held what was held at the start (held.hpp). The first tenth of the time is a warm-up by the same work. Made for
-// ThreadSanitizer on the host backend, and runs on every backend.
+// ThreadSanitizer on the host backend, and runs on every backend. --spoil makes a byte wrong, or loses memory: it has to
+// say so then.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -50,6 +51,7 @@ struct Options {
     int threads = 16;
     int streams = 16;
     unsigned seed = 0;
+    std::string spoil;
 };
 
 /// Bytes of which every block holds a stretch.
@@ -78,6 +80,7 @@ struct Shared {
     std::deque<Item> passed_on;
     std::vector<std::string> faults;
     Counts counts;
+    std::string spoil;
     std::atomic<bool> stop{false};
 
     void fault(const std::string& text) {
@@ -223,6 +226,9 @@ class Worker {
     void verify(Item& item) {
         std::vector<unsigned char> found(item.buffer.nbytes());
         order(item, stream());
+        if (shared_.spoil == "byte") {
+            pm::fill(pm::Span::of(item.buffer), static_cast<unsigned char>(~*expected(item.begin)), item.stream);
+        }
         pm::copy(pm::Span::host(found.data(), found.size()), pm::Span::of(item.buffer), item.stream)->synchronize();
         compare(found.data(), item.begin, found.size(), to_string(item.buffer.traits().kind));
     }
@@ -287,6 +293,9 @@ class Worker {
         pm::copy(pm::Span::of(item.buffer), pm::Span::of(between), on);
         between.close();
         items_.push_back(std::move(item));
+        if (shared_.spoil == "memory" && counts_["staging"] == 0) {
+            (void)std::make_shared<pm::PinnedMemoryResource>(0)->allocate(size, on);
+        }
     }
 
     Resource reached_by_the_host() {
@@ -383,6 +392,7 @@ class NativeStreams {
 void work(const Options& options, double seconds, unsigned seed, Counts& counts, std::vector<std::string>& faults) {
     NativeStreams natives;
     Shared shared;
+    shared.spoil = options.spoil;
     make_resources(shared);
     for (int i = 0; i < options.streams; ++i) {
         const bool is_own = i % 4 < 2;
@@ -434,6 +444,8 @@ bool read(int argc, char** argv, Options& options) {
             options.streams = std::atoi(value);
         } else if (name == "--seed") {
             options.seed = static_cast<unsigned>(std::atoi(value));
+        } else if (name == "--spoil" && (value == std::string("byte") || value == std::string("memory"))) {
+            options.spoil = value;
         } else {
             return false;
         }
@@ -466,7 +478,8 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
     Options options;
     if (!read(argc, argv, options)) {
-        std::fprintf(stderr, "portamem_soak [--seconds S] [--threads N] [--streams N] [--seed N]\n");
+        std::fprintf(stderr,
+                     "portamem_soak [--seconds S] [--threads N] [--streams N] [--seed N] [--spoil byte|memory]\n");
         return 2;
     }
     if (pm::device_count() == 0) {
