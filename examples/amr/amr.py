@@ -28,6 +28,7 @@ import numpy as np
 from memory import Memory
 from solver import Solver
 
+FIRST_STEPS = 8
 RIGHT = 1e-12  # of the dye's amount, that rounding may take or add in one step
 
 
@@ -90,6 +91,12 @@ def simulate(pm: Any, options: argparse.Namespace) -> list[dict[str, Any]]:
         if cupy is not None:
             stack.enter_context(cupy.cuda.ExternalStream(stream.handle))
         found = resources(pm, stack, cupy is not None)
+        # What the array library does once, as it compiles its kernels, is no run's. A regrid comes within these steps.
+        first = Run("first", pm, found["plain"], stream, cupy, options)
+        for _ in range(FIRST_STEPS):
+            first.step()
+        first.solver.close()
+        stream.synchronize()
         runs = [Run(name, pm, on, stream, cupy, options) for name, on in found.items()]
         for number in range(options.steps):
             for run in runs if number % 2 else reversed(runs):
