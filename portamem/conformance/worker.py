@@ -63,7 +63,7 @@ def run_case(case: Case, pm: ModuleType, platform: Platform) -> Answer:
         outcome, detail = Outcome.FAIL, f"after the check: {afterwards}"
     if outcome is Outcome.PASS and env.emulations:
         outcome, detail = Outcome.EMULATED, "; ".join(dict.fromkeys(env.emulations))
-    if outcome in (Outcome.FAIL, Outcome.PASS):
+    if outcome in (Outcome.FAIL, Outcome.PASS, Outcome.EMULATED):
         outcome, detail = _with_known_defects(case, platform, outcome, detail, env.notes)
     found: Answer = {"outcome": outcome.value, "detail": detail, "seconds": round(time.perf_counter() - begun, 4)}
     if lacks_witness and outcome is Outcome.NOT_SHOWN:

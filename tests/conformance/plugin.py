@@ -91,7 +91,7 @@ if wanted("failure"):
 
 if wanted("known defect"):
     since, until = (tuple(map(int, bound.split("."))) for bound in os.environ["DEFECT_VERSIONS"].split())
-    known = ("plugin.fails", "plugin.is_fine")
+    known = ("plugin.fails", "plugin.is_fine", "plugin.is_done_by_hand")
     forgets = Defect("portamem", "it forgets", "https://example.org/1", "seen in a dream", known, since, until)
     alloc.CLAUSES = tuple(
         replace(clause, defects=(forgets,)) if clause.id == "ALLOC-01" else clause for clause in alloc.CLAUSES
@@ -102,6 +102,14 @@ if wanted("nothing wrong"):
 
     @check("ALLOC-01")
     def is_fine(env: Env) -> None:
+        expect(True, "never said")
+
+
+if wanted("nothing native"):
+
+    @check("ALLOC-01")
+    def is_done_by_hand(env: Env) -> None:
+        env.emulated("done by hand")
         expect(True, "never said")
 
 

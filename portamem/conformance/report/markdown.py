@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Markdown: the matrix clause x backend, and what is to be said about each outcome that is no pass."""
+"""Markdown: how many clauses of each group had which outcome on each backend, the failures and defects, and notes."""
 
 from __future__ import annotations
 

@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
-import getpass
 import json
-import os
-import platform
 import re
-from pathlib import Path
 from typing import Any
 
-_ADDRESS_OR_PATH = re.compile(r"https?://[^\s<>\"']+|(?<![\w.])(?:/[\w.+@~-]+){2,}")
+from portamem.conformance.report.people import People, people
+
+_PART = r"/[\w.+@~-]+"
+_ADDRESS = r"https?://[^\s<>\"']+"
+_PATH = rf"(?<![\w.])(?:{_PART})+"
+_OF_A_HOME = rf"(?<![\w.:])~(?:[A-Za-z_][\w.-]*)?(?:{_PART})*"
 _HOMES = ("/home", "/Users")
 _OWN_WORDS = {"id", "backend", "outcome", "evidence", "vendor", "check", "resource", "witness", "witnesses", "when"}
 """What has words of the suite's own: a host that is called "gpu" does not change them."""
@@ -19,9 +20,10 @@ _OWN_WORDS = {"id", "backend", "outcome", "evidence", "vendor", "check", "resour
 
 def sharable(document: dict[str, Any]) -> str:
     """A document of results as JSON with a line for each clause. Cases that just passed are counted, not told."""
+    who = people()
     head = {key: value for key, value in document.items() if key != "clauses"}
-    opening = json.dumps(anonymous(head), indent=1).removesuffix("\n}")
-    lines = ",\n".join("  " + json.dumps(anonymous(_short(clause))) for clause in document["clauses"])
+    opening = json.dumps(anonymous(head, who), indent=1).removesuffix("\n}")
+    lines = ",\n".join("  " + json.dumps(anonymous(_short(clause), who)) for clause in document["clauses"])
     return f'{opening},\n "clauses": [\n{lines}\n ]\n}}\n'
 
 
@@ -34,36 +36,49 @@ def _short(clause: dict[str, Any]) -> dict[str, Any]:
     return {**kept, "passed": len(plain), "cases": told}
 
 
-def anonymous(value: Any) -> Any:
+def anonymous(value: Any, who: People | None = None) -> Any:
     """The same document: of paths only the last part stays, and names of this host and of users are gone. Addresses of
-    pages stay whole."""
+    pages stay whole, and so does a word that is the name of somebody else's account, unless it is a part of a path."""
+    who = who or people()
     if isinstance(value, dict):
-        return {key: each if key in _OWN_WORDS else anonymous(each) for key, each in value.items()}
+        return {key: each if key in _OWN_WORDS else anonymous(each, who) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [anonymous(each) for each in value]
-    return _cleaned(value) if isinstance(value, str) else value
+        return [anonymous(each, who) for each in value]
+    return _cleaned(value, who) if isinstance(value, str) else value
 
 
-def _cleaned(text: str) -> str:
+def _cleaned(text: str, who: People) -> str:
     kept: list[str] = []
 
     def shortened(found: re.Match[str]) -> str:
         if found[0].startswith("http"):
             kept.append(found[0])
             return f"\0{len(kept) - 1}\0"
-        path = Path(found[0])
-        return "~" if str(path.parent) in _HOMES else f".../{path.name}"
+        path = found[0].rstrip(".")  # the end of a sentence is no part of it
+        return (_shortened(path, who) if path.strip("/") else path) + found[0][len(path) :]
 
-    text = _ADDRESS_OR_PATH.sub(shortened, text)
-    host = platform.node()
-    for name, word in ((host, "HOST"), (host.partition(".")[0], "HOST"), (_user(), "USER")):
+    text = re.sub(_addresses_and_paths(who), shortened, text)
+    # What is left are relative paths.
+    text = re.sub(r"(?<=\w/)[\w.-]+(?=/\w)", lambda part: "USER" if part[0] in who.accounts else part[0], text)
+    for name, word in ((who.host, "HOST"), (who.host.partition(".")[0], "HOST"), (who.user, "USER")):
         if len(name) > 2:
             text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", word, text)
     return re.sub(r"\0(\d+)\0", lambda number: kept[int(number[1])], text)
 
 
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return os.environ.get("USER", "")
+def _addresses_and_paths(who: People) -> str:
+    """A folder with a space in it is seen as one only if it is known."""
+    odd = [folder for folder in {*who.homes, who.cwd} if folder and not re.fullmatch(rf"(?:{_PART})+", folder)]
+    folders = [rf"(?<![\w.]){re.escape(each)}(?![\w+@~-])(?:{_PART})*" for each in sorted(odd, key=len, reverse=True)]
+    return "|".join([_ADDRESS, *folders, _PATH, _OF_A_HOME])
+
+
+def _shortened(path: str, who: People) -> str:
+    folder, _, name = path.rpartition("/")
+    if name.removeprefix("~") in who.accounts:
+        name = "USER"
+    if path.startswith("~") and not folder:
+        return "~" if name == "USER" else path  # it may be a destructor
+    if path in who.homes or folder in _HOMES:
+        return "~"
+    return f".../{name}" if folder else f"/{name}"

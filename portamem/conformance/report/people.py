@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT
+"""Who this machine and its folders belong to, as far as it can be known: what a report to send does not say."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import platform
+import pwd
+from contextlib import suppress
+from dataclasses import dataclass
+
+_FIRST_OF_PEOPLE = 1000
+"""Below are the system's own accounts, which have words such as "bin" and "games" for names."""
+_NOBODY = 65534
+
+
+@dataclass(frozen=True)
+class People:
+    """Names and folders."""
+
+    host: str = ""
+    user: str = ""
+    """Who runs this."""
+    accounts: frozenset[str] = frozenset()
+    """The names of people's accounts. Some are words too: no name of a person outside of a path."""
+    homes: frozenset[str] = frozenset()
+    cwd: str = ""
+
+
+def people() -> People:
+    """Those of this process and of the password database. A directory service may keep its people to itself."""
+    entries = [entry for entry in pwd.getpwall() if _FIRST_OF_PEOPLE <= entry.pw_uid != _NOBODY]
+    with suppress(KeyError):  # a container runs under numbers that nobody has
+        entries.append(pwd.getpwuid(os.getuid()))
+    homes = {os.path.expanduser("~"), *(entry.pw_dir for entry in entries)}
+    return People(
+        platform.node(),
+        _user(),
+        frozenset(entry.pw_name for entry in entries),
+        frozenset(home.rstrip("/") for home in homes if home.startswith("/") and home.strip("/")),
+        _cwd(),
+    )
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return os.environ.get("USER", "")
+
+
+def _cwd() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return ""
