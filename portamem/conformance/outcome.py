@@ -46,4 +46,5 @@ class NotShown(Exception):  # noqa: N818
 
 
 class NoWitness(NotShown):
-    """A witness decides here, and there is none: the clause is not shown, whatever its other checks have seen."""
+    """A witness decides here, and there is none, or it cannot tell: the clause is not shown, whatever its other
+    checks have seen."""

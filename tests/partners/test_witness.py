@@ -82,6 +82,55 @@ def test_memory_that_it_takes_is_gone(witness: Witness) -> None:
     witness.free(taken)
 
 
+def test_who_it_is(witness: Witness, device: Any) -> None:
+    assert witness.uuid() == device.uuid.replace("-", "")
+    assert int(witness.uuid(), 16) != 0
+    assert witness.pci_address() == device.pci_bus_id
+
+
+def test_priorities(pm: ModuleType, witness: Witness, device: Any) -> None:
+    least, greatest = device.stream_priority_range
+    for priority in range(greatest, least + 1):
+        with pm.Stream(device, priority=priority) as stream:
+            assert witness.stream_priority(stream.handle) == priority
+
+
+def test_the_access_to_a_pool(witness: Witness, device: Any, pool: Any) -> None:
+    assert witness.pool_access(pool.pool_handle, device.ordinal) == "read_write"
+
+
+def test_the_access_of_another_device(witness: Witness, pool: Any, two_devices: tuple[Any, Any]) -> None:
+    device, other = two_devices
+    assert witness.pool_access(pool.pool_handle, other.ordinal) == "none"
+    if not other.can_access_peer(device):
+        pytest.skip("the devices cannot reach each other's pools")
+    pool.set_access(other, "read_write")
+    assert witness.pool_access(pool.pool_handle, other.ordinal) == "read_write"
+    pool.set_access(other, "none")
+    assert witness.pool_access(pool.pool_handle, other.ordinal) == "none"
+
+
+def test_who_accesses_a_range(
+    pm: ModuleType, witness: Witness, device: Any, make_resource: Callable[[str], Any]
+) -> None:
+    if device.capabilities.managed_mode != "migrating":
+        pytest.skip("managed memory does not migrate here")
+    with make_resource("managed").allocate(MIB) as buf:
+        for most in (1, pm.device_count(), pm.device_count() + 2):
+            assert witness.accessed_by(buf.handle, MIB, most) == []
+        buf.advise("accessed_by", device)
+        for most in (1, pm.device_count(), pm.device_count() + 2):
+            assert witness.accessed_by(buf.handle, MIB, most) == [device.ordinal]
+
+
+def test_handles_for_other_processes(
+    pm: ModuleType, witness: Witness, device: Any, make_resource: Callable[[str], Any]
+) -> None:
+    with make_resource("device").allocate(MIB) as buf:
+        given = witness.gives_ipc_handle(buf.handle)
+        assert pm.pointer_info(buf).ipc_capable in (given, None)
+
+
 def test_limits_have_values(device: Any, witness: Witness) -> None:
     """Or no such limit: AMD's runtime knows none of printf's."""
 

@@ -7,7 +7,9 @@ import json
 import threading
 from typing import Any
 
+from portamem import Error
 from portamem.conformance.check import check
+from portamem.conformance.checks.pool_figures import RESERVED, THRESHOLD, told
 from portamem.conformance.env import Env
 from portamem.conformance.expect import expect, expect_equal, refused
 from portamem.conformance.memory import KIB, MIB
@@ -25,6 +27,10 @@ WORDS: dict[str, tuple[str | None, ...]] = {
     "malloc_heap_kind": ("limit", "initial", "none"),
 }
 HANDLE_TYPES = {"posix_fd", "win32", "win32_kmt", "fabric"}
+KEEP_ALL = 2**64 - 1
+PROBED_BYTES = 4 * MIB
+"""What the probe takes of a pool: a runtime may treat more otherwise."""
+
 ALWAYS_KNOWN = (
     *("memory_pools", "pageable_memory_access", "integrated", "pinned_coherent", "pinned_non_coherent"),
     "concurrent_managed_access",
@@ -146,29 +152,73 @@ def beside_a_capture(env: Env) -> None:
 
 @check("DEVICE-14")
 def what_was_probed_happens(env: Env) -> None:
+    """Yes and no alike: a probe that denies what happens would excuse pools that do not do as they are told."""
     probed, stream = env.device.probe(), env.stream()
     expect_equal(probed.stream_capture is None, False, "the probe's not knowing whether streams can be captured")
-    if probed.stream_capture:
+    expect_equal(_is_captured(stream), probed.stream_capture, "a stream's being captured, which the probe tells,")
+    able = env.device.capabilities
+    if able.host_register is False:  # the runtime's own word, and there are some that deny it and register
+        expect_equal(probed.host_register, False, "host_register, probed,")
+    elif able.host_register or probed.host_register is not None:
+        expect_equal(_is_registered(env), probed.host_register, "memory's being registered, which the probe tells,")
+    _thresholds_as_probed(env, None)
+
+
+@check("DEVICE-14")
+def what_was_probed_of_thresholds_happens_as_the_witness_sees_it(env: Env, witness: Witness) -> None:
+    _thresholds_as_probed(env, witness)
+
+
+def _is_captured(stream: Any) -> bool:
+    try:
         stream.begin_capture()
-        expect_equal(stream.capture_status, "active", "the capture")
-        stream.end_capture()
-    if probed.host_register:
+    except Error as error:
+        expect_equal(error.name, "NotSupported", "the refusal of a capture")
+        return False
+    status = stream.capture_status
+    stream.end_capture()
+    return bool(status == "active")
+
+
+def _is_registered(env: Env) -> bool:
+    try:
         env.pm.HostRegistration(bytearray(8192), device=env.device).close()
+    except Error as error:
+        expect_equal(error.name, "NotSupported", "the refusal of a registration")
+        return False
+    return True
+
+
+def _thresholds_as_probed(env: Env, witness: Witness | None) -> None:
+    probed = env.device.probe()
     if not env.device.capabilities.memory_pools:
         expect_equal((probed.pool_threshold_accepted, probed.pool_threshold_effective), (None, None), "of no pools")
         raise Unsupported(f"memory_pools is false for {env.device!r}")
     known = (probed.pool_threshold_accepted is not None, probed.pool_threshold_effective is not None)
     expect_equal(known, (True, True), "the probe's knowing of thresholds")
-    for threshold in (2**64 - 1, 0):
-        with env.pm.AsyncMemoryResource(env.device, release_threshold=threshold) as pool:
-            if probed.pool_threshold_accepted:
-                expect_equal(pool.release_threshold, threshold, "the threshold")
-            buf = pool.allocate(8 * MIB, stream=stream)
-            buf.fill(1, stream=stream)
-            buf.close(stream=stream)
-            stream.synchronize()
-            if probed.pool_threshold_effective:
-                expect_equal(pool.reserved >= 8 * MIB, threshold > 0, f"kept, with a threshold of {threshold}")
+    keeps_all, kept = _after_use(env, KEEP_ALL, witness)
+    keeps_none, left = _after_use(env, 0, witness)
+    accepted = keeps_all and keeps_none
+    expect_equal(accepted, probed.pool_threshold_accepted, "a threshold's being taken, which the probe tells,")
+    obeyed, seen = kept >= PROBED_BYTES and left == 0, f"{kept} and {left} bytes were kept"
+    expect_equal(obeyed, probed.pool_threshold_effective, f"its being obeyed ({seen}), which the probe tells,")
+
+
+def _after_use(env: Env, threshold: int, witness: Witness | None) -> tuple[bool, int]:
+    """Whether a pool takes a threshold, and what it has reserved once memory was taken, given back and waited for."""
+    stream = env.stream()
+    with env.pm.AsyncMemoryResource(env.device) as pool:
+        try:
+            pool.release_threshold = threshold
+            (found,) = told(pool, witness, THRESHOLD, f"set to {threshold}")
+        except Error:
+            found = None  # refused, or not told
+        buf = pool.allocate(PROBED_BYTES, stream=stream)
+        buf.fill(1, stream=stream)
+        buf.close(stream=stream)
+        stream.synchronize()
+        (reserved,) = told(pool, witness, RESERVED, f"with a threshold of {threshold}")
+        return found == threshold, reserved
 
 
 NO_TRACE = """
@@ -251,6 +301,15 @@ def it_waits_for_nobody(env: Env) -> None:
     if None in (able.host_register, able.registered_pointer_is_device_pointer):
         raise Unsupported("the runtime does not say what it can register: undoing a registration may wait")
     expect_equal(env.output(WAITS_FOR_NOBODY).strip(), "still held", "the stream that was held")
+
+
+@check("DEVICE-28")
+def fit_for_a_handle_as_the_witness_sees_it(env: Env, witness: Witness) -> None:
+    with env.allocate(env.resource("device"), 4 * KIB) as buf:
+        capable = env.pm.pointer_info(buf).ipc_capable
+        if capable is None:
+            raise Unsupported(f"ipc_capable is None for memory of {env.device!r}: the runtime does not say")
+        expect_equal(capable, witness.gives_ipc_handle(buf.handle), "its being fit for a handle, beside the runtime's,")
 
 
 @check("DEVICE-28")

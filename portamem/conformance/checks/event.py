@@ -15,6 +15,7 @@ from portamem.conformance.ends import NBYTES, NEW, OLD, Ends, device_ends
 from portamem.conformance.env import Env
 from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
 from portamem.conformance.reported import unraisable
+from portamem.conformance.witness.base import Witness
 from portamem.errors import Error
 
 
@@ -45,6 +46,16 @@ def priorities(env: Env) -> None:
         expect_equal(env.stream(priority=priority).priority, priority, "priority")
     expect_equal(env.stream(priority=greatest - 1000).priority, greatest, "priority, asked for above the greatest")
     expect_equal(env.stream(priority=least + 1000).priority, least, "priority, asked for below the least")
+
+
+@check("EVENT-02")
+def priorities_as_the_witness_sees_them(env: Env, witness: Witness) -> None:
+    least, greatest = env.device.stream_priority_range
+    asked = (*range(greatest, least + 1), greatest - 1000, least + 1000)
+    for priority in asked:
+        stream = env.stream(priority=priority)
+        wanted = min(max(priority, greatest), least)
+        expect_equal(witness.stream_priority(stream.handle), wanted, f"the runtime's priority, {priority} asked for,")
 
 
 @check("EVENT-03")

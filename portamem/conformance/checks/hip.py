@@ -17,8 +17,9 @@ from portamem.conformance.checks.pinned import FLAGS
 from portamem.conformance.env import Env
 from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
 from portamem.conformance.memory import KIB, MIB, pattern
-from portamem.conformance.outcome import NotShown, Unsupported
+from portamem.conformance.outcome import NotShown, NoWitness, Unsupported
 from portamem.conformance.witness.base import Witness
+from portamem.conformance.witness.facts import WitnessError
 
 COHERENT, NON_COHERENT = 0x40000000, 0x80000000
 """Of the flags of pinned memory, as AMD numbers them."""
@@ -147,6 +148,11 @@ def the_heap(env: Env) -> None:
     expect(env.device.malloc_heap_size > 0, "the heap begins with nothing")
 
 
+@check("HIP-06")
+def the_heap_as_the_witness_sees_it(env: Env, witness: Witness) -> None:
+    expect_equal(env.device.malloc_heap_size, witness.limit("malloc_heap_size"), "malloc_heap_size")
+
+
 @check("HIP-07")
 def xnack(env: Env) -> None:
     for device in env.pm.devices():
@@ -156,6 +162,19 @@ def xnack(env: Env) -> None:
         if env.platform.vendor == "amd":
             expect(name.startswith("gfx"), f"the architecture is {name!r}")
             expect(able.managed_mode != "migrating" or able.pageable_memory_access, "memory migrates without XNACK")
+
+
+@check("HIP-07")
+def xnack_as_the_witness_sees_it(env: Env, witness: Witness) -> None:
+    needs_amd(env)
+    theirs: Any = witness
+    try:
+        name = theirs.arch
+    except WitnessError as error:
+        raise NoWitness(f"{witness.name} cannot be asked for the architecture: {error}") from None
+    expect_equal(env.device.arch, name, "the architecture, which the witness sees too,")
+    wanted = True if ":xnack+" in name else (False if ":xnack-" in name else None)
+    expect_equal(env.device.capabilities.xnack, wanted, f"xnack of {name}")
 
 
 @check("HIP-08")

@@ -201,6 +201,50 @@ def preferred_location_as_the_witness_sees_it(env: Env, witness: Witness) -> Non
         expect_equal(found, None, "the runtime's preferred location once undone")
 
 
+@check("MANAGED-08")
+def accessed_by_as_the_witness_sees_it(env: Env, witness: Witness) -> None:
+    needs_migration(env)
+    most = env.pm.device_count()
+    with env.allocate(env.resource("managed"), NBYTES) as buf:
+        named = [device for device in env.pm.devices() if device.capabilities.managed_mode == "migrating"]
+        expect_equal(witness.accessed_by(buf.handle, NBYTES, most), [], "the runtime's list for new memory")
+        for device in named:
+            buf.advise(MemoryAdvice.ACCESSED_BY, device)
+        found = sorted(witness.accessed_by(buf.handle, NBYTES, most))
+        expect_equal(found, [device.ordinal for device in named], "the runtime's list of those that were named")
+        for device in named:
+            buf.advise(MemoryAdvice.UNSET_ACCESSED_BY, device)
+        expect_equal(witness.accessed_by(buf.handle, NBYTES, most), [], "the runtime's list once all is undone")
+
+
+@check("MANAGED-09")
+def parts_as_the_witness_sees_them(env: Env, witness: Witness) -> None:
+    needs_migration(env)
+
+    def told(buf: Any) -> tuple[Any, ...]:
+        where = buf.handle, buf.nbytes
+        marks = [witness.range_attribute(*where, name) for name in ("read_mostly", "preferred_location")]
+        return *marks, witness.accessed_by(*where, env.pm.device_count())
+
+    no: tuple[Any, ...] = (0, None, [])
+    yes: tuple[Any, ...] = (1, env.ordinal, [env.ordinal])
+    with env.allocate(env.resource("managed"), 4 * MIB) as buf, buf[: 2 * MIB] as first, buf[2 * MIB :] as second:
+        for number, (advice, undo) in enumerate(UNDO.items()):
+            one = tuple(yes[each] if each == number else no[each] for each in range(len(no)))
+            first.advise(advice, env.device)
+            expect_equal((told(first), told(second)), (one, no), f"the runtime's word of the halves after {advice}")
+            expect_equal(told(buf), no, f"the runtime's word of both after {advice} of one")
+            second.advise(advice, env.device)
+            expect_equal(told(buf), one, f"the runtime's word of both after {advice} of both")
+            first.advise(undo, env.device)
+            expect_equal((told(first), told(second)), (no, one), f"the runtime's word of the halves after {undo}")
+            second.advise(undo, env.device)
+        buf.prefetch("host")
+        first.prefetch(env.device)
+        sent = [witness.range_attribute(half.handle, half.nbytes, "last_prefetch_location") for half in (first, second)]
+        expect_equal(sent, [env.ordinal, HOST_LOCATION], "the runtime's last locations of the halves")
+
+
 @check("MANAGED-09")
 def parts(env: Env) -> None:
     needs_migration(env)

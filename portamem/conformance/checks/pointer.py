@@ -10,6 +10,7 @@ from portamem.conformance.env import Env
 from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
 from portamem.conformance.memory import pattern
 from portamem.conformance.threads import on_a_thread
+from portamem.conformance.witness.base import Witness
 
 NBYTES = 4096
 KIND = {"device": "device", "async": "device", "pinned": "host", "managed": "managed", "system": "unregistered"}
@@ -43,6 +44,20 @@ def every_kind_is_told(env: Env, resource: Any) -> None:
         env.write(buf, pattern(NBYTES))
         with env.pm.Buffer.from_handle(info.device_pointer, NBYTES, device=env.device) as same:
             expect_bytes(env.read(same), pattern(NBYTES), "the memory by its device address")
+
+
+@check("POINTER-01")
+def every_kind_is_told_as_the_witness_sees_it(env: Env, resource: Any, witness: Witness) -> None:
+    with env.allocate(resource, NBYTES) as buf:
+        env.device.synchronize()
+        info, facts = env.pm.pointer_info(buf), witness.pointer(buf.handle)
+        expect_equal(facts.kind, _kind(resource), "the runtime's kind")
+        expect_equal((info.kind, info.device_id), (facts.kind, facts.device_id), "kind and device_id")
+        expect_equal(info.device_pointer, facts.device_pointer, "device_pointer")
+        if facts.kind == "device":
+            expect_equal(facts.device_id, env.ordinal, "the runtime's device of the memory")
+        else:
+            expect_equal(info.host_pointer, facts.host_pointer, "host_pointer")
 
 
 @check("POINTER-01")
@@ -128,6 +143,16 @@ def what_was_given_back(env: Env, resource: Any) -> None:
     expect_equal((info.kind, info.device_id, info.base), ("unregistered", None, None), "what is said afterwards")
 
 
+@check("POINTER-04")
+def what_was_given_back_as_the_witness_sees_it(env: Env, resource: Any, witness: Witness) -> None:
+    buf = env.allocate(resource, NBYTES)
+    address = buf.handle
+    expect_equal(witness.pointer(address).kind, _kind(resource), "the runtime's kind while it is out")
+    buf.close()
+    env.device.synchronize()
+    expect_equal(witness.pointer(address).kind, "unregistered", "the runtime's kind afterwards")
+
+
 @check("POINTER-05")
 def plain_host_memory(env: Env, resource: Any) -> None:
     import ctypes
@@ -184,6 +209,18 @@ def registered_memory(env: Env) -> None:
             env.pm.copy(registered, buf)
     expect_equal(env.pm.pointer_info(address).kind, "unregistered", "the kind afterwards")
     expect_bytes(bytes(memory), b"\x07" * NBYTES, "the memory")
+
+
+@check("POINTER-08")
+def registered_memory_as_the_witness_sees_it(env: Env, witness: Witness) -> None:
+    env.need(env.device.capabilities.host_register, "host_register")
+    with env.pm.HostRegistration(bytearray(NBYTES)) as registered:
+        address = registered.handle
+        facts = witness.pointer(address)
+        found = facts.kind, facts.device_pointer
+        expect_equal(found, ("host", registered.device_handle), "the runtime's kind and device address")
+        expect_equal(witness.pointer(address + 100).kind, "host", "the runtime's kind further in")
+    expect_equal(witness.pointer(address).kind, "unregistered", "the runtime's kind afterwards")
 
 
 @check("POINTER-09")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from portamem.conformance.check import check
-from portamem.conformance.checks.pool_figures import POLICIES, RESERVED, settings, told
+from portamem.conformance.checks.pool_figures import POLICIES, RESERVED, THRESHOLD, settings, told
 from portamem.conformance.ends import NBYTES, NEW
 from portamem.conformance.env import Env
 from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
@@ -19,17 +19,30 @@ from portamem.conformance.platform import major_minor
 from portamem.conformance.witness.base import Witness
 from portamem.errors import OutOfMemoryError
 
+SWITCHES = {policy: policy for policy in POLICIES}
+
 
 @check("POOL-08")
 def policies(env: Env) -> None:
     pool = env.resource("async")
-    for policy in POLICIES:
-        expect(getattr(pool, policy) is True, f"{policy} is off in a new pool")
+    expect(all(type(getattr(pool, policy)) is bool for policy in POLICIES), "a policy is neither True nor False")
+    _policies(pool, None)
+
+
+@check("POOL-08")
+def policies_as_the_witness_sees_them(env: Env, witness: Witness) -> None:
+    _policies(env.resource("async"), witness)
+
+
+def _policies(pool: Any, witness: Witness | None) -> None:
+    expect_equal(told(pool, witness, SWITCHES, "at first"), (True,) * len(POLICIES), "the policies of a new pool")
     for policy in POLICIES:
         setattr(pool, policy, False)
-        expect_equal([getattr(pool, each) for each in POLICIES], [each != policy for each in POLICIES], "the policies")
+        wanted = tuple(each != policy for each in POLICIES)
+        expect_equal(told(pool, witness, SWITCHES, f"without {policy}"), wanted, f"the policies without {policy}")
         setattr(pool, policy, True)
-        expect(getattr(pool, policy) is True, f"{policy} cannot be switched on again")
+        found = told(pool, witness, SWITCHES, f"with {policy} again")
+        expect_equal(found, (True,) * len(POLICIES), f"the policies with {policy} again")
 
 
 @check("POOL-09")
@@ -126,9 +139,25 @@ def max_size(env: Env) -> None:
         stream.synchronize()
 
 
+def _access(pool: Any, device: Any, witness: Witness | None) -> str:
+    """A device's access to a pool by the witness, who is to say what portamem says; by portamem alone where none is
+    asked."""
+    ours: str = pool.access(device)
+    if witness is None:
+        return ours
+    theirs = witness.pool_access(pool.pool_handle, device.ordinal)
+    expect_equal(ours, theirs, f"the access of {device!r}, which the witness sees too,")
+    return theirs
+
+
+@check("POOL-12")
+def access_as_the_witness_sees_it(env: Env, resource: Any, witness: Witness) -> None:
+    expect_equal(_access(resource, env.device, witness), "read_write", "the access of a pool's own device")
+
+
 @check("POOL-12")
 def access_of_its_own_device(env: Env, resource: Any) -> None:
-    expect_equal(resource.access(env.device), "read_write", "the access of a pool's own device")
+    expect_equal(_access(resource, env.device, None), "read_write", "the access of a pool's own device")
     with resource.allocate(NBYTES, stream=env.device.default_stream) as buf:
         env.write(buf, NEW)
         expect_bytes(env.read(buf), NEW, "memory of a pool")
@@ -136,13 +165,22 @@ def access_of_its_own_device(env: Env, resource: Any) -> None:
 
 @check("POOL-12")
 def access_of_another_device(env: Env) -> None:
+    _access_of_another_device(env, None)
+
+
+@check("POOL-12")
+def access_of_another_device_as_the_witness_sees_it(env: Env, witness: Witness) -> None:
+    _access_of_another_device(env, witness)
+
+
+def _access_of_another_device(env: Env, witness: Witness | None) -> None:
     pool, other = env.resource("async"), env.other_device
-    expect_equal(pool.access(other), "none", "the access of another device")
+    expect_equal(_access(pool, other, witness), "none", "the access of another device")
     env.need(other.can_access_peer(env.device), "can_access_peer")
     for access in ("read_write", "none", "read_write", "none"):
         pool.set_access(other, access)
-        expect_equal(pool.access(other), access, "the access that was set")
-        expect_equal(pool.access(env.device), "read_write", "the access of the pool's own device")
+        expect_equal(_access(pool, other, witness), access, "the access that was set")
+        expect_equal(_access(pool, env.device, witness), "read_write", "the access of the pool's own device")
 
 
 @check("POOL-13")
@@ -254,6 +292,24 @@ def a_pool_of_others(env: Env) -> None:
         env.pm.AsyncMemoryResource.from_handle(0, env.device)
 
 
+@check("POOL-16")
+def a_pool_of_others_as_the_witness_sees_it(env: Env, witness: Witness) -> None:
+    env.need(env.device.capabilities.memory_pools, "memory_pools")
+    pool, stream = env.resource("async"), env.stream()
+    pool.release_threshold, pool.reuse_allow_opportunistic = 8 * MIB, False
+    handle, names = pool.pool_handle, ("release_threshold", *POLICIES)
+    before = [witness.pool_attribute(handle, name) for name in names]
+    expect_equal(before, [8 * MIB, 1, 0, 1], "the settings of the pool")
+    with env.pm.AsyncMemoryResource.from_handle(handle, env.device) as borrowed:
+        expect_equal(witness.pool_attribute(handle, "used_current"), 0, "what the pool has out")
+        with borrowed.allocate(MIB, stream=stream) as buf:
+            buf.fill(1, stream=stream)
+            used = witness.pool_attribute(handle, "used_current")
+            expect(used >= MIB, f"the pool that was named has {used} bytes out, and {MIB} are taken of it")
+        stream.synchronize()
+    expect_equal([witness.pool_attribute(handle, name) for name in names], before, "the settings afterwards")
+
+
 @check("POOL-17")
 def a_stream_is_required(env: Env, resource: Any) -> None:
     with refused(TypeError, ValueError, saying="stream"):
@@ -322,13 +378,24 @@ def a_closed_pool(env: Env) -> None:
 
 @check("POOL-21")
 def pools_serve_again(env: Env) -> None:
+    _pools_serve_again(env, None)
+
+
+@check("POOL-21")
+def pools_serve_again_as_the_witness_sees_it(env: Env, witness: Witness) -> None:
+    _pools_serve_again(env, witness)
+
+
+def _pools_serve_again(env: Env, witness: Witness | None) -> None:
     env.need(env.device.capabilities.memory_pools, "memory_pools")
-    handles, thresholds = set(), set()
-    for _ in range(8):
+    handles: set[int] = set()
+    thresholds: set[int] = set()
+    for turn in range(8):
         with env.pm.AsyncMemoryResource(env.device) as pool:
             handles.add(pool.pool_handle)
-            thresholds.add(pool.release_threshold)
-            expect(all(getattr(pool, each) is True for each in POLICIES), "a pool that serves again has other policies")
+            thresholds.update(told(pool, witness, THRESHOLD, f"at turn {turn}"))
+            found = told(pool, witness, SWITCHES, f"at turn {turn}")
+            expect_equal(found, (True,) * len(POLICIES), "the policies of a pool that serves again")
             for policy in POLICIES:
                 setattr(pool, policy, False)
             pool.release_threshold = MIB
@@ -338,13 +405,22 @@ def pools_serve_again(env: Env) -> None:
 
 @check("POOL-21")
 def what_was_granted_is_taken_back(env: Env) -> None:
+    _what_was_granted_is_taken_back(env, None)
+
+
+@check("POOL-21")
+def what_was_granted_is_taken_back_as_the_witness_sees_it(env: Env, witness: Witness) -> None:
+    _what_was_granted_is_taken_back(env, witness)
+
+
+def _what_was_granted_is_taken_back(env: Env, witness: Witness | None) -> None:
     env.need(env.device.capabilities.memory_pools, "memory_pools")
     other = env.other_device
     env.need(other.can_access_peer(env.device), "can_access_peer")
     handles = set()
     for _ in range(4):
         with env.pm.AsyncMemoryResource(env.device) as pool:
-            expect_equal(pool.access(other), "none", "access of another device to a pool that serves again")
+            expect_equal(_access(pool, other, witness), "none", "access of another device to a pool that serves again")
             pool.set_access(other, "read_write")
             handles.add(pool.pool_handle)
     expect_equal(len(handles), 1, "the number of pools that four resources had, one after the other")

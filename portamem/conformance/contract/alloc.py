@@ -5,12 +5,48 @@ from __future__ import annotations
 
 from portamem.conformance.clause import Clause, Shortfall
 
+_ASYNC_ZERO_REFUSED = Shortfall(
+    "amd",
+    "before ROCm 5.6 hipMallocAsync refuses 0 bytes with InvalidValue",
+    "bridged",
+    "ROCm 5.6 release notes, hipMallocAsync; alpaka-group/alpaka#2197",
+)
+
+FREE_ASYNC_NULL_REFUSED = Shortfall(
+    "amd",
+    "before HIP 7.0 hipFreeAsync refuses null with InvalidValue",
+    "bridged",
+    "ROCm/clr hipamd/src/hip_mempool.cpp, hipFreeAsync; ROCm documentation, HIP 7.0 changes, hipFreeAsync",
+)
+
+_MANAGED_ZERO_REFUSED = Shortfall(
+    "amd",
+    "hipMallocManaged refuses 0 bytes with InvalidValue",
+    "bridged",
+    "ROCm/clr hipamd/src/hip_hmm.cpp, hipMallocManaged (ROCm 5.6 to 7.x)",
+)
+
+TINY_FROM_POOLS = Shortfall(
+    "amd",
+    "stream-ordered allocations of less than 8 bytes fail or hang in 5.7",
+    "bridged",
+    "ROCm/HIP#3370",
+)
+
+POOL_EXHAUSTION_UNSEEN = Shortfall(
+    "amd",
+    "in some versions hipMallocFromPoolAsync answers Success with a null pointer where there is no memory",
+    "bridged",
+    "ROCm/clr commit 04b696abee92, hipamd/src/hip_mempool.cpp, hipMallocFromPoolAsync; JuliaGPU/AMDGPU.jl#901",
+)
+
 CLAUSES = (
     Clause(
         "ALLOC-01",
         "A buffer has exactly the bytes that were asked for, all of them can be written and read back, and they keep "
         "what was written.",
         "every resource",
+        shortfalls=(TINY_FROM_POOLS,),
     ),
     Clause(
         "ALLOC-02",
@@ -21,14 +57,7 @@ CLAUSES = (
         "ALLOC-03",
         "An allocation of 0 bytes succeeds, has the address 0, and copies, fills and closes like any other.",
         "every resource",
-        shortfalls=(
-            Shortfall(
-                "amd",
-                "hipMallocManaged refuses 0 bytes with InvalidValue",
-                "bridged",
-                "HIP runtime's source, hip_hmm.cpp (ROCm 5.6 to 7.x)",
-            ),
-        ),
+        shortfalls=(_ASYNC_ZERO_REFUSED, FREE_ASYNC_NULL_REFUSED, _MANAGED_ZERO_REFUSED),
     ),
     Clause(
         "ALLOC-04",
@@ -71,6 +100,7 @@ CLAUSES = (
         "More than there is raises OutOfMemoryError, which is a MemoryError and has the size asked for; no buffer is "
         "counted, what is live keeps its contents, and the next allocation that fits succeeds.",
         "resources of any size",
+        shortfalls=(POOL_EXHAUSTION_UNSEEN,),
     ),
     Clause(
         "ALLOC-12",
@@ -111,7 +141,7 @@ CLAUSES = (
                 "both",
                 "the pitch is the vendor's choice (512 on NVIDIA, 256 on AMD)",
                 "allowed",
-                "HIP runtime's source (imagePitchAlignment_); alpaka#2566",
+                "ROCm/clr rocclr/device/rocm/rocdevice.cpp, imagePitchAlignment_; alpaka-group/alpaka#2566",
             ),
         ),
     ),

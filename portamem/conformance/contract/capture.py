@@ -9,7 +9,7 @@ _PROHIBITED = Shortfall(
     "both",
     "a call that a capture forbids fails and makes the capture invalid, whoever began it",
     "bridged",
-    "CUDA programming guide, graphs: prohibited operations and invalidation during stream capture",
+    "CUDA C++ Programming Guide, graphs: prohibited operations and invalidation during stream capture",
 )
 
 CLAUSES = (
@@ -46,7 +46,7 @@ CLAUSES = (
                 "amd",
                 "making and destroying pools, and managed memory outside of relaxed captures, are refused from 7.0 on",
                 "bridged",
-                "HIP 7.0 release notes, stream capture",
+                "ROCm documentation, HIP 7.0 changes, stream capture",
             ),
         ),
     ),

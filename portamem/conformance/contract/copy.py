@@ -10,7 +10,7 @@ MAY_BLOCK = Shortfall(
     "both",
     "a copy from or to pageable memory, and one between two hosts, may block its caller",
     "allowed",
-    "CUDA Runtime API, API synchronization behavior; HIP programming manual",
+    "CUDA runtime API, API synchronization behavior; hip_runtime_api.h, hipMemcpyAsync",
 )
 
 CLAUSES = (
@@ -92,7 +92,7 @@ CLAUSES = (
                 "both",
                 "a pool's memory is opened to another device only when told to",
                 "allowed",
-                "CUDA Runtime API, cudaMemPoolSetAccess",
+                "CUDA runtime API, cudaMemPoolSetAccess",
             ),
         ),
     ),

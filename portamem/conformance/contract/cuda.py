@@ -28,7 +28,7 @@ CLAUSES = (
                 "nvidia",
                 "from CUDA 12 on, making a device current creates its context at once",
                 "bridged",
-                "CUDA Runtime API, cudaSetDevice",
+                "CUDA runtime API, cudaSetDevice",
             ),
         ),
     ),

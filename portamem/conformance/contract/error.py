@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from portamem.conformance.clause import Clause, Defect, Shortfall
+from portamem.conformance.contract.alloc import POOL_EXHAUSTION_UNSEEN
 from portamem.conformance.contract.pool import THRESHOLD_IGNORED
 
 _LAST_ERROR_STAYS = Shortfall(
     "both",
     "the last error of a thread stays until it is read, by anybody; before HIP 7 each success hides it",
     "bridged",
-    "CUDA runtime API, GetLastError; HIP 7.0 release notes, hipGetLastError",
+    "CUDA runtime API, GetLastError; ROCm documentation, HIP 7.0 changes, hipGetLastError",
 )
 
 CLAUSES = (
@@ -36,6 +37,7 @@ CLAUSES = (
         "ERROR-03",
         "Where there is no memory, OutOfMemoryError is raised: as itself, as portamem.Error and as MemoryError.",
         "resources of any size",
+        shortfalls=(POOL_EXHAUSTION_UNSEEN,),
     ),
     Clause(
         "ERROR-04",

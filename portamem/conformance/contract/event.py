@@ -30,7 +30,7 @@ CLAUSES = (
                 "both",
                 "the runtime crashes at a handle that is no stream's any more",
                 "bridged",
-                "HIP 7.0 release notes: an invalid stream handle is a segmentation fault, as with CUDA",
+                "ROCm documentation, HIP 7.0 changes: an invalid stream handle is a segmentation fault, as with CUDA",
             ),
         ),
     ),

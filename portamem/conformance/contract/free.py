@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from portamem.conformance.clause import Clause, Shortfall
+from portamem.conformance.contract.alloc import FREE_ASYNC_NULL_REFUSED
 
 CLAUSES = (
     Clause(
@@ -45,13 +46,13 @@ CLAUSES = (
                 "amd",
                 "hipFree takes memory of hipHostMalloc, and hipHostFree that of hipMalloc: not bound there",
                 "allowed",
-                "HIP runtime's source, hip_memory.cpp (ihipFree)",
+                "ROCm/clr hipamd/src/hip_memory.cpp, hipFree and hipHostFree (both ihipFree)",
             ),
             Shortfall(
                 "nvidia",
-                "cudaFreeAsync takes memory of cudaMalloc, and cudaFree that of cudaMallocAsync: not promised",
+                "cudaFreeAsync takes memory of cudaMalloc, which nobody promises, and cudaFree that of cudaMallocAsync",
                 "allowed",
-                "measured on an H200, CUDA 13.0",
+                "cuda_runtime_api.h, cudaFree: names cudaMallocAsync; measured on an H200, CUDA 13.0",
             ),
         ),
     ),
@@ -60,6 +61,7 @@ CLAUSES = (
         "What cannot be a resource's own is refused before the runtime is asked: ValueError for memory while nothing "
         "is out, and for more bytes than are out. A null address is nothing, and frees no buffer that has bytes.",
         "every resource",
+        shortfalls=(FREE_ASYNC_NULL_REFUSED,),
     ),
     Clause(
         "FREE-08",
@@ -77,7 +79,8 @@ CLAUSES = (
                 "both",
                 "cudaFree only may synchronize; hipFree does not for memory of pools from ROCm 7.0",
                 "bridged",
-                "cuda_runtime_api.h (cudaFree); HIP 7.0 API changes, hipFree",
+                "cuda_runtime_api.h, cudaFree; ROCm/clr hipamd/src/hip_memory.cpp, ihipFree; "
+                "ROCm documentation, HIP 7.0 changes, hipFree",
             ),
         ),
     ),

@@ -11,7 +11,7 @@ _INITIAL = Shortfall(
     "amd",
     "the limit is the first slab of a heap that grows: it bounds nothing, and setting it late may succeed",
     "capability",
-    "HIP runtime's source, hipDeviceSetLimit (ROCm 5.5 to 7.x); ROCm/hip#3429",
+    "ROCm/clr hipamd/src/hip_device_runtime.cpp, hipDeviceSetLimit (ROCm 5.5 to 7.x); ROCm/hip#3429",
 )
 
 CLAUSES = (
@@ -54,7 +54,14 @@ CLAUSES = (
     Clause(
         "HEAP-08",
         "Where kernels can ask for an alignment beyond 16 bytes, the memory has it.",
-        shortfalls=(Shortfall("amd", "kernels have no aligned malloc", "capability", "HIP's device library"),),
+        shortfalls=(
+            Shortfall(
+                "amd",
+                "kernels have no aligned malloc",
+                "capability",
+                "ROCm's device library, ockl/src/dm.cl: __ockl_dm_alloc takes a size alone",
+            ),
+        ),
     ),
     Clause(
         "HEAP-09",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from portamem.conformance.clause import Clause, Shortfall
+from portamem.conformance.contract.pointer import NULL_REFUSED
 
 _HIP = ("hip",)
 
@@ -41,6 +42,7 @@ CLAUSES = (
                 "bridged",
                 "ROCm/HIP#3057",
             ),
+            NULL_REFUSED,
         ),
     ),
     Clause(
@@ -88,7 +90,7 @@ CLAUSES = (
                 "amd",
                 "the limit is the first slab of a heap that grows",
                 "allowed",
-                "HIP runtime's source, hipDeviceSetLimit (ROCm 5.6 and later); ROCm/HIP#3429",
+                "ROCm/clr hipamd/src/hip_device_runtime.cpp, hipDeviceSetLimit (ROCm 5.6 and later); ROCm/HIP#3429",
             ),
         ),
     ),

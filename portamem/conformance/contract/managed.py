@@ -8,9 +8,9 @@ from portamem.conformance.clause import Clause, Defect, Shortfall
 PREFETCH_MAY_WAIT = Defect(
     "amd",
     "hipMemPrefetchAsync may wait for the stream",
-    "https://github.com/ROCm/clr/blob/rocm-6.3.x/rocclr/device/rocm/rocvirtual.cpp",
-    "read in the source of 6.3, submitSvmPrefetchAsync; no thread is known. First version unknown; that of 10.0 does "
-    "not wait, and which of 7 do is unknown",
+    "https://github.com/ROCm/clr/blob/rocm-6.3.3/rocclr/device/rocm/rocvirtual.cpp",
+    "read in the source of 6.3, VirtualGPU::submitSvmPrefetchAsync; no thread is known. First version unknown; that of "
+    "10.0 does not wait, and which of 7 do is unknown",
     ("managed.a_prefetch_has_its_place_in_the_stream", "order.a_prefetch_is_in_stream_order"),
     until=(10, 0),
 )
@@ -19,7 +19,7 @@ _IGNORED_WITHOUT_MIGRATION = Shortfall(
     "amd",
     "where managed memory does not migrate, prefetch and advice succeed and are ignored",
     "capability",
-    "HIP runtime's source, hip_hmm.cpp: a warning in the log only",
+    "ROCm/clr hipamd/src/hip_hmm.cpp: a warning in the log only",
 )
 
 _PAGEABLE_OUT_OF_REACH = (
@@ -27,7 +27,7 @@ _PAGEABLE_OUT_OF_REACH = (
         "nvidia",
         "a device reaches ordinary memory of the host only where kernel, driver and machine give it that (HMM, ATS)",
         "capability",
-        "CUDA Runtime API, cudaDevAttrPageableMemoryAccess",
+        "CUDA runtime API, cudaDevAttrPageableMemoryAccess",
     ),
     Shortfall(
         "amd",
@@ -53,7 +53,7 @@ CLAUSES = (
                 "nvidia",
                 "CUDA does not say whether the host reaches plain device memory",
                 "allowed",
-                "CUDA Runtime API, cudaDeviceAttr: an attribute for managed memory only",
+                "CUDA runtime API, cudaDeviceAttr: an attribute for managed memory only",
             ),
         ),
     ),
@@ -109,6 +109,15 @@ CLAUSES = (
         "MANAGED-12",
         "Prefetch, advice and range attributes of memory that is not managed are refused with ValueError, and the "
         "memory is as usable as before.",
+        shortfalls=(
+            Shortfall(
+                "amd",
+                "hipMemPrefetchAsync takes device memory, and to the host any; to a device, unknown memory is "
+                "NotSupported",
+                "bridged",
+                "ROCm/clr hipamd/src/hip_hmm.cpp, ihipMemPrefetchAsync",
+            ),
+        ),
     ),
     Clause(
         "MANAGED-13",
@@ -130,7 +139,7 @@ CLAUSES = (
                 "amd",
                 "hipMemPrefetchAsync refuses 0 bytes with InvalidValue",
                 "bridged",
-                "HIP runtime's source, hip_hmm.cpp",
+                "ROCm/clr hipamd/src/hip_hmm.cpp, ihipMemPrefetchAsync",
             ),
         ),
     ),

@@ -111,7 +111,8 @@ CLAUSES = (
                 "both",
                 "Free waits for the device's work by custom and not by promise; HIP 7 does not for memory of pools",
                 "bridged",
-                "CUDA runtime API, Free: may perform implicit synchronization; HIP 7.0 release notes, hipFree",
+                "CUDA runtime API, Free: may perform implicit synchronization; ROCm documentation, HIP 7.0 changes, "
+                "hipFree",
             ),
         ),
     ),

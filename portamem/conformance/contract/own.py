@@ -92,7 +92,7 @@ CLAUSES = (
                 "amd",
                 "the protocol has no number for HIP's default stream",
                 "bridged",
-                "Numba, CUDA Array Interface version 3; mpi4py#163",
+                "Numba, CUDA Array Interface version 3; mpi4py/mpi4py#163",
             ),
         ),
     ),

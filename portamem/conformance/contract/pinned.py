@@ -78,7 +78,7 @@ CLAUSES = (
                 "amd",
                 "the device's address of registered memory may differ from the host's",
                 "allowed",
-                "HIP's header, hipHostGetDevicePointer; ROCm/HIP#2189",
+                "hip_runtime_api.h, hipHostGetDevicePointer; ROCm/HIP#2189",
             ),
             SAME_ADDRESS_UNTOLD,
         ),
@@ -125,10 +125,11 @@ CLAUSES = (
         "PINNED-14",
         "Memory can be registered for reading only, read-only objects too: copies from it arrive, and copies into it "
         "are refused with ValueError before they touch it.",
+        backends=("cuda", "host"),
         shortfalls=(
             Shortfall(
                 "amd",
-                "the number of CUDA's read-only flag asks for coarse-grained memory instead",
+                "the number of CUDA's read-only flag asks for coarse-grained memory instead: HIP is not bound",
                 "capability",
                 "hip_runtime_api.h, hipExtHostRegisterCoarseGrained",
             ),

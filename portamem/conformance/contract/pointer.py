@@ -6,6 +6,13 @@ from __future__ import annotations
 from portamem.conformance.clause import Clause, Shortfall
 from portamem.conformance.contract.pinned import REGISTRATION_UNTOLD
 
+NULL_REFUSED = Shortfall(
+    "amd",
+    "before HIP 7.0 hipPointerGetAttributes refuses null with InvalidValue",
+    "bridged",
+    "ROCm documentation, HIP 7.0 changes, hipPointerGetAttributes",
+)
+
 CLAUSES = (
     Clause(
         "POINTER-01",
@@ -17,7 +24,7 @@ CLAUSES = (
                 "amd",
                 "before ROCm 6.0 the kinds have other numbers, and page-locked memory looks like CUDA's unregistered",
                 "bridged",
-                "hip_runtime_api.h 5.2 to 6.0 (hipMemoryType); hypre#1143",
+                "hip_runtime_api.h 5.2 to 6.0 (hipMemoryType); hypre-space/hypre#1143",
             ),
         ),
     ),
@@ -47,13 +54,14 @@ CLAUSES = (
                 "amd",
                 "before ROCm 6.0 the query fails with InvalidValue",
                 "bridged",
-                "ROCm/hip#3057; cupy#8335; pytorch#192056",
+                "ROCm/HIP#3057; cupy/cupy#8335; pytorch/pytorch#192056",
             ),
         ),
     ),
     Clause(
         "POINTER-06",
         "The null address is unregistered and has no addresses.",
+        shortfalls=(NULL_REFUSED,),
     ),
     Clause(
         "POINTER-07",

@@ -50,7 +50,7 @@ CLAUSES = (
                 "amd",
                 "some versions take a threshold and ignore it",
                 "capability",
-                "Device.probe().pool_threshold_effective, found by trying",
+                "ROCm/rocm-systems#11690; measured by Device.probe() on the device at hand",
             ),
         ),
     ),
@@ -126,6 +126,14 @@ CLAUSES = (
     Clause(
         "POOL-13",
         "Copies to and from memory of a pool that another device was given access to carry the right bytes.",
+        shortfalls=(
+            Shortfall(
+                "nvidia",
+                "a copy right after a pool was opened to the other device may write nothing (sm_75, from CUDA 13.2 on)",
+                "allowed",
+                "JuliaGPU/CUDA.jl#3112",
+            ),
+        ),
     ),
     Clause(
         "POOL-14",
@@ -198,7 +206,7 @@ CLAUSES = (
     ),
     Clause(
         "POOL-27",
-        "Pools, what else carves or records its buffers, system memory, and resources over the program's functions "
+        "Pools, what else carves its buffers, adaptors, system memory, and resources over the program's functions "
         "know each buffer that is out. What is none is refused with ValueError before anything is changed: an address "
         "that was never given, one inside a buffer, memory of others, a wrong size, a second free.",
         "resources that know their buffers",

@@ -76,6 +76,12 @@ CLAUSES = (
                 "bridged",
                 "CUDA 12.0 release notes, cudaSetDevice",
             ),
+            Shortfall(
+                "amd",
+                "the runtime makes the contexts of all devices when it begins, and no call tells them apart: not shown",
+                "allowed",
+                "ROCm/clr hipamd/src/hip_context.cpp, init and hipDevicePrimaryCtxGetState",
+            ),
         ),
     ),
     Clause(

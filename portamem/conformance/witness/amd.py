@@ -16,14 +16,16 @@ from importlib import metadata
 from typing import Any
 
 from portamem import _libraries
+from portamem.conformance.outcome import NoWitness
 from portamem.conformance.witness import hiprtc
-from portamem.conformance.witness.base import Witness
+from portamem.conformance.witness.base import ACCESSES, Witness
 from portamem.conformance.witness.facts import MemoryKind, PointerFacts, WitnessError, WitnessMissing, error_name
 from portamem.conformance.witness.kernels import KERNELS, module_of, warm_up
 from portamem.conformance.witness.nvrtc import CompileError
 
 _INVALID_DEVICE_ID = -2
 _NOT_READY = 600
+_NOT_SUPPORTED = 801
 _NO_DEVICE = (100, 101)
 _PORTABLE_MAPPED_COHERENT = 0x40000003
 
@@ -109,7 +111,7 @@ class AmdWitness(Witness):
         try:
             answer: tuple[Any, ...] = getattr(self.hip, name)(*arguments, **named)
         except (RuntimeError, AttributeError) as error:
-            raise WitnessError(name, 801, f"no such call in this runtime ({error})") from None
+            raise WitnessError(name, _NOT_SUPPORTED, f"no such call in this runtime ({error})") from None
         return answer
 
     def call(self, name: str, *arguments: Any, **named: Any) -> Any:
@@ -117,6 +119,15 @@ class AmdWitness(Witness):
         if int(error) != 0:
             raise WitnessError(name, int(error), error_name(int(error), error.name))
         return rest[0] if len(rest) == 1 else tuple(rest)
+
+    def _asked(self, name: str, *arguments: Any) -> Any:
+        """The values of a call; NoWitness where the runtime or this release of hip-python has none."""
+        try:
+            return self.call(name, *arguments)
+        except WitnessError as error:
+            if error.code != _NOT_SUPPORTED:
+                raise
+            raise NoWitness(f"{self.name} cannot be asked: {error}") from None
 
     def _error(self, name: str, *arguments: Any) -> str | None:
         try:
@@ -167,6 +178,15 @@ class AmdWitness(Witness):
         if error_name(int(error)) in ("InvalidValue", "NotSupported"):
             return None  # a number of a later release than the runtime's
         return int(self.call("hipDeviceGetAttribute", which, self.ordinal)) if int(error) else int(value)
+
+    def uuid(self) -> str:
+        """The bytes as they lie in memory, while the record lives: what it makes of them may end at a zero."""
+        record = self._asked("hipDeviceGetUuid", self.ordinal)
+        return ctypes.string_at(int(record), 16).hex()
+
+    def pci_address(self) -> str:
+        text = bytes(self._asked("hipDeviceGetPCIBusId", 32, self.ordinal))
+        return text.split(b"\0")[0].decode().lower()
 
     def can_access_peer(self, peer: int) -> bool:
         return bool(self.call("hipDeviceCanAccessPeer", self.ordinal, peer))
@@ -243,6 +263,19 @@ class AmdWitness(Witness):
             self.call("hipMemRangeGetAttribute", ctypes.addressof(value), 4, which, address, nbytes)
         return None if value.value == _INVALID_DEVICE_ID else value.value
 
+    def accessed_by(self, address: int, nbytes: int, most: int) -> list[int]:
+        found = (ctypes.c_int32 * most)()
+        which = self.hip.hipMemRangeAttribute.hipMemRangeAttributeAccessedBy
+        with self.context():
+            self._asked("hipMemRangeGetAttribute", ctypes.addressof(found), 4 * most, which, address, nbytes)
+        return [ordinal for ordinal in found if ordinal != _INVALID_DEVICE_ID]
+
+    def gives_ipc_handle(self, address: int) -> bool:
+        with self.context():
+            error = self._answer("hipIpcGetMemHandle", address)[0]
+            self._answer("hipGetLastError")
+        return int(error) == 0
+
     def default_pool(self) -> int:
         return int(self.call("hipDeviceGetDefaultMemPool", self.ordinal))
 
@@ -260,7 +293,23 @@ class AmdWitness(Witness):
         typed = ctypes.c_int32(value) if name.startswith("reuse_") else ctypes.c_uint64(value)
         return self._error("hipMemPoolSetAttribute", pool, which, ctypes.addressof(typed))
 
+    def pool_access(self, pool: int, ordinal: int) -> str:
+        """Before release 7 of hip-python the caller brings the number."""
+        where = self.hip.hipMemLocation()
+        where.type, where.id = self.hip.hipMemLocationType.hipMemLocationTypeDevice, ordinal
+        try:
+            flags = int(self._asked("hipMemPoolGetAccess", pool, where))
+        except TypeError:
+            value = ctypes.c_int32()
+            self._asked("hipMemPoolGetAccess", ctypes.addressof(value), pool, where)
+            flags = value.value
+        return ACCESSES[flags]
+
     # streams and events
+
+    def stream_priority(self, stream: int) -> int:
+        with self.context():
+            return int(self._asked("hipStreamGetPriority", stream))
 
     def _is_done(self, call: str, handle: int) -> bool:
         with self.context():

@@ -32,6 +32,9 @@ DEVICE_ATTRIBUTES = (
 
 RANGE_ATTRIBUTES = ("read_mostly", "preferred_location", "last_prefetch_location")
 
+ACCESSES = {0: "none", 1: "read", 3: "read_write"}
+"""Words for the access to a pool, by the numbers that vendors share."""
+
 HOST_LOCATION = -1
 """What ``range_attribute`` says for the host, as the vendors number it."""
 
@@ -40,7 +43,7 @@ class Witness(ABC):
     """One device, seen by the vendor's own calls and never through portamem.
 
     Every method makes the device current for itself and puts back what was. A failing call raises WitnessError. Where a
-    method answers None, the runtime does not say.
+    method answers None, the runtime does not say; where a call may be missing altogether, NoWitness says so.
     """
 
     BLOCKS = 128
@@ -82,6 +85,14 @@ class Witness(ABC):
     @abstractmethod
     def device_attribute(self, name: str) -> int | None:
         """One of DEVICE_ATTRIBUTES. None where this vendor, or its version, knows no such attribute."""
+
+    @abstractmethod
+    def uuid(self) -> str:
+        """32 hexadecimal digits, in lower case and without hyphens."""
+
+    @abstractmethod
+    def pci_address(self) -> str:
+        """As the runtime writes it, in lower case."""
 
     @abstractmethod
     def can_access_peer(self, peer: int) -> bool: ...
@@ -135,6 +146,15 @@ class Witness(ABC):
         """One of RANGE_ATTRIBUTES of managed memory: 0 or 1, or a device's ordinal, HOST_LOCATION, or None for none."""
 
     @abstractmethod
+    def accessed_by(self, address: int, nbytes: int, most: int) -> list[int]:
+        """The ordinals of the devices, ``most`` at most, that all of a range of managed memory is said to be accessed
+        by."""
+
+    @abstractmethod
+    def gives_ipc_handle(self, address: int) -> bool:
+        """Whether the runtime gives a legacy handle, for other processes, for the allocation that begins there."""
+
+    @abstractmethod
     def default_pool(self) -> int: ...
 
     @abstractmethod
@@ -148,7 +168,14 @@ class Witness(ABC):
     def set_pool_attribute(self, pool: int, name: str, value: int) -> str | None:
         """The error's name where that fails, else None."""
 
+    @abstractmethod
+    def pool_access(self, pool: int, ordinal: int) -> str:
+        """What a device may do with a pool's memory: one of ACCESSES."""
+
     # streams and events, by handle
+
+    @abstractmethod
+    def stream_priority(self, stream: int) -> int: ...
 
     @abstractmethod
     def stream_is_done(self, stream: int) -> bool: ...

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, ClassVar
 
 from portamem import _libraries
-from portamem.conformance.witness.base import LIMITS, Witness
+from portamem.conformance.witness.base import ACCESSES, LIMITS, Witness
 from portamem.conformance.witness.facts import MemoryKind, PointerFacts, WitnessError, WitnessMissing, error_name
 from portamem.conformance.witness.kernels import module_of, warm_up
 
@@ -32,6 +32,9 @@ _POOL_ATTRIBUTES = {
     "used_high": 8,
 }
 _RANGE_ATTRIBUTES = {"read_mostly": 1, "preferred_location": 2, "last_prefetch_location": 4}
+_ACCESSED_BY = 3
+_IS_LEGACY_IPC_CAPABLE = 0
+_A_DEVICE = 1
 _DEVICE_ATTRIBUTES = {
     "multi_processor_count": 0,
     "warp_size": 1,
@@ -66,6 +69,10 @@ class _PointerAttributes(ctypes.Structure):
     ]
 
 
+class _Location(ctypes.Structure):
+    _fields_: ClassVar = [("type", c_int), ("id", c_int)]
+
+
 _POINTS_TO_INT = ctypes.POINTER(c_int)
 _POINTS_TO_SIZE = ctypes.POINTER(c_size_t)
 _POINTS_TO_POINTER = ctypes.POINTER(c_void_p)
@@ -76,6 +83,8 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "GetDevice": (_POINTS_TO_INT,),
     "SetDevice": (c_int,),
     "DeviceGetAttribute": (_POINTS_TO_INT, c_int, c_int),
+    "DeviceGetUuid": (c_void_p, c_int),
+    "DeviceGetPCIBusId": (c_void_p, c_int, c_int),
     "DeviceCanAccessPeer": (_POINTS_TO_INT, c_int, c_int),
     "MemGetInfo": (_POINTS_TO_SIZE, _POINTS_TO_SIZE),
     "DeviceGetLimit": (_POINTS_TO_SIZE, c_int),
@@ -83,12 +92,15 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "DeviceSynchronize": (),
     "PeekAtLastError": (),
     "PointerGetAttributes": (ctypes.POINTER(_PointerAttributes), c_void_p),
+    "PointerGetAttribute": (_POINTS_TO_INT, c_int, c_void_p),
     "HostGetFlags": (ctypes.POINTER(c_uint), c_void_p),
     "MemRangeGetAttribute": (c_void_p, c_size_t, c_int, c_void_p, c_size_t),
     "DeviceGetDefaultMemPool": (_POINTS_TO_POINTER, c_int),
     "DeviceGetMemPool": (_POINTS_TO_POINTER, c_int),
     "MemPoolGetAttribute": (c_void_p, c_int, ctypes.POINTER(c_uint64)),
     "MemPoolSetAttribute": (c_void_p, c_int, c_uint64),
+    "MemPoolGetAccess": (_POINTS_TO_INT, c_void_p, _Location),
+    "StreamGetPriority": (c_void_p, _POINTS_TO_INT),
     "StreamQuery": (c_void_p,),
     "EventQuery": (c_void_p,),
     "Malloc": (_POINTS_TO_POINTER, c_size_t),
@@ -187,6 +199,16 @@ class HostWitness(Witness):
     def device_attribute(self, name: str) -> int | None:
         return self._rt.integer("DeviceGetAttribute", _DEVICE_ATTRIBUTES[name], self.ordinal)
 
+    def uuid(self) -> str:
+        uuid = (ctypes.c_ubyte * 16)()
+        self._rt.call("DeviceGetUuid", uuid, self.ordinal)
+        return bytes(uuid).hex()
+
+    def pci_address(self) -> str:
+        text = ctypes.create_string_buffer(32)
+        self._rt.call("DeviceGetPCIBusId", text, len(text), self.ordinal)
+        return text.value.decode().lower()
+
     def can_access_peer(self, peer: int) -> bool:
         return self._rt.integer("DeviceCanAccessPeer", self.ordinal, peer) != 0
 
@@ -240,6 +262,15 @@ class HostWitness(Witness):
         )
         return None if value.value == _INVALID_DEVICE_ID else value.value
 
+    def accessed_by(self, address: int, nbytes: int, most: int) -> list[int]:
+        found = (c_int * most)()
+        self._rt.call("MemRangeGetAttribute", found, ctypes.sizeof(found), _ACCESSED_BY, address, nbytes)
+        return [ordinal for ordinal in found if ordinal != _INVALID_DEVICE_ID]
+
+    def gives_ipc_handle(self, address: int) -> bool:
+        """The runtime has no call for handles, and says so of each pointer."""
+        return self._rt.integer("PointerGetAttribute", _IS_LEGACY_IPC_CAPABLE, address) != 0
+
     def default_pool(self) -> int:
         return self._rt.address("DeviceGetDefaultMemPool", self.ordinal)
 
@@ -254,6 +285,14 @@ class HostWitness(Witness):
     def set_pool_attribute(self, pool: int, name: str, value: int) -> str | None:
         code = self._rt.answer("MemPoolSetAttribute", pool, _POOL_ATTRIBUTES[name], value)
         return error_name(code) if code else None
+
+    def pool_access(self, pool: int, ordinal: int) -> str:
+        return ACCESSES[self._rt.integer("MemPoolGetAccess", pool, _Location(_A_DEVICE, ordinal))]
+
+    def stream_priority(self, stream: int) -> int:
+        value = c_int()
+        self._rt.call("StreamGetPriority", stream, byref(value))
+        return value.value
 
     def _is_done(self, name: str, handle: int) -> bool:
         with self.context():

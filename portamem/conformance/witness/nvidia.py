@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from portamem.conformance.witness import nvrtc, sources
-from portamem.conformance.witness.base import Witness
+from portamem.conformance.witness.base import ACCESSES, Witness
 from portamem.conformance.witness.facts import MemoryKind, PointerFacts, WitnessError, WitnessMissing, error_name
 from portamem.conformance.witness.kernels import KERNELS, module_of, warm_up
 
@@ -168,6 +168,16 @@ class NvidiaWitness(Witness):
         which = getattr(self.runtime.cudaDeviceAttr, _DEVICE_ATTRIBUTES[name], None)
         return None if which is None else int(_call("cudaDeviceGetAttribute", which, self.ordinal))
 
+    def uuid(self) -> str:
+        """The driver's: under MIG that of the slice, which CUDA 12's second version of the call tells."""
+        _call("cuInit", 0)
+        name = "cuDeviceGetUuid_v2" if hasattr(self.driver, "cuDeviceGetUuid_v2") else "cuDeviceGetUuid"
+        return bytes(_call(name, _call("cuDeviceGet", self.ordinal)).bytes).hex()
+
+    def pci_address(self) -> str:
+        text: bytes = _call("cudaDeviceGetPCIBusId", 32, self.ordinal)
+        return text.split(b"\0")[0].decode().lower()
+
     def can_access_peer(self, peer: int) -> bool:
         with self.context():
             return bool(_call("cudaDeviceCanAccessPeer", self.ordinal, peer))
@@ -226,6 +236,18 @@ class NvidiaWitness(Witness):
             value = int(_call("cudaMemRangeGetAttribute", 4, which, address, nbytes))
         return None if value == _INVALID_DEVICE_ID else value
 
+    def accessed_by(self, address: int, nbytes: int, most: int) -> list[int]:
+        which = self.runtime.cudaMemRangeAttribute.cudaMemRangeAttributeAccessedBy
+        with self.context():
+            found = _call("cudaMemRangeGetAttribute", 4 * most, which, address, nbytes)
+        return [int(ordinal) for ordinal in found if ordinal != _INVALID_DEVICE_ID]
+
+    def gives_ipc_handle(self, address: int) -> bool:
+        with self.context():
+            error = _answer("cudaIpcGetMemHandle", address)[0]
+            _answer("cudaGetLastError")
+        return int(error) == 0
+
     def default_pool(self) -> int:
         with self.context():
             return int(_call("cudaDeviceGetDefaultMemPool", self.ordinal))
@@ -245,7 +267,17 @@ class NvidiaWitness(Witness):
         with self.context():
             return _error("cudaMemPoolSetAttribute", pool, which, typed)
 
+    def pool_access(self, pool: int, ordinal: int) -> str:
+        where = self.runtime.cudaMemLocation()
+        where.type, where.id = self.runtime.cudaMemLocationType.cudaMemLocationTypeDevice, ordinal
+        with self.context():
+            return ACCESSES[int(_call("cudaMemPoolGetAccess", pool, where))]
+
     # streams and events
+
+    def stream_priority(self, stream: int) -> int:
+        with self.context():
+            return int(_call("cudaStreamGetPriority", stream))
 
     def _is_done(self, call: str, handle: int) -> bool:
         with self.context():
