@@ -167,13 +167,13 @@ TEST_CASE("core pool: blocks of one size get no room beside them") {
 
 TEST_CASE("core pool: of chunks that are full of large blocks of one size, little is left over") {
     constexpr std::size_t kMiB = 1024 * KiB;
-    for (const std::size_t nbytes : {30 * kMiB, 66 * kMiB, 90 * kMiB, 130 * kMiB, 150 * kMiB, 200 * kMiB}) {
+    for (const std::size_t nbytes : {30 * kMiB, 66 * kMiB, 90 * kMiB, 130 * kMiB, 140 * kMiB, 150 * kMiB, 200 * kMiB}) {
         CAPTURE(nbytes);
         FakePool fake;
-        fake.owner.left = 5000 * kMiB;
+        fake.owner.left = 12000 * kMiB;
         Arrays arrays{fake};
         std::vector<Arrays::Array> all;
-        while (arrays.live < 4000 * kMiB) {
+        while (arrays.live < 10000 * kMiB) {
             const std::size_t live = arrays.live;
             const std::uint64_t reserved = fake.figures().reserved;
             all.push_back(arrays.make(nbytes));

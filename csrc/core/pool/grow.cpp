@@ -37,7 +37,8 @@ std::size_t Pool::chunk_size(const Place& place, const Ask& ask) {
     if (ask.need() <= share / 2) return fitting;
     const std::size_t common = heap_.common().free;
     const std::size_t free = &own(place) == &heap_.common() ? common : common + own(place).free;
-    const std::size_t room = free < ask.need() ? 0 : std::min(reserved / kRoomShare, kMostChunk);
+    std::size_t room = free < ask.need() ? 0 : std::min(reserved / kRoomShare, kMostChunk);
+    if (room >= ask.need()) room -= room % ask.need();  // or it would be left over itself
     return std::max(fitting, round_up(ask.need() + room, kLeastChunk));
 }
 
