@@ -171,14 +171,14 @@ def of_device_memory_too(env: Env) -> None:
 
 @check("PINNED-17", backends=("host",))
 def the_next_chunk_is_ready(env: Env) -> None:
-    for sizes in ((4 * MIB, 4 * MIB, 4 * MIB), (2 * MIB, 4 * MIB, 8 * MIB), (6 * MIB, 4 * MIB, 4 * MIB)):
+    for sizes in ((4 * MIB, 4 * MIB, 4 * MIB), (2 * MIB, 4 * MIB, 8 * MIB), (6 * MIB, 4 * MIB, 4 * MIB, 4 * MIB)):
         with env.pm.PrefaultedPinnedMemoryResource(env.device) as resource:
             with failing(env, "HostRegister", 1, NOT_SUPPORTED):
                 buffers = [resource.allocate(sizes[0])]
-            buffers.append(resource.allocate(sizes[1]))
+            buffers += [resource.allocate(nbytes) for nbytes in sizes[1:-1]]
             time.sleep(0.2)  # a failure that is too early is the background's: then this sees less, and nothing wrong
             with failing(env, "HostMalloc", 1, OUT_OF_MEMORY):
-                buffers.append(resource.allocate(sizes[2]))
+                buffers.append(resource.allocate(sizes[-1]))
             for seed, buf in enumerate(buffers):
                 buf.fill(seed)
                 with memoryview(buf) as seen:

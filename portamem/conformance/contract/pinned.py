@@ -153,8 +153,8 @@ CLAUSES = (
     Clause(
         "PINNED-17",
         "Where the runtime registers nothing, prefaulted pinned memory has the next chunk ready before it is asked "
-        "for: one like the last, or twice as large where sizes have doubled. Who takes it calls nothing that can be "
-        "refused.",
+        "for: one like the last two, or twice as large where each is twice the one before. Who takes it calls nothing "
+        "that can be refused.",
         backends=("host",),
     ),
 )

@@ -38,23 +38,25 @@ class PreparedChunk {
         return std::exchange(state.ready, nullptr);
     }
 
-    /// Told of each chunk that was asked for: one like it comes next, or one twice as large where each is twice the one
-    /// before. A pool asks for some of a size before it asks for the next one.
+    /// Told of each chunk that was asked for. One like it comes next where it is the first, or like the one before, or
+    /// twice as large as some of one size: so a pool grows. One twice as large comes where each is twice the one before.
+    /// Of other sizes nothing is known, and what is prepared stays.
     void expect_after(std::size_t nbytes) {
         State& state = *state_;
         const std::lock_guard<std::mutex> lock(state.mutex);
-        const bool doubles = nbytes / 2 == state.last && nbytes != 0 && !state.repeats;
-        state.repeats = nbytes == state.last;
-        state.last = nbytes;
+        const std::size_t last = std::exchange(state.last, nbytes);
+        const bool repeated = std::exchange(state.repeats, nbytes == last);
+        const bool doubled = last != 0 && nbytes / 2 == last;
         if (state.ended || nbytes < kLeast || nbytes > kMost) return;
-        state.wanted = std::min(doubles ? 2 * nbytes : nbytes, kMost);
+        if (last != 0 && nbytes != last && !doubled) return;
+        state.wanted = std::min(doubled && !repeated ? 2 * nbytes : nbytes, kMost);
         if (state.wanted == state.size || state.wanted == state.making || !start()) state.wanted = 0;
         state.changed.notify_all();
     }
 
     /// Frees what is prepared, one that is being made too; nothing is from here on. The helper never does that after the
     /// end: HostFree waits for the device's work, and CUDA holds up all threads of the process meanwhile. While chunks are
-    /// asked for it does so where one is of a size that is no longer wanted: once in a while as a pool grows.
+    /// asked for it does so where another size has come up in its place: once in a while as a pool grows.
     void end() noexcept {
         if (!runtime_usable()) return;  // a forked child may not even lock
         State& state = *state_;
