@@ -176,15 +176,21 @@ def memory_is_counted(env: Env) -> None:
 
 @check("DEVICE-07")
 def memory_as_the_witness_sees_it(env: Env, witness: Witness) -> None:
+    differed = 0
+
     def compared() -> bool:
+        nonlocal differed
         before = witness.memory_info()
         info = env.device.memory_info()
         expect_equal(info.total, before[1], "total")
         expect(0 <= info.free <= info.total, f"{info.free} of {info.total} bytes are free")
         if witness.memory_info() != before:
             return False
-        expect_equal(info.free, before[0], "free")
-        return True
+        # Somebody who takes memory and gives it back meanwhile makes one answer differ, and hardly three in a row.
+        differed = 0 if info.free == before[0] else differed + 1
+        if differed == 3:
+            expect_equal(info.free, before[0], "free")
+        return differed == 0
 
     # Others may use the device: what counts is an answer between two that agree.
     if not eventually(compared):
