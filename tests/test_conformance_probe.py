@@ -75,22 +75,20 @@ def test_the_witness_decides_of_thresholds(env: Env, plant: Plant, name: str) ->
         seen_by_the_witness(env, witnesses.of(env.pm.backend, env.ordinal))
 
 
-def test_captures_that_are_refused(env: Env, plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(env.pm.Stream, "begin_capture", refuse)
-    plant(stream_capture=True)
-    with pytest.raises(Failed, match="captured, which the probe tells, is False, and should be True"):
-        shown(env)
-    plant(stream_capture=False)
-    shown(env)
-
-
-def test_registrations_that_are_refused(env: Env, plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "call", "word"),
+    [("stream_capture", "Stream.begin_capture", "captured"), ("host_register", "HostRegistration", "registered")],
+)
+def test_what_the_runtime_refuses(
+    env: Env, plant: Plant, monkeypatch: pytest.MonkeyPatch, name: str, call: str, word: str
+) -> None:
     """Whatever the runtime says that it does: what the probe has found is what has to happen."""
-    monkeypatch.setattr(env.pm, "HostRegistration", refuse)
-    plant(host_register=True)
-    with pytest.raises(Failed, match="registered, which the probe tells, is False, and should be True"):
+    *owner, function = call.split(".")
+    monkeypatch.setattr(getattr(env.pm, owner[0]) if owner else env.pm, function, refuse)
+    plant(**{name: True})
+    with pytest.raises(Failed, match=f"{word}, which the probe tells, is False, and should be True"):
         shown(env)
-    plant(host_register=False)
+    plant(**{name: False})
     shown(env)
 
 

@@ -28,7 +28,7 @@ import numpy as np
 from memory import Memory
 from solver import Solver
 
-FIRST_STEPS = 8
+FIRST_STEPS = 8  # that are not counted
 RIGHT = 1e-12  # of the dye's amount, that rounding may take or add in one step
 
 

@@ -45,10 +45,9 @@ PORTAMEM_OPEN
 /// reserve about twice what is live, and up to four times where that is a few MiB. Chunks are a power of two between a 16th
 /// and an eighth of what the pool has, from 2 to 256 MiB, but for large blocks no more than these take, an eighth of that,
 /// and 2 MiB; where what is free would do, were it in one piece, they have room for up to a sixth of the pool more, in
-/// blocks of that size. Nothing is reserved before it is asked for. What is
-/// left over of a free block stays with what is cut from it where it is less than a 32nd of that. The pool's own records
-/// take 5 bytes of host memory for each block of 256 bytes, and about 90 for a larger one; above 2 MiB, 4 more for each
-/// MiB.
+/// blocks of that size. Nothing is reserved before it is asked for. What is left over of a free block stays with what is cut
+/// from it where it is less than a 32nd of that. The pool's own records take 5 bytes of host memory for each block of 256
+/// bytes, and about 90 for a larger one; above 2 MiB, 4 more for each MiB.
 ///
 /// PORTAMEM_POOL=off: each allocation goes straight to the upstream, and comes straight back. PORTAMEM_POOL_LIMIT: the
 /// limit of the process's pools of a device's memory that were made without one, all together
