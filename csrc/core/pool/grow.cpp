@@ -25,8 +25,8 @@ std::size_t power_of_two_within(std::size_t nbytes) {
 
 // Geometric, so that a pool of any size is made of few chunks, and little of it is not asked for. For small blocks in
 // powers of two, so that the next chunk is mostly of the size of the last: an upstream that prepares one ahead of time has
-// the right one. For large ones a chunk has an eighth and kLeastChunk over at most when it is filled with them. Where what is free would
-// do, were it in one piece, the pool is in pieces too small for that: the next one gets room for more.
+// the right one. For large ones a chunk has an eighth and kLeastChunk over at most when it is filled with them. Where what
+// is free would do, were it in one piece, the pool is in pieces too small for that: the next one gets room for more.
 std::size_t Pool::chunk_size(const Place& place, const Ask& ask) {
     const std::lock_guard<std::mutex> lock(heap_.mutex());
     const std::size_t reserved = heap_.reserved();
