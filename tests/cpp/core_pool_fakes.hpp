@@ -46,6 +46,8 @@ struct FakeOwner {
     int synchronized = 0;
     int device_synchronized = 0;
     int queries = 0;
+    int asked_captured = 0;
+    int fail_next_question = 0;
     bool refuses_chunks = false;
     std::size_t keep = SIZE_MAX;  // by a pool with a policy
     int asked_later = 0;
@@ -99,7 +101,12 @@ inline portamem_pool_ops fake_ops() {
         return static_cast<int>(PORTAMEM_POOL_OK);
     };
     ops.forget = [](void*, void*) {};
-    ops.is_captured = [](void*, void* stream) { return stream_at(stream).captured ? 1 : 0; };
+    ops.is_captured = [](void* self, void* stream) {
+        FakeOwner& owner = owner_of(self);
+        ++owner.asked_captured;
+        if (owner.fail_next_question > 0 && --owner.fail_next_question == 0) return -1;
+        return stream_at(stream).captured ? 1 : 0;
+    };
     ops.mark = [](void* self, void* ref, void* stream, void** event) {
         const Spared mine;
         FakeStream& on = stream_at(ref == nullptr ? stream : ref);

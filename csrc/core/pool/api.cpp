@@ -213,6 +213,13 @@ __attribute__((noinline)) int deallocated_anyhow(Pool& pool, void* ptr, std::siz
         is_done = deallocated_into(cache, pool, ptr, nbytes);
     }
     if (is_done || (cache != nullptr && pool.deallocate_with_heap(*cache, ptr, nbytes))) return PORTAMEM_POOL_OK;
+    if (cache != nullptr) {
+        const Pool::Served served = pool.deallocate_pending(*cache, ptr, nbytes, stream);
+        if (served == Pool::Served::Yes) return PORTAMEM_POOL_OK;
+        if (served == Pool::Served::Thrown) {
+            return answered(pool, [] { throw Refused{PORTAMEM_POOL_THROWN, {}}; });
+        }
+    }
     return answered(pool, [&] { pool.deallocate(ptr, nbytes, identity, stream); });
 }
 

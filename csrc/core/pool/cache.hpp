@@ -31,6 +31,10 @@ inline constexpr std::size_t kFullBytes = kCacheBytes - (std::size_t{8} << 20);
 /// The bytes that a block of a class may bring a cache to, for nothing.
 constexpr std::size_t free_room_of(unsigned index) noexcept { return index < kSmallClasses ? kCacheBytes : kFullBytes; }
 
+/// Most blocks that wait in a cache for one event, and their bytes, but for a single one.
+inline constexpr std::size_t kMostPending = 64;
+inline constexpr std::size_t kMostPendingBytes = std::size_t{16} << 20;
+
 /// How many blocks of a class a cache holds at most.
 constexpr unsigned capacity_of(unsigned index) noexcept {
     const std::size_t size = size_of(index);
@@ -140,6 +144,17 @@ class alignas(64) Cache {
 
     std::vector<Item> pending;  ///< freed, and usable only behind an event that has not been recorded yet
     std::size_t pending_bytes = 0;
+    /// Whether one more, of so many bytes, may wait for the same event.
+    bool has_pending_room(std::size_t size) const noexcept {
+        return pending.empty() || (pending.size() < kMostPending && pending_bytes + size <= kMostPendingBytes);
+    }
+    /// There is room, also in the vector.
+    void put_pending(const Item& item, std::size_t size) noexcept {
+        pending.push_back(item);
+        pending_bytes += size;
+        cached.add(size);
+    }
+
     Batches spare;           ///< room for what is in a caller's hands when the cache ends; his own
     bool is_raided = false;  ///< under the registry's lock
 

@@ -6,12 +6,6 @@
 #include "thread.hpp"
 
 namespace portamem::pool {
-namespace {
-
-constexpr std::size_t kMostPending = 64;                          // blocks that wait for one event
-constexpr std::size_t kMostPendingBytes = std::size_t{16} << 20;  // and their bytes, but for a single one
-
-}  // namespace
 
 bool Pool::put_if_room(Cache& cache, const Item& item, unsigned index, std::size_t most) noexcept {
     if (!cache.has_room_for(index, most)) return false;
@@ -136,14 +130,11 @@ void Pool::defer(const Place& place, const Item& item, std::size_t size) {
     {
         const Entered entered(*this, *place.cache);
         if (place.cache->pending.capacity() == 0) place.cache->pending.reserve(kMostPending);
-        is_full = place.cache->pending.size() == kMostPending ||
-                  (!place.cache->pending.empty() && place.cache->pending_bytes + size > kMostPendingBytes);
+        is_full = !place.cache->has_pending_room(size);
     }
     if (is_full) flush_pending(place);
     const Entered entered(*this, *place.cache);
-    place.cache->pending.push_back(item);
-    place.cache->pending_bytes += size;
-    place.cache->cached.add(size);
+    place.cache->put_pending(item, size);
 }
 
 // Marks the stream behind what the cache has freed on it.

@@ -46,9 +46,13 @@ class Pool : public std::enable_shared_from_this<Pool> {
     void* allocate(std::size_t nbytes, std::size_t alignment, std::uint64_t identity, void* stream);
     void deallocate(void* ptr, std::size_t nbytes, std::uint64_t identity, void* stream);
 
-    // second_path.cpp: null, or false, where they do not serve.
+    // second_path.cpp: null, false or No where they do not serve.
     void* allocate_with_heap(Cache& cache, std::size_t nbytes) noexcept;
     bool deallocate_with_heap(Cache& cache, void* ptr, std::size_t nbytes) noexcept;
+    /// Of memory that the host reaches, behind the next event of the stream, which comes when enough waits for it. Until
+    /// then the cache alone has the block. Thrown: the runtime did not say whether the stream is captured.
+    enum class Served { No, Yes, Thrown };
+    Served deallocate_pending(Cache& cache, void* ptr, std::size_t nbytes, void* stream) noexcept;
 
     void trim(std::size_t keep);
     /// What the policy wanted gone and what waited for work. True: nothing more is due.

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+// Memory that the host reaches, freed on a thread's own cache: what waits there for the stream's next event.
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "core_pool_fakes.hpp"
+
+using namespace fakes;
+
+namespace {
+
+constexpr std::size_t MiB = 1024 * KiB;
+
+// The error text of a refused free.
+std::string refused(FakePool& fake, void* ptr, std::size_t nbytes, FakeStream& stream, int status) {
+    CHECK(fake.give(ptr, nbytes, stream) == status);
+    const char* text = nullptr;
+    CHECK(portamem_pool_error(&text) == status);
+    return text;
+}
+
+// So many blocks, all out, of a pool whose cache for the stream has freed before.
+std::vector<void*> blocks(FakePool& fake, FakeStream& stream, std::size_t count, std::size_t nbytes) {
+    void* const first = fake.take(nbytes, stream);
+    REQUIRE(fake.give(first, nbytes, stream) == PORTAMEM_POOL_OK);
+    std::vector<void*> out;
+    while (out.size() < count) out.push_back(fake.take(nbytes, stream));
+    return out;
+}
+
+}  // namespace
+
+TEST_CASE("core pool: what the host reaches waits 64 blocks for one event, and is used again behind it only") {
+    FakePool fake(true);
+    FakeStream stream;
+    const auto out = blocks(fake, stream, 200, 4 * KiB);
+    const int marks = fake.owner.marks;
+    for (void* const ptr : out) REQUIRE(fake.give(ptr, 4 * KiB, stream) == PORTAMEM_POOL_OK);
+    CHECK(fake.owner.marks - marks == 3);
+    CHECK(fake.figures().used == 0);
+    std::vector<void*> others;
+    for (int i = 0; i < 64; ++i) {
+        others.push_back(fake.take(4 * KiB, stream));
+        for (void* const ptr : out) CHECK(others.back() != ptr);
+    }
+    stream.run = stream.submitted;
+    bool is_reused = false;
+    for (int i = 0; i < 600; ++i) {  // more than a chunk has
+        others.push_back(fake.take(4 * KiB, stream));
+        for (void* const ptr : out) is_reused = is_reused || others.back() == ptr;
+    }
+    CHECK(is_reused);
+    for (void* const ptr : others) REQUIRE(fake.give(ptr, 4 * KiB, stream) == PORTAMEM_POOL_OK);
+    CHECK(fake.figures().used == 0);
+}
+
+TEST_CASE("core pool: what the host reaches waits with at most 16 MiB for one event, or by itself") {
+    FakePool fake(true);
+    FakeStream stream;
+    const auto out = blocks(fake, stream, 9, 6 * MiB);
+    const int marks = fake.owner.marks;
+    for (void* const ptr : out) REQUIRE(fake.give(ptr, 6 * MiB, stream) == PORTAMEM_POOL_OK);
+    CHECK(fake.owner.marks - marks == 4);  // the first joins a block of the same size, and two more come to 12 MiB
+    CHECK(fake.figures().used == 0);
+}
+
+TEST_CASE("core pool: a free of what the host reaches asks once whether its stream is captured") {
+    FakePool fake(true);
+    FakeStream stream;
+    const auto out = blocks(fake, stream, 32, KiB);
+    const int asked = fake.owner.asked_captured;
+    for (void* const ptr : out) REQUIRE(fake.give(ptr, KiB, stream) == PORTAMEM_POOL_OK);
+    CHECK(fake.owner.asked_captured - asked == 32);
+}
+
+TEST_CASE("core pool: wrong frees of what the host reaches are refused, and change nothing") {
+    FakePool fake(true);
+    FakeStream stream;
+    const auto out = blocks(fake, stream, 4, KiB);
+    const auto used = fake.figures().used;
+
+    stream.captured = true;
+    CHECK(refused(fake, out[0], KiB, stream, PORTAMEM_POOL_INVALID).find("captured") != std::string::npos);
+    stream.captured = false;
+    fake.owner.fail_next_question = 1;
+    CHECK(fake.give(out[0], KiB, stream) == PORTAMEM_POOL_THROWN);
+    CHECK(fake.owner.fail_next_question == 0);
+    CHECK(refused(fake, out[0], KiB + 1, stream, PORTAMEM_POOL_INVALID).find("not of 1025 bytes") != std::string::npos);
+    char* const inside = static_cast<char*>(out[0]) + 8;
+    CHECK(refused(fake, inside, KiB, stream, PORTAMEM_POOL_INVALID).find("inside of a block") != std::string::npos);
+    int local = 0;
+    CHECK(refused(fake, &local, KiB, stream, PORTAMEM_POOL_INVALID).find("no block at") != std::string::npos);
+    CHECK(fake.figures().used == used);
+
+    for (void* const ptr : out) CHECK(fake.give(ptr, KiB, stream) == PORTAMEM_POOL_OK);
+    CHECK(refused(fake, out[0], KiB, stream, PORTAMEM_POOL_INVALID).find("freed before") != std::string::npos);
+    CHECK(fake.figures().used == 0);
+}
