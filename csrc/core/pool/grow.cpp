@@ -11,26 +11,27 @@ namespace {
 
 constexpr std::size_t kLeastChunk = std::size_t{2} << 20;
 constexpr std::size_t kMostChunk = std::size_t{256} << 20;
-constexpr std::size_t kChunkShare = 8;  // a chunk is this part of what the pool has already, or half of that,
+constexpr std::size_t kChunkShare = 8;  // a chunk is this part of what the pool has already, or up to twice that,
 constexpr std::size_t kRoomShare = 6;   // or has this part beside what is asked for
 constexpr std::size_t kLeftOver = 8;    // and of this part of its blocks more than they take
 
-std::size_t power_of_two_within(std::size_t nbytes) {
+std::size_t power_of_two_from(std::size_t nbytes) {
     std::size_t power = 1;
-    while (power <= nbytes / 2) power *= 2;
+    while (power < nbytes) power *= 2;
     return power;
 }
 
 }  // namespace
 
-// Geometric, so that a pool of any size is made of few chunks, and little of it is not asked for. For small blocks in
-// powers of two, so that the next chunk is mostly of the size of the last: an upstream that prepares one ahead of time has
-// the right one. For large ones a chunk has an eighth and kLeastChunk over at most when it is filled with them. Where what
-// is free would do, were it in one piece, the pool is in pieces too small for that: the next one gets room for more.
+// Geometric, so that a pool of any size is made of few chunks, and little of it is not asked for. The fewer and larger,
+// the more streams find large blocks in what is theirs, and the less they take from each other. For small blocks in powers
+// of two, so that the next chunk is mostly of the size of the last: an upstream that prepares one ahead of time has the
+// right one. For large ones a chunk has an eighth and kLeastChunk over at most when it is filled with them. Where what is
+// free would do, were it in one piece, the pool is in pieces too small for that: the next one gets room for more.
 std::size_t Pool::chunk_size(const Place& place, const Ask& ask) {
     const std::lock_guard<std::mutex> lock(heap_.mutex());
     const std::size_t reserved = heap_.reserved();
-    const std::size_t share = std::clamp(power_of_two_within(reserved / kChunkShare), kLeastChunk, kMostChunk);
+    const std::size_t share = std::clamp(power_of_two_from(reserved / kChunkShare), kLeastChunk, kMostChunk);
     if (ask.stands_in() > kMostChunk) return ask.need();
     const std::size_t blocks = std::max<std::size_t>(share / ask.need(), 1) * ask.need();
     const std::size_t fitting = std::min(share, round_up(blocks + blocks / kLeftOver, kLeastChunk));

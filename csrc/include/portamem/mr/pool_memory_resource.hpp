@@ -42,8 +42,8 @@ PORTAMEM_OPEN
 /// of a thread's own default stream behind all work of the device, as nobody else can mark it. A stream keeps up to
 /// 32 MiB of freed blocks of 33 to 256 KiB unmerged, until somebody needs them together. Before the upstream is asked,
 /// what the calling thread's cache and its stream have is merged: arrays on one stream that grow and shrink all the time
-/// reserve about twice what is live, and up to four times where that is a few MiB. Chunks are a power of two between a 16th
-/// and an eighth of what the pool has, from 2 to 256 MiB, but for large blocks no more than these take, an eighth of that,
+/// reserve about twice what is live, and up to four times where that is a few MiB. Chunks are a power of two between an eighth
+/// and a quarter of what the pool has, from 2 to 256 MiB, but for large blocks no more than these take, an eighth of that,
 /// and 2 MiB; where what is free would do, were it in one piece, they have room for up to a sixth of the pool more, in
 /// blocks of that size. Nothing is reserved before it is asked for. What is left over of a free block stays with what is cut
 /// from it where it is less than a 32nd of that. The pool's own records take 5 bytes of host memory for each block of 256
