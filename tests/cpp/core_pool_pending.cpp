@@ -55,23 +55,64 @@ TEST_CASE("core pool: what the host reaches waits 64 blocks for one event, and i
     CHECK(fake.figures().used == 0);
 }
 
-TEST_CASE("core pool: what the host reaches waits with at most 16 MiB for one event, or by itself") {
+TEST_CASE("core pool: what the host reaches waits with at most 16 MiB for one event, and larger blocks by themselves") {
     FakePool fake(true);
     FakeStream stream;
     const auto out = blocks(fake, stream, 9, 6 * MiB);
     const int marks = fake.owner.marks;
     for (void* const ptr : out) REQUIRE(fake.give(ptr, 6 * MiB, stream) == PORTAMEM_POOL_OK);
-    CHECK(fake.owner.marks - marks == 4);  // the first joins a block of the same size, and two more come to 12 MiB
+    CHECK(fake.owner.marks - marks == 4);  // two come to 12 MiB, and the last waits for more
+    CHECK(fake.figures().used == 0);
+
+    const auto large = blocks(fake, stream, 5, 20 * MiB);
+    const int before = fake.owner.marks;
+    for (void* const ptr : large) REQUIRE(fake.give(ptr, 20 * MiB, stream) == PORTAMEM_POOL_OK);
+    CHECK(fake.owner.marks - before >= 4);
     CHECK(fake.figures().used == 0);
 }
 
-TEST_CASE("core pool: a free of what the host reaches asks once whether its stream is captured") {
+TEST_CASE("core pool: a free of what the host reaches asks once whether its stream is captured, of any size") {
+    for (const std::size_t nbytes : {KiB, 20 * MiB, 80 * MiB}) {
+        CAPTURE(nbytes);
+        FakePool fake(true);
+        FakeStream stream;
+        const auto out = blocks(fake, stream, 8, nbytes);
+        const int asked = fake.owner.asked_captured;
+        for (void* const ptr : out) REQUIRE(fake.give(ptr, nbytes, stream) == PORTAMEM_POOL_OK);
+        CHECK(fake.owner.asked_captured - asked == 8);
+    }
+}
+
+TEST_CASE("core pool: to free nothing asks nobody, where the host reaches the memory as well") {
     FakePool fake(true);
     FakeStream stream;
-    const auto out = blocks(fake, stream, 32, KiB);
-    const int asked = fake.owner.asked_captured;
-    for (void* const ptr : out) REQUIRE(fake.give(ptr, KiB, stream) == PORTAMEM_POOL_OK);
-    CHECK(fake.owner.asked_captured - asked == 32);
+    const auto out = blocks(fake, stream, 1, KiB);
+    CHECK(fake.take(0, stream) == nullptr);
+    CHECK(fake.take(0, stream) == nullptr);
+    fake.owner.fail_next_question = 1;
+    CHECK(fake.give(nullptr, 0, stream) == PORTAMEM_POOL_OK);
+    CHECK(fake.owner.fail_next_question == 1);
+    fake.owner.fail_next_question = 0;
+    stream.captured = true;
+    CHECK(fake.give(nullptr, 0, stream) == PORTAMEM_POOL_OK);
+    stream.captured = false;
+    CHECK(fake.give(out[0], KiB, stream) == PORTAMEM_POOL_OK);
+    CHECK(portamem_pool_close(fake.pool) == PORTAMEM_POOL_OK);
+}
+
+TEST_CASE("core pool: a release policy is asked at each free of what the host reaches") {
+    FakePool fake(true, 0, true);
+    FakeStream stream;
+    void* const first = fake.take(KiB, stream);
+    void* const second = fake.take(KiB, stream);
+    REQUIRE(fake.give(first, KiB, stream) == PORTAMEM_POOL_OK);
+    CHECK(fake.owner.asked_later == 0);
+    fake.owner.keep = 0;
+    REQUIRE(fake.give(second, KiB, stream) == PORTAMEM_POOL_OK);
+    CHECK(fake.owner.asked_later == 1);
+    stream.run = stream.submitted;
+    CHECK(portamem_pool_release_due(fake.pool) == 1);
+    CHECK(fake.figures().reserved == 0);
 }
 
 TEST_CASE("core pool: wrong frees of what the host reaches are refused, and change nothing") {

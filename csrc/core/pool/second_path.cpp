@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // core/pool/second_path.cpp: the path on which a cache does not serve at once, and the stream's own memory does.
 //
-// It takes the heap's lock and calls nobody; of memory that the host reaches it frees without a lock, and asks the runtime
-// whether the stream is captured. All that is not so simple is left to the third path, which does everything: most calls
+// It takes the heap's lock and calls nobody; of memory that the host reaches it frees with the cache alone, and asks the
+// runtime whether the stream is captured. All that is not so simple is left to the third path, which does everything: most calls
 // that find a cache empty, or full, need none of that, and it costs more than what they do.
 #include "pool.hpp"
 
@@ -85,8 +85,8 @@ bool Pool::deallocate_with_heap(Cache& cache, void* ptr, std::size_t nbytes) noe
 }
 
 Pool::Served Pool::deallocate_pending(Cache& cache, void* ptr, std::size_t nbytes, void* stream) noexcept {
-    if (!defers() || ops_.keep != nullptr || portamem_forked() != 0) return Served::No;
-    if (cache.has_ended.load(std::memory_order_acquire)) return Served::No;
+    if (!defers() || ops_.keep != nullptr || nbytes - 1 >= kMostPendingBytes) return Served::No;
+    if (portamem_forked() != 0 || cache.has_ended.load(std::memory_order_acquire)) return Served::No;
     const int captured = ops_.is_captured(self_, stream);
     if (captured < 0) return Served::Thrown;
     if (captured != 0 || !cache.lock.enter()) return Served::No;

@@ -33,7 +33,8 @@ PORTAMEM_OPEN
 /// Cost. Of memory that devices alone reach, a block that the calling thread has freed on the same stream is found again
 /// without a lock, a vendor call or a write to memory that other threads write: threads and streams share nothing until a
 /// cache is empty or full. Of memory that the host reaches, a free asks the runtime whether its stream is captured, and
-/// each 64th (or 16 MiB) records an event and takes the pool's lock.
+/// each 64th (or 16 MiB) records an event and takes the pool's lock. Where there is a release policy, or a limit that pools
+/// share, each free of such memory takes the lock.
 ///
 /// Waste. A block is at most 255 bytes or 6.25 % larger than was asked for (above 64 MiB: less than 2 MiB), and up to
 /// `alignment` larger for an alignment above 256. Between 33 KiB and 64 MiB it may be 18.75 % larger, where the thread
