@@ -40,5 +40,4 @@ REASONS: dict[str, tuple[str, str]] = {
     "a94571be50": (UNSEEN, "a release that there was no host memory to put off is not asked for again"),
     "817eaf30fc": (UNSEEN, "a release policy is asked for small blocks that the host reaches: the C++ tests see that it is"),
     "2dc41922f0": (UNSEEN, "a look at the clock more, for a time that nobody shows where call sites are not kept"),
-    "cdfd04fceb": (UNSEEN, "a thread's streams that share a place of its memo: tests/test_at_hand.py has so many"),
 }
