@@ -38,6 +38,6 @@ REASONS: dict[str, tuple[str, str]] = {
     "999f8764ac": (UNSEEN, "one free piece less is joined to what is asked for, so that the upstream is asked sooner"),
     "34b53b0b38": (UNSEEN, "what is left of a table's memory when hundreds of large blocks used it: the C++ tests do"),
     "a94571be50": (UNSEEN, "a release that there was no host memory to put off is not asked for again"),
-    "817eaf30fc": (UNSEEN, "a release policy is asked for small blocks that the host reaches: the C++ tests see that it is"),
+    "817eaf30fc": (UNSEEN, "a release policy is asked for small blocks that the host reaches: the C++ tests see it"),
     "2dc41922f0": (UNSEEN, "a look at the clock more, for a time that nobody shows where call sites are not kept"),
 }
