@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // core/pool/second_path.cpp: the path on which a cache does not serve at once, and the stream's own memory does.
 //
-// It takes the heap's lock and calls nobody; of memory that the host reaches it frees with the cache alone, and asks the
-// runtime whether the stream is captured. All that is not so simple is left to the third path, which does everything: most calls
-// that find a cache empty, or full, need none of that, and it costs more than what they do.
+// It takes the heap's lock and calls nobody; of memory that the host reaches it frees with the cache alone, and asks
+// the runtime whether the stream is captured. All that is not so simple is left to the third path, which does
+// everything: most calls that find a cache empty, or full, need none of that, and it costs more than what they do.
 #include "pool.hpp"
 
 namespace portamem::pool {
