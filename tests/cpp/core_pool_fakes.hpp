@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
@@ -46,11 +47,11 @@ struct FakeOwner {
     int synchronized = 0;
     int device_synchronized = 0;
     int queries = 0;
-    int asked_captured = 0;
-    int fail_next_question = 0;
     bool refuses_chunks = false;
     std::size_t keep = SIZE_MAX;  // by a pool with a policy
     int asked_later = 0;
+    std::atomic<int> asked_captured{0};  // by threads at once: the one question that no lock of the pool guards
+    std::atomic<int> fail_next_question{0};
     void (*while_deallocating)() = nullptr;
     std::function<void()> while_waiting;  // of a stream for an event, once
 
