@@ -14,6 +14,7 @@ from portamem.conformance.expect import eventually
 from portamem.conformance.latch import Latch
 from portamem.conformance.memory import KIB
 from portamem.conformance.outcome import Failed, NotShown, NoWitness, Unsupported
+from portamem.conformance.patience import Patience
 
 if TYPE_CHECKING:
     from portamem.conformance.witness.base import Witness
@@ -22,10 +23,13 @@ if TYPE_CHECKING:
 class Env:
     """One check's view of a backend. Made anew for each case; ``finish`` tidies up and looks for what was left."""
 
-    def __init__(self, pm: ModuleType, platform: Platform, ordinal: int = 0) -> None:
+    def __init__(
+        self, pm: ModuleType, platform: Platform, ordinal: int = 0, *, patience: Patience | None = None
+    ) -> None:
         self.pm = pm
         self.platform = platform
         self.ordinal = ordinal
+        self._patience = Patience() if patience is None else patience
         self.emulations: list[str] = []
         self.notes: list[str] = []
         self.decided_by = ""  # the name of the witness that was asked
@@ -160,7 +164,7 @@ class Env:
             return
         if self._left():
             gc.collect()
-        if not eventually(lambda: not self._left()):
+        if not self._patience.eventually(lambda: not self._left()):
             raise Failed(f"memory was left behind: {self._before} bytes before, {self._held()} after (host, devices)")
 
     def _synchronize(self) -> None:

@@ -25,6 +25,7 @@ from portamem.conformance import program, worker
 from portamem.conformance.clause import Clause
 from portamem.conformance.contract import clauses
 from portamem.conformance.outcome import Outcome, summed
+from portamem.conformance.patience import Patience
 from portamem.conformance.plan import Case, cases
 from portamem.conformance.platform import platform_of
 
@@ -167,7 +168,7 @@ def _run_here(
     backend: str, planned: Sequence[Case], take: Callable[[str, CaseResult], None], stopped: Callable[[], bool]
 ) -> None:
     pm = import_module(f"portamem.{backend}")
-    platform = platform_of(pm)
+    platform, patience = platform_of(pm), Patience()
     for case in planned:
         if stopped():
             return
@@ -175,7 +176,7 @@ def _run_here(
             why = "it needs a process of its own"
             take(case.key, CaseResult(*_name(case), Outcome.NOT_SHOWN, why, 0.0))
         else:
-            take(case.key, _result(case, worker.run_case(case, pm, platform)))
+            take(case.key, _result(case, worker.run_case(case, pm, platform, patience)))
 
 
 def _platform_here(backend: str) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from portamem.conformance.clause import Platform
 from portamem.conformance.contract import clauses
 from portamem.conformance.env import Env
 from portamem.conformance.outcome import Failed, NotShown, NoWitness, Outcome, Unsupported
+from portamem.conformance.patience import Patience
 from portamem.conformance.plan import Case, cases
 from portamem.conformance.platform import platform_of
 
@@ -45,16 +46,17 @@ def main(arguments: list[str]) -> None:
     platform = platform_of(pm)
     answer(platform=described(pm, platform))
     known = {case.key: case for case in cases(pm.backend, with_device=platform.device_count > 0)}
+    patience = Patience()
     for key in order["cases"]:
         answer(started=key)
-        answer(ended=key, **run_case(known[key], pm, platform))
+        answer(ended=key, **run_case(known[key], pm, platform, patience))
 
 
-def run_case(case: Case, pm: ModuleType, platform: Platform) -> Answer:
-    """Runs one case and says what came of it."""
+def run_case(case: Case, pm: ModuleType, platform: Platform, patience: Patience) -> Answer:
+    """Runs one case and says what came of it. ``patience`` is that of the run."""
     begun = time.perf_counter()
     try:
-        env = Env(pm, platform)
+        env = Env(pm, platform, patience=patience)
     except Exception as error:
         return {"outcome": Outcome.FAIL.value, "detail": f"before the check: {_told(error)}", "seconds": 0.0}
     outcome, detail, lacks_witness = _verdict(lambda: _run_ordered(case, env))
