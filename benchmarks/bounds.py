@@ -145,7 +145,7 @@ ROWS = (
     ),
     Row("live 16 KiB", "100k live blocks of 256 B to 16 KiB, freed in random order"),
     Row("other thread", "freed on another thread, 64 KiB", (times("other thread", ARENA, 0.25),)),
-    Row("threads 1", "one thread on a stream, 64 KiB"),
+    Row("threads 1", "one thread on a stream, 64 KiB, on one CPU after the other"),
     Row("threads 4", "4 threads, each on a stream of its own, 64 KiB"),
     Row(
         "threads 16",

@@ -125,6 +125,8 @@ def section(run: Run, pictures: Iterable[str]) -> list[str]:
     rows = []
     for row in run["rows"]:
         values, unit = row["values"], row["unit"]
+        if not values and not row["bounds"]:
+            continue  # the CPU's alone
         own = f"{figures(values[OWN])} {unit}".rstrip() if OWN in values else "not measured yet"
         others = [f"{who} {figures(value)}" for who, value in values.items() if who != OWN]
         rows.append([row["what"], own, "<br>".join(others)])

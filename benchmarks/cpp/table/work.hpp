@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "clock.hpp"
+#include "cpus.hpp"
 
 namespace table {
 
@@ -122,9 +123,9 @@ double other_thread(C& contender, std::size_t nbytes, int rounds) {
     return (allocating + freeing) / (static_cast<double>(rounds) * kBatch);
 }
 
-/// Millions of calls of `pair_of(thread)` per second, by that many threads at once.
+/// Millions of calls of `pair_of(thread)` per second, by that many threads at once, on a CPU if one is named.
 template <class Pair>
-double millions_per_second(int threads, double seconds, Pair&& pair_of) {
+double millions_per_second(int threads, double seconds, Pair&& pair_of, int cpu = kAnyCpu) {
     constexpr int kBatch = 64;
     std::atomic<int> ready{0};
     std::atomic<bool> start{false};
@@ -133,6 +134,7 @@ double millions_per_second(int threads, double seconds, Pair&& pair_of) {
     std::vector<std::thread> all;
     for (int thread = 0; thread < threads; ++thread) {
         all.emplace_back([&, thread] {
+            if (cpu != kAnyCpu) stay_on(cpu);
             for (int i = 0; i < 16 * kBatch; ++i) pair_of(thread);  // warm
             ready.fetch_add(1);
             while (!start.load(std::memory_order_acquire)) std::this_thread::yield();
@@ -153,12 +155,18 @@ double millions_per_second(int threads, double seconds, Pair&& pair_of) {
     return std::accumulate(counts.begin(), counts.end(), 0.0) / nanoseconds(Clock::now() - begin) * 1e3;
 }
 
-/// Millions of pairs per second, each thread on a stream of its own.
+/// Millions of pairs per second, each thread on a stream of its own. A single thread goes from CPU to CPU, and the mean
+/// counts: where others use the machine too one CPU may do half of what the next one does, and many threads have them all.
 template <class C>
 double threads(C& contender, int count, std::size_t nbytes, double seconds) {
-    return millions_per_second(count, seconds, [&contender, nbytes](int thread) {
+    const auto pair_of = [&contender, nbytes](int thread) {
         contender.deallocate(contender.allocate(nbytes, thread), nbytes, thread);
-    });
+    };
+    if (count > 1) return millions_per_second(count, seconds, pair_of);
+    const std::vector<int> cpus = some_cpus();
+    double sum = 0;
+    for (const int cpu : cpus) sum += millions_per_second(1, seconds / 8, pair_of, cpu);
+    return sum / static_cast<double>(cpus.size());
 }
 
 /// Millions of blocks per second that eight threads allocate on one stream and free on another, each with two streams.
