@@ -33,10 +33,9 @@ def eager_collector() -> Iterator[None]:
     gc.set_threshold(*before)
 
 
+@pytest.mark.host_only
 @pytest.mark.usefixtures("eager_collector")
 def test_garbage_does_not_meet_it(pm: ModuleType) -> None:
-    if pm.backend != "host":
-        pytest.skip("only the host runtime fails calls by request")
     with pm.DeviceMemoryResource(pm.Device(0)) as resource:
         with failing(Env(pm, platform_of(pm)), "Malloc", 1, 999):
             Cycle(resource)
