@@ -57,8 +57,9 @@ void* allocated_slowly(Pool& pool, std::size_t nbytes, std::size_t alignment, st
 }
 
 // The state of a block of a class, which has blocks of `size` bytes. Null for all that has to be looked at closely.
-inline std::atomic<State>* state_of(Cache& cache, const PageMap& pages, std::uintptr_t address, unsigned index,
-                                    std::size_t size) {
+__attribute__((always_inline)) inline std::atomic<State>* state_of(Cache& cache, const PageMap& pages,
+                                                                   std::uintptr_t address, unsigned index,
+                                                                   std::size_t size) {
     const Block* const block = cache.block_of(pages, address);
     if (block == nullptr) return nullptr;
     const std::size_t offset = address - block->base;
