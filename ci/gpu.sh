@@ -21,8 +21,8 @@
 #   include/doctest, lib/cmake/doctest   doctest, for the C++ tests
 #   hip/include/hip                      HIP's headers: portamem.hip is built on the NVIDIA platform, over
 #   cuda12/include, cuda12/lib           the headers and the static runtime of CUDA 12 (HIP's do not take CUDA 13)
-#   wheels/*.whl                         Python packages, as pyelftools and pygal for the tests; RMM for the table: rmm,
-#                                        librmm and rapids-logger (6 MB)
+#   wheels/*.whl                         Python packages: pyelftools, pygal and what that needs, for the tests; RMM
+#                                        for the table: rmm, librmm and rapids-logger (6 MB)
 # $COMMIT names the commit, for a copy without its history. GPU_BACKENDS=cuda (or hip) leaves the other backend out of
 # the stages after build. REHEARSE=host runs every stage on the CPU, without a GPU.
 source "$(dirname "$0")/lib.sh"
@@ -125,23 +125,7 @@ build_package() {
 
 # A package that the tests lack is told in a second: each test that imports it would fail for it, minutes later.
 have_what_tests_need() {
-    elsewhere "$GPU_PYTHON" - <<'EOF'
-from importlib import metadata
-from packaging.requirements import Requirement
-
-missing = []
-for each in map(Requirement, metadata.requires("portamem") or ()):
-    if each.marker is None or each.marker.evaluate({"extra": "test"}):
-        try:
-            version = metadata.version(each.name)
-        except metadata.PackageNotFoundError:
-            missing.append(f"{each.name} is not here")
-            continue
-        if version not in each.specifier:
-            missing.append(f"{each.name} {version} is here, and {each.specifier} is needed")
-if missing:
-    raise SystemExit("the tests need more packages: " + "; ".join(missing))
-EOF
+    elsewhere "$GPU_PYTHON" "$ROOT/ci/missing_packages.py" "portamem[test]"
 }
 
 build_cpp() {
