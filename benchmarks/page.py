@@ -25,8 +25,8 @@ from bounds import KNOWN_ON, OWN, ROWS  # noqa: E402
 FOLDER = ROOT / "docs" / "performance"
 PAGE = ROOT / "docs" / "performance.md"
 BACKENDS = ("cuda", "hip", "host")
-BUSY = 0.3
-"""A load, by processor, from which on a page says that the machine had other work."""
+BUSY = 0.1
+"""The part of a machine's processors with other work from which on a page warns of it."""
 
 Run = dict[str, Any]
 
@@ -107,13 +107,19 @@ def what_holds(runs: list[Run]) -> list[str]:
 
 
 def busy(run: Run) -> str:
+    """What else the machine did. Older runs have load averages, which count their own threads too."""
+    if "other_work" not in run:
+        before, after = run["load"]
+        return f"The load was {before:g} before and {after:g} after: it counts what had just ended, and the run itself."
+    others = run["other_work"]
+    if others is None:
+        return "Whether the machine had other work is not known."
     processors = int(run["cpu"].split()[0])
-    low, high = min(run["load"]), max(run["load"])
-    if high / processors < BUSY:
-        return f"The machine was idle otherwise (load {low:g} before, {high:g} after)."
+    if others / processors < BUSY:
+        return f"The machine was idle otherwise ({others:.2g} of {processors} processors had other work)."
     return (
-        f"**The machine had other work meanwhile** (load {low:g} to {high:g} on {processors} processors): only ratios "
-        "are worth something, and those of rows with many threads little."
+        f"**The machine had other work meanwhile** ({others:.2g} of {processors} processors): only ratios are worth "
+        "something, and those of rows with many threads little."
     )
 
 

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from bounds import BLOCKS, LARGER, OWN, ROWS
+from other_work import OtherWork
 from python_calls import module_with_device
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -249,13 +250,12 @@ def main() -> int:
     options = parser.parse_args()
 
     pm = importlib.import_module(f"portamem.{options.backend}")
-    load = [round(os.getloadavg()[0], 1)]
+    others = OtherWork()
     measured = python_rows(pm, options.rounds)
     with tempfile.TemporaryDirectory() as folder:
         program = options.program or built(options.backend, Path(folder))
         cpp, units = cpp_rows(program, options.rounds)
-    load.append(round(os.getloadavg()[0], 1))
-    run = {"format": 1, **about(options.backend), "load": load, "rounds": options.rounds}
+    run = {"format": 1, **about(options.backend), "other_work": others.processors(), "rounds": options.rounds}
     run["rows"] = report(measured | cpp, units, options.backend)
     show(run)
     if options.json:

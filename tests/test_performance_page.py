@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -129,3 +130,51 @@ def test_what_is_no_run_is_refused(page: ModuleType, tmp_path: Path) -> None:
     path.write_text(json.dumps({"format": 1}), encoding="utf-8")
     with pytest.raises(ValueError, match="neither a run"):
         page.read([path])
+
+
+class Stat:
+    """/proc/stat of a machine whose processors have done so many seconds of work."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def write(self, seconds: float) -> None:
+        ticks = int(seconds * os.sysconf("SC_CLK_TCK"))
+        self.path.write_text(f"cpu  {ticks} 0 0 99999 5 0 0 0 0 0\ncpu0 1 2 3\n", encoding="ascii")
+
+
+def test_other_work_is_what_the_benchmark_did_not_do(page: ModuleType, tmp_path: Path, monkeypatch: Any) -> None:
+    """Two processors of others, for ten seconds, beside three seconds of its own."""
+    other_work = importlib.import_module("other_work")
+    clock, own, stat = [100.0], [7.0], Stat(tmp_path / "stat")
+    monkeypatch.setattr(other_work.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(other_work.os, "times", lambda: (own[0], 0.0, 0.0, 0.0, 0.0))
+    stat.write(50)
+    work = other_work.OtherWork(stat.path)
+    clock[0], own[0] = 110.0, 10.0
+    stat.write(73)
+    assert work.processors() == pytest.approx(2)
+
+
+def test_other_work_is_unknown_where_the_system_does_not_tell(page: ModuleType, tmp_path: Path) -> None:
+    other_work = importlib.import_module("other_work")
+    assert other_work.OtherWork(tmp_path / "absent").processors() is None
+
+
+@pytest.mark.parametrize(
+    ("others", "said"),
+    [
+        (0.1, "idle otherwise (0.1 of 16"),
+        (4.0, "**The machine had other work meanwhile** (4 of 16"),
+        (None, "not known"),
+    ],
+)
+def test_the_page_warns_of_other_work(page: ModuleType, others: float | None, said: str) -> None:
+    assert said in page.busy({"other_work": others, "cpu": "16 of a processor"})
+
+
+def test_a_load_is_not_taken_for_other_work(page: ModuleType) -> None:
+    """It counts the build that had just ended, and the run's own threads."""
+    said = page.busy({"load": [8.7, 1.7], "cpu": "16 of a processor"})
+    assert "other work" not in said
+    assert "8.7 before and 1.7 after" in said
