@@ -178,3 +178,13 @@ def test_a_load_is_not_taken_for_other_work(page: ModuleType) -> None:
     said = page.busy({"load": [8.7, 1.7], "cpu": "16 of a processor"})
     assert "other work" not in said
     assert "8.7 before and 1.7 after" in said
+
+
+def test_the_page_says_who_is_in_no_run(page: ModuleType, runs: list[dict[str, Any]]) -> None:
+    said = "Umpire's QuickPool is in none of these runs"
+    run = json.loads(json.dumps(page.tables(runs)[0]))
+    for row in run["rows"]:
+        row["values"].pop("Umpire QuickPool", None)
+    assert said in page.page([run])
+    run["rows"][0]["values"]["Umpire QuickPool"] = [1, 1, 1]
+    assert said not in page.page([run])

@@ -12,15 +12,18 @@
 namespace table {
 namespace {
 
+/// A QuickPool, which is for one thread; for several there is one behind a ThreadSafeAllocator, as Umpire's users have it.
 class Umpire {
   public:
-    Umpire() {
+    explicit Umpire(bool threads) {
         auto& manager = umpire::ResourceManager::getInstance();
         static std::atomic<int> number{0};
         const std::string name = "table" + std::to_string(number++);
-        const auto pool = manager.makeAllocator<umpire::strategy::QuickPool>(name, manager.getAllocator("DEVICE"));
-        pool_ = pool;
-        allocator_ = manager.makeAllocator<umpire::strategy::ThreadSafeAllocator>(name + " of threads", pool);
+        pool_ = manager.makeAllocator<umpire::strategy::QuickPool>(name, manager.getAllocator("DEVICE"));
+        allocator_ = pool_;
+        if (threads) {
+            allocator_ = manager.makeAllocator<umpire::strategy::ThreadSafeAllocator>(name + " of threads", pool_);
+        }
     }
     ~Umpire() { pool_.release(); }
     Umpire(const Umpire&) = delete;
@@ -35,10 +38,34 @@ class Umpire {
     umpire::Allocator allocator_;
 };
 
+/// Locks where there are threads, and only there.
+class QuickPool final : public Contender {
+  public:
+    explicit QuickPool(const std::string& name)
+        : Contender(name),
+          alone_(contender(name, [] { return std::make_unique<Umpire>(false); })),
+          shared_(contender(name, [] { return std::make_unique<Umpire>(true); })) {}
+
+    double pair(std::size_t nbytes, int count) const override { return alone_->pair(nbytes, count); }
+    Live live(std::size_t count, std::size_t least, std::size_t most) const override {
+        return alone_->live(count, least, most);
+    }
+    double other_thread(std::size_t nbytes, int rounds) const override { return shared_->other_thread(nbytes, rounds); }
+    double threads(int count, std::size_t nbytes, double seconds) const override {
+        return shared_->threads(count, nbytes, seconds);
+    }
+    double stream_pairs(std::size_t nbytes, double seconds) const override {
+        return shared_->stream_pairs(nbytes, seconds);
+    }
+    Latency mixed(std::size_t calls) const override { return alone_->mixed(calls); }
+
+  private:
+    std::unique_ptr<Contender> alone_;
+    std::unique_ptr<Contender> shared_;
+};
+
 }  // namespace
 
-void add_umpire(Contenders& all) {
-    all.push_back(contender("Umpire QuickPool", [] { return std::make_unique<Umpire>(); }));
-}
+void add_umpire(Contenders& all) { all.push_back(std::make_unique<QuickPool>("Umpire QuickPool")); }
 
 }  // namespace table
