@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The host memory of pools' own records: how much it is, and that nothing is lost where there is none.
+#include <malloc.h>
+
 #include <array>
 #include <atomic>
 #include <functional>
@@ -23,6 +25,7 @@ thread_local std::uint64_t left_until_failure = 0;
 thread_local std::uint64_t failure_interval = 0;
 thread_local std::uint64_t failures = 0;
 thread_local std::uint64_t taken = 0;  // bytes
+thread_local std::int64_t held = 0;
 
 void count_allocation() {
     if (left_until_failure == 0 || spared != 0 || --left_until_failure != 0) return;
@@ -38,12 +41,19 @@ void* allocated(std::size_t nbytes, std::size_t alignment) {
     void* const ptr = alignment == 0 ? std::malloc(least)
                                      : std::aligned_alloc(alignment, (least + alignment - 1) / alignment * alignment);
     if (ptr == nullptr) throw std::bad_alloc();
+    held += static_cast<std::int64_t>(malloc_usable_size(ptr));
     return ptr;
+}
+
+void freed(void* ptr) noexcept {
+    held -= static_cast<std::int64_t>(malloc_usable_size(ptr));
+    std::free(ptr);
 }
 
 }  // namespace
 
 std::uint64_t host_memory_taken() noexcept { return taken; }
+std::int64_t host_memory_held() noexcept { return held; }
 
 void fail_host_memory(std::uint64_t nth) noexcept {
     failure_interval = 0;
@@ -59,14 +69,14 @@ void* operator new(std::size_t nbytes, std::align_val_t alignment) {
 void* operator new[](std::size_t nbytes, std::align_val_t alignment) {
     return allocated(nbytes, static_cast<std::size_t>(alignment));
 }
-void operator delete(void* ptr) noexcept { std::free(ptr); }
-void operator delete[](void* ptr) noexcept { std::free(ptr); }
-void operator delete(void* ptr, std::size_t) noexcept { std::free(ptr); }
-void operator delete[](void* ptr, std::size_t) noexcept { std::free(ptr); }
-void operator delete(void* ptr, std::align_val_t) noexcept { std::free(ptr); }
-void operator delete[](void* ptr, std::align_val_t) noexcept { std::free(ptr); }
-void operator delete(void* ptr, std::size_t, std::align_val_t) noexcept { std::free(ptr); }
-void operator delete[](void* ptr, std::size_t, std::align_val_t) noexcept { std::free(ptr); }
+void operator delete(void* ptr) noexcept { freed(ptr); }
+void operator delete[](void* ptr) noexcept { freed(ptr); }
+void operator delete(void* ptr, std::size_t) noexcept { freed(ptr); }
+void operator delete[](void* ptr, std::size_t) noexcept { freed(ptr); }
+void operator delete(void* ptr, std::align_val_t) noexcept { freed(ptr); }
+void operator delete[](void* ptr, std::align_val_t) noexcept { freed(ptr); }
+void operator delete(void* ptr, std::size_t, std::align_val_t) noexcept { freed(ptr); }
+void operator delete[](void* ptr, std::size_t, std::align_val_t) noexcept { freed(ptr); }
 
 namespace {
 
@@ -261,4 +271,53 @@ TEST_CASE("core pool: what it takes of host memory follows the number of blocks,
             refused += fake.give(blocks[i], sizes[i], stream) == PORTAMEM_POOL_OK ? 0 : 1;
         CHECK(refused == 0);
     }
+}
+
+namespace {
+
+// A pool of 64 KiB blocks, as many out at once, and gone.
+void use_a_pool() {
+    constexpr std::size_t kBlocks = 4000;
+    FakePool fake;
+    fake.owner.left = SIZE_MAX / 2;
+    FakeStream stream;
+    std::vector<void*> blocks;
+    for (std::size_t i = 0; i < kBlocks; ++i) blocks.push_back(fake.take(64 * KiB, stream));
+    for (void* ptr : blocks) REQUIRE(fake.give(ptr, 64 * KiB, stream) == PORTAMEM_POOL_OK);
+    stream.run = stream.submitted;
+}
+
+}  // namespace
+
+TEST_CASE("core pool: the records of a pool that is gone go with it, and from other threads when they next use one") {
+    use_a_pool();
+    const std::int64_t before = host_memory_held();
+    for (int i = 0; i < 5; ++i) use_a_pool();
+    CHECK(host_memory_held() - before < 100 * 1000);  // one pool has three times that
+
+    std::promise<void> is_used;
+    std::promise<void> is_gone;
+    std::int64_t of_thread = 0;
+    auto fake = std::make_unique<FakePool>();
+    std::thread other([&] {
+        FakePool own;
+        FakeStream stream;
+        const std::int64_t without = host_memory_held();
+        std::vector<void*> blocks;
+        for (int i = 0; i < 4000; ++i) blocks.push_back(fake->take(64 * KiB, stream));
+        for (void* ptr : blocks) (void)fake->give(ptr, 64 * KiB, stream);
+        blocks = {};
+        stream.run = stream.submitted;
+        is_used.set_value();
+        is_gone.get_future().wait();
+        void* const ptr = own.take(64 * KiB, stream);
+        (void)own.give(ptr, 64 * KiB, stream);
+        stream.run = stream.submitted;
+        of_thread = host_memory_held() - without;
+    });
+    is_used.get_future().wait();
+    fake.reset();
+    is_gone.set_value();
+    other.join();
+    CHECK(of_thread < 100 * 1000);
 }

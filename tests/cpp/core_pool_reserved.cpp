@@ -204,3 +204,39 @@ TEST_CASE("core pool: the next chunk is mostly of the last one's size") {
     CHECK(4 * same >= 3 * sizes.size());
     for (const auto& array : all) arrays.drop(array);
 }
+
+TEST_CASE("core pool: what an upstream has left is used up in few pieces") {
+    for (const bool host_accessible : {false, true}) {
+        CAPTURE(host_accessible);
+        FakePool fake(host_accessible);
+        fake.owner.left = std::size_t{500} << 20;
+        FakeStream stream;
+        std::vector<void*> blocks;
+        for (;;) {
+            void* const ptr = fake.take(33 * KiB, stream);
+            if (ptr == nullptr) break;
+            blocks.push_back(ptr);
+        }
+        CHECK(fake.owner.left < 128 * KiB);
+        CHECK(fake.owner.chunks.size() < 60);
+        const auto figures = fake.figures();
+        CHECK(static_cast<double>(figures.reserved) / static_cast<double>(figures.used) < 1.05);
+        for (void* ptr : blocks) REQUIRE(fake.give(ptr, 33 * KiB, stream) == PORTAMEM_POOL_OK);
+        stream.run = stream.submitted;
+    }
+}
+
+TEST_CASE("core pool: chunks become large again when the upstream has memory again") {
+    FakePool fake;
+    fake.owner.left = std::size_t{300} << 20;
+    FakeStream stream;
+    std::vector<void*> blocks;
+    for (void* ptr = nullptr; (ptr = fake.take(64 * KiB, stream)) != nullptr;) blocks.push_back(ptr);
+    fake.owner.left = std::size_t{600} << 20;  // somebody else's
+    const std::size_t before = fake.owner.chunks.size();
+    for (int i = 0; i < 4000; ++i) blocks.push_back(fake.take(64 * KiB, stream));
+    CHECK(blocks.back() != nullptr);
+    CHECK(fake.owner.chunks.size() - before < 30);
+    for (void* ptr : blocks) REQUIRE(fake.give(ptr, 64 * KiB, stream) == PORTAMEM_POOL_OK);
+    stream.run = stream.submitted;
+}

@@ -6,5 +6,8 @@
 
 std::uint64_t host_memory_taken() noexcept;
 
+/// The same less what this thread has given back by operator delete, both as the allocator has it.
+std::int64_t host_memory_held() noexcept;
+
 /// This thread's n-th operator new from here on throws std::bad_alloc, once; 0: none.
 void fail_host_memory(std::uint64_t nth) noexcept;

@@ -27,6 +27,10 @@ TEST_CASE("pm fork: every call refuses by name") {
     pm::Buffer buffer(resource, 4096);
     pm::Buffer spare(resource, 16);
     const pm::Buffer host(pinned_resource(), 4096);
+    const auto pool = pm::PoolMemoryResource::create(resource);
+    const auto fixed = std::make_shared<pm::FixedSizeMemoryResource>(resource, 256);
+    const auto monotonic = std::make_shared<pm::MonotonicMemoryResource>(resource, 4096);
+    const auto limited = std::make_shared<pm::LimitingAdaptor>(pool, MiB);
     const std::vector<std::function<void()>> calls = {
         [] { (void)pm::device_count(); },
         [] { (void)pm::current_device(); },
@@ -58,6 +62,13 @@ TEST_CASE("pm fork: every call refuses by name") {
         [] { (void)pm::current_resource(0); },
         [&] { pm::push_resource(resource); },
         [&] { pm::HostRegistration(&spare, 16, 0, 0, nullptr); },
+        [&] { (void)pool->stats(); },
+        [&] { (void)pool->cached(); },
+        [&] { (void)fixed->cached(); },
+        [&] { (void)fixed->reserved(); },
+        [&] { (void)monotonic->cached(); },
+        [&] { (void)monotonic->reserved(); },
+        [&] { (void)limited->cached(); },
     };
     const int first_wrong = answer_of_forked_child([&] {
         for (std::size_t i = 0; i < calls.size(); ++i) {

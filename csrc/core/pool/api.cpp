@@ -237,6 +237,7 @@ inline portamem_pool* do_create(const portamem_pool_ops* ops, void* self, const 
 inline void do_destroy(portamem_pool* pool) {
     pool_of(pool).shut_down();
     const auto last = std::move(pool_of(pool).keeps_itself);
+    pool_has_ended();
 }
 
 inline void* do_allocate(portamem_pool* pool, size_t nbytes, uint64_t identity, void* stream) {
@@ -286,6 +287,10 @@ inline void do_stats(portamem_pool* pool, portamem_pool_figures* figures) {
 
 inline void do_live(portamem_pool* pool, uint64_t* blocks, uint64_t* nbytes) {
     (void)answered_unrested([&] { pool_of(pool).live(*blocks, *nbytes); });
+}
+
+inline void do_reserved(portamem_pool* pool, uint64_t* reserved, uint64_t* peak) {
+    (void)answered_unrested([&] { pool_of(pool).reserved(*reserved, *peak); });
 }
 
 inline void do_reset_peak(portamem_pool* pool) {
@@ -341,6 +346,9 @@ void portamem_pool_stats(portamem_pool* pool, portamem_pool_figures* figures) {
 }
 void portamem_pool_live(portamem_pool* pool, uint64_t* blocks, uint64_t* nbytes) {
     portamem::pool::do_live(pool, blocks, nbytes);
+}
+void portamem_pool_reserved(portamem_pool* pool, uint64_t* reserved, uint64_t* peak) {
+    portamem::pool::do_reserved(pool, reserved, peak);
 }
 void portamem_pool_reset_peak(portamem_pool* pool) { portamem::pool::do_reset_peak(pool); }
 int portamem_pool_snapshot(portamem_pool* pool, portamem_pool_visitor visitor, void* self) {

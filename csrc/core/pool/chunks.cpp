@@ -39,6 +39,7 @@ bool Heap::remove_chunk(std::size_t most, Chunk& chunk) {
         if (chosen == chunks_.end() || is_better(*it, *chosen)) chosen = it;
     }
     if (chosen == chunks_.end()) return false;
+    chosen->is_leaving = true;
     chunk = *chosen;
     common_.unlink(*chunk.first);
     chunk.first->use = Block::Use::Limbo;
@@ -54,7 +55,15 @@ void Heap::forget_chunk(const Chunk& chunk) noexcept {
     recycle(chunk.first);
 }
 
+std::size_t Heap::chunks_here() const noexcept {
+    const auto is_here = [](const Chunk& chunk) { return !chunk.is_leaving; };
+    return static_cast<std::size_t>(std::count_if(chunks_.begin(), chunks_.end(), is_here));
+}
+
 void Heap::restore_chunk(const Chunk& chunk) noexcept {
+    const auto found =
+        std::find_if(chunks_.begin(), chunks_.end(), [&](const Chunk& c) { return c.first == chunk.first; });
+    found->is_leaving = false;
     common_.link(*chunk.first);
     reserved_ += chunk.nbytes;
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "pool.hpp"
+#include "thread.hpp"
 
 namespace portamem::pool {
 
@@ -54,6 +55,7 @@ bool Pool::close() {
         }
     }
     shut_down();
+    pool_has_ended();
     return true;
 }
 

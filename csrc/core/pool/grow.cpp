@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // core/pool/grow.cpp: memory of the upstream: how much is asked for, and what is done where there is no more.
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "../order/call.hpp"
+#include "move.hpp"
 #include "pool.hpp"
 
 namespace portamem::pool {
@@ -14,6 +16,7 @@ constexpr std::size_t kMostChunk = std::size_t{256} << 20;
 constexpr std::size_t kChunkShare = 8;  // a chunk is this part of what the pool has already, or up to twice that,
 constexpr std::size_t kRoomShare = 6;   // or has this part beside what is asked for
 constexpr std::size_t kLeftOver = 8;    // and of this part of its blocks more than they take
+constexpr std::chrono::seconds kLongestWait{5};  // for memory that others move: an upstream may wait for who asks here
 
 std::size_t power_of_two_from(std::size_t nbytes) {
     std::size_t power = 1;
@@ -31,7 +34,9 @@ std::size_t power_of_two_from(std::size_t nbytes) {
 std::size_t Pool::chunk_size(const Place& place, const Ask& ask) {
     const std::lock_guard<std::mutex> lock(heap_.mutex());
     const std::size_t reserved = heap_.reserved();
-    const std::size_t share = std::clamp(power_of_two_from(reserved / kChunkShare), kLeastChunk, kMostChunk);
+    const std::size_t most = std::clamp(round_up(refused_ / 2, 2 * kPage), 2 * kPage, kMostChunk);
+    const std::size_t share =
+        std::min(most, std::clamp(power_of_two_from(reserved / kChunkShare), kLeastChunk, kMostChunk));
     if (ask.stands_in() > kMostChunk) return ask.need();
     const std::size_t blocks = std::max<std::size_t>(share / ask.need(), 1) * ask.need();
     const std::size_t fitting = std::min(share, round_up(blocks + blocks / kLeftOver, kLeastChunk));
@@ -43,6 +48,15 @@ std::size_t Pool::chunk_size(const Place& place, const Ask& ask) {
     return std::max(fitting, round_up(ask.need() + room, kLeastChunk));
 }
 
+// Half as much where the upstream had not so much, and the next chunks are as small from the start, until memory has gone
+// back: what it has left is used up in few pieces, and in few calls.
+std::size_t Pool::next_smaller(std::size_t nbytes, std::size_t least) {
+    const std::size_t half = std::max(least, round_up(nbytes / 2, 2 * kPage));
+    const std::lock_guard<std::mutex> lock(heap_.mutex());
+    refused_ = std::min(refused_, nbytes);
+    return half < nbytes ? half : least;
+}
+
 portamem_pool_status Pool::ask_upstream(std::size_t nbytes, const Place& place, void** ptr) {
     return static_cast<portamem_pool_status>(ops_.allocate(self_, nbytes, place.stream, ptr));
 }
@@ -51,16 +65,16 @@ portamem_pool_status Pool::ask_upstream(std::size_t nbytes, const Place& place, 
 // there is room for, or 0 where that is not enough.
 class Pool::Growing {
   public:
-    Growing(Pool& pool, std::size_t least, std::size_t& nbytes) : pool_(pool) {
+    Growing(Pool& pool, std::size_t least, std::size_t& nbytes) : pool_(pool), move_(pool) {
         const std::size_t limit = pool.options_.limit;
         {
             const std::lock_guard<std::mutex> lock(pool.heap_.mutex());
             if (limit != 0) {
-                const std::size_t taken = pool.heap_.reserved() + pool.growing_;
+                const std::size_t taken = pool.heap_.reserved() + pool.moves_.nbytes;
                 const std::size_t left = limit > taken ? limit - taken : 0;
                 nbytes = left < least ? 0 : std::min(nbytes, left & ~(kGrain - 1));
             }
-            pool.growing_ += growing_ = nbytes;
+            if (nbytes != 0) move_.begin(nbytes);
         }
         if (nbytes == 0 || pool.ops_.claim == nullptr) return;
         const int status = pool.ops_.claim(pool.self_, least, &nbytes);
@@ -75,7 +89,7 @@ class Pool::Growing {
     ~Growing() { give_up(); }
     /// They are reserved now. Under the heap's lock.
     void end() noexcept {
-        pool_.growing_ -= std::exchange(growing_, 0);
+        move_.end(true);
         claimed_ = 0;
     }
     Growing(const Growing&) = delete;
@@ -85,11 +99,11 @@ class Pool::Growing {
     void give_up() noexcept {
         if (claimed_ != 0) pool_.ops_.unclaim(pool_.self_, std::exchange(claimed_, 0));
         const std::lock_guard<std::mutex> lock(pool_.heap_.mutex());
-        pool_.growing_ -= std::exchange(growing_, 0);
+        move_.end(false);
     }
 
     Pool& pool_;
-    std::size_t growing_ = 0;
+    Move move_;
     std::size_t claimed_ = 0;
 };
 
@@ -100,9 +114,22 @@ unsigned Pool::grow(const Place& place, const Ask& ask, Item* items, unsigned mo
     return count;
 }
 
+// Before anybody is refused, memory that is on its way to the pool or from it has to arrive.
 unsigned Pool::grow_with(bool& is_asked, const Place& place, const Ask& ask, Item* items, unsigned most) {
+    const auto until = std::chrono::steady_clock::now() + kLongestWait;
+    Awaited others(*this);
+    for (;;) {
+        portamem_pool_status status = PORTAMEM_POOL_OK;
+        if (const unsigned count = try_to_grow(status, is_asked, place, ask, items, most); count != 0) return count;
+        const bool has_no_room = status == PORTAMEM_POOL_LIMIT || status == PORTAMEM_POOL_OUT_OF_MEMORY;
+        if (!has_no_room || !others.has_arrived(until)) throw Refused{status, {}};
+        if (const unsigned count = take(place, ask, items, most); count != 0) return count;
+    }
+}
+
+unsigned Pool::try_to_grow(portamem_pool_status& status, bool& is_asked, const Place& place, const Ask& ask,
+                           Item* items, unsigned most) {
     const std::size_t least = ask.need();
-    portamem_pool_status status = PORTAMEM_POOL_OK;
     for (int attempt = 0; attempt < 2; ++attempt) {
         std::size_t nbytes = attempt != 0 ? least : chunk_size(place, ask);
         while (true) {
@@ -116,7 +143,7 @@ unsigned Pool::grow_with(bool& is_asked, const Place& place, const Ask& ask, Ite
             is_asked = true;
             status = ask_upstream(nbytes, place, &ptr);
             if (status == PORTAMEM_POOL_OUT_OF_MEMORY && nbytes > least) {
-                nbytes = least;
+                nbytes = next_smaller(nbytes, least);
                 continue;
             }
             if (status == PORTAMEM_POOL_THROWN) thrown(status);
@@ -142,6 +169,7 @@ unsigned Pool::grow_with(bool& is_asked, const Place& place, const Ask& ask, Ite
                 heap_.add_chunk(ptr, nbytes, is_own ? *place.arena : heap_.common());
                 growing.end();
                 is_added = true;
+                if (refused_ <= kMostChunk) refused_ *= 2;  // others may have given back to the upstream
                 // One only: the upstream may have run code that has filled the cache.
                 if (const unsigned count = take_locked(own(place), ask, items, 1); count != 0) return count;
             } catch (...) {
@@ -166,7 +194,8 @@ unsigned Pool::grow_with(bool& is_asked, const Place& place, const Ask& ask, Ite
         }
         (void)release(0, false);
     }
-    throw Refused{status == PORTAMEM_POOL_OK ? PORTAMEM_POOL_OUT_OF_MEMORY : status, {}};
+    if (status == PORTAMEM_POOL_OK) status = PORTAMEM_POOL_OUT_OF_MEMORY;
+    return 0;
 }
 
 }  // namespace portamem::pool

@@ -26,6 +26,7 @@ struct Chunk {
     void* ptr = nullptr;
     std::size_t nbytes = 0;
     Block* first = nullptr;
+    bool is_leaving = false;  ///< it is neither here nor back yet
 };
 
 class Heap {
@@ -107,7 +108,9 @@ class Heap {
     std::size_t reserved() const noexcept { return reserved_; }
     std::size_t peak() const noexcept { return peak_; }
     void reset_peak() noexcept { peak_ = reserved_; }
+    /// Also those that leave just now.
     const std::vector<Chunk>& chunks() const noexcept { return chunks_; }
+    std::size_t chunks_here() const noexcept;
 
   private:
     // heap.cpp

@@ -6,11 +6,34 @@
 #include "pool.hpp"
 
 namespace portamem::pool {
+namespace {
+
+// Pools whose policy the calling thread is asking, the latest first.
+struct Asking {
+    explicit Asking(const Pool& asked) noexcept : pool(asked), outer(innermost) { innermost = this; }
+    ~Asking() { innermost = outer; }
+    Asking(const Asking&) = delete;
+    Asking& operator=(const Asking&) = delete;
+
+    static bool is_about(const Pool& asked) noexcept {
+        for (const Asking* asking = innermost; asking != nullptr; asking = asking->outer) {
+            if (&asking->pool == &asked) return true;
+        }
+        return false;
+    }
+
+    const Pool& pool;
+    Asking* const outer;
+    static thread_local Asking* innermost;
+};
+thread_local Asking* Asking::innermost = nullptr;
+
+}  // namespace
 
 // Asks the policy once for every part of the pool that came back. Of threads that ask at once, the one that asked last is
 // obeyed later.
 void Pool::after_free() {
-    if (ops_.keep == nullptr) return;
+    if (ops_.keep == nullptr || Asking::is_about(*this)) return;  // a policy may use its own pool: it is asked once
     std::size_t reserved = 0;
     std::uint64_t question = 0;
     {
@@ -19,7 +42,10 @@ void Pool::after_free() {
         if (reserved == 0) return;
         question = ++asked_;
     }
-    const std::size_t keep = ops_.keep(self_, reserved);
+    const std::size_t keep = [&] {
+        const Asking asking(*this);
+        return ops_.keep(self_, reserved);
+    }();
     bool is_complete = true;
     if (reserved > keep) {
         is_complete = reclaim(false);

@@ -19,6 +19,7 @@
 
 #include "cache.hpp"
 #include "heap.hpp"
+#include "moves.hpp"
 #include "portamem/pool_api.h"
 
 namespace portamem::pool {
@@ -74,6 +75,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
 
     void live(std::uint64_t& blocks, std::uint64_t& nbytes);
     void figures(portamem_pool_figures& figures);
+    void reserved(std::uint64_t& now, std::uint64_t& peak);
     void reset_peak();
     std::vector<portamem_pool_piece> snapshot();
 
@@ -103,6 +105,8 @@ class Pool : public std::enable_shared_from_this<Pool> {
     class Inside;
     class OfCall;
     class Growing;
+    class Move;
+    class Awaited;
     class Entered;
     class Leaving;
 
@@ -164,6 +168,9 @@ class Pool : public std::enable_shared_from_this<Pool> {
     portamem_pool_status ask_upstream(std::size_t nbytes, const Place& place, void** ptr);
     unsigned grow(const Place& place, const Ask& ask, Item* items, unsigned most);
     unsigned grow_with(bool& is_asked, const Place& place, const Ask& ask, Item* items, unsigned most);
+    unsigned try_to_grow(portamem_pool_status& status, bool& is_asked, const Place& place, const Ask& ask, Item* items,
+                         unsigned most);
+    std::size_t next_smaller(std::size_t nbytes, std::size_t least);
 
     // give.cpp
     void give(const Place& place, const Item& item, const Block& block);
@@ -186,6 +193,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
 
     // reclaim.cpp
     bool cannot_be_marked(const Arena& arena);
+    bool settle_behind_mark(const std::shared_ptr<Arena>& arena);
     void settle(const std::shared_ptr<Arena>& arena, bool waits);
     void settle_orphans();
     bool settle_own_streams();
@@ -203,7 +211,9 @@ class Pool : public std::enable_shared_from_this<Pool> {
     const portamem_pool_options options_;
 
     Heap heap_;
-    std::size_t growing_ = 0;  ///< bytes that the upstream is being asked for; under the heap's lock
+    Moves moves_;  ///< what is on its way between the pool and its upstream; under the heap's lock
+    std::size_t refused_ =
+        SIZE_MAX;  ///< bytes that the upstream had not, since memory went back; under the heap's lock
     std::mutex registry_;
     std::vector<std::shared_ptr<Cache>> caches_;
     std::mutex reclaim_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "move.hpp"
 #include "pool.hpp"
 
 namespace portamem::pool {
@@ -14,8 +15,45 @@ bool Pool::cannot_be_marked(const Arena& arena) {
     return !arena.is_marked && is_closed();
 }
 
+// Marks first, and detaches what is behind the mark: of a stream that cannot be marked nothing is gone meanwhile, and one
+// that is captured finds what it has at hand. False where somebody frees on the stream too fast for that.
+bool Pool::settle_behind_mark(const std::shared_ptr<Arena>& arena) {
+    for (int attempt = 0; attempt < 3; ++attempt) {
+        std::uint64_t seen = 0;
+        {
+            const std::lock_guard<std::mutex> lock(heap_.mutex());
+            if (arena->is_empty()) return true;
+            seen = arena->insertions;
+        }
+        MarkPtr mark;
+        try {
+            mark = mark_of(*arena);
+        } catch (const Refused& refusal) {
+            if (refusal.status != PORTAMEM_POOL_BUSY) throw;
+            bool has_ended = false;
+            {
+                const std::lock_guard<std::mutex> lock(heap_.mutex());
+                has_ended = arena->has_ended;
+            }
+            if (has_ended) end_arena(arena);
+            return true;
+        }
+        Batches all = one_batch(arena->stream);
+        {
+            const std::lock_guard<std::mutex> lock(heap_.mutex());
+            if (arena->insertions != seen || !arena->aside.empty()) continue;
+            heap_.detach(*arena, all.front());
+        }
+        put_behind(mark, std::move(all));
+        return true;
+    }
+    return false;
+}
+
 // Everything that is free in an arena becomes nobody's, once the work before it has run.
 void Pool::settle(const std::shared_ptr<Arena>& arena, bool waits) {
+    const bool is_sure = !waits || !cannot_be_marked(*arena);
+    if (is_sure && settle_behind_mark(arena)) return finish(arena->stream, waits);
     Batches all = one_batch(arena->stream);
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
@@ -24,7 +62,7 @@ void Pool::settle(const std::shared_ptr<Arena>& arena, bool waits) {
     if (!all.front().empty()) {
         MarkPtr mark;
         try {
-            if (waits && cannot_be_marked(*arena)) {
+            if (!is_sure) {
                 const int status = ops_.synchronize(self_, nullptr);  // nothing less is sure
                 if (status != PORTAMEM_POOL_OK) thrown(PORTAMEM_POOL_BUSY);
             } else {
@@ -92,11 +130,17 @@ bool Pool::settle_own_streams() {
     return has_run;
 }
 
-// What a stream has waiting becomes nobody's, in order, up to the first that has not happened.
+// What a stream has waiting becomes nobody's, in order, up to the first that has not happened. What is freed from now on
+// is not for this call: who frees ahead of the device would never let it end.
 void Pool::finish(std::uint64_t stream, bool waits) {
-    while (poll_one(stream)) {
+    std::size_t left = 0;
+    {
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        const Batches* const queue = heap_.waiting().queue_of(stream);
+        left = queue == nullptr ? 0 : queue->size();
     }
-    for (MarkPtr mark; waits;) {
+    while (left != 0 && poll_one(stream)) --left;
+    for (MarkPtr mark; waits && left != 0; --left) {
         {
             const std::lock_guard<std::mutex> lock(heap_.mutex());
             if (!heap_.waiting().oldest(stream, mark)) return;
@@ -162,17 +206,21 @@ std::size_t Pool::release(std::size_t keep, bool throws) {
     std::size_t released = 0;
     for (;;) {
         Chunk chunk;
+        Move move(*this);
         {
             const std::lock_guard<std::mutex> lock(heap_.mutex());
             if (heap_.reserved() <= keep || !heap_.remove_chunk(heap_.reserved() - keep, chunk)) return released;
+            move.begin(chunk.nbytes);  // neither free here nor back yet: it counts against the limit still
         }
         const int status = ops_.deallocate(self_, chunk.ptr, chunk.nbytes);
         if (status == PORTAMEM_POOL_OK) {
+            if (ops_.unclaim != nullptr) ops_.unclaim(self_, chunk.nbytes);
             {
                 const std::lock_guard<std::mutex> lock(heap_.mutex());
                 heap_.forget_chunk(chunk);
+                refused_ = SIZE_MAX;
+                move.end(true);
             }
-            if (ops_.unclaim != nullptr) ops_.unclaim(self_, chunk.nbytes);
             releases_.fetch_add(1, std::memory_order_relaxed);
             released += chunk.nbytes;
             continue;
@@ -180,6 +228,7 @@ std::size_t Pool::release(std::size_t keep, bool throws) {
         {
             const std::lock_guard<std::mutex> lock(heap_.mutex());
             heap_.restore_chunk(chunk);
+            move.end(false);
         }
         if (throws) thrown(status);
         return released;

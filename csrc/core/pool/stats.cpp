@@ -43,11 +43,12 @@ void Pool::figures(portamem_pool_figures& figures) {
     const std::lock_guard<std::mutex> lock(heap_.mutex());
     figures.reserved = heap_.reserved();
     figures.peak = heap_.peak();
-    figures.chunks = heap_.chunks().size();
+    figures.chunks = heap_.chunks_here();
     figures.arenas = heap_.arenas().size();
     figures.largest_free = 0;
     std::uint64_t idle = 0;
     for (const Chunk& chunk : heap_.chunks()) {
+        if (chunk.is_leaving) continue;
         for (const Block* block = chunk.first; block != nullptr; block = block->after) {
             std::size_t free = 0;
             std::uint64_t blocks = 0;
@@ -73,6 +74,12 @@ void Pool::figures(portamem_pool_figures& figures) {
     figures.largest_free = cached_most;
 }
 
+void Pool::reserved(std::uint64_t& now, std::uint64_t& peak) {
+    const std::lock_guard<std::mutex> lock(heap_.mutex());
+    now = heap_.reserved();
+    peak = heap_.peak();
+}
+
 void Pool::reset_peak() {
     const std::lock_guard<std::mutex> lock(heap_.mutex());
     heap_.reset_peak();
@@ -85,6 +92,7 @@ std::vector<portamem_pool_piece> Pool::snapshot() {
         std::unordered_map<std::uint32_t, std::uint64_t> streams;  // of arenas; of the common one 0
         for (const auto& entry : heap_.arenas()) streams[entry.second->number] = entry.first;
         for (const Chunk& chunk : heap_.chunks()) {
+            if (chunk.is_leaving) continue;
             for (const Block* block = chunk.first; block != nullptr; block = block->after) {
                 portamem_pool_piece piece{};
                 piece.chunk = reinterpret_cast<std::uintptr_t>(chunk.ptr);

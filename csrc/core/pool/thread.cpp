@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <new>
 #include <utility>
@@ -21,10 +22,13 @@ struct Thread {
     ThreadMemo memo{};
     std::vector<std::shared_ptr<Cache>> caches;
     std::size_t most_caches = 16;  // until those that have ended are looked for
+    std::uint64_t ends_seen = 0;   // of pools
 
     Thread() { thread_memo = &memo; }
     ~Thread();
 };
+
+std::atomic<std::uint64_t> pools_ended{0};  // whose memory threads let go of when they next look for a cache
 
 thread_local bool has_ended = false;
 thread_local bool own_streams_have_ended = false;
@@ -33,6 +37,23 @@ thread_local bool own_streams_have_ended = false;
 Thread& this_thread() {
     static thread_local const std::unique_ptr<Thread> thread(new Thread);
     return *thread;
+}
+
+template <class Which>
+void forget_caches(const Which& which) noexcept {
+    if (has_ended || thread_memo == &empty_memo) return;
+    Thread& thread = this_thread();
+    for (ThreadMemo::Place& place : thread.memo.places) {
+        if (place.cache != nullptr && which(*place.cache)) place = {};
+    }
+    const auto is_such = [&which](const std::shared_ptr<Cache>& cache) { return which(*cache); };
+    thread.caches.erase(std::remove_if(thread.caches.begin(), thread.caches.end(), is_such), thread.caches.end());
+}
+
+// With them goes what is left of the pools. Of one that is closed no call is under way that could use them.
+void forget_caches_of_ended_pools() noexcept {
+    forget_caches(
+        [](const Cache& cache) { return cache.has_ended.load(std::memory_order_acquire) && cache.keep->is_closed(); });
 }
 
 // Made after whatever the runtime keeps for the thread, and so destroyed before it.
@@ -115,6 +136,8 @@ Cache* find_idle_cache(const Cache& own, unsigned index) noexcept {
 bool adopt_cache(const std::shared_ptr<Cache>& cache) {
     if (has_ended) return false;
     Thread& thread = this_thread();
+    const std::uint64_t ends = pools_ended.load(std::memory_order_relaxed);
+    if (std::exchange(thread.ends_seen, ends) != ends) forget_caches_of_ended_pools();
     if (thread.caches.size() >= thread.most_caches) {  // streams come and go: their caches do as well
         forget_ended_caches();
         thread.most_caches = std::max(2 * thread.caches.size(), std::size_t{16});
@@ -125,13 +148,12 @@ bool adopt_cache(const std::shared_ptr<Cache>& cache) {
 }
 
 void forget_ended_caches() noexcept {
-    if (has_ended || thread_memo == &empty_memo) return;
-    Thread& thread = this_thread();
-    for (ThreadMemo::Place& place : thread.memo.places) {
-        if (place.cache != nullptr && place.cache->has_ended.load(std::memory_order_acquire)) place = {};
-    }
-    const auto ended = [](const std::shared_ptr<Cache>& c) { return c->has_ended.load(std::memory_order_acquire); };
-    thread.caches.erase(std::remove_if(thread.caches.begin(), thread.caches.end(), ended), thread.caches.end());
+    forget_caches([](const Cache& cache) { return cache.has_ended.load(std::memory_order_acquire); });
+}
+
+void pool_has_ended() noexcept {
+    pools_ended.fetch_add(1, std::memory_order_relaxed);
+    forget_caches_of_ended_pools();
 }
 
 }  // namespace portamem::pool

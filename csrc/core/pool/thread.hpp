@@ -53,5 +53,8 @@ bool thread_has_own_streams() noexcept;
 
 /// Forgets the thread's caches that have ended.
 void forget_ended_caches() noexcept;
+/// A pool is closed: its caches, which hold all its records, go from the calling thread now, and from others when they
+/// next make one.
+void pool_has_ended() noexcept;
 
 }  // namespace portamem::pool

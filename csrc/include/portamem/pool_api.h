@@ -179,6 +179,8 @@ PORTAMEM_EXPORT int portamem_pool_is_closed(const portamem_pool* pool);
 PORTAMEM_EXPORT void portamem_pool_stats(portamem_pool* pool, portamem_pool_figures* figures);
 /* Blocks and bytes that are out: a part of stats that costs little. */
 PORTAMEM_EXPORT void portamem_pool_live(portamem_pool* pool, uint64_t* blocks, uint64_t* nbytes);
+/* Bytes reserved now, and at most: the same. */
+PORTAMEM_EXPORT void portamem_pool_reserved(portamem_pool* pool, uint64_t* reserved, uint64_t* peak);
 PORTAMEM_EXPORT void portamem_pool_reset_peak(portamem_pool* pool);
 /* Every piece of every chunk, by address, as it was at one moment; with no lock held. 0, or PORTAMEM_POOL_HOST_MEMORY. */
 PORTAMEM_EXPORT int portamem_pool_snapshot(portamem_pool* pool, portamem_pool_visitor visitor, void* self);

@@ -57,10 +57,12 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
 
     /// Bytes of the chunks, and of those the ones in blocks that are not out.
     std::size_t reserved() const {
+        refuse_forked();
         const std::lock_guard<std::mutex> lock(mutex_);
         return reserved_;
     }
     std::optional<std::size_t> cached() const override {
+        refuse_forked();
         const std::lock_guard<std::mutex> lock(mutex_);
         return free_blocks_ * stride_;
     }

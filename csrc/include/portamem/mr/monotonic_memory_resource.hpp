@@ -52,10 +52,12 @@ class MonotonicMemoryResource : public CountedMemoryResource {
 
     /// Bytes of the chunks, and of those the ones that can still be given out.
     std::size_t reserved() const {
+        refuse_forked();
         const std::lock_guard<std::mutex> lock(mutex_);
         return reserved_;
     }
     std::optional<std::size_t> cached() const override {
+        refuse_forked();
         const std::lock_guard<std::mutex> lock(mutex_);
         return chunks_.empty() ? 0 : chunks_[current_].room();
     }

@@ -45,12 +45,24 @@ struct PoolPiece {
     std::size_t block_nbytes = 0;
 };
 
+/// A release policy that looks at the peak alone, which costs nothing to know.
+struct KeepShareOfPeak {
+    double share = 1;
+
+    std::size_t of(std::uint64_t peak) const noexcept {
+        return static_cast<std::size_t>(share * static_cast<double>(peak));
+    }
+    std::optional<std::size_t> operator()(const PoolStats& stats) const noexcept { return of(stats.peak); }
+};
+
 struct PoolOptions {
     /// Most bytes to reserve; 0: as many as the upstream gives.
     std::size_t limit = 0;
-    /// How much to keep when memory has come back: asked with no lock held and on slow paths only, answers the bytes
-    /// that may stay reserved (nothing: all). Only whole chunks that nobody uses any more go back, and nobody is waited
-    /// for: what work still uses goes when that has run, on a thread of portamem's. Null: everything stays until trim() or
+    /// How much to keep when memory has come back: answers the bytes that may stay reserved (nothing: all). Only whole
+    /// chunks that nobody uses any more go back, and nobody is waited for: what work still uses goes when that has run, on
+    /// a thread of portamem's. Asked with no lock held, and not again while it answers, should it use the pool itself: of
+    /// memory that the host reaches at every free, of other where a cache is full. A function of your own gets figures
+    /// that are counted block by block each time; keep_share_of_peak needs none. Null: everything stays until trim() or
     /// until the upstream has no more.
     std::function<std::optional<std::size_t>(const PoolStats&)> release;
     /// Whether the host may reach the memory where it can. False: it is used again in stream order on every machine, at
@@ -59,9 +71,7 @@ struct PoolOptions {
 
     /// A release policy: keeps a share (from 0) of the most bytes that were reserved at once.
     static std::function<std::optional<std::size_t>(const PoolStats&)> keep_share_of_peak(double share) {
-        return [share](const PoolStats& stats) {
-            return std::optional<std::size_t>(static_cast<std::size_t>(share * static_cast<double>(stats.peak)));
-        };
+        return KeepShareOfPeak{share};
     }
 };
 

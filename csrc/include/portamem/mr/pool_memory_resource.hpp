@@ -137,6 +137,7 @@ class PoolMemoryResource : public MemoryResource {
 
     /// Bytes that are reserved and not out.
     std::optional<std::size_t> cached() const override {
+        refuse_forked();
         const PoolStats now = figures();
         return now.reserved > now.used ? now.reserved - now.used : 0;
     }

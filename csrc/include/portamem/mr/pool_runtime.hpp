@@ -303,6 +303,12 @@ class PoolRuntime : public StreamListener {
 
     std::size_t kept_by_policy() const noexcept {
         if (options_.release == nullptr) return kKeepsAll;
+        if (const auto* const share = options_.release.target<KeepShareOfPeak>()) {
+            std::uint64_t reserved = 0;
+            std::uint64_t peak = 0;
+            portamem_pool_reserved(pool_, &reserved, &peak);
+            return share->of(peak);
+        }
         try {
             return options_.release(stats()).value_or(kKeepsAll);
         } catch (...) {

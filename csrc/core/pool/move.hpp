@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// core/pool/move.hpp: a chunk on its way between a pool and its upstream, and those who wait for it.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include "pool.hpp"
+
+namespace portamem::pool {
+
+/// One chunk that the calling thread moves.
+class Pool::Move {
+  public:
+    explicit Move(Pool& pool) noexcept : pool_(pool) {}
+    ~Move();
+    Move(const Move&) = delete;
+    Move& operator=(const Move&) = delete;
+
+    // Both under the heap's lock.
+    void begin(std::size_t nbytes) noexcept;
+    void end(bool has_arrived) noexcept;
+
+  private:
+    friend class Pool::Awaited;
+
+    static thread_local Move* innermost_;
+
+    Pool& pool_;
+    std::size_t nbytes_ = 0;
+    Move* outer_ = nullptr;
+    bool is_under_way_ = false;
+};
+
+/// What other threads move, for a call that has found no memory.
+class Pool::Awaited {
+  public:
+    explicit Awaited(Pool& pool);
+    ~Awaited() { innermost_ = outer_; }
+    Awaited(const Awaited&) = delete;
+    Awaited& operator=(const Awaited&) = delete;
+
+    /// Whether something has arrived since the last question, or does up to that time: it is waited for, but not by a
+    /// thread that moves a chunk itself, as where the upstream comes back to the pool.
+    bool has_arrived(std::chrono::steady_clock::time_point until);
+
+  private:
+    friend class Pool::Move;
+
+    static thread_local Awaited* innermost_;
+
+    Pool& pool_;
+    std::uint64_t seen_ = 0;  ///< of what has arrived in the pool: all that was there, and what the call itself moved
+    Awaited* outer_ = nullptr;
+};
+
+}  // namespace portamem::pool

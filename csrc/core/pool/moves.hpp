@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// core/pool/moves.hpp: how much memory is on its way between a pool and its upstream.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+
+namespace portamem::pool {
+
+/// Chunks that are asked for, or given back, just now. They are neither free here nor the upstream's, and count against
+/// limits. Under the heap's lock.
+struct Moves {
+    std::size_t nbytes = 0;         ///< under way
+    unsigned under_way = 0;         ///< how many
+    std::uint64_t arrived = 0;      ///< how many ended well, ever
+    std::condition_variable ended;  ///< one of them
+};
+
+}  // namespace portamem::pool
