@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import Any
 
@@ -28,14 +28,21 @@ class Scopes:
         """Makes ``resource`` the current one of its device, for this thread, within a ``with`` block.
 
         ``empty``, ``zeros`` and ``asarray`` take memory from it there. Live buffers are not touched.
+
+        The blocks of a thread end the last one first. One that ends before another that began within it raises
+        RuntimeError; the other stays as it is. Where tasks or generators take turns on a thread, name the resource in
+        each call.
         """
         if not isinstance(resource, self._native.MemoryResource):
             raise TypeError(f"using() takes a memory resource of portamem.{self._native.backend}, not {resource!r}")
-        self._native._push_resource(resource)
+        scope = self._native._push_resource(resource)
         try:
             yield resource
-        finally:
-            self._native._pop_resource(resource)
+        except BaseException:
+            with suppress(RuntimeError):  # what is on its way is not hidden
+                self._native._pop_resource(resource, scope)
+            raise
+        self._native._pop_resource(resource, scope)
 
     @contextmanager
     def tag(self, name: str) -> Iterator[str]:

@@ -15,7 +15,7 @@ Conventions of every call here:
 import os
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Protocol, SupportsIndex, SupportsInt, TypeAlias, final
+from typing import Any, Protocol, SupportsFloat, SupportsIndex, SupportsInt, TypeAlias, final
 
 from typing_extensions import Buffer as _HostBuffer
 from typing_extensions import Self
@@ -585,7 +585,7 @@ class PoolMemoryResource(MemoryResource):
         *,
         device: _DeviceLike | None = None,
         limit: _Size | None = None,
-        release: float | Callable[[PoolStats], _Size | None] | None = None,
+        release: SupportsFloat | SupportsIndex | Callable[[PoolStats], _Size | None] | None = None,
         host_access: bool = True,
     ) -> None: ...
     @property
@@ -975,6 +975,6 @@ def _pop_tag(depth: SupportsInt) -> None: ...
 def current_tag() -> str:
     """This thread's tag; "" where none is open."""
 
-def _push_resource(resource: MemoryResource) -> None: ...
-def _pop_resource(resource: MemoryResource) -> None: ...
+def _push_resource(resource: MemoryResource) -> int: ...
+def _pop_resource(resource: MemoryResource, scope: SupportsIndex) -> None: ...
 def held(device: _DeviceLike | None = None) -> int: ...

@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 class BackendType(ABCMeta):
     """Metaclass: forwards construction and static members to the chosen backend's class of the same name."""
 
+    def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> BackendType:
+        # A class of somebody's own would look for itself in the backend, when it is called.
+        for base in bases:
+            if isinstance(base, BackendType) and namespace.get("__module__") != __name__:
+                raise TypeError(f"type 'portamem.{base.__name__}' is not an acceptable base type")
+        return super().__new__(mcls, name, bases, namespace, **kwargs)
+
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         return _of_backend(cls)(*args, **kwargs)
 

@@ -140,6 +140,14 @@ def test_off_nothing_is_added(pm: Any) -> None:
         assert (done.returncode, done.stdout.strip(), done.stderr) == (0, nbytes, "")
 
 
+@pytest.mark.parametrize("value", ["2", "on", "true", "1 "])
+def test_a_value_that_is_not_known_is_said_once(pm: Any, value: str) -> None:
+    program = "print(pm.PinnedMemoryResource().allocate(100).resource.live_bytes)"
+    done = run(pm, program, PORTAMEM_DEBUG=value)
+    assert done.returncode == 0
+    assert done.stderr == f"portamem: PORTAMEM_DEBUG is 1, or 0 for nothing, not '{value}': there are no redzones\n"
+
+
 def test_a_clean_program_says_nothing(pm: Any) -> None:
     done = run(
         pm,

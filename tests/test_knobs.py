@@ -31,6 +31,7 @@ def test_copies_can_be_slow(
     [
         lambda knobs: knobs.fail_call("Malloc", -1, 2),
         lambda knobs: knobs.fail_call("Malloc", 1, 0),
+        lambda knobs: knobs.fail_call("Malloc\0x", 1, 2),
         lambda knobs: knobs.set_copy_delay(-1),
         lambda knobs: knobs.set_capacity(0, -1),
         lambda knobs: knobs.set_capacity(99, 1),

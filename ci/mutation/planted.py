@@ -273,7 +273,9 @@ DEFECTS = (
                 "WithoutGil() noexcept : state_(nullptr) {}",
             ),
             Change(
-                "csrc/python/gil.hpp", "detail::take_gil([this] { PyEval_RestoreThread(state_); });", "(void)state_;"
+                "csrc/python/gil.hpp",
+                "detail::stay_at_exit([this] { PyEval_RestoreThread(state_); });",
+                "(void)state_;",
             ),
         ),
         ("THREAD-08",),

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // core/scope.cpp: the current memory resource of each device, per thread, and the default beneath it, per process.
+#include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -43,6 +45,20 @@ int portamem_scope_pop(portamem_backend backend, int device) {
     found->second.pop_back();
     resource.ops->release(resource.self);
     return 0;
+}
+
+int portamem_scope_end(portamem_backend backend, int device, const void* self) {
+    auto found = scopes().find({backend, device});
+    if (found == scopes().end()) return -1;
+    std::vector<portamem_resource>& stack = found->second;
+    const auto last =
+        std::find_if(stack.rbegin(), stack.rend(), [self](const auto& each) { return each.self == self; });
+    if (last == stack.rend()) return -1;
+    const bool was_on_top = last == stack.rbegin();
+    const portamem_resource resource = *last;
+    stack.erase(std::next(last).base());
+    resource.ops->release(resource.self);
+    return was_on_top ? 0 : 1;
 }
 
 int portamem_scope_current(portamem_backend backend, int device, portamem_resource* resource) {

@@ -15,7 +15,7 @@ FailureCallbackAdaptor::Callback to_failure_callback(const py::object& callback)
     }
     return [held = hold(callback)](std::size_t nbytes) {
         return call_python([&] {
-            const py::object again = held_object(held)(nbytes);
+            const py::object again = call(held_object(held), nbytes);
             if (PyBool_Check(again.ptr())) return again.ptr() == Py_True;
             throw py::type_error(std::string("the failure callback answers True (try again) or False, not ") +
                                  Py_TYPE(again.ptr())->tp_name);

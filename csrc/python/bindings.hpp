@@ -47,6 +47,8 @@ void register_prefaulted_resource(py::module_& m);
 void register_adaptors(py::module_& m);
 /// After all classes of resources: the interpreter calls a class's own methods sooner than inherited ones.
 void give_each_resource_its_allocate();
+/// After all classes: none makes an object whose __init__ never ran, of which every method would read what is not there.
+void refuse_objects_without_init(const py::module_& m);
 void register_recording_adaptors(py::module_& m);
 void register_composed_resources(py::module_& m);
 void register_scope(py::module_& m);

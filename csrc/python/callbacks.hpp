@@ -36,6 +36,16 @@ void set_raised(const RaisedInPython& raised);
 /// Throws what Python has just raised. Needs the GIL.
 [[noreturn]] void throw_raised(py::error_already_set& raised);
 
+/// Calls a Python function. Needs the GIL. An interpreter that goes down meanwhile may end the thread in there, without
+/// the GIL: nothing that it then passes on its way here owns a Python object.
+template <class... Arguments>
+py::object call(const py::object& function, Arguments&&... arguments) {
+    const py::tuple packed = py::make_tuple(std::forward<Arguments>(arguments)...);
+    PyObject* answer = detail::stay_at_exit([&] { return PyObject_Call(function.ptr(), packed.ptr(), nullptr); });
+    if (answer == nullptr) throw py::error_already_set();
+    return py::reinterpret_steal<py::object>(answer);
+}
+
 /// Throws where the interpreter is going down: there is nobody left to call.
 void refuse_without_interpreter();
 
@@ -46,7 +56,7 @@ auto call_python(Function&& function) {
     const WithGil gil;
     const py::error_scope pending;  // a destructor may be run while an exception is on its way
     try {
-        return function();
+        return detail::stay_at_exit(function);
     } catch (py::error_already_set& raised) {
         throw_raised(raised);
     }

@@ -69,7 +69,8 @@ Callback::Allocate to_allocate(const py::object& function, void* user_data) {
     }
     return [held](std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
         return call_python([&] {
-            return from_address(held_object(held)(nbytes, stream), "the address that the allocate function returned");
+            return from_address(call(held_object(held), nbytes, stream),
+                                "the address that the allocate function returned");
         });
     };
 }
@@ -83,7 +84,7 @@ Callback::Deallocate to_deallocate(const py::object& function, void* user_data) 
         };
     }
     return [held](void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
-        call_python([&] { (void)held_object(held)(to_address(ptr), nbytes, stream); });
+        call_python([&] { (void)call(held_object(held), to_address(ptr), nbytes, stream); });
     };
 }
 

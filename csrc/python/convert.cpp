@@ -27,6 +27,17 @@ py::int_ to_int(const py::handle& value, const char* what) {
 
 }  // namespace
 
+bool is_flag(const py::handle& value) {
+    if (PyBool_Check(value.ptr())) return true;
+    const std::string_view name = Py_TYPE(value.ptr())->tp_name;
+    return name == "numpy.bool" || name == "numpy.bool_";
+}
+
+bool to_flag(const py::handle& value, const char* what) {
+    if (!is_flag(value)) throw py::type_error(std::string(what) + " is True or False, not " + type_name(value));
+    return py::bool_(py::reinterpret_borrow<py::object>(value));
+}
+
 std::size_t to_count(const py::handle& value, const char* what) {
     const py::int_ number = to_int(value, what);
     const Py_ssize_t count = PyLong_AsSsize_t(number.ptr());

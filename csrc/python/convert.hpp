@@ -26,6 +26,10 @@ inline std::size_t to_size(const py::handle& value, const char* what = "size") {
     return to_size_by_rules(value, what);
 }
 
+/// Whether it is True or False, or NumPy's; and which of them. `what` names it in messages.
+bool is_flag(const py::handle& value);
+bool to_flag(const py::handle& value, const char* what);
+
 /// A count, an int from 0.
 std::size_t to_count(const py::handle& value, const char* what);
 

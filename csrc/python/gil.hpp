@@ -31,10 +31,11 @@ namespace detail {
     for (;;) pause();
 }
 
-// Calls what takes the GIL, or may give it up and take it again. A forced unwind has no object: the reference that the
-// handler has to name it by is null, which UBSan would report.
+// Calls what takes the GIL, or may give it up and take it again, as all Python code may. An unwind runs the destructors
+// below this function first, without the GIL: nothing below should own a Python object. What is thrown passes. A forced
+// unwind has no object: the reference that the handler has to name it by is null, which UBSan would report.
 template <class Function>
-__attribute__((no_sanitize("null"))) auto take_gil(Function&& function) noexcept {
+__attribute__((no_sanitize("null"))) auto stay_at_exit(Function&& function) {
     try {
         return function();
     } catch (abi::__forced_unwind&) {
@@ -71,7 +72,7 @@ class WithoutGil {
   public:
     WithoutGil() noexcept : state_(detail::leave_python()) {}
     ~WithoutGil() {
-        detail::take_gil([this] { PyEval_RestoreThread(state_); });
+        detail::stay_at_exit([this] { PyEval_RestoreThread(state_); });
         if (detail::follows_sites()) detail::forget_site();
     }
     WithoutGil(const WithoutGil&) = delete;
@@ -84,8 +85,10 @@ class WithoutGil {
 /// With the GIL for its scope, on any thread. Not once interpreter_is_going().
 class WithGil {
   public:
-    WithGil() noexcept : state_(detail::take_gil([] { return PyGILState_Ensure(); })) {}
-    ~WithGil() { PyGILState_Release(state_); }
+    WithGil() noexcept : state_(detail::stay_at_exit([] { return PyGILState_Ensure(); })) {}
+    ~WithGil() {
+        detail::stay_at_exit([this] { PyGILState_Release(state_); });
+    }
     WithGil(const WithGil&) = delete;
     WithGil& operator=(const WithGil&) = delete;
 

@@ -11,10 +11,10 @@ namespace {
 template <class Function>
 void with_gil(Function&& function) {
     if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
-        function();
+        detail::stay_at_exit(function);
     } else if (!interpreter_is_going()) {
         const WithGil gil;
-        function();
+        detail::stay_at_exit(function);
     }
 }
 

@@ -35,5 +35,6 @@ PYBIND11_MODULE(PORTAMEM_MODULE, m) {
     register_copy(m);
     register_order_check(m);
     give_each_resource_its_allocate();
+    refuse_objects_without_init(m);
     stop_reaper_at_exit();
 }

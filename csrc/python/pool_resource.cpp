@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // python/pool_resource.cpp: PoolMemoryResource.
+#include "callbacks.hpp"
 #include "convert.hpp"
 #include "hold.hpp"
 
@@ -26,6 +27,27 @@ py::object pool_snapshot(const MemoryPool& pool) {
     return py::module_::import("json").attr("loads")(json);
 }
 
+// Whether Python has just raised it, which is then forgotten.
+bool raised(PyObject* type) {
+    if (PyErr_Occurred() == nullptr || PyErr_ExceptionMatches(type) == 0) return false;
+    PyErr_Clear();
+    return true;
+}
+
+// What __float__ or __index__ says: text has neither.
+double to_share(const py::object& release) {
+    double share = -1;
+    if (!is_flag(release)) share = PyFloat_AsDouble(release.ptr());
+    if (is_flag(release) || raised(PyExc_TypeError)) {
+        throw py::type_error(
+            std::string("release is a share of the peak, a number from 0 to 1, or a function of the stats, not ") +
+            Py_TYPE(release.ptr())->tp_name);
+    }
+    if (!raised(PyExc_OverflowError) && PyErr_Occurred() != nullptr) throw py::error_already_set();
+    if (!(share >= 0 && share <= 1)) throw py::value_error("release is a share of the peak, from 0 to 1");
+    return share;
+}
+
 // A share of the peak, or a function of the stats. Held so that the last reference may go on any thread.
 std::function<std::optional<std::size_t>(const PoolStats&)> to_release(const py::object& release) {
     if (release.is_none()) return nullptr;
@@ -34,7 +56,7 @@ std::function<std::optional<std::size_t>(const PoolStats&)> to_release(const py:
             if (interpreter_is_going()) return std::nullopt;
             const WithGil gil;
             try {
-                const py::object keep = held_object(held)(pool_stats(stats));
+                const py::object keep = call(held_object(held), pool_stats(stats));
                 if (keep.is_none()) return std::nullopt;
                 return to_size(keep, "what a release policy answers");
             } catch (py::error_already_set& e) {
@@ -46,18 +68,14 @@ std::function<std::optional<std::size_t>(const PoolStats&)> to_release(const py:
             return std::nullopt;
         };
     }
-    if (!py::isinstance<py::float_>(release) && !py::isinstance<py::int_>(release)) {
-        throw py::type_error("release is a share of the peak, from 0 to 1, or a function of the stats");
-    }
-    const auto share = release.cast<double>();
-    if (!(share >= 0 && share <= 1)) throw py::value_error("release is a share of the peak, from 0 to 1");
-    return PoolOptions::keep_share_of_peak(share);
+    return PoolOptions::keep_share_of_peak(to_share(release));
 }
 
-std::shared_ptr<MemoryPool> make_memory_pool(const std::shared_ptr<MemoryResource>& upstream, const py::object& device,
-                                             const py::object& limit, const py::object& release, bool host_access) {
+std::shared_ptr<MemoryPool> make_memory_pool(const py::object& over, const py::object& device, const py::object& limit,
+                                             const py::object& release, const py::object& host_access) {
+    const std::shared_ptr<MemoryResource> upstream = over.is_none() ? nullptr : to_upstream(over);
     PoolOptions options;
-    options.host_access = host_access;
+    options.host_access = to_flag(host_access, "host_access");
     if (!limit.is_none()) {
         options.limit = to_size(limit, "limit");
         if (options.limit == 0) throw py::value_error("a pool with a limit of 0 bytes could give nothing");

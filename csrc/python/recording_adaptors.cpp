@@ -8,7 +8,6 @@ inline namespace PORTAMEM_BACKEND {
 
 namespace {
 
-using Upstream = std::shared_ptr<MemoryResource>;
 using Statistics = StatisticsAdaptor;
 
 py::object record_module() { return py::module_::import("portamem._record"); }
@@ -42,6 +41,16 @@ std::string to_path(const py::object& path) {
     return text.cast<std::string>();
 }
 
+std::string to_tag(const py::object& name) {
+    if (PyUnicode_Check(name.ptr()) == 0) {
+        throw py::type_error(std::string("a tag is text, not ") + Py_TYPE(name.ptr())->tp_name);
+    }
+    Py_ssize_t length = 0;
+    const char* text = PyUnicode_AsUTF8AndSize(name.ptr(), &length);
+    if (text == nullptr) throw py::error_already_set();
+    return {text, static_cast<std::size_t>(length)};
+}
+
 }  // namespace
 
 void register_recording_adaptors(py::module_& m) {
@@ -50,8 +59,8 @@ void register_recording_adaptors(py::module_& m) {
 
     py::class_<Statistics, std::shared_ptr<Statistics>, ResourceAdaptor>(
         m, "StatisticsAdaptor", py::is_final(), "Counts what goes through it: in all, by tag, by thread, in scopes.")
-        .def(py::init([](const Upstream& upstream) { return std::make_shared<Statistics>(upstream); }),
-             py::arg("upstream").none(false))
+        .def(py::init([](const py::object& upstream) { return std::make_shared<Statistics>(to_upstream(upstream)); }),
+             py::arg("upstream"))
         .def_property_readonly("counts", [](const Statistics& s) { return counts_object(s.counts()); })
         .def_property_readonly(
             "by_tag", [](const Statistics& s) { return counts_by(s.by_tag()); }, "By tag; '' is what had none.")
@@ -70,25 +79,29 @@ void register_recording_adaptors(py::module_& m) {
 
     py::class_<TrackingAdaptor, std::shared_ptr<TrackingAdaptor>, ResourceAdaptor>(
         m, "TrackingAdaptor", py::is_final(), "Knows each allocation that is out, and where it was made.")
-        .def(py::init([](const Upstream& upstream) { return std::make_shared<TrackingAdaptor>(upstream); }),
-             py::arg("upstream").none(false))
+        .def(py::init(
+                 [](const py::object& upstream) { return std::make_shared<TrackingAdaptor>(to_upstream(upstream)); }),
+             py::arg("upstream"))
         .def("outstanding", &outstanding_list, "The allocations that are out, the oldest first.");
 
     py::class_<LoggingAdaptor, std::shared_ptr<LoggingAdaptor>, ResourceAdaptor>(
         m, "LoggingAdaptor", py::is_final(), "Writes a line of JSON for every call.")
-        .def(py::init([](const Upstream& upstream, const py::object& path) {
+        .def(py::init([](const py::object& upstream, const py::object& path) {
+                 const std::shared_ptr<MemoryResource> over = to_upstream(upstream);
                  const std::string to = to_path(path);
                  const WithoutGil nogil;
-                 return std::make_shared<LoggingAdaptor>(upstream, to);
+                 return std::make_shared<LoggingAdaptor>(over, to);
              }),
-             py::arg("upstream").none(false), py::arg("path"))
+             py::arg("upstream"), py::arg("path"))
         .def_property_readonly(
             "path",
             [](const LoggingAdaptor& r) { return py::module_::import("os").attr("fsdecode")(py::bytes(r.path())); })
         .def("flush", &LoggingAdaptor::flush, py::call_guard<WithoutGil>(),
              "Hands what is written so far to the system.");
 
-    m.def("_push_tag", &push_tag, py::arg("name"), "Opens a tag on this thread; answers what _pop_tag takes.");
+    m.def(
+        "_push_tag", [](const py::object& name) { return push_tag(to_tag(name)); }, py::arg("name"),
+        "Opens a tag on this thread; answers what _pop_tag takes.");
     m.def("_pop_tag", &pop_tag, py::arg("depth"));
     m.def("current_tag", &current_tag, "This thread's tag; '' where none is open.");
 }

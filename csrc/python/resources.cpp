@@ -113,8 +113,7 @@ void register_base(py::module_& m) {
         .def_property_readonly("live_buffers", &MemoryResource::live_buffers)
         .def_property_readonly("live_bytes", &MemoryResource::live_bytes)
         .def_property_readonly("cached", &cached_bytes, "Bytes held that nobody uses; None where it cannot say.")
-        .def("close", &close_resource,
-             "Refuses with BufferError while buffers live, or a call of another thread is under way.")
+        .def("close", &close_resource, "Refuses with BufferError while buffers live, or a call is under way.")
         .def("__enter__", [](const py::object& self) { return self; })
         .def(
             "__exit__",

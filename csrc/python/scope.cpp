@@ -16,9 +16,16 @@ void register_scope(py::module_& m) {
         py::arg("device") = py::none(),
         "The resource that allocations on this thread take from where none is named: the innermost using(), else the "
         "process's default, a PoolMemoryResource over plain device memory that nobody can close.");
-    m.def("_push_resource", &push_resource, py::arg("resource"));
     m.def(
-        "_pop_resource", [](const MemoryResource& resource) { pop_resource(resource.device()); }, py::arg("resource"));
+        "_push_resource",
+        [](const std::shared_ptr<MemoryResource>& resource) { return to_address(push_resource(resource)); },
+        py::arg("resource"), "Opens a scope on this thread; answers what _pop_resource takes.");
+    m.def(
+        "_pop_resource",
+        [](const MemoryResource& resource, const py::object& scope) {
+            pop_resource(resource.device(), from_address(scope, "a scope"));
+        },
+        py::arg("resource"), py::arg("scope"));
     m.def(
         "held",
         [](const py::object& device) {

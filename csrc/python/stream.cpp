@@ -66,10 +66,12 @@ void call_python(void* function) {
     const WithGil gil;
     auto* callable = static_cast<PyObject*>(function);
     // The interpreter may go down while the callable waits: this thread then ends here, with the GIL gone.
-    PyObject* result = detail::take_gil([callable] { return PyObject_CallNoArgs(callable); });
-    if (result == nullptr) PyErr_WriteUnraisable(callable);
-    Py_XDECREF(result);
-    Py_DECREF(callable);
+    detail::stay_at_exit([callable] {
+        PyObject* result = PyObject_CallNoArgs(callable);
+        if (result == nullptr) PyErr_WriteUnraisable(callable);
+        Py_XDECREF(result);
+        Py_DECREF(callable);
+    });
 }
 
 void launch_host_func(const Stream& self, const py::object& fn) {

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 
 FORMAT = "portamem-log"
 VERSION = 1
+
+_ADDRESS = re.compile("0x[0-9a-f]+")
 
 
 class LogError(ValueError):
@@ -79,7 +82,10 @@ def parse(lines: Iterable[bytes]) -> Log:
     """Reads a log from its lines, each with its end."""
     reader = _Reader()
     for number, line in enumerate(lines, 1):
-        reader.add(number, line)
+        try:
+            reader.add(number, line)
+        except RecursionError:  # of the parser, or of a message that quotes what it took
+            raise LogError(number, "no line of a log: it is nested too deeply") from None
     return reader.log()
 
 
@@ -123,7 +129,7 @@ class _Reader:
         event = found.get("event")
         if event == "resource":
             resource = LoggedResource(
-                self._integer(found, "id"),
+                self._natural(found, "id"),
                 self._text(found, "class"),
                 self._text(found, "kind"),
                 self._text(found, "backend"),
@@ -131,36 +137,36 @@ class _Reader:
             )
             log.resources[resource.id] = resource
         elif event == "stream":
-            stream = LoggedStream(self._integer(found, "id"), self._integer(found, "device"), self._text(found, "role"))
+            stream = LoggedStream(self._natural(found, "id"), self._integer(found, "device"), self._text(found, "role"))
             if stream.role not in ("own", "legacy", "per_thread"):
                 raise LogError(self._number, f"a stream is own, legacy or per_thread, not {stream.role!r}")
             log.streams[stream.id] = stream
         elif event == "site":
-            self._integer(found, "id")
+            self._natural(found, "id")
         elif event in ("alloc", "free", "record"):
             log.calls.append(self._call(log, event, found))
         elif event == "close":
-            self._count(self._integer(found, "seq"))
+            self._count(self._natural(found, "seq"))
         elif event == "end":
             self._end(found)
         else:
             raise LogError(self._number, f"there is no event {event!r} in version {VERSION} of the format")
 
     def _call(self, log: Log, event: str, found: dict[str, Any]) -> LoggedCall:
-        error = found.get("error")
+        error = None if found.get("error") is None else self._text(found, "error")
         has_address = event != "alloc" or error is None
         call = LoggedCall(
             line=self._number,
             event=event,
-            seq=self._integer(found, "seq"),
-            thread=self._integer(found, "thread"),
-            depth=self._integer(found, "depth"),
-            resource=self._integer(found, "resource"),
-            stream=self._integer(found, "stream"),
-            size=self._integer(found, "size"),
-            alignment=self._integer(found, "alignment") if event == "alloc" else 0,
+            seq=self._natural(found, "seq"),
+            thread=self._natural(found, "thread"),
+            depth=self._natural(found, "depth"),
+            resource=self._natural(found, "resource"),
+            stream=self._natural(found, "stream"),
+            size=self._natural(found, "size"),
+            alignment=self._natural(found, "alignment") if event == "alloc" else 0,
             address=self._address(found) if has_address else 0,
-            nanoseconds=self._integer(found, "ns"),
+            nanoseconds=self._natural(found, "ns"),
             error=error,
         )
         for what, number, known in (("resource", call.resource, log.resources), ("stream", call.stream, log.streams)):
@@ -175,9 +181,9 @@ class _Reader:
         self._numbers[seq] = self._number
 
     def _end(self, found: dict[str, Any]) -> None:
-        expected = self._integer(found, "seq")
+        expected, events = self._natural(found, "seq"), self._natural(found, "events")
         missing = next((seq for seq in range(1, expected + 1) if seq not in self._numbers), None)
-        if missing is not None or len(self._numbers) != self._integer(found, "events"):
+        if missing is not None or not len(self._numbers) == events == expected:
             raise LogError(
                 self._number,
                 f"the log has {len(self._numbers)} of {expected} calls: "
@@ -191,6 +197,12 @@ class _Reader:
             raise LogError(self._number, f"{key!r} is an int in such a line, not {value!r}")
         return value
 
+    def _natural(self, found: dict[str, Any], key: str) -> int:
+        value = self._integer(found, key)
+        if value < 0:
+            raise LogError(self._number, f"{key!r} is an int from 0 in such a line, not {value}")
+        return value
+
     def _text(self, found: dict[str, Any], key: str) -> str:
         value = found.get(key)
         if not isinstance(value, str):
@@ -199,16 +211,15 @@ class _Reader:
 
     def _address(self, found: dict[str, Any]) -> int:
         text = self._text(found, "address")
-        try:
-            return int(text, 16)
-        except ValueError:
-            raise LogError(self._number, f"{text!r} is no address") from None
+        if _ADDRESS.fullmatch(text) is None:  # int() would take a sign, spaces and underscores as well
+            raise LogError(self._number, f"{text!r} is no address")
+        return int(text, 16)
 
 
 def _header(number: int, found: dict[str, Any]) -> dict[str, Any]:
     if found.get("format") != FORMAT:
         raise LogError(number, f"this is no log of portamem: it does not begin with the format {FORMAT!r}")
-    if found.get("version") != VERSION:
+    if type(found.get("version")) is not int or found["version"] != VERSION:  # true and 1.0 are equal to 1
         raise LogError(
             number,
             f"the log is of version {found.get('version')!r} of the format, and this portamem reads {VERSION}: replay "

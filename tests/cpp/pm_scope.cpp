@@ -139,6 +139,30 @@ TEST_CASE("pm scope: scopes nest, and live buffers do not look") {
     CHECK_THROWS_AS(pm::pop_resource(0), std::logic_error);
 }
 
+TEST_CASE("pm scope: a scope that ends too early is its own") {
+    if (no_device()) return;
+    const auto outside = pm::current_resource(0);
+    const auto outer = device_resource();
+    const auto inner = pinned_resource();
+    const auto first = pm::push_resource(outer);
+    const auto second = pm::push_resource(inner);
+    CHECK(contains(refusal<std::logic_error>([&] { pm::pop_resource(0, first); }), "began within it"));
+    CHECK(outer.use_count() == 1);
+    CHECK(pm::current_resource(0) == inner);
+    CHECK(contains(refusal<std::logic_error>([&] { pm::pop_resource(0, first); }), "not open on this thread"));
+    CHECK(pm::current_resource(0) == inner);
+    pm::pop_resource(0, second);
+    CHECK(pm::current_resource(0) == outside);
+    auto early = std::make_unique<pm::ResourceScope>(outer);
+    {
+        const pm::ResourceScope late(inner);
+        early.reset();
+        CHECK(pm::current_resource(0) == inner);
+    }
+    CHECK(pm::current_resource(0) == outside);
+    CHECK(inner.use_count() == 1);
+}
+
 TEST_CASE("pm scope: a scope is of its thread") {
     if (no_device()) return;
     const auto mine = device_resource();

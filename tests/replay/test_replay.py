@@ -170,6 +170,27 @@ WRONG: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
     "another size": (lambda lines: replaced(lines, "free", size=3), ": 3 bytes at 0x"),
     "freed but not allocated": (lambda lines: without(lines, "alloc"), "does not have out"),
     "allocated twice": (lambda lines: twice(lines, "alloc"), "which it gave in line"),
+    "no JSON that ends": (lambda lines: ["[" * 200_000 + "\n"], "line 1: no line of a log: it is nested too deeply"),
+    "a line that is nested": (
+        lambda lines: [lines[0], '{"event":' * 200_000 + "\n"],
+        "line 2: no line of a log: it is nested too deeply",
+    ),
+    "a version that is true": (
+        lambda lines: [lines[0].replace('"version":1', '"version":true'), *lines[1:]],
+        "line 1: the log is of version True of the format",
+    ),
+    "a version with a point": (
+        lambda lines: [lines[0].replace('"version":1', '"version":1.0'), *lines[1:]],
+        "line 1: the log is of version 1.0 of the format",
+    ),
+    "an end of less than nothing": (lambda lines: replaced(lines, "end", seq=-1), "'seq' is an int from 0"),
+    "an end before the end": (lambda lines: replaced(lines, "end", seq=5), "of 5 calls: its end does not fit"),
+    "a negative time": (lambda lines: replaced(lines, "alloc", ns=-5), "'ns' is an int from 0 in such a line, not -5"),
+    "a negative depth": (lambda lines: replaced(lines, "free", depth=-1), "'depth' is an int from 0"),
+    "a negative thread": (lambda lines: replaced(lines, "free", thread=-1), "'thread' is an int from 0"),
+    "a negative size": (lambda lines: replaced(lines, "alloc", size=-1), "'size' is an int from 0"),
+    "a negative address": (lambda lines: replaced(lines, "alloc", address="-0x10"), "'-0x10' is no address"),
+    "an error that is no text": (lambda lines: replaced(lines, "alloc", error=5), "'error' is text in such a line"),
 }
 
 

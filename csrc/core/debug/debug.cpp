@@ -149,7 +149,12 @@ std::string refusal(const Block& block, const void* owner, std::size_t nbytes) {
 int portamem_debug_on(void) {
     static const bool on = [] {
         const char* value = std::getenv("PORTAMEM_DEBUG");
-        return value != nullptr && std::strcmp(value, "1") == 0;
+        if (value == nullptr || *value == '\0' || std::strcmp(value, "0") == 0) return false;
+        if (std::strcmp(value, "1") == 0) return true;
+        // It is read while modules are loaded, where nobody could be told by an error.
+        (void)std::fprintf(stderr, "portamem: PORTAMEM_DEBUG is 1, or 0 for nothing, not '%s': there are no redzones\n",
+                           value);
+        return false;
     }();
     return on ? 1 : 0;
 }

@@ -76,10 +76,12 @@ PORTAMEM_EXPORT void portamem_account(portamem_backend backend, int device, int6
 PORTAMEM_EXPORT uint64_t portamem_held(portamem_backend backend, int device);
 
 /* The current resource of a device on the calling thread: a stack, of which push takes one reference (retain is called)
- * and pop gives it back. pop answers 0, or -1 when the stack is empty. current answers 0 and a retained resource, which
- * the caller releases, or -1 when no scope is open. */
+ * and pop gives it back. pop answers 0, or -1 when the stack is empty. end takes out the topmost of that self, wherever it
+ * is: 0 where it was on top, 1 where it was not, and the others stay as they are; -1 where there is none. current answers
+ * 0 and a retained resource, which the caller releases, or -1 when no scope is open. */
 PORTAMEM_EXPORT void portamem_scope_push(portamem_backend backend, int device, portamem_resource resource);
 PORTAMEM_EXPORT int portamem_scope_pop(portamem_backend backend, int device);
+PORTAMEM_EXPORT int portamem_scope_end(portamem_backend backend, int device, const void* self);
 PORTAMEM_EXPORT int portamem_scope_current(portamem_backend backend, int device, portamem_resource* resource);
 
 /* The resource of a device where no scope is open, one per process. offer stores one unless there is one already, and

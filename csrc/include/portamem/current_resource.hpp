@@ -162,14 +162,31 @@ inline std::shared_ptr<MemoryResource> current_resource(int device) {
     return current_resource(device);  // another thread may have been first
 }
 
-/// Makes a resource the current one of its device, on this thread. Pairs with pop_resource.
-inline void push_resource(const std::shared_ptr<MemoryResource>& resource) {
+/// Makes a resource the current one of its device, on this thread. Pairs with pop_resource, which takes what this answers:
+/// it is another value for each scope that is open.
+inline const void* push_resource(const std::shared_ptr<MemoryResource>& resource) {
     refuse_forked();
     if (resource->is_closed()) throw std::invalid_argument("the memory resource is closed");
     auto* shared = new detail::Shared{resource};
     portamem_scope_push(rt::BackendId, resource->device(), {detail::shared_ops(), shared});
     detail::shared_ops()->release(shared);
+    return shared;  // the registry holds it
 }
+/// Ends that scope, the innermost or not. Throws std::logic_error where others that began within it are open, which stay
+/// as they are, and where this thread has no such scope.
+inline void pop_resource(int device, const void* scope) {
+    const int answer = portamem_scope_end(rt::BackendId, device, scope);
+    if (answer < 0) {
+        throw std::logic_error(
+            "the scope of a resource is not open on this thread: scopes end on the thread that they began on");
+    }
+    if (answer > 0) {
+        throw std::logic_error(
+            "the scope of a resource has ended before one that began within it, which stays: the last one ends first; "
+            "where tasks or generators take turns on a thread, name the resource in each call instead");
+    }
+}
+/// Ends the innermost scope.
 inline void pop_resource(int device) {
     if (portamem_scope_pop(rt::BackendId, device) != 0) {
         throw std::logic_error("no resource scope is open on this thread");
@@ -179,15 +196,15 @@ inline void pop_resource(int device) {
 /// push_resource and pop_resource for a C++ scope.
 class ResourceScope {
   public:
-    explicit ResourceScope(const std::shared_ptr<MemoryResource>& resource) : device_(resource->device()) {
-        push_resource(resource);
-    }
-    ~ResourceScope() { (void)portamem_scope_pop(rt::BackendId, device_); }
+    explicit ResourceScope(const std::shared_ptr<MemoryResource>& resource)
+        : device_(resource->device()), scope_(push_resource(resource)) {}
+    ~ResourceScope() { (void)portamem_scope_end(rt::BackendId, device_, scope_); }
     ResourceScope(const ResourceScope&) = delete;
     ResourceScope& operator=(const ResourceScope&) = delete;
 
   private:
     int device_;
+    const void* scope_;
 };
 
 PORTAMEM_CLOSE

@@ -17,6 +17,7 @@ PORTAMEM_OPEN
 inline std::uint64_t push_tag(const std::string& name) {
     refuse_forked();
     if (name.empty()) throw std::invalid_argument("a tag has a name");
+    if (name.find('\0') != std::string::npos) throw std::invalid_argument("a tag has no NUL character in it");
     const std::uint64_t depth = portamem_tag_push(name.c_str());
     if (depth == 0) throw std::bad_alloc();
     return depth;

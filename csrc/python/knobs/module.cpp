@@ -57,6 +57,7 @@ PYBIND11_MODULE(_knobs, m) {
     m.def(
         "fail_call",
         [](const std::optional<std::string>& call, unsigned nth, int code) {
+            if (call && call->find('\0') != std::string::npos) throw py::value_error("a call's name has no NUL in it");
             check(pmhKnobFailCall(call ? call->c_str() : nullptr, nth, code));
         },
         py::arg("call"), py::arg("nth"), py::arg("code"),

@@ -40,6 +40,9 @@ class LoggingAdaptor : public RecordingAdaptor {
   private:
     static const std::string& named(const std::string& path) {
         if (path.empty()) throw std::invalid_argument("the path of a log is empty");
+        if (path.find('\0') != std::string::npos) {
+            throw std::invalid_argument("the path of a log has no NUL character in it");
+        }
         return path;
     }
 };

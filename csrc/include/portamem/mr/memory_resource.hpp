@@ -132,7 +132,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     /// Bytes that the resource holds without anybody using them; nothing where it cannot say.
     virtual std::optional<std::size_t> cached() const { return std::nullopt; }
 
-    /// Refuses (ExportError) while memory is out, or a call of another thread is under way. Closing twice is fine.
+    /// Refuses (ExportError) while memory is out, or a call is under way. Closing twice is fine.
     void close() {
         refuse_forked();
         if (permanent_.load(std::memory_order_relaxed)) {
@@ -145,7 +145,9 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
             return;
         }
         if (live_buffers() == 0) {
-            throw ExportError("another thread is inside of a call of the resource: close it when that has returned");
+            throw ExportError(
+                "a call of the resource is under way, on another thread or further out on this one (in a callback): "
+                "close it when that has returned");
         }
         throw ExportError("the resource still has " + std::to_string(live_buffers()) + " live buffer(s) of " +
                           std::to_string(live_bytes()) + " bytes in all: close them first" + live_text());
