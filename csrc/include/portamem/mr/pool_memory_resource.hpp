@@ -168,9 +168,11 @@ class PoolMemoryResource : public MemoryResource {
         // A thread that ends, or a stream, may be inside for a moment: that is no reason to refuse. Nor is what gives back
         // for the pool itself, which takes as long as the upstream does.
         const auto begin = std::chrono::steady_clock::now();
+        auto given_back = begin;  // the latest time seen; it may be done since the pool said that it is busy
         while (status == PORTAMEM_POOL_BUSY && live().first == 0) {
-            const auto patience = runtime_->is_giving_back() ? kUpstreamsTime : kCallsTime;
-            if (std::chrono::steady_clock::now() - begin > patience) break;
+            const auto now = std::chrono::steady_clock::now();
+            if (runtime_->is_giving_back()) given_back = now;
+            if (now - given_back > kCallsTime || now - begin > kUpstreamsTime) break;
             std::this_thread::sleep_for(std::chrono::microseconds(100));
             status = portamem_pool_close(pool_);
         }
