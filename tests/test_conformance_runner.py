@@ -113,23 +113,36 @@ def test_what_goes_wrong_is_a_failure_of_its_case_alone(tmp_path: Path, plugin: 
     assert [outcome(found, id) for id in ("ALLOC-02", "ALLOC-03")] == ["pass", "pass"]
 
 
-def test_a_case_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "CASE_TIMEOUT_S", 0.5)
+def run_alone(monkeypatch: pytest.MonkeyPatch, plugin: str, key: str) -> runner.CaseResult:
+    """One case of the plugin, of which a silence of a second means that it hangs."""
+    monkeypatch.setattr(runner, "CASE_TIMEOUT_S", 1.0)
     monkeypatch.setattr(runner, "_DRAIN_S", 2.0)
     monkeypatch.setenv("PYTHONPATH", str(FOLDER))
-    monkeypatch.setenv("PLUGIN", "hang")
+    monkeypatch.setenv("PLUGIN", plugin)
     monkeypatch.syspath_prepend(str(FOLDER))
-    key = "plugin.hangs"
     worker = runner._Worker("host", [key], ["plugin"], {})
-    case = plan.Case(next(iter(plan.checks())))
+    left, found = {key: plan.Case(next(iter(plan.checks())))}, []
     try:
-        [(name, result)] = list(worker.results({key: case}))
+        for name, result in worker.results(left):
+            del left[name]
+            found.append(result)
     finally:
         worker.close()
-    assert name == key
+    [result] = found
+    return result
+
+
+def test_a_case_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = run_alone(monkeypatch, "hang", "plugin.hangs")
     assert result.outcome is Outcome.FAIL
     assert "hung" in result.detail
     assert "plugin.py" in result.detail, "where it hung is told"
+
+
+def test_a_long_case_that_says_so_is_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = run_alone(monkeypatch, "long way", "plugin.takes_its_time")
+    assert result.outcome is Outcome.PASS, result.detail
+    assert result.seconds > 1.5
 
 
 def test_every_outcome_is_told(tmp_path: Path) -> None:

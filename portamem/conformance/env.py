@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from contextlib import ExitStack
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -24,12 +25,20 @@ class Env:
     """One check's view of a backend. Made anew for each case; ``finish`` tidies up and looks for what was left."""
 
     def __init__(
-        self, pm: ModuleType, platform: Platform, ordinal: int = 0, *, patience: Patience | None = None
+        self,
+        pm: ModuleType,
+        platform: Platform,
+        ordinal: int = 0,
+        *,
+        patience: Patience | None = None,
+        goes_on: Callable[[], None] = lambda: None,
     ) -> None:
         self.pm = pm
         self.platform = platform
         self.ordinal = ordinal
         self._patience = Patience() if patience is None else patience
+        self.goes_on = goes_on
+        """For a check of many steps to call at each: a case that says nothing for long is taken to hang."""
         self.emulations: list[str] = []
         self.notes: list[str] = []
         self.decided_by = ""  # the name of the witness that was asked

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The process that runs cases. It is told which on its standard input, and answers with a line before and after
-each."""
+each, and within those that are long."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import PurePath
 from types import ModuleType
 from typing import Any
@@ -49,14 +50,17 @@ def main(arguments: list[str]) -> None:
     patience = Patience()
     for key in order["cases"]:
         answer(started=key)
-        answer(ended=key, **run_case(known[key], pm, platform, patience))
+        goes_on = partial(answer, goes_on=key)
+        answer(ended=key, **run_case(known[key], pm, platform, patience, goes_on))
 
 
-def run_case(case: Case, pm: ModuleType, platform: Platform, patience: Patience) -> Answer:
-    """Runs one case and says what came of it. ``patience`` is that of the run."""
+def run_case(
+    case: Case, pm: ModuleType, platform: Platform, patience: Patience, goes_on: Callable[[], None] = lambda: None
+) -> Answer:
+    """Runs one case and says what came of it. ``patience`` is that of the run; ``goes_on`` is what the check calls."""
     begun = time.perf_counter()
     try:
-        env = Env(pm, platform, patience=patience)
+        env = Env(pm, platform, patience=patience, goes_on=goes_on)
     except Exception as error:
         return {"outcome": Outcome.FAIL.value, "detail": f"before the check: {_told(error)}", "seconds": 0.0}
     outcome, detail, lacks_witness = _verdict(lambda: _run_ordered(case, env))

@@ -75,6 +75,16 @@ if wanted("hang"):
         time.sleep(1000)
 
 
+if wanted("long way"):
+
+    @check("ALLOC-01")
+    def takes_its_time(env: Env) -> None:
+        for _ in range(8):
+            time.sleep(0.25)
+            env.goes_on()
+        expect(True, "never said")
+
+
 if wanted("leak"):
 
     @check("ALLOC-01")

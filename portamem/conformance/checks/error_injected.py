@@ -150,6 +150,7 @@ def _fail_each_call(env: Env, scene: Callable[[Env, Any], None], code: int) -> N
     held = env._held()
     for nth in range(1, 400):
         where = f"{scene.__name__[1:]}, call {nth} answers {code}"
+        env.goes_on()
         with env.pm.Stream(env.device) as stream:
             with failing(env, None, nth, code):
                 try:

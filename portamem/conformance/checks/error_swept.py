@@ -132,6 +132,7 @@ def _sweep(env: Env, name: str, make: Make, code: int) -> tuple[int, int]:
     held, operations = env._held(), 0
     for nth in range(1, 2000):
         where = f"{name}, call {nth} answers {code}"
+        env.goes_on()
         ended, done = _fail(env, make, nth, code, where)
         operations += done
         if env._held() != held:
