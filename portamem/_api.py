@@ -49,12 +49,18 @@ class Scopes:
         """Names what this thread allocates within a ``with`` block, for the adaptors that watch memory and for logs.
 
         Within another tag it is a part of that one: ``solver/setup``. What ``with`` binds is the tag in full.
+
+        The blocks of a thread end the last one first, as those of ``using`` do: one that ends before another that began
+        within it raises RuntimeError, and the other stays as it is.
         """
-        depth = self._native._push_tag(name)
+        number = self._native._push_tag(name)
         try:
             yield self._native.current_tag()
-        finally:
-            self._native._pop_tag(depth)
+        except BaseException:
+            with suppress(RuntimeError):  # what is on its way is not hidden
+                self._native._pop_tag(number)
+            raise
+        self._native._pop_tag(number)
 
     def check(self, *, raises: bool = True) -> OrderCheck:
         """Finds uses of memory that no order covers, while a ``with`` block runs. All threads' calls count.

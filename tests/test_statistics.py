@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from types import ModuleType
 from typing import Any
@@ -122,6 +123,38 @@ def test_memory_counts_for_the_tag_it_was_allocated_under(pm, plain):
 def test_a_tag_ends_when_its_block_raises(pm):
     with pytest.raises(KeyError), pm.tag("solver"):
         raise KeyError
+    assert pm.current_tag() == ""
+
+
+def test_tags_of_tasks_that_take_turns_each_end_where_their_block_does(pm):
+    async def work(name: str, began: asyncio.Event, goes_on: asyncio.Event) -> None:
+        with pm.tag(name):
+            began.set()
+            await goes_on.wait()
+
+    async def both() -> None:
+        began, goes_on = asyncio.Event(), asyncio.Event()
+        first = asyncio.create_task(work("first", asyncio.Event(), began))
+        await asyncio.sleep(0)
+        second = asyncio.create_task(work("second", began, goes_on))
+        with pytest.raises(RuntimeError, match=r"before one that began within it, which stays"):
+            await first
+        assert pm.current_tag() == "first/second"
+        goes_on.set()
+        await second
+        assert pm.current_tag() == ""
+
+    asyncio.run(both())
+
+
+def test_a_tag_that_ends_too_early_hides_no_exception(pm):
+    outer, inner = pm.tag("outer"), pm.tag("inner")
+    outer.__enter__()
+    inner.__enter__()
+    error = KeyError("mine")
+    assert not outer.__exit__(KeyError, error, None)
+    assert pm.current_tag() == "outer/inner"
+    inner.__exit__(None, None, None)
     assert pm.current_tag() == ""
 
 

@@ -102,7 +102,7 @@ void register_recording_adaptors(py::module_& m) {
     m.def(
         "_push_tag", [](const py::object& name) { return push_tag(to_tag(name)); }, py::arg("name"),
         "Opens a tag on this thread; answers what _pop_tag takes.");
-    m.def("_pop_tag", &pop_tag, py::arg("depth"));
+    m.def("_pop_tag", &pop_tag, py::arg("number"));
     m.def("current_tag", &current_tag, "This thread's tag; '' where none is open.");
 }
 

@@ -177,11 +177,22 @@ TEST_CASE("core record: tags are parts of tags, and of one thread") {
         CHECK(std::string(portamem_tag_current()).empty());
         CHECK(portamem_tag_pop(1) == -1);
     }).join();
-    CHECK(portamem_tag_pop(outer) == -1);  // the inner one is open
     CHECK(portamem_tag_pop(inner) == 0);
     CHECK(std::string(portamem_tag_current()) == "solver");
     CHECK(portamem_tag_pop(outer) == 0);
     CHECK(portamem_tag_pop(outer) == -1);
+}
+
+TEST_CASE("core record: a tag that ends before one within it leaves that one as it is") {
+    const auto outer = portamem_tag_push("solver");
+    const auto inner = portamem_tag_push("setup");
+    CHECK(portamem_tag_pop(outer) == 1);
+    CHECK(std::string(portamem_tag_current()) == "solver/setup");
+    const auto third = portamem_tag_push("mesh");
+    CHECK(portamem_tag_pop(outer) == -1);  // its number is no other's
+    CHECK(portamem_tag_pop(inner) == 1);
+    CHECK(portamem_tag_pop(third) == 0);
+    CHECK(std::string(portamem_tag_current()).empty());
 }
 
 TEST_CASE("core record: memory counts for the tag that allocated it, whoever frees it") {

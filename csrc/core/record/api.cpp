@@ -154,12 +154,22 @@ int portamem_recorder_visit_live(portamem_recorder* recorder, portamem_live_visi
 }
 
 uint64_t portamem_tag_push(const char* name) {
-    uint64_t depth = 0;
-    guarded(name, [&] { depth = portamem::record::push_tag(name); });
-    return depth;
+    uint64_t number = 0;
+    guarded(name, [&] { number = portamem::record::push_tag(name); });
+    return number;
 }
 
-int portamem_tag_pop(uint64_t depth) { return portamem::record::pop_tag(depth) ? 0 : -1; }
+int portamem_tag_pop(uint64_t number) {
+    switch (portamem::record::end_tag(number)) {
+        case portamem::record::TagEnd::Innermost:
+            return 0;
+        case portamem::record::TagEnd::BeforeOthers:
+            return 1;
+        case portamem::record::TagEnd::NotOpen:
+            break;
+    }
+    return -1;
+}
 
 const char* portamem_tag_current(void) {
     return portamem_forked() != 0 ? "" : portamem::record::tag_text(portamem::record::current_tag()).c_str();

@@ -39,7 +39,7 @@ TagId intern(std::string text) {
 
 struct Tagged {
     TagId tag;
-    std::uint64_t depth;
+    std::uint64_t number;
     Tagged* outer;
 };
 
@@ -47,6 +47,7 @@ struct Tagged {
 struct ThreadState {
     ThreadNumber number;
     int depth;
+    std::uint64_t latest_tagged;  ///< the number of the tag that was opened last
     Tagged* tagged;
 };
 
@@ -87,17 +88,19 @@ int& call_depth() noexcept { return thread_state().depth; }
 std::uint64_t push_tag(const char* name) {
     ThreadState& own = thread_state();
     const std::string outer = own.tagged == nullptr ? std::string() : tag_text(own.tagged->tag) + "/";
-    const std::uint64_t depth = own.tagged == nullptr ? 1 : own.tagged->depth + 1;
-    own.tagged = new Tagged{intern(outer + name), depth, own.tagged};
-    return depth;
+    own.tagged = new Tagged{intern(outer + name), own.latest_tagged + 1, own.tagged};
+    return ++own.latest_tagged;
 }
 
-bool pop_tag(std::uint64_t depth) noexcept {
+TagEnd end_tag(std::uint64_t number) noexcept {
     ThreadState& own = thread_state();
-    if (own.tagged == nullptr || own.tagged->depth != depth) return false;
-    const std::unique_ptr<Tagged> popped(own.tagged);
-    own.tagged = popped->outer;
-    return true;
+    Tagged** place = &own.tagged;
+    while (*place != nullptr && (*place)->number != number) place = &(*place)->outer;
+    if (*place == nullptr) return TagEnd::NotOpen;
+    const TagEnd how = place == &own.tagged ? TagEnd::Innermost : TagEnd::BeforeOthers;
+    const std::unique_ptr<Tagged> ended(*place);
+    *place = ended->outer;
+    return how;
 }
 
 }  // namespace portamem::record

@@ -15,10 +15,11 @@ ThreadNumber this_thread();
 /// The system's number of a thread that asked for its own here; the system may have given it to another since.
 std::uint64_t system_number(ThreadNumber thread);
 
-/// Opens a tag on the calling thread, as a part of the one that is open: how many are open then.
+/// Opens a tag on the calling thread, as a part of the one that is open: its number on the thread, from 1, never reused.
 std::uint64_t push_tag(const char* name);
-/// False where not exactly that many are open.
-bool pop_tag(std::uint64_t depth) noexcept;
+/// Ends that one, and leaves the others as they are.
+enum class TagEnd { Innermost, BeforeOthers, NotOpen };
+TagEnd end_tag(std::uint64_t number) noexcept;
 TagId current_tag() noexcept;
 /// Lives as long as the program.
 const std::string& tag_text(TagId tag);

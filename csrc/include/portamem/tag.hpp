@@ -18,25 +18,34 @@ inline std::uint64_t push_tag(const std::string& name) {
     refuse_forked();
     if (name.empty()) throw std::invalid_argument("a tag has a name");
     if (name.find('\0') != std::string::npos) throw std::invalid_argument("a tag has no NUL character in it");
-    const std::uint64_t depth = portamem_tag_push(name.c_str());
-    if (depth == 0) throw std::bad_alloc();
-    return depth;
+    const std::uint64_t number = portamem_tag_push(name.c_str());
+    if (number == 0) throw std::bad_alloc();
+    return number;
 }
-inline void pop_tag(std::uint64_t depth) {
-    if (portamem_tag_pop(depth) == 0) return;
-    throw std::logic_error("tags are closed on the thread that opened them, the last one first");
+/// Ends that tag, the innermost or not. Throws std::logic_error where others that began within it are open, which stay as
+/// they are, and where this thread has no such tag.
+inline void pop_tag(std::uint64_t number) {
+    const int answer = portamem_tag_pop(number);
+    if (answer < 0) {
+        throw std::logic_error("the tag is not open on this thread: tags end on the thread that they began on");
+    }
+    if (answer > 0) {
+        throw std::logic_error(
+            "the tag has ended before one that began within it, which stays: the last one ends first; where tasks or "
+            "generators take turns on a thread, open and close tags with no turn between");
+    }
 }
 
 /// push_tag and pop_tag for a C++ scope.
 class Tag {
   public:
-    explicit Tag(const std::string& name) : depth_(push_tag(name)) {}
-    ~Tag() { (void)portamem_tag_pop(depth_); }
+    explicit Tag(const std::string& name) : number_(push_tag(name)) {}
+    ~Tag() { (void)portamem_tag_pop(number_); }
     Tag(const Tag&) = delete;
     Tag& operator=(const Tag&) = delete;
 
   private:
-    const std::uint64_t depth_;
+    const std::uint64_t number_;
 };
 
 /// The calling thread's; empty where none is open.
