@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.memory import allocate, pattern, read_back, write
+from helpers.waiting import eventually
 
 import portamem
+from portamem.conformance.reported import unraisable
 
 
 class Heap:
@@ -250,3 +252,26 @@ def test_functions_live_as_long_as_the_memory(pm: Any) -> None:
     del buffer
     gc.collect()
     assert gone() is None
+
+
+def test_what_a_function_raises_where_nobody_waits_is_reported_and_the_memory_goes_back_later(
+    pm: Any, heap: Heap, stream: Any
+) -> None:
+    is_now = False
+
+    def give(address: int, nbytes: int, stream: Any) -> None:
+        if not is_now:
+            raise LookupError("not now")
+        heap.deallocate(address, nbytes, stream)
+
+    made = pm.CallbackMemoryResource(heap.allocate, give, kind="system")
+    buffer = made.allocate(1000, stream=stream)
+    with unraisable() as reported:
+        del buffer
+        gc.collect()
+    assert reported == ["LookupError: not now"]
+    assert made.live_buffers == 1
+    is_now = True
+    assert eventually(lambda: made.live_buffers == 0)
+    assert not heap.out
+    made.close()

@@ -38,6 +38,33 @@ def test_what_is_no_resource_is_no_upstream(pm: Any, name: str, wrong: Any) -> N
     assert str(raised.value) == expected
 
 
+@pytest.mark.parametrize("name", OVER)
+def test_an_upstream_that_was_closed_meanwhile_is_named(
+    pm: Any, device: Any, stream: Any, name: str, tmp_path: Path
+) -> None:
+    if name == "PrefetchAdaptor" and device.capabilities.managed_mode == "none":
+        pytest.skip("managed_mode: none here")
+    upstream = (pm.ManagedMemoryResource if name == "PrefetchAdaptor" else pm.DeviceMemoryResource)(device)
+    made = OVER[name](pm, upstream) if name != "LoggingAdaptor" else pm.LoggingAdaptor(upstream, tmp_path / "log")
+    upstream.close()
+    with pytest.raises(ValueError, match="the upstream resource is closed"):
+        made.allocate(64, stream=stream)
+    assert (made.live_buffers, made.live_bytes) == (0, 0)
+    made.close()
+
+
+def test_resources_are_not_put_over_each_other_without_end(pm: Any, device: Any, stream: Any) -> None:
+    made = [pm.DeviceMemoryResource(device)]
+    for _ in range(256):
+        made += [pm.StatisticsAdaptor(made[-1])]
+    with pytest.raises(ValueError, match="256 resources below, one over the other"):
+        pm.StatisticsAdaptor(made[-1])
+    made[-1].allocate(64, stream=stream).close()
+    assert made[0].live_buffers == 0
+    for resource in reversed(made):
+        resource.close()
+
+
 @pytest.mark.parametrize("wrong", ["no", None, 0, 1.0])
 def test_host_access_is_true_or_false(pm: Any, device: Any, wrong: Any) -> None:
     with pytest.raises(TypeError) as raised:

@@ -123,6 +123,7 @@ def test_a_limit_is_kept_and_told(pm: Any, device: Any) -> None:
                 pool.allocate("2 MiB", stream=stream)
             assert caught.value.asked == 2 << 20
             assert caught.value.used == 3 << 20
+            assert caught.value.largest_free_block == pool.stats().largest_free
         pool.allocate("2 MiB", stream=stream).close()
 
 

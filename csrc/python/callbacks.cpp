@@ -20,6 +20,24 @@ void throw_raised(py::error_already_set& raised) {
     throw CallbackError(hold(error), text);
 }
 
+void report_lost_failures() {
+    portamem::detail::tell_of_lost_failure() = [](const std::exception_ptr& failure) noexcept {
+        if (interpreter_is_going()) return;
+        try {
+            std::rethrow_exception(failure);
+        } catch (const RaisedInPython& raised) {
+            const WithGil gil;
+            const py::error_scope pending;
+            detail::stay_at_exit([&raised] {
+                set_raised(raised);
+                PyErr_WriteUnraisable(nullptr);
+            });
+        } catch (...) {
+            // The runtime's refusals are no exception of Python: the memory is given back later.
+        }
+    };
+}
+
 void refuse_without_interpreter() {
     if (interpreter_is_going())
         throw std::runtime_error("the interpreter is going down: its callbacks cannot be called");

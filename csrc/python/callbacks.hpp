@@ -46,6 +46,9 @@ py::object call(const py::object& function, Arguments&&... arguments) {
     return py::reinterpret_steal<py::object>(answer);
 }
 
+/// What a callback raises where a destructor has called it, with nobody to raise it to, is told sys.unraisablehook.
+void report_lost_failures();
+
 /// Throws where the interpreter is going down: there is nobody left to call.
 void refuse_without_interpreter();
 

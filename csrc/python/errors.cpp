@@ -26,6 +26,7 @@ py::dict figures_of(const OutOfMemory& e) {
     add("free", e.figures().free);
     add("used", e.figures().used);
     add("cached", e.figures().cached);
+    add("largest_free_block", e.figures().largest_free);
     add("used_by_others", e.figures().used_by_others);
     return known;
 }

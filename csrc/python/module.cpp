@@ -2,6 +2,7 @@
 // python/module.cpp: the module's table of contents.
 #include "bindings.hpp"
 
+#include "callbacks.hpp"
 #include "fastcall.hpp"
 #include "hold.hpp"
 
@@ -12,6 +13,7 @@ PYBIND11_MODULE(PORTAMEM_MODULE, m) {
     m.attr("_c_api") = py::capsule(static_cast<const void*>(portamem_get_api()), PORTAMEM_CAPSULE_NAME);
 
     drop_gil_in_destructors();
+    report_lost_failures();
     prepare_python_errors();
     register_errors(m);
     register_versions(m);

@@ -3,8 +3,11 @@
 #include <portamem/debug_api.h>
 #include <portamem/order_api.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <string>
+#include <vector>
 
 #include "bindings.hpp"
 #include "call_site.hpp"
@@ -24,15 +27,17 @@ RememberedSite& remembered_site() {
     return site;
 }
 
-// The folder of the package, with a slash: frames in it are portamem's own. Written once, while the module is loaded.
-std::string& package_folder() {
-    static auto* leaked = new std::string;
+// The folders of the package, of which an editable install has two, each with a slash: frames in them are portamem's own.
+// Written once, while the module is loaded.
+std::vector<std::string>& package_folders() {
+    static auto* leaked = new std::vector<std::string>;
     return *leaked;
 }
 
 bool is_own_file(const char* file) {
-    const std::string& own = package_folder();
-    return std::strncmp(file, own.c_str(), own.size()) == 0;
+    const std::vector<std::string>& all = package_folders();
+    return std::any_of(all.begin(), all.end(),
+                       [file](const std::string& own) { return std::strncmp(file, own.c_str(), own.size()) == 0; });
 }
 
 // Writes "file:line" of the innermost frame outside portamem, or of the innermost one where all are inside. Needs the
@@ -122,7 +127,9 @@ py::list order_findings(std::uint64_t session) {
 }  // namespace
 
 void register_order_check(py::module_& m) {
-    package_folder() = py::module_::import("portamem").attr("__path__")[py::int_(0)].cast<std::string>() + "/";
+    for (const py::handle folder : py::module_::import("portamem").attr("__path__")) {
+        package_folders().push_back(folder.cast<std::string>() + "/");
+    }
     if (portamem_order_is_on(rt::BackendId) != 0 || portamem_debug_on() != 0) want_sites();
     m.def(
         "_order_begin",

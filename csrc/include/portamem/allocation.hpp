@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -13,6 +14,17 @@
 #include "portamem/mr/memory_resource.hpp"
 
 PORTAMEM_OPEN
+
+namespace detail {
+
+/// Told of what a destructor has met and cannot throw, with no lock held: a language that portamem is embedded in may
+/// have a place for its own exceptions. Null: nobody is.
+inline std::atomic<void (*)(const std::exception_ptr&) noexcept>& tell_of_lost_failure() {
+    static std::atomic<void (*)(const std::exception_ptr&) noexcept> tell{nullptr};
+    return tell;
+}
+
+}  // namespace detail
 
 /// A piece of memory with the resource, device and stream it came from, all kept alive. Buffers share it.
 ///
@@ -72,6 +84,7 @@ class Allocation {
                 try {
                     give_back(*stream_);
                 } catch (...) {
+                    if (const auto tell = detail::tell_of_lost_failure().load()) tell(std::current_exception());
                     give_back_later();
                 }
             });
@@ -229,6 +242,7 @@ class Allocation {
     /// Nobody else can have the allocation meanwhile. False too where there is no keeper.
     bool close_in_place(Keeper& keeper) {
         if (keeper_.let_go == nullptr || shared_.load(std::memory_order_acquire)) return false;
+        if (!(*stream_)->tells_its_end()) return false;  // give_back knows what to do where it is gone
         if (exports_.load(std::memory_order_acquire) != 0) return false;
         const Stream::Use use(**stream_);
         if (!use) return false;
@@ -346,7 +360,33 @@ class Allocation {
                resource_->deallocate_at_hand(ptr_, nbytes_, *stream_);
     }
 
+    // A foreign handle may be gone by now, as nobody had to tell: the work that was submitted by it may still run.
     void give_back(const std::shared_ptr<Stream>& named) {
+        try {
+            give_back_behind(named);
+        } catch (const Error& e) {
+            if (!is_gone(*named, e)) throw;
+            Device(named->device()).synchronize();
+            give_back_behind(Stream::default_stream((*stream_)->device()));
+        }
+    }
+
+    // Whether a call was refused since the handle of a stream, whose end nobody had to tell, is none any more.
+    static bool is_gone(const Stream& stream, const Error& e) noexcept {
+        return !stream.tells_its_end() && e.code() == rt::Error_t::InvalidHandle;
+    }
+
+    static void order_behind(Stream& stream, Stream& user) {
+        try {
+            refuse_captured(user, "close");
+            stream.wait(user);
+        } catch (const Error& e) {
+            if (!is_gone(user, e)) throw;
+            Device(user.device()).synchronize();
+        }
+    }
+
+    void give_back_behind(const std::shared_ptr<Stream>& named) {
         if (named == *stream_ && give_back_at_hand()) return;
         // Another thread may close the stream meanwhile, and not know of this memory.
         const Stream::Use use(*named);
@@ -362,10 +402,7 @@ class Allocation {
         wait_for_borrowers();
         // Marking a captured stream would harm the capture: refused here, and tried again later where nobody asked.
         if (!behind.empty() || !resource_) stream->refuse_capture("close");
-        for (const auto& user : behind) {
-            refuse_captured(*user, "close");
-            stream->wait(*user);
-        }
+        for (const auto& user : behind) order_behind(*stream, *user);
         if (!resource_) {
             let_go(*stream);
             return;

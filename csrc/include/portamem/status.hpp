@@ -39,6 +39,7 @@ struct MemoryFigures {
     std::optional<std::size_t> free;            ///< of the device
     std::optional<std::size_t> used;            ///< held by portamem's buffers on the device
     std::optional<std::size_t> cached;          ///< in the resource, free to be trimmed
+    std::optional<std::size_t> largest_free;    ///< of that, the largest block
     std::optional<std::size_t> used_by_others;  ///< contexts, caches and other users of the device
 };
 

@@ -327,6 +327,9 @@ def of_another_device(env: Env) -> None:
             resource.allocate(NBYTES, stream=stream)
         with env.allocate(resource, NBYTES) as buf:
             env.write(buf, pattern(NBYTES))
+            with refused(ValueError, saying=f"device {other.ordinal}"):
+                buf.close(stream=stream)
+            expect_equal((buf.is_closed, resource.live_buffers), (False, 1), "is_closed and live buffers")
             expect_bytes(env.read(buf), pattern(NBYTES), "memory after what was refused")
 
 

@@ -113,7 +113,7 @@ def an_upstream_that_was_closed(env: Env, resource: Any) -> None:
     for nbytes in (NBYTES, 0):
         if nbytes == 0 and env.kind_of(resource).keeps:
             continue  # nothing needs no memory
-        with refused(ValueError, saying="closed"):
+        with refused(ValueError, saying="the upstream resource is closed"):
             env.allocate(resource, nbytes)
         expect_equal((resource.live_buffers, resource.live_bytes), (0, 0), "live buffers and bytes after a refusal")
     expect(not resource.is_closed, "the resource is closed with its upstream")

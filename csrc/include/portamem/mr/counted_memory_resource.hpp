@@ -71,6 +71,7 @@ class CountedMemoryResource : public MemoryResource {
             throw std::invalid_argument("the memory resource has nothing out: this memory is not its own");
         }
         try {
+            refuse_stream_of_another_device(*stream);
             if (nbytes > live_bytes()) refuse_size(nbytes);
             give_back(ptr, nbytes, stream);
             count(-static_cast<std::int64_t>(nbytes));

@@ -35,7 +35,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
     /// from the upstream at a time, fewer where it is short of memory; 0 is as many as fill 1 MiB.
     FixedSizeMemoryResource(std::shared_ptr<MemoryResource> upstream, std::size_t block_size,
                             std::size_t blocks_per_chunk = 0)
-        : CountedMemoryResource(traits(*detail::open_upstream(upstream))),
+        : CountedMemoryResource(traits(upstream)),
           upstream_(std::move(upstream)),
           block_size_(block_size),
           stride_(stride_of(block_size)),
@@ -152,8 +152,8 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         std::shared_ptr<Event> mark;
     };
 
-    static MemoryTraits traits(const MemoryResource& upstream) {
-        MemoryTraits traits = upstream.traits();
+    static MemoryTraits traits(const std::shared_ptr<MemoryResource>& upstream) {
+        MemoryTraits traits = detail::traits_over(upstream);
         traits.stream_ordered = traits.stream_ordered || !traits.host_accessible;
         return traits;
     }
@@ -247,7 +247,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         UpstreamChunk memory;
         for (std::size_t count = blocks_per_chunk_; memory.ptr == nullptr; count /= 2) {
             try {
-                memory = {upstream_->allocate(count * stride_, stream), count * stride_, stream};
+                memory = {detail::open_upstream(upstream_)->allocate(count * stride_, stream), count * stride_, stream};
             } catch (const OutOfMemory&) {
                 if (count == 1) throw;
             }

@@ -50,6 +50,7 @@ struct MemoryTraits {
     bool device_accessible = true;
     bool pageable = false;   ///< of malloc and the like: the runtime knows nothing of its pages
     bool is_pooled = false;  ///< cut from a pool's chunks
+    int levels = 0;          ///< how many resources are below, one over the other
 
     int device_id() const noexcept { return is_host_memory ? rt::CpuDeviceId : device; }
 };
@@ -243,6 +244,17 @@ inline const std::shared_ptr<MemoryResource>& open_upstream(const std::shared_pt
     if (!upstream) throw std::invalid_argument("there is no upstream resource");
     if (upstream->is_closed()) throw std::invalid_argument("the upstream resource is closed");
     return upstream;
+}
+
+/// Most resources one over the other: each takes some of the stack of who allocates.
+inline constexpr int kMostLevels = 256;
+
+/// The traits of a resource over another. Throws as open_upstream does, and where there are too many below already.
+inline MemoryTraits traits_over(const std::shared_ptr<MemoryResource>& upstream) {
+    MemoryTraits traits = open_upstream(upstream)->traits();
+    if (++traits.levels <= kMostLevels) return traits;
+    throw std::invalid_argument("there are " + std::to_string(kMostLevels) +
+                                " resources below, one over the other: no more can be put over them");
 }
 
 /// Throws std::invalid_argument unless `alignment` is a power of two.

@@ -34,7 +34,7 @@ class MonotonicMemoryResource : public CountedMemoryResource {
 
     /// initial_size: of the first chunk, bytes, taken at the first allocation; each further one is twice as large.
     explicit MonotonicMemoryResource(std::shared_ptr<MemoryResource> upstream, std::size_t initial_size = kInitialSize)
-        : CountedMemoryResource(detail::open_upstream(upstream)->traits()),
+        : CountedMemoryResource(detail::traits_over(upstream)),
           upstream_(std::move(upstream)),
           initial_size_(initial_size),
           next_size_(initial_size) {
@@ -167,11 +167,11 @@ class MonotonicMemoryResource : public CountedMemoryResource {
         const std::size_t needed = nbytes > most - slack ? most : nbytes + slack;
         const std::size_t wanted = std::max(needed, next_size());
         try {
-            return {upstream_->allocate(wanted, stream), wanted, stream};
+            return {detail::open_upstream(upstream_)->allocate(wanted, stream), wanted, stream};
         } catch (const OutOfMemory&) {
             if (wanted == needed) throw;
         }
-        return {upstream_->allocate(needed, stream), needed, stream};
+        return {detail::open_upstream(upstream_)->allocate(needed, stream), needed, stream};
     }
 
     void* carve_first(const UpstreamChunk& memory, std::size_t nbytes, const std::shared_ptr<Stream>& stream,

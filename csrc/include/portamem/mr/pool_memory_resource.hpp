@@ -46,9 +46,10 @@ PORTAMEM_OPEN
 /// reserve about twice what is live, and up to four times where that is a few MiB. Chunks are a power of two between an eighth
 /// and a quarter of what the pool has, from 2 to 256 MiB, but for large blocks no more than these take, an eighth of that,
 /// and 2 MiB; where what is free would do, were it in one piece, they have room for up to a sixth of the pool more, in
-/// blocks of that size. Nothing is reserved before it is asked for. What is left over of a free block stays with what is cut
-/// from it where it is less than a 32nd of that. The pool's own records take 5 bytes of host memory for each block of 256
-/// bytes, and about 90 for a larger one; above 2 MiB, 4 more for each MiB.
+/// blocks of that size. Nothing is reserved before it is asked for, and at least 64 KiB then: where there is no room for
+/// many small blocks, each stands by itself. What is left over of a free block stays with what is cut from it where it is
+/// less than a 32nd of that. The pool's own records take 5 bytes of host memory for each block of 256 bytes, and about 90
+/// for a larger one; above 2 MiB, 4 more for each MiB.
 ///
 /// PORTAMEM_POOL=off: each allocation goes straight to the upstream, and comes straight back. PORTAMEM_POOL_LIMIT: the
 /// limit of the process's pools of a device's memory that were made without one, all together
@@ -250,7 +251,7 @@ class PoolMemoryResource : public MemoryResource {
 
     static MemoryTraits traits_over(const std::shared_ptr<MemoryResource>& upstream, const PoolOptions& options) {
         refuse_forked();
-        MemoryTraits traits = detail::open_upstream(upstream)->traits();
+        MemoryTraits traits = detail::traits_over(upstream);
         traits.stream_ordered = true;
         traits.host_accessible = traits.host_accessible && options.host_access;
         traits.is_pooled = true;
@@ -305,6 +306,7 @@ class PoolMemoryResource : public MemoryResource {
         figures.asked = asked;
         figures.used = now.used;
         figures.cached = now.reserved > now.used ? now.reserved - now.used : 0;
+        figures.largest_free = now.largest_free;
         const std::string text = "the pool was asked for " + std::to_string(asked) + " bytes, has " +
                                  std::to_string(now.used) + " out and " + std::to_string(*figures.cached) +
                                  " cached, of which the largest free block has " + std::to_string(now.largest_free);
@@ -318,6 +320,7 @@ class PoolMemoryResource : public MemoryResource {
                 const std::size_t held_here = is_permanent() ? 0 : *figures.cached;
                 all.used = all.used ? *all.used - std::min(*all.used, held_here) : *figures.used;
                 all.cached = figures.cached;
+                all.largest_free = figures.largest_free;
                 throw OutOfMemory(refused, std::string(refused.what()) + "; " + text, all);
             } catch (...) {
                 // Of what failed on the way; that there is no memory is what the call is refused for.

@@ -39,7 +39,7 @@ class PoolPassthrough {
         Blocks noted;  // made in advance: once there is memory, nothing fails that would have it given back
         try {
             noted.emplace(nullptr, block);
-            block.begin = upstream_->allocate(block.taken, stream);
+            block.begin = detail::open_upstream(upstream_)->allocate(block.taken, stream);
         } catch (...) {
             end(block.taken);
             throw;

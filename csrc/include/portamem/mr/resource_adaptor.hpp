@@ -19,10 +19,10 @@ class ResourceAdaptor : public CountedMemoryResource {
 
   protected:
     explicit ResourceAdaptor(std::shared_ptr<MemoryResource> upstream)
-        : CountedMemoryResource(detail::open_upstream(upstream)->traits()), upstream_(std::move(upstream)) {}
+        : CountedMemoryResource(detail::traits_over(upstream)), upstream_(std::move(upstream)) {}
 
     void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) override {
-        return upstream_->allocate(nbytes, stream, alignment);
+        return detail::open_upstream(upstream_)->allocate(nbytes, stream, alignment);
     }
     void give_back(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) override {
         upstream_->deallocate(ptr, nbytes, stream);
