@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The machinery of pools over streams and events that the test moves by hand.
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <memory>
+#include <thread>
 #include <vector>
 
 #include "core_pool_fakes.hpp"
@@ -242,6 +245,67 @@ TEST_CASE("core pool: a stream that ended leaves its memory behind its last even
     CHECK(other.waits[&ended] == 1);
     CHECK(ended.run == 0);
     CHECK(fake.give(ptr, 1500 * KiB, other) == PORTAMEM_POOL_OK);
+}
+
+TEST_CASE("core pool: streams that come and go leave their events behind for a while only") {
+    for (const bool host_accessible : {false, true}) {
+        CAPTURE(host_accessible);
+        FakePool fake(host_accessible);
+        std::vector<std::unique_ptr<FakeStream>> streams;  // events name them
+        int most = 0;
+        for (int i = 0; i < 3000; ++i) {
+            FakeStream& stream = *streams.emplace_back(std::make_unique<FakeStream>());
+            void* const ptr = fake.take(100, stream);
+            CHECK(fake.give(ptr, 100, stream) == PORTAMEM_POOL_OK);
+            ++fake.owner.events;
+            portamem_pool_stream_ended(fake.pool, stream.identity, new FakeEvent{&stream, stream.submitted});
+            if (i >= 10) streams[static_cast<std::size_t>(i) - 10]->run = 1;  // work is some streams behind
+            most = std::max(most, fake.owner.events);
+        }
+        CHECK(most < 64);
+    }
+}
+
+TEST_CASE("core pool: nobody is refused for memory that another thread is just taking over from a stream") {
+    FakePool fake;
+    FakeStream donor;
+    FakeStream thief;
+    FakeStream third;
+    fake.owner.left = 16 * 1024 * KiB + 64 * KiB;
+    void* const large = fake.take(15 * 1024 * KiB, donor);
+    REQUIRE(large != nullptr);
+    fake.owner.left = 0;
+    std::vector<void*> rest;
+    for (void* ptr; (ptr = fake.take(32 * KiB, donor)) != nullptr;) rest.push_back(ptr);
+    CHECK(fake.give(large, 15 * 1024 * KiB, donor) == PORTAMEM_POOL_OK);
+    CHECK(portamem_pool_trim(fake.pool, SIZE_MAX / 2) == PORTAMEM_POOL_OK);  // out of the cache
+    fake.give(fake.take(15 * 1024 * KiB, donor), 15 * 1024 * KiB, donor);    // and the donor's again
+    void* taken = nullptr;
+    std::thread waits;
+    fake.owner.while_waiting = [&] {  // the thief has all that is free in its hands
+        waits = std::thread([&] { taken = fake.take(12 * 1024 * KiB, third); });
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    };
+    void* const small = fake.take(1024 * KiB, thief);
+    REQUIRE(waits.joinable());
+    waits.join();
+    CHECK(small != nullptr);
+    CHECK(taken != nullptr);
+    fake.give(small, 1024 * KiB, thief);
+    fake.give(taken, 12 * 1024 * KiB, third);
+    for (void* ptr : rest) fake.give(ptr, 32 * KiB, donor);
+}
+
+TEST_CASE("core pool: a trim marks each stream once") {
+    for (const bool host_accessible : {false, true}) {
+        CAPTURE(host_accessible);
+        FakePool fake(host_accessible);
+        FakeStream stream;
+        fake.give(fake.take(1000, stream), 1000, stream);
+        const int before = fake.owner.marks;
+        CHECK(portamem_pool_trim(fake.pool, 0) == PORTAMEM_POOL_OK);
+        CHECK(fake.owner.marks - before == 1);
+    }
 }
 
 TEST_CASE("core pool: a stream that is gone without a word is waited for with its device, or with what is told late") {

@@ -63,6 +63,40 @@ TEST_CASE("core pool: a policy that is content meanwhile has the last word") {
     CHECK(with.fake.figures().reserved == reserved);
 }
 
+TEST_CASE("core pool: a policy that does not answer now is asked again, and keeps its last wish meanwhile") {
+    FakePool fake(false, 0, true);
+    FakeStream stream;
+    void* blocks[3];
+    for (void*& block : blocks) block = fake.take(kSize, stream);
+    fake.owner.keep = PORTAMEM_POOL_ASK_LATER;
+    for (void* block : blocks) CHECK(fake.give(block, kSize, stream) == PORTAMEM_POOL_OK);
+    CHECK(fake.owner.asked_later == 1);
+    stream.run = stream.submitted;
+    CHECK(portamem_pool_release_due(fake.pool) == 0);  // still no answer
+    CHECK(fake.figures().reserved >= 3 * kSize);
+    SUBCASE("it wants all gone") {
+        fake.owner.keep = 0;
+        CHECK(portamem_pool_release_due(fake.pool) == 1);
+        CHECK(fake.figures().reserved == 0);
+    }
+    SUBCASE("it wants nothing gone") {
+        fake.owner.keep = SIZE_MAX;
+        CHECK(portamem_pool_release_due(fake.pool) == 1);
+        CHECK(fake.figures().reserved >= 3 * kSize);
+        fake.owner.keep = PORTAMEM_POOL_ASK_LATER;
+        fake.give(fake.take(kSize, stream), kSize, stream);
+        CHECK(fake.owner.asked_later == 2);
+    }
+
+    Pending with(false);
+    with.fake.owner.keep = PORTAMEM_POOL_ASK_LATER;
+    void* const block = with.fake.take(kSize, with.stream);
+    CHECK(with.fake.give(block, kSize, with.stream) == PORTAMEM_POOL_OK);
+    with.stream.run = with.stream.submitted;
+    CHECK(portamem_pool_release_due(with.fake.pool) == 1);
+    CHECK(with.fake.figures().reserved == 0);
+}
+
 TEST_CASE("core pool: a policy's wish is no reason to wait, and what is closed is not asked for it") {
     Pending with(false);
     CHECK(with.fake.owner.synchronized == 0);

@@ -30,6 +30,31 @@ class Refusing : public pm::ResourceAdaptor {
 
 }  // namespace
 
+TEST_CASE("host pool faults: memory on a foreign handle that is gone by now goes back all the same") {
+    // Only here is the runtime sure to notice that a handle is none any more.
+    for (const Resource& resource : {Resource(pm::PoolMemoryResource::create(device_resource())),
+                                     Resource(pm::PoolMemoryResource::create(pinned_resource())),
+                                     Resource(pm::AsyncMemoryResource::create(0)), device_resource()}) {
+        CAPTURE(std::string(pm::to_string(resource->kind())));
+        const auto own = pm::Stream::create(0);
+        const auto other = pm::Stream::create(0);
+        const auto raw = pm::Stream::from_handle(own->handle(), 0);
+        pm::Buffer first(resource, 1000, raw);
+        pm::Buffer second(resource, 1000, raw);
+        {
+            pm::Buffer third(resource, 1000, raw);
+            pm::fill(pm::Span::of(third), 1, raw);
+            own->close();
+        }
+        CHECK(eventually([&] { return resource->live_buffers() == 2; }));  // the fill has let go of it as well
+        first.close(other);
+        CHECK(resource->live_buffers() == 1);
+        second.close();
+        CHECK(resource->live_buffers() == 0);
+        resource->close();
+    }
+}
+
 TEST_CASE("host pool faults: what was swallowed on the way is not what a call is refused for, nor kept") {
     const auto upstream = std::make_shared<Refusing>(device_resource());
     const auto pool = pm::PoolMemoryResource::create(upstream);

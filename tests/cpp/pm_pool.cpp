@@ -152,6 +152,47 @@ TEST_CASE("pm pool: a share of the peak is kept, also where work was pending whe
     pool->close();
 }
 
+TEST_CASE("pm pool: of the events of streams that come and go it keeps few") {
+    if (no_device()) return;
+    for (const Resource& upstream : {device_resource(), pinned_resource()}) {
+        CAPTURE(std::string(pm::to_string(upstream->kind())));
+        const auto runtime = pm::detail::PoolRuntime::create(upstream, {});
+        for (int i = 0; i < 500; ++i) {
+            StreamPtr stream = pm::Stream::create(0);
+            void* const ptr = portamem_pool_allocate(runtime->pool(), 100, stream->identity(), &stream);
+            REQUIRE(ptr != nullptr);
+            REQUIRE(portamem_pool_deallocate(runtime->pool(), ptr, 100, stream->identity(), &stream) == 0);
+        }
+        REQUIRE(portamem_pool_trim(runtime->pool(), 0) == 0);
+        CHECK(runtime->idle_events() > 0);
+        CHECK(runtime->idle_events() <= pm::detail::PoolRuntime::kMostIdle);
+    }
+}
+
+TEST_CASE("pm pool: where there is no room for many small blocks, there is for one") {
+    if (no_device()) return;
+    const auto works = [](const Pool& pool) {
+        const StreamPtr stream = pm::Stream::create(0);
+        void* const ptr = pool->allocate(10, stream);
+        const DeviceMemory target(10);
+        const Bytes written = pattern(10, 1);
+        CHECK(rt::Memcpy(ptr, written.data(), 10, MemcpyKind::Default) == Success);
+        CHECK(rt::Memcpy(target.ptr, ptr, 10, MemcpyKind::Default) == Success);
+        CHECK(contents(target.ptr, 10) == written);
+        CHECK_THROWS_AS((void)pool->allocate(128 * 1024, stream), pm::OutOfMemory);
+        CHECK(contains(refusal<std::invalid_argument>([&] { pool->deallocate(ptr, 11, stream); }), "is of 10 bytes"));
+        pool->deallocate(ptr, 10, stream);
+        void* const whole = pool->allocate(64 * 1024, stream);  // none of it is lost
+        pool->deallocate(whole, 64 * 1024, stream);
+        pool->close();
+    };
+    for (const std::size_t limit : {std::size_t{64} * 1024, std::size_t{128} * 1024 - 1}) {
+        CAPTURE(limit);
+        works(pool_over(device_resource(), limit));
+        works(pool_over(std::make_shared<pm::LimitingAdaptor>(device_resource(), limit)));
+    }
+}
+
 TEST_CASE("pm pool: refusals are neither hits nor misses") {
     if (no_device()) return;
     const Pool pool = pool_over(device_resource(), 8 * MiB);

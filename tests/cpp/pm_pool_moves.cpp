@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Pools while memory is on its way: chunks that another thread asks for or gives back, a trim beside work that goes on.
-#include "pm_pool_support.hpp"
+#include "pm_pool_upstream.hpp"
 
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <deque>
-#include <functional>
 #include <future>
 #include <thread>
 #include <vector>
@@ -14,35 +12,6 @@
 namespace {
 
 using namespace std::chrono_literals;
-
-/// Host memory of so many bytes, by functions that a test holds up.
-struct Upstream {
-    std::atomic<std::size_t> out{0};
-    std::atomic<std::size_t> most{0};
-    std::function<void()> while_allocating = [] {};
-    std::function<void()> while_deallocating = [] {};
-
-    Resource resource(std::size_t capacity) {
-        return std::make_shared<pm::CallbackMemoryResource>(
-            [this, capacity](std::size_t nbytes, const StreamPtr&) -> void* {
-                while_allocating();
-                const std::size_t now = out += nbytes;
-                if (now > capacity) {
-                    out -= nbytes;
-                    return nullptr;
-                }
-                for (std::size_t before = most; before < now && !most.compare_exchange_weak(before, now);) {
-                }
-                return std::aligned_alloc(4096, nbytes);
-            },
-            [this](void* ptr, std::size_t nbytes, const StreamPtr&) {
-                while_deallocating();
-                std::free(ptr);
-                out -= nbytes;
-            },
-            pm::CallbackMemoryResource::memory_of(pm::ResourceKind::Pinned, 0));
-    }
-};
 
 /// A thread that is always some steps ahead of its stream, until the test ends.
 class WorkerAhead {
@@ -110,7 +79,7 @@ TEST_CASE("pm pool moves: nobody is refused for a chunk that another thread is j
     if (no_device()) return;
     Upstream upstream;
     std::promise<void> is_asked;
-    upstream.while_allocating = [&] {
+    upstream.while_allocating = [&](std::size_t) {
         is_asked.set_value();
         std::this_thread::sleep_for(30ms);
     };
@@ -129,6 +98,33 @@ TEST_CASE("pm pool moves: nobody is refused for a chunk that another thread is j
     CHECK(upstream.most == 2 * MiB);
     pool->close();
     CHECK(upstream.out == 0);
+}
+
+TEST_CASE("pm pool moves: nobody is refused for what other threads freed while the call waited for work") {
+    if (no_device()) return;
+    for (const bool also_frees : {false, true}) {
+        CAPTURE(also_frees);
+        const Pool pool = pool_over(device_resource(), 64 * MiB);
+        const StreamPtr held = pm::Stream::create(0);
+        const StreamPtr other = pm::Stream::create(0);
+        void* const large = pool->allocate(58 * MiB, held);
+        void* const beside = also_frees ? pool->allocate(3 * MiB, other) : nullptr;
+        const Gate gate(held);
+        pool->deallocate(large, 58 * MiB, held);
+        auto waits = std::async(std::launch::async, [&] {
+            const StreamPtr stream = pm::Stream::create(0);
+            void* const ptr = pool->allocate(61 * MiB, stream);
+            const bool keeps = keeps_bytes(ptr, 1000, 1);
+            pool->deallocate(ptr, 61 * MiB, stream);
+            return keeps;
+        });
+        std::this_thread::sleep_for(100ms);  // until it waits for the stream that is held
+        if (beside != nullptr) pool->deallocate(beside, 3 * MiB, other);
+        pool->deallocate(pool->allocate(1000, other), 1000, other);
+        gate.open();
+        CHECK(waits.get());
+        pool->close();
+    }
 }
 
 TEST_CASE("pm pool moves: a chunk that a trim gives back counts until it has arrived, and is waited for") {
@@ -168,7 +164,7 @@ TEST_CASE(
     Pool pool;
     const StreamPtr stream = pm::Stream::create(0);
     std::atomic<int> inner{0};
-    upstream.while_allocating = [&] {
+    upstream.while_allocating = [&](std::size_t) {
         try {
             (void)pool->allocate(256, stream);
         } catch (const pm::OutOfMemory&) {
@@ -181,6 +177,85 @@ TEST_CASE(
     CHECK(std::chrono::steady_clock::now() - begin < 4s);  // it would be 5 s for itself
     CHECK(inner == 1);
     pool->deallocate(ptr, 256, stream);
+    pool->close();
+}
+
+TEST_CASE("pm pool moves: nobody is refused by a limit whose room another thread turns out not to need") {
+    if (no_device()) return;
+    Upstream upstream;
+    std::promise<void> is_asked;
+    std::promise<void> goes_on;
+    std::atomic<int> large{0};
+    upstream.while_allocating = [&](std::size_t nbytes) {
+        if (nbytes < 50 * MiB || large++ != 0) return;
+        is_asked.set_value();
+        goes_on.get_future().wait();
+    };
+    const Pool pool = pool_over(upstream.resource(32 * MiB), 64 * MiB);
+    auto refused = std::async(std::launch::async, [&] {
+        const StreamPtr stream = pm::Stream::create(0);
+        CHECK_THROWS_AS((void)pool->allocate(60 * MiB, stream), pm::OutOfMemory);
+    });
+    is_asked.get_future().wait();
+    auto given = std::async(std::launch::async, [&] {
+        const StreamPtr stream = pm::Stream::create(0);
+        void* const ptr = pool->allocate(16 * MiB, stream);
+        CHECK(keeps_bytes(ptr, 1000, 1));
+        pool->deallocate(ptr, 16 * MiB, stream);
+    });
+    std::this_thread::sleep_for(50ms);  // until it waits for the other thread's chunk
+    goes_on.set_value();
+    refused.get();
+    given.get();
+    pool->close();
+    CHECK(upstream.out == 0);
+}
+
+TEST_CASE("pm pool moves: a chunk that the upstream did not take back is there for who waited for it") {
+    if (no_device()) return;
+    Upstream upstream;
+    const Pool pool = pool_over(upstream.resource(64 * MiB), 48 * MiB);
+    const StreamPtr stream = pm::Stream::create(0);
+    pool->deallocate(pool->allocate(40 * MiB, stream), 40 * MiB, stream);
+    std::promise<void> is_leaving;
+    std::atomic<int> asked{0};
+    upstream.while_deallocating = [&] {
+        if (asked++ != 0) return;
+        is_leaving.set_value();
+        std::this_thread::sleep_for(50ms);
+        throw std::runtime_error("not now");
+    };
+    auto trim =
+        std::async(std::launch::async, [&] { CHECK_THROWS_WITH_AS(pool->trim(), "not now", std::runtime_error); });
+    is_leaving.get_future().wait();
+    void* const ptr = pool->allocate(40 * MiB, stream);
+    CHECK(keeps_bytes(ptr, 1000, 1));
+    trim.get();
+    pool->deallocate(ptr, 40 * MiB, stream);
+    pool->close();
+    CHECK(upstream.out == 0);
+}
+
+TEST_CASE("pm pool moves: more than a limit is refused at once, whatever others are waiting for") {
+    if (no_device()) return;
+    Upstream upstream;
+    std::promise<void> is_asked;
+    std::promise<void> goes_on;
+    upstream.while_allocating = [&](std::size_t) {
+        is_asked.set_value();
+        goes_on.get_future().wait();
+    };
+    const Pool pool = pool_over(upstream.resource(64 * MiB), 64 * MiB);
+    auto other = std::async(std::launch::async, [&] {
+        const StreamPtr stream = pm::Stream::create(0);
+        pool->deallocate(pool->allocate(256, stream), 256, stream);
+    });
+    is_asked.get_future().wait();
+    const auto begin = std::chrono::steady_clock::now();
+    CHECK_THROWS_AS((void)pool->allocate(100 * MiB, pm::Stream::create(0)), pm::OutOfMemory);
+    CHECK(std::chrono::steady_clock::now() - begin < 4s);  // it would be 5 s for the other thread
+    goes_on.set_value();
+    other.get();
     pool->close();
 }
 

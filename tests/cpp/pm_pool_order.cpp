@@ -330,7 +330,7 @@ TEST_CASE("pm pool: when the upstream has no more, what is cached goes back firs
     const Pool pool = pool_over(device_resource(), 64 * MiB);
     const StreamPtr one = pm::Stream::create(0);
     const StreamPtr other = pm::Stream::create(0);
-    for (int turn = 0; turn < 50; ++turn) {
+    for (int turn = 0; turn < 28; ++turn) {
         std::vector<std::pair<void*, std::size_t>> all;
         const std::size_t nbytes = std::size_t{300} << (turn % 14);
         try {

@@ -45,7 +45,9 @@ __attribute__((noinline)) int answered_unrested(Function&& function) noexcept {
 template <class Function>
 int answered(Pool& pool, Function&& function) noexcept {
     const int status = answered_unrested(function);
+    Refusal refusal = std::move(last_refusal());  // what is let go may run anybody's code, and other calls
     pool.rest(status, true);
+    last_refusal() = std::move(refusal);
     return status;
 }
 

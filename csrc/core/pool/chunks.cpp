@@ -66,6 +66,7 @@ void Heap::restore_chunk(const Chunk& chunk) noexcept {
     found->is_leaving = false;
     common_.link(*chunk.first);
     reserved_ += chunk.nbytes;
+    peak_ = std::max(peak_, reserved_);
 }
 
 }  // namespace portamem::pool

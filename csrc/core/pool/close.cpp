@@ -16,24 +16,12 @@ bool Pool::close() {
     live(blocks, nbytes);
     if (blocks != 0) return false;
     call_off_due();
-    trim(0);  // what can fail, fails while the pool is open
-    std::vector<std::shared_ptr<Arena>> left;
-    {
-        const std::lock_guard<std::mutex> lock(heap_.mutex());
-        for (const auto& [stream, arena] : heap_.arenas()) {
-            if (heap_.reserved() != 0 && !arena->is_per_thread && !arena->is_of_call && !arena->has_ended) {
-                left.push_back(arena);
-            }
-        }
-    }
-    // Of a captured stream a mark is refused: what it used could never go back.
     try {
-        for (const auto& arena : left) (void)mark_of(*arena);
-    } catch (const Refused& refusal) {
-        if (refusal.status != PORTAMEM_POOL_BUSY) throw;
-        throw Refused{PORTAMEM_POOL_INVALID,
-                      "nothing is out, but a stream that used the pool is captured, and its work cannot be waited for "
-                      "meanwhile: end the capture, then close the pool, which is open still"};
+        trim(0);  // what can fail, fails while the pool is open
+        mark_all();
+    } catch (const Refused&) {
+        if (is_closed()) return true;  // by another thread meanwhile
+        throw;
     }
     {
         const std::lock_guard<std::mutex> lock(registry_);
@@ -49,14 +37,37 @@ bool Pool::close() {
         std::uint64_t none = 0;
         const bool is_unused = allocated == freed && empty_.load() == 0;
         const bool closes = is_unused && inside_.compare_exchange_strong(none, kClosed);
+        if (!closes && is_closed()) return true;  // by another thread, for good: the caches stay shut
         if (!closes) {
             for (const auto& cache : caches_) cache->lock.open();
-            return (none & kClosed) != 0;
+            return false;
         }
     }
     shut_down();
     pool_has_ended();
     return true;
+}
+
+// Of a captured stream a mark is refused: what it used could never go back.
+void Pool::mark_all() {
+    const Inside inside(*this);
+    std::vector<std::shared_ptr<Arena>> left;
+    {
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        for (const auto& [stream, arena] : heap_.arenas()) {
+            if (heap_.reserved() != 0 && !arena->is_per_thread && !arena->is_of_call && !arena->has_ended) {
+                left.push_back(arena);
+            }
+        }
+    }
+    try {
+        for (const auto& arena : left) (void)mark_of(*arena);
+    } catch (const Refused& refusal) {
+        if (refusal.status != PORTAMEM_POOL_BUSY) throw;
+        throw Refused{PORTAMEM_POOL_INVALID,
+                      "nothing is out, but a stream that used the pool is captured, and its work cannot be waited for "
+                      "meanwhile: end the capture, then close the pool, which is open still"};
+    }
 }
 
 void Pool::shut_down() noexcept {

@@ -87,7 +87,10 @@ void Pool::give_happened(std::uint64_t stream, const MarkPtr& mark) {
 void Pool::poll(const Place& place) {
     while (poll_one(place.identity)) {
     }
-    std::size_t most = kMostAsked;
+    poll_others(place.identity, kMostAsked);
+}
+
+void Pool::poll_others(std::uint64_t own, std::size_t most) {
     for (std::size_t asked = 0; asked < most; ++asked) {
         std::uint64_t stream = 0;
         {
@@ -95,7 +98,7 @@ void Pool::poll(const Place& place) {
             if (asked == 0) most = std::min(most, heap_.waiting().streams());
             stream = heap_.waiting().next();
         }
-        if (stream == place.identity) continue;
+        if (stream == own) continue;
         while (poll_one(stream)) {
         }
     }

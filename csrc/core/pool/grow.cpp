@@ -17,6 +17,7 @@ constexpr std::size_t kChunkShare = 8;  // a chunk is this part of what the pool
 constexpr std::size_t kRoomShare = 6;   // or has this part beside what is asked for
 constexpr std::size_t kLeftOver = 8;    // and of this part of its blocks more than they take
 constexpr std::chrono::seconds kLongestWait{5};  // for memory that others move: an upstream may wait for who asks here
+constexpr unsigned kMostLooks = 16;              // of a call: others may always be about something
 
 std::size_t power_of_two_from(std::size_t nbytes) {
     std::size_t power = 1;
@@ -114,17 +115,32 @@ unsigned Pool::grow(const Place& place, const Ask& ask, Item* items, unsigned mo
     return count;
 }
 
-// Before anybody is refused, memory that is on its way to the pool or from it has to arrive.
+// Before anybody is refused, memory that is on its way to the pool or from it has to arrive. And what other threads have
+// taken and freed while the call waited for work was not waited for, or is in caches that had been emptied before: where
+// there was such, everything is looked through again.
 unsigned Pool::grow_with(bool& is_asked, const Place& place, const Ask& ask, Item* items, unsigned most) {
     const auto until = std::chrono::steady_clock::now() + kLongestWait;
     Awaited others(*this);
-    for (;;) {
+    for (unsigned looks = 0;; ++looks) {
+        const std::uint64_t before = calls_so_far();
         portamem_pool_status status = PORTAMEM_POOL_OK;
         if (const unsigned count = try_to_grow(status, is_asked, place, ask, items, most); count != 0) return count;
         const bool has_no_room = status == PORTAMEM_POOL_LIMIT || status == PORTAMEM_POOL_OUT_OF_MEMORY;
-        if (!has_no_room || !others.has_arrived(until)) throw Refused{status, {}};
-        if (const unsigned count = take(place, ask, items, most); count != 0) return count;
+        const bool is_too_large = options_.limit != 0 && ask.need() > options_.limit;
+        if (!has_no_room || is_too_large) throw Refused{status, {}};
+        const bool has_arrived = others.has_arrived(until, status == PORTAMEM_POOL_LIMIT);
+        // One only: the upstream may have run code that has filled the cache.
+        if (const unsigned count = take(place, ask, items, 1); count != 0) return count;
+        if (looks == kMostLooks || (!has_arrived && calls_so_far() == before)) throw Refused{status, {}};
     }
+}
+
+// Allocations and frees that have ended, of all threads.
+std::uint64_t Pool::calls_so_far() {
+    const std::lock_guard<std::mutex> lock(registry_);
+    std::uint64_t calls = hits_.load(std::memory_order_relaxed) + frees_.load(std::memory_order_relaxed);
+    for (const auto& cache : caches_) calls += cache->hits.get() + cache->frees.get();
+    return calls;
 }
 
 unsigned Pool::try_to_grow(portamem_pool_status& status, bool& is_asked, const Place& place, const Ask& ask,

@@ -10,7 +10,7 @@
 
 namespace portamem::pool {
 
-/// One chunk that the calling thread moves.
+/// One chunk, or what was free on a stream, that the calling thread moves.
 class Pool::Move {
   public:
     explicit Move(Pool& pool) noexcept : pool_(pool) {}
@@ -21,6 +21,8 @@ class Pool::Move {
     // Both under the heap's lock.
     void begin(std::size_t nbytes) noexcept;
     void end(bool has_arrived) noexcept;
+    /// end(true), which takes that lock.
+    void arrive();
 
   private:
     friend class Pool::Awaited;
@@ -41,9 +43,10 @@ class Pool::Awaited {
     Awaited(const Awaited&) = delete;
     Awaited& operator=(const Awaited&) = delete;
 
-    /// Whether something has arrived since the last question, or does up to that time: it is waited for, but not by a
-    /// thread that moves a chunk itself, as where the upstream comes back to the pool.
-    bool has_arrived(std::chrono::steady_clock::time_point until);
+    /// Whether something has arrived since the last question, or does up to that time; for who is at a limit, also whether
+    /// something was given up. It is waited for, but not by a thread that moves a chunk itself, as where the upstream
+    /// comes back to the pool.
+    bool has_arrived(std::chrono::steady_clock::time_point until, bool is_at_limit);
 
   private:
     friend class Pool::Move;
@@ -51,7 +54,9 @@ class Pool::Awaited {
     static thread_local Awaited* innermost_;
 
     Pool& pool_;
-    std::uint64_t seen_ = 0;  ///< of what has arrived in the pool: all that was there, and what the call itself moved
+    // Of what has arrived in the pool, and of what was given up: all that was so, and what the call itself moved.
+    std::uint64_t seen_ = 0;
+    std::uint64_t seen_given_up_ = 0;
     Awaited* outer_ = nullptr;
 };
 

@@ -30,6 +30,11 @@ thread_local Asking* Asking::innermost = nullptr;
 
 }  // namespace
 
+std::size_t Pool::ask_policy(std::size_t reserved) {
+    const Asking asking(*this);
+    return ops_.keep(self_, reserved);
+}
+
 // Asks the policy once for every part of the pool that came back. Of threads that ask at once, the one that asked last is
 // obeyed later.
 void Pool::after_free() {
@@ -42,10 +47,7 @@ void Pool::after_free() {
         if (reserved == 0) return;
         question = ++asked_;
     }
-    const std::size_t keep = [&] {
-        const Asking asking(*this);
-        return ops_.keep(self_, reserved);
-    }();
+    const std::size_t keep = ask_policy(reserved);
     bool is_complete = true;
     if (reserved > keep) {
         is_complete = reclaim(false);
@@ -55,8 +57,9 @@ void Pool::after_free() {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
         if (question < answered_) return;
         answered_ = question;
-        const bool waits = heap_.reserved() > keep && (!is_complete || !heap_.waiting().empty());
-        due_keep_ = waits ? keep : kKeepsAll;
+        const bool asks_later = keep == kAsksLater;
+        const bool waits = asks_later || (heap_.reserved() > keep && (!is_complete || !heap_.waiting().empty()));
+        if (!asks_later || due_keep_ == kKeepsAll) due_keep_ = waits ? keep : kKeepsAll;
         due_is_new_ = waits;
         if (!waits || is_due_ || ops_.later == nullptr) return;
         is_due_ = true;
@@ -71,6 +74,7 @@ void Pool::after_free() {
 // what was freed.
 bool Pool::release_due() {
     std::size_t keep = kKeepsAll;
+    std::size_t reserved = 0;
     bool is_new = false;
     std::vector<std::uint64_t> waiting;
     {
@@ -81,17 +85,33 @@ bool Pool::release_due() {
             return true;
         }
         is_new = std::exchange(due_is_new_, false);
+        reserved = heap_.reserved();
         for (const auto& queue : heap_.waiting().queues()) waiting.push_back(queue.first);
+    }
+    if (keep == kAsksLater) {
+        keep = ask_policy(reserved);
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        if (due_keep_ == kAsksLater) due_keep_ = keep;
+        if (keep == kAsksLater || keep == kKeepsAll) {  // nothing is to go yet, or at all
+            due_is_new_ = due_is_new_ || (is_new && keep == kAsksLater);
+            is_due_ = due_keep_ != kKeepsAll;
+            return !is_due_;
+        }
     }
     try {
         const Inside inside(*this);
-        bool came_back = is_new && reclaim(false);
+        const bool is_passed_by = is_new && !reclaim(false);  // another thread is about it: this is looked at again
+        bool came_back = is_new && !is_passed_by;
         for (const std::uint64_t stream : waiting) {
             while (poll_one(stream)) came_back = true;
         }
         if (came_back) {
             join_common();
             (void)release(keep, false);
+        }
+        if (is_passed_by) {
+            const std::lock_guard<std::mutex> lock(heap_.mutex());
+            due_is_new_ = due_is_new_ || due_keep_ != kKeepsAll;
         }
     } catch (...) {  // the next free asks again
         const std::lock_guard<std::mutex> lock(heap_.mutex());

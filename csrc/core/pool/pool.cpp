@@ -49,6 +49,8 @@ Found found_block(const PageMap& pages, const void* ptr) {
 
 }  // namespace
 
+thread_local unsigned Pool::calls_of_thread_ = 0;
+
 Refusal& last_refusal() noexcept {
     static thread_local Refusal refusal;
     return refusal;
@@ -150,11 +152,12 @@ Pool::Ask Pool::ask_for(std::size_t nbytes, std::size_t alignment) {
             return ask;
         }
     }
-    if (ask.size <= kLargestSmall) {  // stands by itself: the next size
-        ask.index = kSmallClasses;
-        ask.size = size_of(kSmallClasses);
-    }
-    return ask;
+    return ask.size <= kLargestSmall ? alone_for(nbytes, alignment) : ask;
+}
+
+// Of the smallest size that stands by itself.
+Pool::Ask Pool::alone_for(std::size_t nbytes, std::size_t alignment) {
+    return {nbytes, size_of(kSmallClasses), kSmallClasses, alignment};
 }
 
 void Pool::refuse_captured(void* stream, const char* what) {
@@ -233,9 +236,19 @@ void* Pool::allocate(std::size_t nbytes, std::size_t alignment, std::uint64_t id
         if (is_any && cache.take_at_hand(ask.index, nbytes, items[0], out)) most = 0;
     }
     if (most == 0) return got(place, ask, items, 1, out);
-    unsigned count = take(place, ask, items, most);
-    if (count == 0) count = take_with_calls(place, ask, items, most);
-    return got(place, ask, items, count, out);
+    try {
+        unsigned count = take(place, ask, items, most);
+        if (count == 0) count = take_with_calls(place, ask, items, most);
+        return got(place, ask, items, count, out);
+    } catch (const Refused& refused) {
+        const bool has_no_room = refused.status == PORTAMEM_POOL_LIMIT || refused.status == PORTAMEM_POOL_OUT_OF_MEMORY;
+        if (!ask.is_small() || !has_no_room) throw;
+    }
+    // There is no room for many blocks of its size: then for one that stands by itself.
+    const Ask alone = alone_for(nbytes, alignment);
+    unsigned count = take(place, alone, items, 1);
+    if (count == 0) count = grow(place, alone, items, 1);
+    return got(place, alone, items, count, out_of(alone.size, nbytes));
 }
 
 void Pool::deallocate(void* ptr, std::size_t nbytes, std::uint64_t identity, void* stream) {

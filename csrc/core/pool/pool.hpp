@@ -81,6 +81,9 @@ class Pool : public std::enable_shared_from_this<Pool> {
 
     const PageMap& pages() const noexcept { return heap_.pages(); }
 
+    /// Whether the calling thread is inside of a call, of this pool or another, within a call.
+    static bool is_call_within_call() noexcept { return calls_of_thread_ > 1; }
+
     std::shared_ptr<Pool> keeps_itself;  ///< from create to destroy
 
   private:
@@ -118,13 +121,17 @@ class Pool : public std::enable_shared_from_this<Pool> {
         return all;
     }
 
+    static thread_local unsigned calls_of_thread_;
+
     static constexpr std::size_t kKeepsAll = SIZE_MAX;
+    static constexpr std::size_t kAsksLater = PORTAMEM_POOL_ASK_LATER;
     static constexpr std::uint64_t kClosed = std::uint64_t{1} << 63;
 
     // pool.cpp
     Place place_of(std::uint64_t identity, void* stream);
     std::shared_ptr<Arena> arena_for(std::uint64_t identity, const portamem_pool_stream& about);
     static Ask ask_for(std::size_t nbytes, std::size_t alignment);
+    static Ask alone_for(std::size_t nbytes, std::size_t alignment);
     void* got(const Place& place, const Ask& ask, const Item* items, unsigned count, State out);
     void refuse_captured(void* stream, const char* what);
     void enter(Cache& cache);
@@ -148,6 +155,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     bool poll_one(std::uint64_t stream);
     void give_happened(std::uint64_t stream, const MarkPtr& mark);
     void poll(const Place& place);
+    void poll_others(std::uint64_t own, std::size_t most);
     void put_behind(const MarkPtr& mark, Batches&& batches) noexcept;
     void put_back(Arena& arena, Batches&& batches) noexcept;
     void mark_aside(Arena& arena);
@@ -167,6 +175,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     std::size_t chunk_size(const Place& place, const Ask& ask);
     portamem_pool_status ask_upstream(std::size_t nbytes, const Place& place, void** ptr);
     unsigned grow(const Place& place, const Ask& ask, Item* items, unsigned most);
+    std::uint64_t calls_so_far();
     unsigned grow_with(bool& is_asked, const Place& place, const Ask& ask, Item* items, unsigned most);
     unsigned try_to_grow(portamem_pool_status& status, bool& is_asked, const Place& place, const Ask& ask, Item* items,
                          unsigned most);
@@ -201,9 +210,13 @@ class Pool : public std::enable_shared_from_this<Pool> {
     bool reclaim(bool waits);  ///< false: another thread was about it, and it was left at that
     void join_common();
     std::size_t release(std::size_t keep, bool throws);
+
+    // policy.cpp
+    std::size_t ask_policy(std::size_t reserved);
     void after_free();
 
     // close.cpp
+    void mark_all();
     void forget_owner() noexcept;
 
     const portamem_pool_ops ops_;
@@ -240,11 +253,17 @@ class Pool : public std::enable_shared_from_this<Pool> {
 class Pool::Inside {
   public:
     explicit Inside(Pool& pool) : pool_(pool) {
-        if ((pool.inside_.fetch_add(1) & kClosed) == 0) return;
+        if ((pool.inside_.fetch_add(1) & kClosed) == 0) {
+            ++calls_of_thread_;
+            return;
+        }
         pool.inside_.fetch_sub(1);
         throw Refused{PORTAMEM_POOL_INVALID, "the memory resource is closed"};
     }
-    ~Inside() { pool_.inside_.fetch_sub(1); }
+    ~Inside() {
+        --calls_of_thread_;
+        pool_.inside_.fetch_sub(1);
+    }
     Inside(const Inside&) = delete;
     Inside& operator=(const Inside&) = delete;
 

@@ -8,6 +8,12 @@
 #include "thread.hpp"
 
 namespace portamem::pool {
+namespace {
+
+// Streams whose events are asked for where one ends: each leaves one behind, and nobody may need the memory for long.
+constexpr std::size_t kAskedAtEnd = 4;
+
+}  // namespace
 
 // Everything out of a cache that is shut, under the registry's lock, or by its owner inside of it. Throws
 // std::bad_alloc: what has not come out is still there.
@@ -175,6 +181,7 @@ void Pool::stream_ended(std::uint64_t identity, void* event) {
         arena->latest = std::move(mark);
     }
     end_arena(arena);
+    poll_others(identity, kAskedAtEnd);
 }
 
 // Gives what an ended stream has to all, behind its last mark. Where host memory is missing for that, the next who puts

@@ -16,8 +16,10 @@ bool Pool::cannot_be_marked(const Arena& arena) {
 }
 
 // Marks first, and detaches what is behind the mark: of a stream that cannot be marked nothing is gone meanwhile, and one
-// that is captured finds what it has at hand. False where somebody frees on the stream too fast for that.
+// that is captured finds what it has at hand. False where somebody frees on the stream too fast for that, and of memory
+// that the host reaches, which no stream finds in its arena.
 bool Pool::settle_behind_mark(const std::shared_ptr<Arena>& arena) {
+    if (defers()) return false;
     for (int attempt = 0; attempt < 3; ++attempt) {
         std::uint64_t seen = 0;
         {

@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "move.hpp"
 #include "pool.hpp"
 #include "thread.hpp"
 
@@ -129,6 +130,7 @@ bool Pool::steal(const Place& place, const Ask& ask, Item* items, unsigned& coun
         MarkPtr mark;
         std::uint64_t seen = 0;
         bool is_ordered = false;
+        Move move(*this);  // others who find nothing meanwhile wait for it
         {
             const std::lock_guard<std::mutex> lock(heap_.mutex());
             if (place.arena->has_ended) return false;
@@ -171,6 +173,7 @@ bool Pool::steal(const Place& place, const Ask& ask, Item* items, unsigned& coun
             }
             seen = donor->insertions;
             mark = donor->latest;
+            move.begin(0);
         }
         try {
             if (!is_ordered) {
@@ -183,14 +186,17 @@ bool Pool::steal(const Place& place, const Ask& ask, Item* items, unsigned& coun
             }
         } catch (const Refused& refusal) {
             put_back(*donor, std::move(taken));
+            move.arrive();
             if (refusal.status != PORTAMEM_POOL_BUSY) throw;
             refused.push_back(donor.get());  // cannot be marked now: captured, or about to end
             continue;
         } catch (...) {
             put_back(*donor, std::move(taken));
+            move.arrive();
             throw;
         }
         const std::lock_guard<std::mutex> lock(heap_.mutex());
+        move.end(true);
         if (const auto waited = place.arena->waited.find(donor->stream); waited != place.arena->waited.end()) {
             waited->second = seen;  // not there any more where the donor has ended
         }

@@ -39,9 +39,10 @@ Thread& this_thread() {
     return *thread;
 }
 
+// Not within another call of the thread, which may be about to use the cache that it had found.
 template <class Which>
 void forget_caches(const Which& which) noexcept {
-    if (has_ended || thread_memo == &empty_memo) return;
+    if (Pool::is_call_within_call() || has_ended || thread_memo == &empty_memo) return;
     Thread& thread = this_thread();
     for (ThreadMemo::Place& place : thread.memo.places) {
         if (place.cache != nullptr && which(*place.cache)) place = {};

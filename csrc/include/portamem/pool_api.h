@@ -47,6 +47,9 @@ typedef struct portamem_pool_stream {
     int is_per_thread; /* marked by its own thread only */
 } portamem_pool_stream;
 
+/* See `keep`. */
+#define PORTAMEM_POOL_ASK_LATER (SIZE_MAX - 1)
+
 /* What a pool asks of its owner. `self` is the owner. Those that answer int answer a portamem_pool_status unless it says
  * otherwise. An event is a mark in a stream: all work submitted before it. */
 typedef struct portamem_pool_ops {
@@ -72,7 +75,8 @@ typedef struct portamem_pool_ops {
     int (*synchronize)(void* self, void* event);
     /* The pool is done with an event. May be called under the pool's locks: calls no runtime and takes only a leaf lock. */
     void (*drop)(void* self, void* event);
-    /* Asked after memory came back: how many of the reserved bytes to keep; SIZE_MAX keeps all. Null: keeps all. */
+    /* Asked after memory came back: how many of the reserved bytes to keep; SIZE_MAX keeps all, and
+     * PORTAMEM_POOL_ASK_LATER is no answer: it is asked again by portamem_pool_release_due. Null: keeps all. */
     size_t (*keep)(void* self, size_t reserved);
     /* Before the upstream is asked for *nbytes: takes room under a limit that several pools share, if need be for less, but
      * not for less than `least`: PORTAMEM_POOL_LIMIT then. Null: there is none. */
@@ -85,7 +89,7 @@ typedef struct portamem_pool_ops {
     /* While order is checked: memory that was freed behind the event, which has happened, becomes anybody's. Null: nobody
      * wants to know. */
     void (*happened)(void* self, void* event, const portamem_order_range* ranges, size_t count);
-    /* Memory that `keep` wants gone waits for work: portamem_pool_release_due is to be called, by any thread, again and again
+    /* Memory that `keep` wants gone waits for work, or `keep` is to be asked later: portamem_pool_release_due is to be called, by any thread, again and again
      * until it answers 1. Answers a status; but for OK nobody will. Null: nobody does. */
     int (*later)(void* self);
 } portamem_pool_ops;

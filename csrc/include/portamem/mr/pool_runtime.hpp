@@ -52,6 +52,7 @@ class PoolRuntime : public StreamListener {
             // The machinery and all that it holds are leaked, its events with it.
             if (pool_ != nullptr) portamem_pool_abandon(pool_);
             (void)new std::vector<std::shared_ptr<Event>>(std::move(idle_));
+            (void)new std::vector<std::shared_ptr<Event>>(std::move(surplus_));
             return;
         }
         const Failure of_others;
@@ -64,16 +65,25 @@ class PoolRuntime : public StreamListener {
     void call_off_due() noexcept {
         if (!runtime_usable() || portamem_forked() != 0) return;
         portamem_pool_call_off_due(pool_);
-        for (int i = 0; i < 1000 && is_at_it_->load(); ++i) std::this_thread::sleep_for(std::chrono::microseconds(100));
+        for (int i = 0; i < 1000 && is_giving_back(); ++i) std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
-    /// Whether a chore is giving back for the pool just now.
-    bool is_giving_back() const noexcept { return is_at_it_->load(); }
+    /// Whether a chore is giving back for the pool just now, on another thread.
+    bool is_giving_back() const noexcept {
+        const std::uint64_t thread = is_at_it_->load();
+        return thread != 0 && thread != this_thread_number();
+    }
     const std::shared_ptr<MemoryResource>& upstream() const noexcept { return upstream_; }
     const PoolOptions& options() const noexcept { return options_; }
     /// Most bytes to reserve; 0: none. Where PORTAMEM_POOL_LIMIT counts, as it is now. Throws std::invalid_argument.
     std::size_t limit() const { return default_limit_ ? default_limit_->bytes() : options_.limit; }
     /// PORTAMEM_POOL_LIMIT, which all pools of the device share; null where it does not count.
     const PoolLimit* shared_limit() const noexcept { return default_limit_ ? &*default_limit_ : nullptr; }
+    /// Events that are kept for marks to come, kMostIdle at most.
+    std::size_t idle_events() {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        return idle_.size();
+    }
+    static constexpr std::size_t kMostIdle = 64;
     /// Null where no memory checker follows such memory.
     PoolAnnotations* annotations() const noexcept { return annotations_.get(); }
 
@@ -198,7 +208,7 @@ class PoolRuntime : public StreamListener {
         ops.size = sizeof ops;
         ops.allocate = [](void* self, std::size_t nbytes, void* stream, void** ptr) {
             return guarded([&] {
-                *ptr = of(self).upstream_->allocate(nbytes, stream_of(stream));
+                *ptr = detail::open_upstream(of(self).upstream_)->allocate(nbytes, stream_of(stream));
                 if (auto* annotations = of(self).annotations()) annotations->chunk(*ptr, nbytes);
                 return static_cast<int>(PORTAMEM_POOL_OK);
             });
@@ -237,6 +247,7 @@ class PoolRuntime : public StreamListener {
         };
         ops.rest = [](void* self, int status, int may_block) {
             if (status == PORTAMEM_POOL_OK) failure() = nullptr;  // it was dealt with
+            const Failure of_this_call;  // what is let go may run anybody's code, and other calls
             of(self).let_go(may_block != 0);
         };
         ops.wait = [](void*, void* stream, void* event) {
@@ -326,8 +337,8 @@ class PoolRuntime : public StreamListener {
             const bool is_old = now - std::chrono::steady_clock::duration(counted) >= kShareHolds;
             if (is_old && counted_.compare_exchange_strong(counted, now.count())) share_.store(default_limit_->bytes());
             auto told = told_.load(std::memory_order_relaxed);
-            if (now - std::chrono::steady_clock::duration(told) < kBetweenTelling) return kKeepsAll;
-            if (!told_.compare_exchange_strong(told, now.count())) return kKeepsAll;
+            if (now - std::chrono::steady_clock::duration(told) < kBetweenTelling) return PORTAMEM_POOL_ASK_LATER;
+            if (!told_.compare_exchange_strong(told, now.count())) return PORTAMEM_POOL_ASK_LATER;
             const std::size_t share = share_.load(std::memory_order_relaxed);
             const std::size_t claimed = default_limit_->claimed();
             return claimed <= share ? kKeepsAll : reserved - std::min(reserved, claimed - share);
@@ -336,14 +347,14 @@ class PoolRuntime : public StreamListener {
         }
     }
 
-    static bool release_due(const std::weak_ptr<PoolRuntime>& pool, std::atomic<bool>& is_at_it) noexcept {
-        is_at_it.store(true);
+    static bool release_due(const std::weak_ptr<PoolRuntime>& pool, std::atomic<std::uint64_t>& is_at_it) noexcept {
+        is_at_it.store(this_thread_number());
         bool is_done = true;
         if (const auto runtime = pool.lock()) {
             const Failure of_others;
             is_done = portamem_pool_release_due(runtime->pool_) != 0;
         }
-        is_at_it.store(false);
+        is_at_it.store(0);
         return is_done;
     }
 
@@ -375,14 +386,16 @@ class PoolRuntime : public StreamListener {
         return PORTAMEM_POOL_OK;
     }
 
-    // What callbacks have held while the machinery had locks.
+    // What callbacks have held, or had too much of, while the machinery had locks.
     void let_go(bool may_block) noexcept {
         if (!is_holding_.load(std::memory_order_relaxed)) return;  // as it is for most calls: they share no lock
         Held gone;
+        std::vector<std::shared_ptr<Event>> surplus;  // to destroy an event waits for nothing
         {
             const std::lock_guard<std::mutex> lock(mutex_);
             is_holding_.store(false, std::memory_order_relaxed);
             gone.swap(held_);
+            surplus.swap(surplus_);
         }
         if (may_block) return;
         try {  // a thread that ends: others may wait for it, with whatever lock the streams' owners need
@@ -420,12 +433,15 @@ class PoolRuntime : public StreamListener {
         return event;
     }
 
-    // No runtime call, as the machinery may hold locks: events are destroyed with the pool.
+    // No runtime call, as the machinery may hold locks: what is too many is destroyed when the call is over. Streams that
+    // come and go bring one each, and take none.
     void recycle(std::shared_ptr<Event> event) noexcept {
         if (event.use_count() != 1) return;  // a closed stream's last one, which others ask
         try {
             const std::lock_guard<std::mutex> lock(mutex_);
-            idle_.push_back(std::move(event));
+            if (idle_.size() < kMostIdle) return idle_.push_back(std::move(event));
+            surplus_.push_back(std::move(event));
+            is_holding_.store(true, std::memory_order_relaxed);
         } catch (...) {
             (void)new std::shared_ptr<Event>(std::move(event));
         }
@@ -455,13 +471,14 @@ class PoolRuntime : public StreamListener {
     std::atomic<std::chrono::steady_clock::rep> counted_{0};  // when others were,
     std::atomic<std::size_t> share_{kKeepsAll};               // and what came of it
     std::weak_ptr<PoolRuntime> self_;
-    /// A chore that gives back what is due holds the pool.
-    const std::shared_ptr<std::atomic<bool>> is_at_it_ = std::make_shared<std::atomic<bool>>(false);
+    /// The thread whose chore gives back what is due, and holds the pool; 0: none.
+    const std::shared_ptr<std::atomic<std::uint64_t>> is_at_it_ = std::make_shared<std::atomic<std::uint64_t>>(0);
     portamem_pool* pool_ = nullptr;
     std::mutex mutex_;  // a leaf
     std::vector<std::shared_ptr<Event>> idle_;
+    std::vector<std::shared_ptr<Event>> surplus_;
     Held held_;
-    std::atomic<bool> is_holding_{false};  // something is in held_
+    std::atomic<bool> is_holding_{false};  // something is in held_, or in surplus_
     std::shared_ptr<Stream> idle_stream_;
 };
 
