@@ -250,8 +250,8 @@ TEST_CASE("core pool: a stream that ended leaves its memory behind its last even
 TEST_CASE("core pool: streams that come and go leave their events behind for a while only") {
     for (const bool host_accessible : {false, true}) {
         CAPTURE(host_accessible);
+        std::vector<std::unique_ptr<FakeStream>> streams;  // events name them, to the pool's end
         FakePool fake(host_accessible);
-        std::vector<std::unique_ptr<FakeStream>> streams;  // events name them
         int most = 0;
         for (int i = 0; i < 3000; ++i) {
             FakeStream& stream = *streams.emplace_back(std::make_unique<FakeStream>());
