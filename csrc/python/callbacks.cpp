@@ -29,8 +29,10 @@ void report_lost_failures() {
             const WithGil gil;
             const py::error_scope pending;
             detail::stay_at_exit([&raised] {
+                const auto where = py::reinterpret_steal<py::object>(
+                    PyUnicode_FromString("giving back the memory of a buffer that was dropped"));
                 set_raised(raised);
-                PyErr_WriteUnraisable(nullptr);
+                PyErr_WriteUnraisable(where.ptr());
             });
         } catch (...) {
             // The runtime's refusals are no exception of Python: the memory is given back later.
