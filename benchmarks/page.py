@@ -3,7 +3,8 @@
 
     python benchmarks/page.py                 prints the page
     python benchmarks/page.py --write         writes docs/performance.md and docs/performance/*.svg
-    python benchmarks/page.py --add FILE...   takes runs in first, each in the place of its backend's last one
+    python benchmarks/page.py --add FILE...   takes runs in first, each in the place of its backend's last one;
+                                              with --machine h200 in that of the last one that was taken in so
 
 A run is what benchmarks/table.py, examples/amr/amr.py or examples/amr_cpp writes with --json. The pictures are pygal's.
 """
@@ -46,10 +47,11 @@ ABOUT_PREDICTIONS = f"""\
 
 def read(paths: Iterable[Path]) -> list[Run]:
     runs = []
-    for path in sorted(paths):
+    for path in sorted(paths, key=lambda path: path.stem):
         run = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(run, dict) or run.get("format") != 1 or not ("rows" in run or "runs" in run):
             raise ValueError(f"{path}: neither a run of benchmarks/table.py nor one of an adaptive mesh")
+        run["name"] = path.stem.partition("-")[2] or run["backend"]
         runs.append(run)
     return runs
 
@@ -100,14 +102,16 @@ def judgement(run: Run | None, key: str, which: int) -> str:
 
 
 def what_holds(runs: list[Run]) -> list[str]:
-    by_backend = {run["backend"]: run for run in tables(runs)}
+    by_name = {run["name"]: run for run in tables(runs)}
+    missing = [backend for backend in BACKENDS if not any(run["backend"] == backend for run in tables(runs))]
+    names = sorted([*by_name, *missing], key=lambda name: (BACKENDS.index(name.partition("-")[0]), name))
     lines = []
     for row in ROWS:
         for which, bound in enumerate(row.bounds):
             text = bound.judged({}, "")["text"]
-            cells = [judgement(by_backend.get(backend), row.key, which) for backend in BACKENDS]
+            cells = [judgement(by_name.get(name), row.key, which) for name in names]
             lines.append([row.what, text, *cells])
-    return ["## What has to hold", "", *table(["work", "bound", *BACKENDS], lines), "", *wrapped(ABOUT_PREDICTIONS), ""]
+    return ["## What has to hold", "", *table(["work", "bound", *names], lines), "", *wrapped(ABOUT_PREDICTIONS), ""]
 
 
 def busy(run: Run) -> str:
@@ -129,7 +133,7 @@ def busy(run: Run) -> str:
 
 def section(run: Run, pictures: Iterable[str]) -> list[str]:
     """One run, with all figures."""
-    lines = [f"## {run['backend']}: {run['on']}", ""]
+    lines = [f"## {run['name']}: {run['on']}", ""]
     about = f"{run['cpu']}, Python {run['python']}, {run['when']}, commit {run['commit']}, {run['rounds']} rounds."
     lines += [*wrapped(f"{about} {busy(run)}"), ""]
     rows = []
@@ -142,7 +146,7 @@ def section(run: Run, pictures: Iterable[str]) -> list[str]:
         rows.append([row["what"], own, "<br>".join(others)])
     lines += [*table(["work", "portamem", "beside it"], rows), ""]
     for name in pictures:
-        lines += [f"![{name}](performance/{run['backend']}-{name}.svg)", ""]
+        lines += [f"![{name}](performance/{run['name']}-{name}.svg)", ""]
     return lines
 
 
@@ -150,7 +154,7 @@ def mesh_section(run: Run) -> list[str]:
     """What a pool saves an adaptive mesh."""
     plain, pool = run["runs"]
     program = program_of(run)
-    lines = [f"## An adaptive mesh{' in C++' if program == 'amr_cpp' else ''} on {run['backend']}", ""]
+    lines = [f"## An adaptive mesh{' in C++' if program == 'amr_cpp' else ''} on {run['name']}", ""]
     lines += wrapped(
         f"[examples/{program}](../examples/README.md), {run['steps']} steps, {plain['blocks'][0]} to "
         f"{plain['blocks'][1]} blocks, on {run['on']}, {run['when']}. Arrays grow and shrink every few steps; both "
@@ -165,7 +169,7 @@ def mesh_section(run: Run) -> list[str]:
     }
     rows = [[what, *(say(each) for each in (plain, pool))] for what, say in of.items()]
     head = ["", *(f"{each['name']}: {each['resource']}" for each in (plain, pool))]
-    return [*lines, "", *table(head, rows), "", f"![memory over time](performance/{run['backend']}-{program}.svg)", ""]
+    return [*lines, "", *table(head, rows), "", f"![memory over time](performance/{run['name']}-{program}.svg)", ""]
 
 
 def page(runs: list[Run]) -> str:
@@ -198,32 +202,35 @@ def drawn(runs: list[Run]) -> dict[str, str]:
 
     found = {}
     for run in tables(runs):
-        found |= {f"{run['backend']}-{name}.svg": text for name, text in plots.pictures(run).items()}
+        found |= {f"{run['name']}-{name}.svg": text for name, text in plots.pictures(run).items()}
     for run in meshes(runs):
-        found[f"{run['backend']}-{program_of(run)}.svg"] = picture.memory_over_time(run["runs"])
+        found[f"{run['name']}-{program_of(run)}.svg"] = picture.memory_over_time(run["runs"])
     return found
 
 
-def add(path: Path) -> None:
+def add(path: Path, machine: str = "") -> None:
     """Takes a run in. What only the picture needs is thinned to what it shows."""
     import picture
 
     (run,) = read([path])
+    del run["name"]  # the file's
     for each in run.get("runs", []):
         each["series"] = picture.thinned(each["series"])
     kind = "table" if "rows" in run else program_of(run)
     FOLDER.mkdir(parents=True, exist_ok=True)
     text = json.dumps(run, indent=1 if kind == "table" else None) + "\n"
-    (FOLDER / f"{kind}-{run['backend']}.json").write_text(text, encoding="utf-8")
+    name = "-".join(filter(None, (kind, run["backend"], machine)))
+    (FOLDER / f"{name}.json").write_text(text, encoding="utf-8")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--write", action="store_true", help="write the page and its pictures")
     parser.add_argument("--add", nargs="+", type=Path, default=[], metavar="FILE", help="take runs in, then --write")
+    parser.add_argument("--machine", default="", metavar="NAME", help="what the runs' machine is called in their names")
     options = parser.parse_args()
     for path in options.add:
-        add(path)
+        add(path, options.machine)
     runs = read(FOLDER.glob("*.json"))
     if not (options.write or options.add):
         sys.stdout.write(page(runs))

@@ -36,7 +36,7 @@ def pictures(run: Run) -> dict[str, str]:
     for name, (kind, keys, labels, title) in drawn.items():
         some = [rows[key]["values"] if key in rows else {} for key in keys]
         if any(some):
-            found[name] = chart(kind, f"{run['backend']}-{name}", title, labels, some)
+            found[name] = chart(kind, f"{run['name']}-{name}", title, labels, some)
     return found
 
 

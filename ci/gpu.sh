@@ -20,9 +20,11 @@
 # the folder $GPU_DEPS (default: gpu-deps in the checkout), each part where it is there:
 #   include/doctest, lib/cmake/doctest   doctest, for the C++ tests
 #   hip/include/hip                      HIP's headers: portamem.hip is built on the NVIDIA platform, over
-#   cuda12/include, cuda12/lib           the headers and the static runtime of CUDA 12 (HIP's do not take CUDA 13)
-#   wheels/*.whl                         Python packages: pyelftools, pygal and what that needs, for the tests; RMM
-#                                        for the table: rmm, librmm and rapids-logger (6 MB)
+#   cuda12/include, cuda12/lib           the headers and the static runtime of CUDA 12 (HIP's do not take CUDA 13): of
+#                                        its packages cuda-runtime, cuda-profiler-api, cuda-nvcc (crt) and cccl (nv)
+#   wheels/*.whl                         Python packages: pyelftools, pygal and what that needs (importlib-metadata,
+#                                        zipp, lazy-importer), for the tests; RMM for the table: rmm, librmm and
+#                                        rapids-logger (6 MB)
 # $COMMIT names the commit, for a copy without its history. GPU_BACKENDS=cuda (or hip) leaves the other backend out of
 # the stages after build. REHEARSE=host runs every stage on the CPU, without a GPU.
 source "$(dirname "$0")/lib.sh"

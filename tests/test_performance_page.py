@@ -188,3 +188,23 @@ def test_the_page_says_who_is_in_no_run(page: ModuleType, runs: list[dict[str, A
     assert said in page.page([run])
     run["rows"][0]["values"]["Umpire QuickPool"] = [1, 1, 1]
     assert said not in page.page([run])
+
+
+def test_runs_of_two_machines_stand_side_by_side(page: ModuleType, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(page, "FOLDER", tmp_path / "runs")
+    given = tmp_path / "given.json"
+    bound = {"text": "at most 0.15 x RMM arena", "ratio": 0.125, "holds": True}
+    row = {"key": PAIR, "what": "a pair", "unit": "ns", "values": {"portamem": [1, 1, 1]}, "bounds": [bound]}
+    run = {"format": 1, "backend": "cuda", "on": "a GPU", "cpu": "2 of a processor", "python": "3.12", "rounds": 3}
+    run |= {"when": "2000-01-01", "commit": "0", "other_work": 0.0, "rows": [row]}
+    given.write_text(json.dumps(run), encoding="utf-8")
+    page.add(given)
+    given.write_text(json.dumps(run | {"on": "another GPU"}), encoding="utf-8")
+    page.add(given, "other")
+    runs = page.read(page.FOLDER.glob("*.json"))
+    assert [each["name"] for each in runs] == ["cuda", "cuda-other"]
+    text = page.page(runs)
+    assert "| work | bound | cuda | cuda-other | hip | host |" in text
+    assert "## cuda: a GPU" in text
+    assert "## cuda-other: another GPU" in text
+    assert "0.125: holds | 0.125: holds | not measured yet | not measured yet |" in text
