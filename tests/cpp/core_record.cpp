@@ -173,9 +173,12 @@ TEST_CASE("core record: tags are parts of tags, and of one thread") {
     const auto outer = portamem_tag_push("solver");
     const auto inner = portamem_tag_push("setup");
     CHECK(std::string(portamem_tag_current()) == "solver/setup");
-    std::thread([] {
+    std::thread([outer] {
         CHECK(std::string(portamem_tag_current()).empty());
-        CHECK(portamem_tag_pop(1) == -1);
+        const auto own = portamem_tag_push("mesh");
+        CHECK(portamem_tag_pop(outer) == -1);
+        CHECK(std::string(portamem_tag_current()) == "mesh");
+        CHECK(portamem_tag_pop(own) == 0);
     }).join();
     CHECK(portamem_tag_pop(inner) == 0);
     CHECK(std::string(portamem_tag_current()) == "solver");

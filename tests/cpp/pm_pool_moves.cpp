@@ -259,6 +259,30 @@ TEST_CASE("pm pool moves: more than a limit is refused at once, whatever others 
     pool->close();
 }
 
+TEST_CASE("pm pool moves: what cannot be had is refused soon, however busy other threads are") {
+    if (no_device()) return;
+    Upstream upstream;
+    std::atomic<int> asked{0};
+    const auto self = std::this_thread::get_id();
+    upstream.while_allocating = [&](std::size_t) { asked += std::this_thread::get_id() == self ? 1 : 0; };
+    const Pool pool = pool_over(upstream.resource(64 * MiB, pm::ResourceKind::Device));
+    std::atomic<bool> is_over{false};
+    std::thread busy([&] {
+        const StreamPtr stream = pm::Stream::create(0);
+        while (!is_over) pool->deallocate(pool->allocate(300, stream), 300, stream);
+    });
+    const StreamPtr stream = pm::Stream::create(0);
+    for (int i = 0; i < 10; ++i) {
+        asked = 0;
+        CHECK_THROWS_AS((void)pool->allocate(std::size_t{1} << 30, stream), pm::OutOfMemory);
+        CHECK(asked <= 6);  // each look asks for as much as would be good, and for no more than is needed
+    }
+    is_over = true;
+    busy.join();
+    pool->close();
+    CHECK(upstream.out == 0);
+}
+
 TEST_CASE("pm pool moves: a captured stream finds what it has at hand while another thread trims") {
     if (no_device()) return;
     pm::PoolOptions at_once;

@@ -2,7 +2,9 @@
 // Pools whose upstream, or whose policy, runs code that uses the pool, ends streams or closes things meanwhile.
 #include "pm_pool_upstream.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <optional>
 #include <stdexcept>
 #include <thread>
@@ -70,6 +72,41 @@ TEST_CASE("pm pool reentry: calls of other pools leave alone the cache of the ca
     pool->close();
     inner->close();
     CHECK(upstream.out == 0);
+}
+
+TEST_CASE("pm pool reentry: pools over pools forget the streams that come and go") {
+    if (no_device()) return;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return;  // which keep what was freed
+#else
+    const auto resident = [] {
+        std::FILE* const file = std::fopen("/proc/self/statm", "r");
+        long size = 0;
+        long pages = 0;
+        REQUIRE(std::fscanf(file, "%ld %ld", &size, &pages) == 2);
+        (void)std::fclose(file);
+        return static_cast<std::size_t>(pages) * 4096;
+    };
+    for (int shift = 0; shift < 4; ++shift) {
+        CAPTURE(shift);
+        const Pool below = pool_over(device_resource());
+        const Pool above = pool_over(below);
+        const StreamPtr kept = pm::Stream::create(0);
+        if (shift % 2 != 0) below->deallocate(below->allocate(1000, kept), 1000, kept);
+        if (shift >= 2) above->deallocate(above->allocate(1000, kept), 1000, kept);
+        std::size_t before = 0;
+        for (int i = 0; i < 1000; ++i) {
+            const StreamPtr stream = pm::Stream::create(0);
+            above->deallocate(above->allocate(3 * MiB, stream), 3 * MiB, stream);
+            stream->close();
+            above->trim();
+            if (i == 300) before = resident();
+        }
+        CHECK(resident() < before + 8 * MiB);  // it would be 36 KiB for each
+        above->close();
+        below->close();
+    }
+#endif
 }
 
 TEST_CASE("pm pool reentry: a bin that the upstream's code has filled meanwhile gets no more than it holds") {

@@ -17,7 +17,8 @@ constexpr std::size_t kChunkShare = 8;  // a chunk is this part of what the pool
 constexpr std::size_t kRoomShare = 6;   // or has this part beside what is asked for
 constexpr std::size_t kLeftOver = 8;    // and of this part of its blocks more than they take
 constexpr std::chrono::seconds kLongestWait{5};  // for memory that others move: an upstream may wait for who asks here
-constexpr unsigned kMostLooks = 16;              // of a call: others may always be about something
+constexpr unsigned kMostLooks = 16;              // of a call, where something arrives each time,
+constexpr unsigned kMostLooksInVain = 2;         // and where nothing does, but others have done something meanwhile
 
 std::size_t power_of_two_from(std::size_t nbytes) {
     std::size_t power = 1;
@@ -121,18 +122,29 @@ unsigned Pool::grow(const Place& place, const Ask& ask, Item* items, unsigned mo
 unsigned Pool::grow_with(bool& is_asked, const Place& place, const Ask& ask, Item* items, unsigned most) {
     const auto until = std::chrono::steady_clock::now() + kLongestWait;
     Awaited others(*this);
-    for (unsigned looks = 0;; ++looks) {
+    unsigned in_vain = 0;
+    for (unsigned looks = 1;; ++looks) {
         const std::uint64_t before = calls_so_far();
         portamem_pool_status status = PORTAMEM_POOL_OK;
         if (const unsigned count = try_to_grow(status, is_asked, place, ask, items, most); count != 0) return count;
         const bool has_no_room = status == PORTAMEM_POOL_LIMIT || status == PORTAMEM_POOL_OUT_OF_MEMORY;
-        const bool is_too_large = options_.limit != 0 && ask.need() > options_.limit;
-        if (!has_no_room || is_too_large) throw Refused{status, {}};
+        if (!has_no_room || is_beyond_limit(ask)) throw Refused{status, {}};
         const bool has_arrived = others.has_arrived(until, status == PORTAMEM_POOL_LIMIT);
         // One only: the upstream may have run code that has filled the cache.
         if (const unsigned count = take(place, ask, items, 1); count != 0) return count;
-        if (looks == kMostLooks || (!has_arrived && calls_so_far() == before)) throw Refused{status, {}};
+        const bool is_late = looks == kMostLooks || std::chrono::steady_clock::now() >= until;
+        const bool is_vain = !has_arrived && (calls_so_far() == before || ++in_vain > kMostLooksInVain);
+        if (is_late || is_vain) throw Refused{status, {}};
     }
+}
+
+// Whether what is out leaves no room for it: nothing that others do but free can help.
+bool Pool::is_beyond_limit(const Ask& ask) {
+    if (options_.limit == 0) return false;
+    std::uint64_t blocks = 0;
+    std::uint64_t nbytes = 0;
+    live(blocks, nbytes);
+    return nbytes >= options_.limit || ask.size > options_.limit - nbytes;
 }
 
 // Allocations and frees that have ended, of all threads.

@@ -10,9 +10,7 @@ thread_local Pool::Move* Pool::Move::innermost_ = nullptr;
 thread_local Pool::Awaited* Pool::Awaited::innermost_ = nullptr;
 
 Pool::Move::~Move() {
-    if (!is_under_way_) return;
-    const std::lock_guard<std::mutex> lock(pool_.heap_.mutex());
-    end(false);
+    if (is_under_way_) give_up();
 }
 
 void Pool::Move::begin(std::size_t nbytes) noexcept {
@@ -37,9 +35,9 @@ void Pool::Move::end(bool has_arrived) noexcept {
     pool_.moves_.ended.notify_all();
 }
 
-void Pool::Move::arrive() {
+void Pool::Move::give_up() {
     const std::lock_guard<std::mutex> lock(pool_.heap_.mutex());
-    end(true);
+    end(false);
 }
 
 Pool::Awaited::Awaited(Pool& pool) : pool_(pool), outer_(innermost_) {

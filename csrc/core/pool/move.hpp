@@ -21,8 +21,8 @@ class Pool::Move {
     // Both under the heap's lock.
     void begin(std::size_t nbytes) noexcept;
     void end(bool has_arrived) noexcept;
-    /// end(true), which takes that lock.
-    void arrive();
+    /// end(false), which takes that lock.
+    void give_up();
 
   private:
     friend class Pool::Awaited;

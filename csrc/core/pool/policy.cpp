@@ -77,28 +77,28 @@ bool Pool::release_due() {
     std::size_t reserved = 0;
     bool is_new = false;
     std::vector<std::uint64_t> waiting;
-    {
-        const std::lock_guard<std::mutex> lock(heap_.mutex());
-        keep = due_keep_;
-        if (keep == kKeepsAll || is_closed()) {
-            is_due_ = false;
-            return true;
-        }
-        is_new = std::exchange(due_is_new_, false);
-        reserved = heap_.reserved();
-        for (const auto& queue : heap_.waiting().queues()) waiting.push_back(queue.first);
-    }
-    if (keep == kAsksLater) {
-        keep = ask_policy(reserved);
-        const std::lock_guard<std::mutex> lock(heap_.mutex());
-        if (due_keep_ == kAsksLater) due_keep_ = keep;
-        if (keep == kAsksLater || keep == kKeepsAll) {  // nothing is to go yet, or at all
-            due_is_new_ = due_is_new_ || (is_new && keep == kAsksLater);
-            is_due_ = due_keep_ != kKeepsAll;
-            return !is_due_;
-        }
-    }
     try {
+        {
+            const std::lock_guard<std::mutex> lock(heap_.mutex());
+            keep = due_keep_;
+            if (keep == kKeepsAll || is_closed()) {
+                is_due_ = false;
+                return true;
+            }
+            for (const auto& queue : heap_.waiting().queues()) waiting.push_back(queue.first);
+            is_new = std::exchange(due_is_new_, false);
+            reserved = heap_.reserved();
+        }
+        if (keep == kAsksLater) {
+            keep = ask_policy(reserved);
+            const std::lock_guard<std::mutex> lock(heap_.mutex());
+            if (due_keep_ == kAsksLater) due_keep_ = keep;
+            if (keep == kAsksLater || keep == kKeepsAll) {  // nothing is to go yet, or at all
+                due_is_new_ = due_is_new_ || (is_new && keep == kAsksLater);
+                is_due_ = due_keep_ != kKeepsAll;
+                return !is_due_;
+            }
+        }
         const Inside inside(*this);
         const bool is_passed_by = is_new && !reclaim(false);  // another thread is about it: this is looked at again
         bool came_back = is_new && !is_passed_by;

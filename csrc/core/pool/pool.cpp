@@ -50,6 +50,12 @@ Found found_block(const PageMap& pages, const void* ptr) {
 }  // namespace
 
 thread_local unsigned Pool::calls_of_thread_ = 0;
+thread_local bool Pool::forgets_after_call_ = false;
+
+void Pool::call_has_ended() noexcept {
+    forgets_after_call_ = false;
+    look_for_ended_caches();
+}
 
 Refusal& last_refusal() noexcept {
     static thread_local Refusal refusal;

@@ -81,8 +81,10 @@ class Pool : public std::enable_shared_from_this<Pool> {
 
     const PageMap& pages() const noexcept { return heap_.pages(); }
 
-    /// Whether the calling thread is inside of a call, of this pool or another, within a call.
+    /// Whether the calling thread is inside of a call, of this pool or another, within a call: what the outer one has found
+    /// stays until that ends, and is looked for then.
     static bool is_call_within_call() noexcept { return calls_of_thread_ > 1; }
+    static void forget_caches_after_call() noexcept { forgets_after_call_ = true; }
 
     std::shared_ptr<Pool> keeps_itself;  ///< from create to destroy
 
@@ -122,6 +124,8 @@ class Pool : public std::enable_shared_from_this<Pool> {
     }
 
     static thread_local unsigned calls_of_thread_;
+    static thread_local bool forgets_after_call_;
+    static void call_has_ended() noexcept;
 
     static constexpr std::size_t kKeepsAll = SIZE_MAX;
     static constexpr std::size_t kAsksLater = PORTAMEM_POOL_ASK_LATER;
@@ -175,6 +179,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     std::size_t chunk_size(const Place& place, const Ask& ask);
     portamem_pool_status ask_upstream(std::size_t nbytes, const Place& place, void** ptr);
     unsigned grow(const Place& place, const Ask& ask, Item* items, unsigned most);
+    bool is_beyond_limit(const Ask& ask);
     std::uint64_t calls_so_far();
     unsigned grow_with(bool& is_asked, const Place& place, const Ask& ask, Item* items, unsigned most);
     unsigned try_to_grow(portamem_pool_status& status, bool& is_asked, const Place& place, const Ask& ask, Item* items,
@@ -261,7 +266,7 @@ class Pool::Inside {
         throw Refused{PORTAMEM_POOL_INVALID, "the memory resource is closed"};
     }
     ~Inside() {
-        --calls_of_thread_;
+        if (--calls_of_thread_ == 0 && forgets_after_call_) call_has_ended();
         pool_.inside_.fetch_sub(1);
     }
     Inside(const Inside&) = delete;

@@ -181,6 +181,7 @@ void Pool::stream_ended(std::uint64_t identity, void* event) {
         arena->latest = std::move(mark);
     }
     end_arena(arena);
+    const Inside inside(*this);  // what it has in its hands is waited for by who closes
     poll_others(identity, kAskedAtEnd);
 }
 

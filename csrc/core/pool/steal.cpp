@@ -186,13 +186,13 @@ bool Pool::steal(const Place& place, const Ask& ask, Item* items, unsigned& coun
             }
         } catch (const Refused& refusal) {
             put_back(*donor, std::move(taken));
-            move.arrive();
+            move.give_up();
             if (refusal.status != PORTAMEM_POOL_BUSY) throw;
             refused.push_back(donor.get());  // cannot be marked now: captured, or about to end
             continue;
         } catch (...) {
             put_back(*donor, std::move(taken));
-            move.arrive();
+            move.give_up();
             throw;
         }
         const std::lock_guard<std::mutex> lock(heap_.mutex());

@@ -39,7 +39,7 @@ Thread& this_thread() {
     return *thread;
 }
 
-// Not within another call of the thread, which may be about to use the cache that it had found.
+// Not within another call of the thread, which may be about to use the cache that it has found.
 template <class Which>
 void forget_caches(const Which& which) noexcept {
     if (Pool::is_call_within_call() || has_ended || thread_memo == &empty_memo) return;
@@ -137,15 +137,24 @@ Cache* find_idle_cache(const Cache& own, unsigned index) noexcept {
 bool adopt_cache(const std::shared_ptr<Cache>& cache) {
     if (has_ended) return false;
     Thread& thread = this_thread();
-    const std::uint64_t ends = pools_ended.load(std::memory_order_relaxed);
-    if (std::exchange(thread.ends_seen, ends) != ends) forget_caches_of_ended_pools();
-    if (thread.caches.size() >= thread.most_caches) {  // streams come and go: their caches do as well
-        forget_ended_caches();
-        thread.most_caches = std::max(2 * thread.caches.size(), std::size_t{16});
+    if (Pool::is_call_within_call()) {
+        Pool::forget_caches_after_call();
+    } else {
+        look_for_ended_caches();
     }
     thread.caches.push_back(cache);
     thread.memo.place(cache->pool, cache->stream) = {cache->pool, cache->stream, cache.get()};
     return true;
+}
+
+void look_for_ended_caches() noexcept {
+    if (has_ended || thread_memo == &empty_memo) return;
+    Thread& thread = this_thread();
+    const std::uint64_t ends = pools_ended.load(std::memory_order_relaxed);
+    if (std::exchange(thread.ends_seen, ends) != ends) forget_caches_of_ended_pools();
+    if (thread.caches.size() < thread.most_caches) return;
+    forget_ended_caches();  // streams come and go: their caches do as well
+    thread.most_caches = std::max(2 * thread.caches.size(), std::size_t{16});
 }
 
 void forget_ended_caches() noexcept {

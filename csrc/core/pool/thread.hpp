@@ -51,6 +51,8 @@ void watch_own_streams();
 /// False once that has been: a mark might be in another stream that the runtime has given the thread instead.
 bool thread_has_own_streams() noexcept;
 
+/// Forgets the thread's caches that have ended, where there are many, and those of pools that have.
+void look_for_ended_caches() noexcept;
 /// Forgets the thread's caches that have ended.
 void forget_ended_caches() noexcept;
 /// A pool is closed: its caches, which hold all its records, go from the calling thread now, and from others when they

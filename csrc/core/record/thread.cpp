@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -47,7 +48,6 @@ struct Tagged {
 struct ThreadState {
     ThreadNumber number;
     int depth;
-    std::uint64_t latest_tagged;  ///< the number of the tag that was opened last
     Tagged* tagged;
 };
 
@@ -88,8 +88,9 @@ int& call_depth() noexcept { return thread_state().depth; }
 std::uint64_t push_tag(const char* name) {
     ThreadState& own = thread_state();
     const std::string outer = own.tagged == nullptr ? std::string() : tag_text(own.tagged->tag) + "/";
-    own.tagged = new Tagged{intern(outer + name), own.latest_tagged + 1, own.tagged};
-    return ++own.latest_tagged;
+    static std::atomic<std::uint64_t> latest{0};  // of all threads: one's number is no tag of another's
+    own.tagged = new Tagged{intern(outer + name), latest.fetch_add(1, std::memory_order_relaxed) + 1, own.tagged};
+    return own.tagged->number;
 }
 
 TagEnd end_tag(std::uint64_t number) noexcept {

@@ -15,7 +15,7 @@ ThreadNumber this_thread();
 /// The system's number of a thread that asked for its own here; the system may have given it to another since.
 std::uint64_t system_number(ThreadNumber thread);
 
-/// Opens a tag on the calling thread, as a part of the one that is open: its number on the thread, from 1, never reused.
+/// Opens a tag on the calling thread, as a part of the one that is open: its number, from 1, no other's.
 std::uint64_t push_tag(const char* name);
 /// Ends that one, and leaves the others as they are.
 enum class TagEnd { Innermost, BeforeOthers, NotOpen };

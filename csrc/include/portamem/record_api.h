@@ -137,9 +137,8 @@ PORTAMEM_EXPORT int portamem_recorder_visit_live(portamem_recorder* recorder, po
                                                  void* self);
 
 /* Tags what the calling thread allocates, until popped. Within another tag it is that one's part: "solver/setup".
- * push answers the tag's number on this thread, or 0 where there is no memory for one more; pop takes that number and
- * answers 0; 1 where others that were pushed later are open, which stay as they are; -1 where it is not open on this
- * thread. */
+ * push answers the tag's number, or 0 where there is no memory for one more; pop takes that number and answers 0; 1 where
+ * others that were pushed later are open, which stay as they are; -1 where it is not open on this thread. */
 PORTAMEM_EXPORT uint64_t portamem_tag_push(const char* name);
 PORTAMEM_EXPORT int portamem_tag_pop(uint64_t number);
 /* Empty where there is none. Lives as long as the program. */

@@ -296,7 +296,10 @@ class PoolRuntime : public StreamListener {
         };
         if (has_policy) {
             ops.keep = [](void* self, std::size_t reserved) noexcept {
-                return std::min(of(self).kept_by_policy(), of(self).kept_by_share(reserved));
+                const std::size_t by_policy = of(self).kept_by_policy();
+                const std::size_t by_share = of(self).kept_by_share(reserved);
+                if (by_share == PORTAMEM_POOL_ASK_LATER && by_policy >= reserved) return by_share;
+                return std::min(by_policy, by_share);
             };
             ops.later = [](void* self) {
                 return guarded([&] {
@@ -397,12 +400,14 @@ class PoolRuntime : public StreamListener {
             gone.swap(held_);
             surplus.swap(surplus_);
         }
-        if (may_block) return;
+        if (may_block || (gone.empty() && surplus.empty())) return;
         try {  // a thread that ends: others may wait for it, with whatever lock the streams' owners need
-            const auto left = std::make_shared<Held>();
-            left->swap(gone);
+            const auto left = std::make_shared<std::pair<Held, std::vector<std::shared_ptr<Event>>>>();
+            left->first.swap(gone);
+            left->second.swap(surplus);
             Reaper::instance().add([left] {
-                left->clear();
+                left->first.clear();
+                left->second.clear();
                 return true;
             });
         } catch (...) {
