@@ -267,10 +267,15 @@ TEST_CASE("pm pool moves: what cannot be had is refused soon, however busy other
     upstream.while_allocating = [&](std::size_t) { asked += std::this_thread::get_id() == self ? 1 : 0; };
     const Pool pool = pool_over(upstream.resource(64 * MiB, pm::ResourceKind::Device));
     std::atomic<bool> is_over{false};
+    std::promise<void> has_begun;
     std::thread busy([&] {
         const StreamPtr stream = pm::Stream::create(0);
+        void* const kept = pool->allocate(300, stream);  // its chunk stays, and no other is to arrive
+        has_begun.set_value();
         while (!is_over) pool->deallocate(pool->allocate(300, stream), 300, stream);
+        pool->deallocate(kept, 300, stream);
     });
+    has_begun.get_future().wait();
     const StreamPtr stream = pm::Stream::create(0);
     for (int i = 0; i < 10; ++i) {
         asked = 0;
