@@ -146,7 +146,7 @@ inline portamem_pool_ops fake_ops() {
         return static_cast<int>(PORTAMEM_POOL_OK);
     };
     ops.drop = [](void* self, void* event) {
-        --owner_of(self).events;
+        if (self != nullptr) --owner_of(self).events;
         delete static_cast<FakeEvent*>(event);
     };
     return ops;

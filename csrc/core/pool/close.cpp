@@ -107,6 +107,7 @@ void Pool::forget_owner() noexcept {
         if (const auto arena = weak.lock()) strip(*arena);
     }
     strip(heap_.common());
+    events_back_->forget_owner();
 }
 
 }  // namespace portamem::pool

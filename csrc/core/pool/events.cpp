@@ -18,7 +18,7 @@ MarkPtr Pool::make_mark(void* event) {
     marks_.fetch_add(1, std::memory_order_relaxed);
     if (event == nullptr) return nullptr;
     try {
-        return std::make_shared<Mark>(ops_, self_, event);
+        return std::make_shared<Mark>(events_back_, event);
     } catch (...) {
         ops_.drop(self_, event);
         throw;

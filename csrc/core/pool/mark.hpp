@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <mutex>
+#include <utility>
 #include <vector>
 
 #include "block.hpp"
@@ -12,12 +14,33 @@
 
 namespace portamem::pool {
 
+/// The way of events back to the pool's owner. A thread that ends may let go of the last mark of a stream just while the
+/// owner goes: it is there for as long as a call under way, and not named any more afterwards.
+class EventsBack {
+  public:
+    EventsBack(const portamem_pool_ops& ops, void* self) noexcept : drop_(ops.drop), self_(self) {}
+
+    void drop(void* event) noexcept {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        drop_(self_, event);
+    }
+    void forget_owner() noexcept {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        self_ = nullptr;
+    }
+
+  private:
+    std::mutex mutex_;
+    void (*const drop_)(void* self, void* event);
+    void* self_;
+};
+
 /// An event of the pool's owner, given back with its last holder.
 class Mark {
   public:
-    Mark(const portamem_pool_ops& ops, void* self, void* event) noexcept : ops_(ops), self_(self), event_(event) {}
+    Mark(std::shared_ptr<EventsBack> back, void* event) noexcept : back_(std::move(back)), event_(event) {}
     ~Mark() {
-        if (event_ != nullptr) ops_.drop(self_, event_);
+        if (event_ != nullptr) back_->drop(event_);
     }
     Mark(const Mark&) = delete;
     Mark& operator=(const Mark&) = delete;
@@ -25,8 +48,7 @@ class Mark {
     void* event() const noexcept { return event_; }
 
   private:
-    const portamem_pool_ops& ops_;
-    void* const self_;
+    const std::shared_ptr<EventsBack> back_;
     void* const event_;
 };
 

@@ -227,6 +227,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     const portamem_pool_ops ops_;
     void* const self_;
     const portamem_pool_options options_;
+    const std::shared_ptr<EventsBack> events_back_ = std::make_shared<EventsBack>(ops_, self_);
 
     Heap heap_;
     Moves moves_;  ///< what is on its way between the pool and its upstream; under the heap's lock

@@ -153,7 +153,7 @@ void Pool::stream_ended(std::uint64_t identity, void* event) {
     bool is_orphan = false;
     if (event != nullptr) {
         try {
-            mark = std::make_shared<Mark>(ops_, self_, event);
+            mark = std::make_shared<Mark>(events_back_, event);
             marks_.fetch_add(1, std::memory_order_relaxed);
         } catch (const std::bad_alloc&) {  // no host memory to keep the event
             is_orphan = ops_.synchronize(self_, event) != PORTAMEM_POOL_OK;

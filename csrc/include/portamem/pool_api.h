@@ -73,7 +73,8 @@ typedef struct portamem_pool_ops {
     /* Waits for it; for null, for all work of the device: for what was freed on a thread's own default stream, which only
      * that thread can mark. */
     int (*synchronize)(void* self, void* event);
-    /* The pool is done with an event. May be called under the pool's locks: calls no runtime and takes only a leaf lock. */
+    /* The pool is done with an event. May be called under the pool's locks: calls no runtime and takes only a leaf lock. Of
+     * a pool that is closed, `self` is null, and no lock of the pool is held. */
     void (*drop)(void* self, void* event);
     /* Asked after memory came back: how many of the reserved bytes to keep; SIZE_MAX keeps all, and
      * PORTAMEM_POOL_ASK_LATER is no answer: it is asked again by portamem_pool_release_due. Null: keeps all. */

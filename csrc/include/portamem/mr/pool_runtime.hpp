@@ -282,6 +282,7 @@ class PoolRuntime : public StreamListener {
         };
         ops.drop = [](void* self, void* event) {
             std::unique_ptr<std::shared_ptr<Event>> dropped(static_cast<std::shared_ptr<Event>*>(event));
+            if (self == nullptr) return;
             of(self).recycle(std::move(*dropped));
         };
         ops.claim = [](void* self, std::size_t least, std::size_t* nbytes) {
