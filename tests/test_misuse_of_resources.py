@@ -43,7 +43,7 @@ def test_an_upstream_that_was_closed_meanwhile_is_named(
     pm: Any, device: Any, stream: Any, name: str, tmp_path: Path
 ) -> None:
     if name == "PrefetchAdaptor" and device.capabilities.managed_mode == "none":
-        pytest.skip("managed_mode: none here")
+        pytest.skip("the device has no managed memory")
     upstream = (pm.ManagedMemoryResource if name == "PrefetchAdaptor" else pm.DeviceMemoryResource)(device)
     made = OVER[name](pm, upstream) if name != "LoggingAdaptor" else pm.LoggingAdaptor(upstream, tmp_path / "log")
     upstream.close()

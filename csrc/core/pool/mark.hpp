@@ -15,7 +15,7 @@
 namespace portamem::pool {
 
 /// The way of events back to the pool's owner. A thread that ends may let go of the last mark of a stream just while the
-/// owner goes: it is there for as long as a call under way, and not named any more afterwards.
+/// owner goes: the owner stays until a drop under way has ended, and later ones do not name it any more.
 class EventsBack {
   public:
     EventsBack(const portamem_pool_ops& ops, void* self) noexcept : drop_(ops.drop), self_(self) {}
