@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from helpers.process import python_output
 
+import portamem
+
 MIB = 1 << 20
 
 
@@ -56,8 +58,6 @@ def test_new_memory_is_zero(prefaulted: Any) -> None:
 
 
 def test_it_is_listed(pm: ModuleType, prefaulted: Any) -> None:
-    import portamem
-
     assert isinstance(prefaulted, portamem.PrefaultedPinnedMemoryResource)
     assert isinstance(prefaulted, portamem.MemoryResource)
     assert prefaulted.kind == "pinned"
@@ -107,3 +107,19 @@ def test_a_pool_over_it(pm: ModuleType, prefaulted: Any, stream: Any) -> None:
         assert prefaulted.live_buffers > 0
         pool.trim()
     assert prefaulted.live_buffers == 0
+
+
+@pytest.mark.host_only
+def test_a_pool_over_plain_pinned_memory_has_the_same_pages(
+    pm: ModuleType, device: Any, knobs: Any, stream: Any
+) -> None:
+    with pm.PinnedMemoryResource(device) as pinned, pm.PoolMemoryResource(pm.StatisticsAdaptor(pinned)) as pool:
+        knobs.fail_call("HostMalloc", 1, 999)
+        with pool.allocate("3 MiB", stream=stream) as buf:
+            array = np.asarray(buf)
+            array[:] = 7
+            assert int(array.sum()) == 7 * buf.nbytes
+            assert pm.pointer_info(buf.handle).kind == "host"
+            del array
+        with pytest.raises(portamem.Error):
+            pinned.allocate("3 MiB")  # a call of the runtime each time, and the first one of HostMalloc

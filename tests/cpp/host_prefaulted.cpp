@@ -173,6 +173,44 @@ TEST_CASE("host prefaulted: without registration chunks that were made ahead of 
     resource->close();
 }
 
+TEST_CASE("host prefaulted: resources over plain pinned memory have their chunks registered, through adaptors too") {
+    const auto pinned = pinned_resource();
+    const auto limited = std::make_shared<pm::LimitingAdaptor>(pinned, 64 * MiB);
+    const std::vector<std::shared_ptr<pm::MemoryResource>> keeping = {
+        pm::PoolMemoryResource::create(limited), std::make_shared<pm::FixedSizeMemoryResource>(limited, MiB),
+        std::make_shared<pm::MonotonicMemoryResource>(limited)};
+    for (const auto& resource : keeping) {
+        const Knobs knobs;
+        Knobs::fail("HostMalloc", 1, pmhErrorUnknown);
+        void* ptr = resource->allocate(MiB, on());
+        CHECK(is_usable(ptr, MiB, 3));
+        CHECK_THROWS_AS(pinned->allocate(MiB, on()), pm::Error);  // it is the first call of HostMalloc
+        CHECK(pinned->live_bytes() >= MiB);
+        resource->deallocate(ptr, MiB, on());
+    }
+    for (const auto& resource : keeping) resource->close();
+    CHECK(pinned->live_bytes() == 0);
+    pinned->close();
+}
+
+TEST_CASE(
+    "host prefaulted: pinned memory of other flags, and coherence that was asked for, is HostMalloc's everywhere") {
+    const auto combined = std::make_shared<pm::PinnedMemoryResource>(0, rt::HostMallocWriteCombined);
+    const auto coherent =
+        std::make_shared<pm::PinnedMemoryResource>(0, pm::detail::PinnedChunks::kFlags, rt::Coherence::Coherent);
+    for (const auto& pinned : {combined, coherent}) {
+        const Knobs knobs;
+        const auto pool = pm::PoolMemoryResource::create(pinned);
+        Knobs::fail("HostRegister", 1, pmhErrorUnknown);
+        void* ptr = pool->allocate(MiB, on());
+        CHECK(is_usable(ptr, MiB, 3));
+        pool->deallocate(ptr, MiB, on());
+        pool->close();
+        int mine = 0;
+        CHECK(rt::HostRegister(&mine, sizeof mine, rt::HostRegisterPortable) == rt::Error_t::Unknown);  // the first
+    }
+}
+
 TEST_CASE("host prefaulted: a pool that grows finds most of its chunks prepared") {
     std::vector<std::size_t> chunks;
     const auto upstream = std::make_shared<pm::CallbackMemoryResource>(

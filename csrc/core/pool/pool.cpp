@@ -242,18 +242,27 @@ void* Pool::allocate(std::size_t nbytes, std::size_t alignment, std::uint64_t id
         if (is_any && cache.take_at_hand(ask.index, nbytes, items[0], out)) most = 0;
     }
     if (most == 0) return got(place, ask, items, 1, out);
+    const Ask alone = ask.is_small() ? alone_for(nbytes, alignment) : ask;
     try {
         unsigned count = take(place, ask, items, most);
         if (count == 0) count = take_with_calls(place, ask, items, most);
+        if (count == 0 && ask.is_small() && lacks_slabs_.load(std::memory_order_relaxed)) {
+            count = take(place, alone, items, 1);  // as the last time, without the waiting before it
+            if (count != 0) return got(place, alone, items, count, out_of(alone.size, nbytes));
+        }
+        if (count == 0) {
+            count = grow(place, ask, items, most);
+            if (ask.is_small()) lacks_slabs_.store(false, std::memory_order_relaxed);
+        }
         return got(place, ask, items, count, out);
     } catch (const Refused& refused) {
         const bool has_no_room = refused.status == PORTAMEM_POOL_LIMIT || refused.status == PORTAMEM_POOL_OUT_OF_MEMORY;
         if (!ask.is_small() || !has_no_room) throw;
     }
     // There is no room for many blocks of its size: then for one that stands by itself.
-    const Ask alone = alone_for(nbytes, alignment);
     unsigned count = take(place, alone, items, 1);
     if (count == 0) count = grow(place, alone, items, 1);
+    lacks_slabs_.store(true, std::memory_order_relaxed);
     return got(place, alone, items, count, out_of(alone.size, nbytes));
 }
 

@@ -65,8 +65,7 @@ unsigned Pool::take_with_calls(const Place& place, const Ask& ask, Item* items, 
     if (!defers()) {
         if (const unsigned count = take_over(place, ask, items, most); count != 0) return count;
     }
-    if (const unsigned count = gather(place, ask, items, most); count != 0) return count;
-    return grow(place, ask, items, most);
+    return gather(place, ask, items, most);
 }
 
 // What the calling thread's own cache has, put together with what is free on the stream and with what nobody uses: blocks

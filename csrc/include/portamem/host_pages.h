@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * portamem/host_pages.h: prefaulted pages of the host, as C functions of libportamem.
+ * portamem/host_pages.h: prefaulted pages of the host, and who asks for them, as C functions of libportamem.
  *
  * What a runtime does for pinned memory, it does on one thread and with small pages. Pages that are resident already,
  * touched by several threads and as huge ones, are registered in a fraction of that time.
@@ -26,6 +26,12 @@ PORTAMEM_EXPORT void* portamem_pages_map(size_t nbytes, int numa_node);
 
 /* Gives them back; nbytes as they were asked for. */
 PORTAMEM_EXPORT void portamem_pages_unmap(void* pages, size_t nbytes);
+
+/* Whether the calling thread asks a resource for memory that it will cut up itself: such requests are worth whole pages,
+ * and each resource in between is called as always. A hint: what is given is the same to who uses it. want answers what it
+ * was before. */
+PORTAMEM_EXPORT int portamem_want_chunks(int wanted);
+PORTAMEM_EXPORT int portamem_chunks_wanted(void);
 
 #ifdef __cplusplus
 }

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "portamem/mr/chunk_request.hpp"
 #include "portamem/mr/counted_memory_resource.hpp"
 #include "portamem/mr/live_blocks.hpp"
 #include "portamem/mr/upstream_chunks.hpp"
@@ -247,7 +248,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         UpstreamChunk memory;
         for (std::size_t count = blocks_per_chunk_; memory.ptr == nullptr; count /= 2) {
             try {
-                memory = {detail::open_upstream(upstream_)->allocate(count * stride_, stream), count * stride_, stream};
+                memory = {detail::allocate_chunk(upstream_, count * stride_, stream), count * stride_, stream};
             } catch (const OutOfMemory&) {
                 if (count == 1) throw;
             }

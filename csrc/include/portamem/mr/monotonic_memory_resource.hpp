@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "portamem/mr/chunk_request.hpp"
 #include "portamem/mr/counted_memory_resource.hpp"
 #include "portamem/mr/live_blocks.hpp"
 #include "portamem/mr/upstream_chunks.hpp"
@@ -167,11 +168,11 @@ class MonotonicMemoryResource : public CountedMemoryResource {
         const std::size_t needed = nbytes > most - slack ? most : nbytes + slack;
         const std::size_t wanted = std::max(needed, next_size());
         try {
-            return {detail::open_upstream(upstream_)->allocate(wanted, stream), wanted, stream};
+            return {detail::allocate_chunk(upstream_, wanted, stream), wanted, stream};
         } catch (const OutOfMemory&) {
             if (wanted == needed) throw;
         }
-        return {detail::open_upstream(upstream_)->allocate(needed, stream), needed, stream};
+        return {detail::allocate_chunk(upstream_, needed, stream), needed, stream};
     }
 
     void* carve_first(const UpstreamChunk& memory, std::size_t nbytes, const std::shared_ptr<Stream>& stream,

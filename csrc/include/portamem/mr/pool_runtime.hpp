@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "portamem/kept.hpp"
+#include "portamem/mr/chunk_request.hpp"
 #include "portamem/mr/memory_resource.hpp"
 #include "portamem/mr/pool_annotations.hpp"
 #include "portamem/mr/pool_figures.hpp"
@@ -208,7 +209,7 @@ class PoolRuntime : public StreamListener {
         ops.size = sizeof ops;
         ops.allocate = [](void* self, std::size_t nbytes, void* stream, void** ptr) {
             return guarded([&] {
-                *ptr = detail::open_upstream(of(self).upstream_)->allocate(nbytes, stream_of(stream));
+                *ptr = detail::allocate_chunk(of(self).upstream_, nbytes, stream_of(stream));
                 if (auto* annotations = of(self).annotations()) annotations->chunk(*ptr, nbytes);
                 return static_cast<int>(PORTAMEM_POOL_OK);
             });
