@@ -778,7 +778,10 @@ class DeviceMemoryResource(MemoryResource):
 
 @final
 class PinnedMemoryResource(MemoryResource):
-    """Page-locked host memory. Coherent unless ``coherence="non_coherent"`` is asked for."""
+    """Page-locked host memory. Coherent unless ``coherence="non_coherent"`` is asked for.
+
+    The chunks of resources over it (pools among them) are had as those of PrefaultedPinnedMemoryResource, unless
+    anything but the defaults was asked for."""
 
     def __init__(
         self,
@@ -794,11 +797,11 @@ class PinnedMemoryResource(MemoryResource):
 
 @final
 class PrefaultedPinnedMemoryResource(MemoryResource):
-    """Page-locked host memory in large chunks, as pools take it: pages that several threads have prefaulted, huge where
-    the system allows it and near the device, are registered with the runtime. That takes a tenth of the time of
-    PinnedMemoryResource. Where the device's capabilities do not say that registered memory is coherent and has one
-    address everywhere, it is HostMalloc's, and the next chunk is allocated in the background. Every allocation takes
-    whole pages: for many small ones, take a pool over it."""
+    """Page-locked host memory in whole pages, which several threads have prefaulted, huge where the system allows it
+    and near the device, and registered with the runtime. That takes a tenth of the time of PinnedMemoryResource.
+    Where the device's capabilities do not say that registered memory is coherent and has one address everywhere, it is
+    HostMalloc's, and the next piece, of 1 to 256 MiB, is allocated in the background while others are out; no limit
+    counts it. For many small buffers, take a pool."""
 
     def __init__(self, device: _DeviceLike | None = None) -> None: ...
     @property

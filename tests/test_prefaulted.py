@@ -123,3 +123,40 @@ def test_a_pool_over_plain_pinned_memory_has_the_same_pages(
             del array
         with pytest.raises(portamem.Error):
             pinned.allocate("3 MiB")  # a call of the runtime each time, and the first one of HostMalloc
+
+
+def test_a_forked_child_reads_what_is_in_a_pools_chunk_and_the_parents_pages_stay_the_devices(
+    pm: ModuleType, device: Any
+) -> None:
+    code = f"""
+        import os, platform, warnings
+        import numpy as np
+        import portamem.{pm.backend} as pm
+
+        warnings.simplefilter("ignore")  # that the process has threads
+        device, nbytes = pm.Device(0), 4 << 20
+        stream = pm.Stream(device)
+        pool = pm.PoolMemoryResource(pm.PinnedMemoryResource(device))
+        buf, there = pool.allocate(nbytes, stream=stream), pm.DeviceMemoryResource(device).allocate(nbytes)
+        buf.fill(7, stream=stream)
+        stream.synchronize()
+        seen = np.asarray(buf)
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if (seen == 7).all() else 1)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        seen[:] = 9
+        there.copy_from(buf, stream=stream)
+        buf.fill(5, stream=stream)
+        stream.synchronize()
+        is_written_by_the_device = bool((seen == 5).all())
+        buf.copy_from(there, stream=stream)
+        stream.synchronize()
+        release = tuple(int(part) for part in platform.release().split(".")[:2])
+        print(is_written_by_the_device, bool((seen == 9).all()), status, release >= (5, 12))
+    """
+    of_the_device, of_the_host, status, is_copied = python_output(code).split()
+    assert (of_the_device, of_the_host) == ("True", "True")
+    can = device.capabilities
+    if can.host_register and can.registered_pointer_is_device_pointer and can.pinned_coherent:
+        assert int(status) == 0 or is_copied == "False"

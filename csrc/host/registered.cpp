@@ -8,6 +8,16 @@
 
 using namespace portamem::host;
 
+namespace {
+
+// Whether portamem itself calls, about just this memory.
+bool is_asked_about(const Allocation& record) {
+    const auto [ranges, count] = portamem::order::Call::asked_about();
+    return count == 1 && ranges->ptr == record.base && ranges->nbytes == record.size;
+}
+
+}  // namespace
+
 pmhError_t pmhHostRegister(void* ptr, size_t size, unsigned flags) {
     return enter("HostRegister", [&](State& state, Hold&) {
         constexpr unsigned known =
@@ -46,12 +56,15 @@ pmhError_t pmhHostUnregister(void* ptr) {
             refuse(pmhErrorInvalidValue, "%p is not the address that was registered", ptr);
         }
         state.allocations.erase(*record);
+        // Of pages that are portamem's own, and go with the registration, it is a free like any other.
+        const bool is_free = is_asked_about(*record);
+        if (is_free) note_free(record->base, record->size);
         // Copies that are queued use the caller's memory, which may be gone once this returns.
         std::vector<Point> work;
         for (const auto& device : state.devices)
             for (Point& point : pending_work(*device)) work.push_back(std::move(point));
         wait_for(hold, work, end_of_device(-1));
-        note_gone(record->base, record->size);
+        if (!is_free) note_gone(record->base, record->size);
     });
 }
 

@@ -9,7 +9,7 @@ void register_prefaulted_resource(py::module_& m) {
     using Prefaulted = PrefaultedPinnedMemoryResource;
     py::class_<Prefaulted, std::shared_ptr<Prefaulted>, MemoryResource>(
         m, "PrefaultedPinnedMemoryResource", py::is_final(),
-        "Page-locked host memory in large chunks, as pools take it, that is there quickly.")
+        "Page-locked host memory in whole pages, that is there quickly.")
         .def(py::init([](const py::object& device) {
                  const int ordinal = to_device(device).ordinal();
                  return std::make_shared<Prefaulted>(ordinal);

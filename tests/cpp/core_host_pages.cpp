@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // tests/cpp/core_host_pages.cpp: prefaulted pages of the host.
 #include <sys/mman.h>
+#include <sys/utsname.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -148,14 +149,66 @@ TEST_CASE("host pages: each page is made resident, with any number of threads") 
     }
 }
 
-TEST_CASE("host pages: a forked child does not have them, so no page is ever copied under a device") {
+TEST_CASE("host pages: since which kernels a fork leaves the parent its pages") {
+    for (const char* release : {"5.12.0", "5.12.0-rc1", "5.100.3", "6.1.0-37-amd64", "10.0"}) {
+        CAPTURE(release);
+        CHECK(host_pages::copies_pinned_pages_at_fork(release));
+    }
+    for (const char* release : {"5.11.22", "4.4.0", "4.18.0-553.el8", "3.100", "", "six", "6"}) {
+        CAPTURE(release);
+        CHECK_FALSE(host_pages::copies_pinned_pages_at_fork(release));
+    }
+}
+
+TEST_CASE("host pages: what the control groups of a process leave it") {
+    const Files files;
+    const std::string mount = files.path + "/groups";
+    const auto left = [&](const std::string& own) {
+        return host_pages::left_in_groups(files.write("own", own), mount);
+    };
+    const auto group = [&](const std::string& path, const std::string& names, const std::string& limit) {
+        std::filesystem::create_directories(mount + path);
+        const bool is_unified = names == "unified";
+        (void)files.write("groups" + path + (is_unified ? "/memory.max" : "/memory.limit_in_bytes"), limit + "\n");
+        (void)files.write("groups" + path + (is_unified ? "/memory.current" : "/memory.usage_in_bytes"), "3000\n");
+        (void)files.write("groups" + path + "/memory.stat",
+                          is_unified ? "anon 1900\nfile 1100\ninactive_file 1000\n"
+                                     : "cache 1100\ninactive_file 7\ntotal_inactive_file 1000\n");
+    };
+    CHECK(left("") == SIZE_MAX);
+    CHECK(left("0::/some/path\n") == SIZE_MAX);
+    CHECK(host_pages::left_in_groups(files.path + "/none", mount) == SIZE_MAX);
+    group("/a/b", "unified", "max");
+    CHECK(left("0::/a/b\n") == SIZE_MAX);
+    group("/a/b", "unified", "66000");
+    CHECK(left("0::/a/b\n") == 63000);
+    CHECK(left("0::/a/b/c/d\n") == 63000);  // of one that this process does not see, and of those above
+    group("/a", "unified", "34000");
+    CHECK(left("0::/a/b\n") == 31500);
+    group("/a", "unified", "1000");
+    CHECK(left("0::/a/b\n") == 0);
+    group("", "unified", "130000");
+    CHECK(left("0::/\n") == 126000);
+    CHECK(left("0::/../other\n") == 126000);
+    group("/memory/x", "first", "66000");
+    CHECK(left("12:pids:/x\n11:cpu,memory:/x\n1:name=systemd:/x\n") == 63000);
+    CHECK(left("11:memory:/x\n0::/\n") == 63000);
+    CHECK(left("11:memory_not:/x\n") == SIZE_MAX);
+}
+
+TEST_CASE("host pages: a forked child has what was in them, and the parent keeps its own") {
     const Pages pages(3 * MiB);
     pages.begin[0] = 1;
+    utsname about{};
+    REQUIRE(uname(&about) == 0);
+    const bool is_copied = host_pages::copies_pinned_pages_at_fork(about.release);
     const pid_t child = fork();
     REQUIRE(child != -1);
     if (child == 0) {
         unsigned char vector[KiB];
-        _exit(mincore(pages.begin, pages.nbytes, vector) == -1 && errno == ENOMEM ? 0 : 1);
+        const bool is_there = mincore(pages.begin, pages.nbytes, vector) == 0;
+        if (is_there != is_copied) _exit(1);
+        _exit(is_there && pages.begin[0] != 1 ? 1 : 0);
     }
     int status = -1;
     REQUIRE(waitpid(child, &status, 0) == child);

@@ -135,6 +135,30 @@ TEST_CASE("order check: blocks of one size are ordered from one user to the next
     }
 }
 
+TEST_CASE("order check: a pool's chunk that goes back while it is in use, and a use after that, are found") {
+    const auto coherent =
+        std::make_shared<pm::PinnedMemoryResource>(0, rt::HostMallocPortable, rt::Coherence::Coherent);  // HostMalloc's
+    for (const Resource& upstream : {Resource(coherent), pinned_resource()}) {
+        for (const bool is_later : {false, true}) {
+            CAPTURE(is_later);
+            const auto pool = pm::PoolMemoryResource::create(upstream);
+            const auto owner = pm::Stream::create(0);
+            const auto user = pm::Stream::create(0);
+            const pm::OrderCheck check;
+            void* ptr = pool->allocate(kSize, owner);
+            pm::check(rt::MemsetAsync(ptr, 1, kSize, owner->handle()), "MemsetAsync");
+            user->wait(*owner);
+            if (!is_later) pm::check(rt::MemsetAsync(ptr, 2, kSize, user->handle()), "MemsetAsync");  // told nobody
+            pool->deallocate(ptr, kSize, owner);
+            let_run(user);
+            pool->trim(0);
+            CHECK(pool->stats().reserved == 0);
+            if (is_later) CHECK(rt::MemsetAsync(ptr, 2, kSize, user->handle()) != Success);
+            CHECK(found(check).find(is_later ? "use after free" : "free while in use") != std::string::npos);
+        }
+    }
+}
+
 TEST_CASE("order check: what a pool has learned of a stream is no news to the program") {
     for (const bool waits : {false, true}) {
         const auto pool = pm::PoolMemoryResource::create(pinned_resource());

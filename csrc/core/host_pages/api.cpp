@@ -4,6 +4,7 @@
 
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <climits>
@@ -51,12 +52,18 @@ void prefer_node(char* begin, std::size_t nbytes, int node) {
     (void)syscall(SYS_mbind, begin, nbytes, preferred, nodes, 1024 + 1, 0);
 }
 
+bool fork_leaves_pages_alone() {
+    utsname about{};
+    return uname(&about) == 0 && host_pages::copies_pinned_pages_at_fork(about.release);
+}
+
 void* map(std::size_t nbytes, int node) {
     const std::size_t size = rounded(nbytes);
     if (size < nbytes || size == 0 || size > host_pages::available("/proc/meminfo")) return nullptr;
+    if (size > host_pages::left_in_groups("/proc/self/cgroup", "/sys/fs/cgroup")) return nullptr;
     char* begin = reserve(size);
     if (begin == nullptr) return nullptr;
-    if (madvise(begin, size, MADV_DONTFORK) != 0) {
+    if (!fork_leaves_pages_alone() && madvise(begin, size, MADV_DONTFORK) != 0) {
         (void)munmap(begin, size);
         return nullptr;
     }

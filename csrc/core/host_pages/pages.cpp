@@ -10,6 +10,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <system_error>
@@ -81,6 +82,13 @@ std::size_t available(const std::string& meminfo) {
         file.ignore(256, '\n');
     }
     return SIZE_MAX;
+}
+
+bool copies_pinned_pages_at_fork(const std::string& release) {
+    int major = 0;
+    int minor = 0;
+    if (std::sscanf(release.c_str(), "%d.%d", &major, &minor) != 2) return false;
+    return major > 5 || (major == 5 && minor >= 12);
 }
 
 unsigned threads_for(std::size_t nbytes) {

@@ -16,6 +16,15 @@ bool names(const std::string& list, int number);
 /// Bytes that the kernel calls available; SIZE_MAX where it does not say. `meminfo`: /proc/meminfo.
 std::size_t available(const std::string& meminfo);
 
+/// Bytes that the memory control groups of the process have left, at most: a kernel ends a process that takes more. SIZE_MAX
+/// where there is no limit. `own_groups`: /proc/self/cgroup; `mount`: /sys/fs/cgroup. (The kernel's cgroup-v2.rst, and
+/// cgroup-v1/memory.rst.)
+std::size_t left_in_groups(const std::string& own_groups, const std::string& mount);
+
+/// Whether a kernel of that release copies pages which devices write to the child of a fork at once, so that the parent
+/// keeps its own: since 5.12.
+bool copies_pinned_pages_at_fork(const std::string& release);
+
 /// Makes the pages of a range resident, with at most that many threads. There has to be memory for them: nobody is left
 /// to be told that there is none.
 void make_resident(char* begin, std::size_t nbytes, unsigned threads);

@@ -248,6 +248,7 @@ void* Pool::allocate(std::size_t nbytes, std::size_t alignment, std::uint64_t id
         if (count == 0) count = take_with_calls(place, ask, items, most);
         if (count == 0 && ask.is_small() && lacks_slabs_.load(std::memory_order_relaxed)) {
             count = take(place, alone, items, 1);  // as the last time, without the waiting before it
+            if (count == 0 && !defers()) count = take_over(place, alone, items, 1);
             if (count != 0) return got(place, alone, items, count, out_of(alone.size, nbytes));
         }
         if (count == 0) {

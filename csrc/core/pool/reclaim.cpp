@@ -221,6 +221,7 @@ std::size_t Pool::release(std::size_t keep, bool throws) {
                 const std::lock_guard<std::mutex> lock(heap_.mutex());
                 heap_.forget_chunk(chunk);
                 refused_ = SIZE_MAX;
+                lacks_slabs_.store(false, std::memory_order_relaxed);
                 move.end(true);
             }
             releases_.fetch_add(1, std::memory_order_relaxed);

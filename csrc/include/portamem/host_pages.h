@@ -18,10 +18,12 @@ extern "C" {
 
 /* Resident pages of zeros, private to the process, for at least nbytes: huge ones where the system allows it, aligned to
  * them from one huge page on. numa_node: where they come from while that node has any; -1, a node that has no CPUs of
- * its own (a GPU's memory can be one) and one that the process may not use mean that the system chooses. Not inherited
- * by children of fork(): a page that devices write must never be copied on write.
- * Null where the system gives no addresses, or has less available than that; nothing is left behind then. Memory that
- * others take meanwhile is not noticed: the system ends a process for which there is none. */
+ * its own (a GPU's memory can be one) and one that the process may not use mean that the system chooses.
+ * A child of fork() has a copy of its own, made at the fork where devices write to the pages. Kernels before 5.12 would
+ * take them from the parent's devices instead: there the child has no such pages, and dies where it reads them.
+ * Null where the system gives no addresses, or where it or a control group of the process (a container's limit) has less
+ * available than that; nothing is left behind then. Memory that others take meanwhile is not noticed: the system ends a
+ * process for which there is none. */
 PORTAMEM_EXPORT void* portamem_pages_map(size_t nbytes, int numa_node);
 
 /* Gives them back; nbytes as they were asked for. */

@@ -12,6 +12,7 @@
 
 #include "portamem/capture.hpp"
 #include "portamem/mr/bytes_text.hpp"
+#include "portamem/mr/chunk_request.hpp"
 #include "portamem/mr/counted_memory_resource.hpp"
 #include "portamem/mr/live_blocks.hpp"
 
@@ -78,6 +79,7 @@ class CallbackMemoryResource : public CountedMemoryResource {
         if (nbytes == 0) return nullptr;
         if (is_stream_ordered()) stream->refuse_capture("allocate");
         const RelaxedCapture beside(device());
+        const detail::ChunkRequest none(false);
         void* ptr = allocate_(nbytes, stream);
         if (ptr == nullptr) {
             throw OutOfMemory(rt::Error_t::OutOfMemory, "OutOfMemory", "allocate",

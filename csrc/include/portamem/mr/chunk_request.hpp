@@ -10,10 +10,11 @@
 PORTAMEM_OPEN
 namespace detail {
 
-/// While it lives, the calling thread asks for chunks: portamem_chunks_wanted().
+/// While it lives, the calling thread asks for chunks (portamem_chunks_wanted()), or, where a function of the program runs
+/// for a resource, does not.
 class ChunkRequest {
   public:
-    ChunkRequest() noexcept : before_(portamem_want_chunks(1)) {}
+    explicit ChunkRequest(bool wanted = true) noexcept : before_(portamem_want_chunks(wanted ? 1 : 0)) {}
     ~ChunkRequest() { (void)portamem_want_chunks(before_); }
     ChunkRequest(const ChunkRequest&) = delete;
     ChunkRequest& operator=(const ChunkRequest&) = delete;

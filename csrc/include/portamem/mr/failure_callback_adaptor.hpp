@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "portamem/mr/chunk_request.hpp"
 #include "portamem/mr/knowing_adaptor.hpp"
 
 PORTAMEM_OPEN
@@ -35,6 +36,7 @@ class FailureCallbackAdaptor : public KnowingAdaptor {
             } catch (const OutOfMemory&) {
                 failure = std::current_exception();
             }
+            const detail::ChunkRequest none(false);
             if (!callback_(nbytes)) std::rethrow_exception(failure);
         }
     }

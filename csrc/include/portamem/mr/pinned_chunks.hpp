@@ -20,7 +20,8 @@ namespace detail {
 /// Portable and mapped pinned memory in whole pages. Where the device's capabilities say that registered memory is coherent
 /// and has one address everywhere, pages that several threads have prefaulted, huge where the system allows it and near
 /// the device, are registered with the runtime: a tenth of the time of HostMalloc. Elsewhere, or where the runtime refuses
-/// to register, HostMalloc's, of which the next piece is allocated in the background. Thread-safe; the device is current in
+/// to register, HostMalloc's, of which the next piece (of 1 to 256 MiB) is allocated in the background while there are
+/// others: it goes back with the last of them, and where HostMalloc has no more. Thread-safe; the device is current in
 /// every call.
 class PinnedChunks {
   public:
@@ -33,29 +34,45 @@ class PinnedChunks {
     /// Whether new memory is registered pages; false: HostMalloc's.
     bool registers() const noexcept { return registers_.load(std::memory_order_relaxed); }
 
-    /// Null where HostMalloc has to be asked: what it answers counts. nbytes: not 0.
+    /// Throws Error of HostMalloc.
     void* allocate(std::size_t nbytes) {
-        void* const ptr = registers() ? registered(nbytes) : nullptr;
-        return ptr != nullptr ? ptr : prepared_.take(nbytes);
-    }
-
-    /// To be told of each chunk that somebody has got, by allocate or by HostMalloc.
-    void given(std::size_t nbytes) {
-        if (!registers()) prepared_.expect_after(nbytes);
-    }
-
-    /// False for memory that HostFree takes back. Throws Error, and the memory is still allocated.
-    bool deallocate(void* ptr, std::size_t nbytes) {
-        auto pages = claim(ptr);
-        if (pages.empty()) return false;
-        const rt::Error_t refused = unregister(ptr, nbytes);
-        if (refused != rt::Error_t::Success) {
-            const std::lock_guard<std::mutex> lock(mutex_);
-            pages_.insert(std::move(pages));
+        if (nbytes == 0) return nullptr;
+        if (registers()) {
+            if (void* const pages = registered(nbytes)) return pages;
         }
-        check(refused, "HostUnregister");
-        portamem_pages_unmap(ptr, nbytes);
-        return true;
+        void* ptr = prepared_.take(nbytes);
+        if (ptr == nullptr) ptr = host_malloc(nbytes);
+        if (!keep(ptr, {})) {
+            (void)rt::HostFree(ptr);
+            throw std::bad_alloc();
+        }
+        if (!registers()) prepared_.expect_after(nbytes);
+        return ptr;
+    }
+
+    /// HostMalloc, before which nothing that was prepared for others stands in the way.
+    void* host_malloc(std::size_t nbytes) {
+        void* ptr = nullptr;
+        rt::Error_t answer = rt::HostMalloc(&ptr, nbytes, kFlags, rt::Coherence::Default);
+        if (answer == rt::Error_t::OutOfMemory && prepared_.drop()) {
+            answer = rt::HostMalloc(&ptr, nbytes, kFlags, rt::Coherence::Default);
+        }
+        check(answer, "HostMalloc");
+        return ptr;
+    }
+
+    /// Takes back memory of both. Throws Error, and it is still allocated.
+    void deallocate(void* ptr, std::size_t nbytes) {
+        auto piece = claim(ptr);
+        const bool is_registered = !piece.empty() && piece.mapped().is_registered;
+        const rt::Error_t refused = is_registered ? unregister(ptr, nbytes) : rt::HostFree(ptr);
+        if (refused != rt::Error_t::Success && !piece.empty()) {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            pieces_.insert(std::move(piece));
+        }
+        check(refused, is_registered ? "HostUnregister" : "HostFree");
+        if (is_registered) portamem_pages_unmap(ptr, nbytes);
+        if (!piece.empty() && is_empty()) (void)prepared_.drop();
     }
 
     /// Nothing is prepared from here on.
@@ -64,7 +81,13 @@ class PinnedChunks {
   private:
     static constexpr unsigned kRegisterFlags = rt::HostRegisterPortable | rt::HostRegisterMapped;
 
-    using Pages = std::map<void*, std::size_t>;  // bytes by address
+    // Refusals in a row, for no want of memory, after which nothing more is registered: each costs the time of a chunk.
+    static constexpr int kMostRefusals = 4;
+
+    struct Piece {
+        bool is_registered = false;
+    };
+    using Pieces = std::map<void*, Piece>;  // by address
 
     static bool can_register(int device) {
         using rt::DeviceAttr;
@@ -81,7 +104,7 @@ class PinnedChunks {
         }
     }
 
-    // Runtimes wait for the device there, which none promises: to the program it is no order of anything else.
+    // Runtimes wait for the device there, which none promises: to the program it is a free, and no order of anything else.
     static rt::Error_t unregister(void* ptr, std::size_t nbytes) {
         const portamem_order_range memory{ptr, nbytes};
         const OwnQueries own(&memory, 1);
@@ -92,13 +115,18 @@ class PinnedChunks {
     void* registered(std::size_t nbytes) {
         void* pages = portamem_pages_map(nbytes, numa_node_);
         if (pages == nullptr) return nullptr;
-        if (!keep(pages, nbytes)) {
+        if (!keep(pages, {true})) {
             portamem_pages_unmap(pages, nbytes);
             return nullptr;
         }
         const rt::Error_t refused = rt::HostRegister(pages, nbytes, kRegisterFlags);
-        if (refused == rt::Error_t::Success && is_device_pointer(pages)) return pages;
-        if (refused == rt::Error_t::Success || refused == rt::Error_t::NotSupported) registers_ = false;
+        if (refused == rt::Error_t::Success && is_device_pointer(pages)) {
+            refusals_.store(0, std::memory_order_relaxed);
+            return pages;
+        }
+        const bool is_for_good = refused == rt::Error_t::Success || refused == rt::Error_t::NotSupported;
+        const bool has_memory = refused != rt::Error_t::OutOfMemory;
+        if (is_for_good || (has_memory && ++refusals_ >= kMostRefusals)) registers_ = false;
         if (refused == rt::Error_t::Success && unregister(pages, nbytes) != rt::Error_t::Success) return nullptr;
         (void)claim(pages);
         portamem_pages_unmap(pages, nbytes);
@@ -111,27 +139,33 @@ class PinnedChunks {
         return rt::HostGetDevicePointer(&seen, ptr) == rt::Error_t::Success && seen == ptr;
     }
 
-    bool keep(void* pages, std::size_t nbytes) {
+    bool keep(void* ptr, Piece piece) {
         try {
             const std::lock_guard<std::mutex> lock(mutex_);
-            return pages_.emplace(pages, nbytes).second;
+            return pieces_.emplace(ptr, piece).second;
         } catch (const std::bad_alloc&) {
             return false;
         }
     }
 
-    // Taken out before it goes back: its address may be handed out again at once. Empty for other memory.
-    Pages::node_type claim(void* ptr) {
+    // Taken out before it goes back: its address may be handed out again at once. Empty for memory of host_malloc.
+    Pieces::node_type claim(void* ptr) {
         const std::lock_guard<std::mutex> lock(mutex_);
-        const auto found = pages_.find(ptr);
-        return found == pages_.end() ? Pages::node_type() : pages_.extract(found);
+        const auto found = pieces_.find(ptr);
+        return found == pieces_.end() ? Pieces::node_type() : pieces_.extract(found);
+    }
+
+    bool is_empty() {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        return pieces_.empty();
     }
 
     std::atomic<bool> registers_;
+    std::atomic<int> refusals_{0};
     const int numa_node_;
     PreparedChunk prepared_;
     std::mutex mutex_;
-    Pages pages_;  // registered, and out
+    Pieces pieces_;  // out, of allocate
 };
 
 }  // namespace detail

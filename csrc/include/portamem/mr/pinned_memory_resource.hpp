@@ -2,6 +2,8 @@
 // portamem/mr/pinned_memory_resource.hpp: page-locked host memory.
 #pragma once
 
+#include <atomic>
+#include <mutex>
 #include <optional>
 
 #include "portamem/mr/pinned_chunks.hpp"
@@ -12,8 +14,9 @@ PORTAMEM_OPEN
 /// HostMalloc and HostFree: what copies need to be asynchronous and fast. Allocating costs about half a millisecond a
 /// MiB. Coherent with running kernels unless NonCoherent is asked for.
 /// Resources over it that cut their blocks out of chunks (pools, FixedSizeMemoryResource, MonotonicMemoryResource) have
-/// these as PrefaultedPinnedMemoryResource has them, in a tenth of that where the device allows it: unless other flags or
-/// another coherence than the default were asked for, or PORTAMEM_POOL=off passes requests through one by one.
+/// these, of a MiB and more, as PrefaultedPinnedMemoryResource has them, in a tenth of that where the device allows it: unless
+/// other flags or another coherence than the default were asked for, or PORTAMEM_POOL=off passes requests through one by
+/// one.
 class PinnedMemoryResource : public RuntimeMemoryResource {
   public:
     /// flags: rt::HostMallocFlags.
@@ -23,8 +26,6 @@ class PinnedMemoryResource : public RuntimeMemoryResource {
         if (coherence == rt::Coherence::FineGrained || coherence == rt::Coherence::Uncached) {
             throw std::invalid_argument("coherence of pinned memory is default, coherent or non_coherent");
         }
-        const bool is_usual = flags == detail::PinnedChunks::kFlags && coherence == rt::Coherence::Default;
-        if (is_usual) chunks_.emplace(this->device());
     }
 
     unsigned flags() const noexcept { return flags_; }
@@ -32,34 +33,41 @@ class PinnedMemoryResource : public RuntimeMemoryResource {
 
   protected:
     void* call_allocate(std::size_t nbytes, Stream&) override {
-        return chunks_ && portamem_chunks_wanted() != 0 ? chunk(nbytes) : host_malloc(nbytes);
-    }
-
-    void call_deallocate(void* ptr, std::size_t nbytes, Stream&) override {
-        if (!chunks_ || !chunks_->deallocate(ptr, nbytes)) check(rt::HostFree(ptr), "HostFree");
-    }
-
-    void at_close() override {
-        if (chunks_) chunks_->end();
-    }
-
-    /// Whole pages, had quickly; of the usual flags only.
-    void* chunk(std::size_t nbytes) {
-        if (nbytes == 0) return nullptr;
-        void* ptr = chunks_->allocate(nbytes);
-        if (ptr == nullptr) ptr = host_malloc(nbytes);
-        chunks_->given(nbytes);
-        return ptr;
-    }
-
-    bool registers_chunks() const noexcept { return chunks_ && chunks_->registers(); }
-
-  private:
-    void* host_malloc(std::size_t nbytes) {
+        if (is_usual()) {
+            if (nbytes >= kLeastChunk && portamem_chunks_wanted() != 0) return chunks().allocate(nbytes);
+            if (has_chunks()) return chunks_->host_malloc(nbytes);
+        }
         void* ptr = nullptr;
         check(rt::HostMalloc(&ptr, nbytes, flags_, coherence_), "HostMalloc");
         return ptr;
     }
+
+    void call_deallocate(void* ptr, std::size_t nbytes, Stream&) override {
+        if (has_chunks()) return chunks_->deallocate(ptr, nbytes);
+        check(rt::HostFree(ptr), "HostFree");
+    }
+
+    void at_close() override {
+        if (has_chunks()) chunks_->end();
+    }
+
+    /// Of the usual flags and coherence only.
+    detail::PinnedChunks& chunks() {
+        std::call_once(once_, [this] {
+            chunks_.emplace(device());
+            has_chunks_.store(true, std::memory_order_release);
+        });
+        return *chunks_;
+    }
+
+  private:
+    // Smaller ones are no more quickly had that way, and take whole pages.
+    static constexpr std::size_t kLeastChunk = std::size_t{1} << 20;
+
+    bool is_usual() const noexcept {
+        return flags_ == detail::PinnedChunks::kFlags && coherence_ == rt::Coherence::Default;
+    }
+    bool has_chunks() const noexcept { return has_chunks_.load(std::memory_order_acquire); }
 
     static MemoryTraits traits(int device, unsigned flags) {
         MemoryTraits t;
@@ -76,6 +84,8 @@ class PinnedMemoryResource : public RuntimeMemoryResource {
 
     const unsigned flags_;
     const rt::Coherence coherence_;
+    std::once_flag once_;
+    std::atomic<bool> has_chunks_{false};
     std::optional<detail::PinnedChunks> chunks_;
 };
 

@@ -54,6 +54,24 @@ class PreparedChunk {
         state.changed.notify_all();
     }
 
+    /// Frees what is prepared, one that is being made too, until something is expected again. Whether there was any. Waits
+    /// for the device, as HostFree does.
+    bool drop() noexcept {
+        if (!runtime_usable()) return false;
+        State& state = *state_;
+        std::unique_lock<std::mutex> lock(state.mutex);
+        state.wanted = 0;
+        state.last = 0;
+        state.repeats = false;
+        state.changed.notify_all();
+        state.changed.wait(lock, [&] { return state.making == 0; });
+        state.size = 0;
+        void* const unused = std::exchange(state.ready, nullptr);
+        lock.unlock();
+        state.free(unused);
+        return unused != nullptr;
+    }
+
     /// Frees what is prepared, one that is being made too; nothing is from here on. The helper never does that after the
     /// end: HostFree waits for the device's work, and CUDA holds up all threads of the process meanwhile. While chunks are
     /// asked for it does so where another size has come up in its place: once in a while as a pool grows.

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+// core/host_pages/memory_group.cpp: what the control groups of the process (a container's) let it have of the host's memory.
+#include <algorithm>
+#include <cstdint>
+#include <fstream>
+#include <sstream>
+
+#include "pages.hpp"
+
+namespace portamem::host_pages {
+namespace {
+
+// How one version of the kernel's interface calls things.
+struct Names {
+    const char* folder;
+    const char* limit;
+    const char* used;
+    const char* reclaimable;  // of `used`: pages of files, which go first
+};
+constexpr Names kUnified{"", "/memory.max", "/memory.current", "inactive_file"};
+constexpr Names kFirst{"/memory", "/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file"};
+
+// False for no file, and for "max".
+bool read_number(const std::string& path, std::size_t& number) {
+    std::ifstream file(path);
+    return static_cast<bool>(file >> number);
+}
+
+std::size_t read_entry(const std::string& path, const std::string& wanted) {
+    std::ifstream file(path);
+    std::string key;
+    std::size_t number = 0;
+    while (file >> key >> number) {
+        if (key == wanted) return number;
+    }
+    return 0;
+}
+
+std::size_t left_in(const std::string& group, const Names& names) {
+    std::size_t limit = 0;
+    std::size_t used = 0;
+    if (!read_number(group + names.limit, limit) || !read_number(group + names.used, used)) return SIZE_MAX;
+    used -= std::min(used, read_entry(group + "/memory.stat", names.reclaimable));
+    const std::size_t left = limit - std::min(limit, used);
+    return left - left / 64;  // for the kernel's own, which is counted too
+}
+
+}  // namespace
+
+std::size_t left_in_groups(const std::string& own_groups, const std::string& mount) {
+    std::size_t least = SIZE_MAX;
+    std::ifstream file(own_groups);
+    for (std::string line; std::getline(file, line);) {  // number:controllers:path
+        std::istringstream fields(line);
+        std::string number;
+        std::string controllers;
+        std::string path;
+        if (!std::getline(fields, number, ':') || !std::getline(fields, controllers, ':')) continue;
+        (void)std::getline(fields, path);
+        const bool is_unified = controllers.empty();
+        if (!is_unified && ("," + controllers + ",").find(",memory,") == std::string::npos) continue;
+        const Names& names = is_unified ? kUnified : kFirst;
+        // Each group above limits too. In a container the path may be another's, and its own group the topmost there.
+        for (;; path.erase(std::min(path.rfind('/'), path.size()))) {
+            least = std::min(least, left_in(mount + names.folder + path, names));
+            if (path.empty()) break;
+        }
+    }
+    return least;
+}
+
+}  // namespace portamem::host_pages
