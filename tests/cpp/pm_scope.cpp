@@ -62,7 +62,8 @@ TEST_CASE("pm scope: without a scope it is the device's own") {
     CHECK(get(buffer) == pattern(4096, 1));
 }
 
-TEST_CASE("pm scope: what the default has cached is not held, and is another resource's where that has none") {
+TEST_CASE("pm scope: what the default has cached is not held, and is another resource's where that has none" *
+          fills_the_device()) {
     if (no_device()) return;
     const auto pool = std::dynamic_pointer_cast<pm::PoolMemoryResource>(pm::current_resource(0));
     REQUIRE(pool != nullptr);
