@@ -172,8 +172,8 @@ TEST_CASE("host pages: what the control groups of a process leave it") {
         (void)files.write("groups" + path + (is_unified ? "/memory.max" : "/memory.limit_in_bytes"), limit + "\n");
         (void)files.write("groups" + path + (is_unified ? "/memory.current" : "/memory.usage_in_bytes"), "3000\n");
         (void)files.write("groups" + path + "/memory.stat",
-                          is_unified ? "anon 1900\nfile 1100\ninactive_file 1000\n"
-                                     : "cache 1100\ninactive_file 7\ntotal_inactive_file 1000\n");
+                          is_unified ? "anon 1900\ninactive_file 800\nactive_file 400\n"
+                                     : "cache 1100\ninactive_file 7\ntotal_inactive_file 900\ntotal_active_file 200\n");
     };
     CHECK(left("") == SIZE_MAX);
     CHECK(left("0::/some/path\n") == SIZE_MAX);
@@ -190,10 +190,13 @@ TEST_CASE("host pages: what the control groups of a process leave it") {
     group("", "unified", "130000");
     CHECK(left("0::/\n") == 126000);
     CHECK(left("0::/../other\n") == 126000);
+    CHECK(left("0::nowhere/at\n") == 126000);
     group("/memory/x", "first", "66000");
     CHECK(left("12:pids:/x\n11:cpu,memory:/x\n1:name=systemd:/x\n") == 63000);
     CHECK(left("11:memory:/x\n0::/\n") == 63000);
     CHECK(left("11:memory_not:/x\n") == SIZE_MAX);
+    group("/memory/x", "first", "9223372036854771712");
+    CHECK(left("11:memory:/x\n") == SIZE_MAX);
 }
 
 TEST_CASE("host pages: a forked child has what was in them, and the parent keeps its own") {

@@ -479,29 +479,33 @@ TEST_CASE("core pool: out of memory and back, a thousand times without drift") {
 TEST_CASE("core pool: small blocks of a pool that has room for no more slabs do not each wait for the device") {
     constexpr std::size_t kPiece = 34 * KiB;
     constexpr std::size_t kSmall = 12 * KiB;  // in slabs of 128 KiB
-    FakeStream stream;
-    FakePool fake(false, 8192 * KiB);
-    std::vector<void*> pieces;
-    while (void* ptr = fake.take(kPiece, stream)) pieces.push_back(ptr);
-    REQUIRE(pieces.size() > 200);
-    std::sort(pieces.begin(), pieces.end());
-    std::vector<void*> small;
-    int before = 0;
-    for (std::size_t i = 0; i < pieces.size(); i += 2) {  // apart from each other, behind work that has not run
-        REQUIRE(fake.give(pieces[i], kPiece, stream) == PORTAMEM_POOL_OK);
-        REQUIRE((small.emplace_back(fake.take(kSmall, stream))) != nullptr);
-        if (i == 0) before = fake.owner.synchronized;
+    for (const bool is_others : {false, true}) {
+        CAPTURE(is_others);
+        FakeStream stream;
+        FakeStream other;
+        FakePool fake(false, 8192 * KiB);
+        std::vector<void*> pieces;
+        while (void* ptr = fake.take(kPiece, stream)) pieces.push_back(ptr);
+        REQUIRE(pieces.size() > 200);
+        std::sort(pieces.begin(), pieces.end());
+        std::vector<void*> small;
+        int before = 0;
+        for (std::size_t i = 0; i < pieces.size(); i += 2) {  // apart from each other, behind work that has not run
+            REQUIRE(fake.give(pieces[i], kPiece, is_others ? other : stream) == PORTAMEM_POOL_OK);
+            REQUIRE((small.emplace_back(fake.take(kSmall, stream))) != nullptr);
+            if (i == 0) before = fake.owner.synchronized;
+        }
+        CHECK(fake.owner.synchronized == before);
+        for (void* ptr : small) REQUIRE(fake.give(ptr, kSmall, stream) == PORTAMEM_POOL_OK);
+        for (std::size_t i = 1; i < pieces.size(); i += 2) {
+            REQUIRE(fake.give(pieces[i], kPiece, stream) == PORTAMEM_POOL_OK);
+        }
+        std::vector<void*> many;  // there is room for slabs again, and they come from these
+        while (void* ptr = fake.take(kSmall, stream)) many.push_back(ptr);
+        CHECK(many.size() > 600);
+        for (void* ptr : many) REQUIRE(fake.give(ptr, kSmall, stream) == PORTAMEM_POOL_OK);
+        CHECK(portamem_pool_close(fake.pool) == PORTAMEM_POOL_OK);
     }
-    CHECK(fake.owner.synchronized == before);
-    for (void* ptr : small) REQUIRE(fake.give(ptr, kSmall, stream) == PORTAMEM_POOL_OK);
-    for (std::size_t i = 1; i < pieces.size(); i += 2) {
-        REQUIRE(fake.give(pieces[i], kPiece, stream) == PORTAMEM_POOL_OK);
-    }
-    std::vector<void*> many;  // there is room for slabs again, and they come from these
-    while (void* ptr = fake.take(kSmall, stream)) many.push_back(ptr);
-    CHECK(many.size() > 600);
-    for (void* ptr : many) REQUIRE(fake.give(ptr, kSmall, stream) == PORTAMEM_POOL_OK);
-    CHECK(portamem_pool_close(fake.pool) == PORTAMEM_POOL_OK);
 }
 
 TEST_CASE("core pool: once memory has gone back to the owner, small blocks come from slabs again") {

@@ -15,10 +15,13 @@ struct Names {
     const char* folder;
     const char* limit;
     const char* used;
-    const char* reclaimable;  // of `used`: pages of files, which go first
+    const char* inactive;  // of `used`: pages of files, which go first,
+    const char* active;    // and such that go later
 };
-constexpr Names kUnified{"", "/memory.max", "/memory.current", "inactive_file"};
-constexpr Names kFirst{"/memory", "/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file"};
+constexpr Names kUnified{"", "/memory.max", "/memory.current", "inactive_file", "active_file"};
+constexpr Names kFirst{"/memory", "/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file",
+                       "total_active_file"};
+constexpr std::size_t kNoLimit = std::size_t{1} << 62;  // the first version says so with a number
 
 // False for no file, and for "max".
 bool read_number(const std::string& path, std::size_t& number) {
@@ -39,8 +42,10 @@ std::size_t read_entry(const std::string& path, const std::string& wanted) {
 std::size_t left_in(const std::string& group, const Names& names) {
     std::size_t limit = 0;
     std::size_t used = 0;
-    if (!read_number(group + names.limit, limit) || !read_number(group + names.used, used)) return SIZE_MAX;
-    used -= std::min(used, read_entry(group + "/memory.stat", names.reclaimable));
+    if (!read_number(group + names.limit, limit) || limit >= kNoLimit) return SIZE_MAX;
+    if (!read_number(group + names.used, used)) return SIZE_MAX;
+    const std::string pages = group + "/memory.stat";
+    used -= std::min(used, read_entry(pages, names.inactive) + read_entry(pages, names.active) / 2);
     const std::size_t left = limit - std::min(limit, used);
     return left - left / 64;  // for the kernel's own, which is counted too
 }
@@ -61,9 +66,11 @@ std::size_t left_in_groups(const std::string& own_groups, const std::string& mou
         if (!is_unified && ("," + controllers + ",").find(",memory,") == std::string::npos) continue;
         const Names& names = is_unified ? kUnified : kFirst;
         // Each group above limits too. In a container the path may be another's, and its own group the topmost there.
-        for (;; path.erase(std::min(path.rfind('/'), path.size()))) {
+        for (;;) {
             least = std::min(least, left_in(mount + names.folder + path, names));
             if (path.empty()) break;
+            const std::size_t slash = path.rfind('/');
+            path.erase(slash == std::string::npos ? 0 : slash);
         }
     }
     return least;

@@ -246,7 +246,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     std::atomic<std::uint64_t> inside_{0};  ///< calls under way; kClosed on top
     std::atomic<std::int64_t> empty_{0};    ///< live blocks of 0 bytes
     std::atomic<bool> lacks_slabs_{
-        false};  ///< there was no room for one more, after all waiting, and nothing went back since
+        false};  ///< there was no room for one more, after all waiting; until memory goes back
     // Of calls without a cache, and of caches that are gone.
     std::atomic<std::uint64_t> hits_{0};
     std::atomic<std::uint64_t> frees_{0};

@@ -127,8 +127,8 @@ class PinnedChunks {
         const bool is_for_good = refused == rt::Error_t::Success || refused == rt::Error_t::NotSupported;
         const bool has_memory = refused != rt::Error_t::OutOfMemory;
         if (is_for_good || (has_memory && ++refusals_ >= kMostRefusals)) registers_ = false;
-        if (refused == rt::Error_t::Success && unregister(pages, nbytes) != rt::Error_t::Success) return nullptr;
         (void)claim(pages);
+        if (refused == rt::Error_t::Success && unregister(pages, nbytes) != rt::Error_t::Success) return nullptr;
         portamem_pages_unmap(pages, nbytes);
         return nullptr;
     }
@@ -142,7 +142,8 @@ class PinnedChunks {
     bool keep(void* ptr, Piece piece) {
         try {
             const std::lock_guard<std::mutex> lock(mutex_);
-            return pieces_.emplace(ptr, piece).second;
+            pieces_.insert_or_assign(ptr, piece);  // one that somebody freed behind portamem's back is there no more
+            return true;
         } catch (const std::bad_alloc&) {
             return false;
         }

@@ -54,22 +54,29 @@ class PreparedChunk {
         state.changed.notify_all();
     }
 
-    /// Frees what is prepared, one that is being made too, until something is expected again. Whether there was any. Waits
-    /// for the device, as HostFree does.
+    /// Frees what is prepared, one that is being made too; the next chunk that is asked for is not taken for the first of many.
+    /// Whether there was any, or another thread frees it: it has by then. Waits for the device, as HostFree does.
     bool drop() noexcept {
         if (!runtime_usable()) return false;
         State& state = *state_;
         std::unique_lock<std::mutex> lock(state.mutex);
+        const bool was_any = state.making != 0 || state.freeing != 0 || state.ready != nullptr;
         state.wanted = 0;
-        state.last = 0;
+        state.last = kUnlikeAny;
         state.repeats = false;
         state.changed.notify_all();
         state.changed.wait(lock, [&] { return state.making == 0; });
         state.size = 0;
-        void* const unused = std::exchange(state.ready, nullptr);
-        lock.unlock();
-        state.free(unused);
-        return unused != nullptr;
+        if (void* const unused = std::exchange(state.ready, nullptr)) {
+            ++state.freeing;
+            lock.unlock();
+            state.free(unused);
+            lock.lock();
+            --state.freeing;
+            state.changed.notify_all();
+        }
+        state.changed.wait(lock, [&] { return state.freeing == 0; });
+        return was_any;
     }
 
     /// Frees what is prepared, one that is being made too; nothing is from here on. The helper never does that after the
@@ -90,6 +97,7 @@ class PreparedChunk {
     }
 
   private:
+    static constexpr std::size_t kUnlikeAny = 1;  // as the size of the last chunk: no other is like it, or its double
     static constexpr std::size_t kLeast = std::size_t{1} << 20;   // below it, nobody notices
     static constexpr std::size_t kMost = std::size_t{256} << 20;  // 0.1 s, and what may be left over
 
@@ -127,6 +135,7 @@ class PreparedChunk {
         bool repeats = false;    // it was of the size of the one before
         std::size_t wanted = 0;  // sizes; 0: none
         std::size_t making = 0;
+        int freeing = 0;       // threads that free what was
         std::size_t size = 0;  // of what is ready
         void* ready = nullptr;
     };
