@@ -53,10 +53,10 @@ class PinnedMemoryResource : public RuntimeMemoryResource {
 
     /// Of the usual flags and coherence only.
     detail::PinnedChunks& chunks() {
-        std::call_once(once_, [this] {
-            chunks_.emplace(device());
-            has_chunks_.store(true, std::memory_order_release);
-        });
+        if (has_chunks()) return *chunks_;
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (!chunks_) chunks_.emplace(device());  // the device may refuse to answer, now and then
+        has_chunks_.store(true, std::memory_order_release);
         return *chunks_;
     }
 
@@ -84,7 +84,7 @@ class PinnedMemoryResource : public RuntimeMemoryResource {
 
     const unsigned flags_;
     const rt::Coherence coherence_;
-    std::once_flag once_;
+    std::mutex mutex_;
     std::atomic<bool> has_chunks_{false};
     std::optional<detail::PinnedChunks> chunks_;
 };
