@@ -15,11 +15,13 @@ if setarch "$(uname -m)" -R true 2>/dev/null; then fixed_addresses=(setarch "$(u
 
 # build_with NAME SANITIZERS [CMAKE'S OPTIONS...]: the C++ tests and the soak, in $CI_DIR/build-NAME.
 build_with() {
-    local build=$CI_DIR/build-$1 sanitizers=$2
+    local build=$CI_DIR/build-$1 sanitizers=$2 flags=-g1 # lines are all that reports name
     shift 2
-    # Lines are all that reports name.
+    # Optimised a little, programs run in two thirds of the time under ThreadSanitizer. (Under AddressSanitizer compiling
+    # takes longer then than is won.)
+    [[ $sanitizers != thread ]] || flags+=" -O1"
     cmake -S "$ROOT" -B "$build" -G Ninja --log-level=WARNING -DCMAKE_CXX_COMPILER=g++ -DCMAKE_BUILD_TYPE=Debug \
-        -DCMAKE_CXX_FLAGS_DEBUG=-g1 \
+        -DCMAKE_CXX_FLAGS_DEBUG="$flags" \
         -DPORTAMEM_TESTS=ON -DPORTAMEM_BACKENDS=host -DPORTAMEM_SANITIZE="$sanitizers"
     cmake --build "$build" "$@"
 }

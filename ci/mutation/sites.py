@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from clang.cindex import Index, TokenKind, TranslationUnit
@@ -168,7 +169,8 @@ def sites_of(file: str, text: bytes) -> list[Site]:
     return found
 
 
-def tokens_of(text: bytes) -> list[Token]:
+@lru_cache(maxsize=1024)  # each draw asks for those of every file
+def tokens_of(text: bytes) -> tuple[Token, ...]:
     """The tokens of C++ without its comments, by clang's own lexer. Nothing that is included is looked for."""
     name = "source.cpp"
     unit = Index.create().parse(
@@ -182,12 +184,13 @@ def tokens_of(text: bytes) -> list[Token]:
     for token in unit.get_tokens(extent=unit.cursor.extent):
         if token.kind is TokenKind.COMMENT:
             continue
-        spelling, begin = token.spelling, token.extent.start
+        spelling, extent = token.spelling, token.extent
+        begin = extent.start
         kind = kinds.get(token.kind, "literal")
         if kind == "literal" and spelling.endswith(("'", '"')):
             kind = "text"
-        found.append(Token(kind, spelling, begin.line, begin.column, begin.offset, token.extent.end.offset))
-    return found
+        found.append(Token(kind, spelling, begin.line, begin.column, begin.offset, extent.end.offset))
+    return tuple(found)
 
 
 def _choices(tokens: Sequence[Token], i: int, text: bytes) -> tuple[str, ...]:
