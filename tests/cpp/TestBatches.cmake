@@ -6,14 +6,18 @@
 # the batch; so the files of one batch have to get along with each other's headers. A file that defines what only the
 # global namespace may hold (operator new) is compiled alone.
 
-# portamem_test_batches(SOURCES NAME COUNT FILE...): COUNT sources that hold the files between them, or, with
-# PORTAMEM_UNITY off, the files themselves, are appended to the list SOURCES.
+# portamem_test_batches(SOURCES NAME COUNT FILE...): COUNT sources (never more than files) that hold the files between
+# them, or, with PORTAMEM_UNITY off, the files themselves, are appended to the list SOURCES.
 function(portamem_test_batches sources name count)
   if(NOT PORTAMEM_UNITY)
     set(${sources} ${${sources}} ${ARGN} PARENT_SCOPE)
     return()
   endif()
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${ARGN}) # a file may include something else tomorrow
+  list(LENGTH ARGN files)
+  if(count GREATER files)
+    set(count ${files})
+  endif()
   set(batch 0)
   foreach(file IN LISTS ARGN)
     math(EXPR batch "(${batch} + 1) % ${count}") # in turns: files about one subject are of one size
