@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # ci/standins.sh: portamem for AMD with no AMD GPU, simulated: over stand-ins for libamdhip64 of HIP 5.2, 6.1 and 7.1
 # (tests/standin), each with a portamem._hip compiled from the same headers.
-#   ci/standins.sh [5.2 6.1 7.1]                builds them; all of them by default
+#   ci/standins.sh [5.2 6.1 7.1]                builds them, all by default, and installs hip-python beside them
 #   ci/standins.sh run ABI COMMAND...           runs a command over one of them
 #   ci/standins.sh test [pytest's arguments]    what the stand-ins themselves are tested for
 #   ci/standins.sh witnesses [ABI...]           tests/partners over those that have a hip-python of their major version
@@ -201,5 +201,6 @@ quirks)
 *)
     (($#)) || set -- "${ALL[@]}"
     for abi in "$@"; do build "$abi"; done
+    need_oracles # here, once: commands over the stand-ins may run side by side
     ;;
 esac

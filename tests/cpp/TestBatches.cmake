@@ -4,7 +4,8 @@
 #
 # Each file stands in a namespace of its own, so that it may use any name. What it includes comes before, at the top of
 # the batch; so the files of one batch have to get along with each other's headers. A file that defines what only the
-# global namespace may hold (operator new) is compiled alone.
+# global namespace may hold (operator new) is compiled alone. CMake's own UNITY_BUILD cannot put the headers outside of the
+# namespaces.
 
 # portamem_test_batches(SOURCES NAME COUNT FILE...): COUNT sources (never more than files) that hold the files between
 # them, or, with PORTAMEM_UNITY off, the files themselves, are appended to the list SOURCES.
