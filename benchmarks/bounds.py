@@ -118,6 +118,10 @@ LARGER = {16 << 10: "16 KiB", 64 << 10: "64 KiB", 1 << 20: "1 MiB"}
 REGISTERED = "pinned start-up, registered pages"
 
 
+SET, FROM_TORCH, FROM_VIEW = "cupy.ndarray.set", "torch.from_dlpack of it", "torch.from_dlpack"
+EMPTY = "cupy.empty"
+
+
 def memory(blocks: int, nbytes: int = 256) -> str:
     return f"host memory, {blocks} blocks of {nbytes}"
 
@@ -133,6 +137,20 @@ ROWS = (
         )
         for size in SIZES
     ),
+    Row(
+        "typed, on a stream",
+        "Python: a typed array of 1 MiB, made on a stream and dropped, warm",
+        (times("typed, on a stream", NUMPY, 1.5), times("typed, on a stream", EMPTY, 1)),
+    ),
+    Row(
+        "typed",
+        "Python: the same without a stream, there for all streams",
+        (times("typed", NUMPY, 1.5), times("typed", EMPTY, 1)),
+    ),
+    Row("copy in", "Python: 4 KiB from NumPy, done on return", (times("copy in", SET, 0.8),)),
+    Row("copy out", "Python: 4 KiB to NumPy, done on return"),
+    Row("to_torch", "Python: a View's host memory as a PyTorch tensor", (times("to_torch", FROM_VIEW, 1.2),)),
+    Row("from_dlpack", "Python: a PyTorch tensor of host memory as a View", (times("from_dlpack", FROM_TORCH, 1.2),)),
     *(
         Row(f"pair {size}", f"C++: allocate and free {size}, warm", (times(f"pair {size}", ARENA, 0.15),))
         for size in SIZES

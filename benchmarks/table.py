@@ -41,13 +41,16 @@ LARGEST_OF_NUMPY = 1 << 20  # above, it maps pages that nobody has touched: no y
 Measured = dict[str, dict[str, list[float]]]
 """The values of all rounds, by row and by who was measured."""
 
+Statements = dict[str, tuple[str, dict[str, Any]]]
+"""What each contender's user writes, with its names."""
+
 
 def pool_of(pm: Any, stack: ExitStack) -> Any:
     """The pool that is measured: default-constructed, over plain device memory."""
     return stack.enter_context(pm.PoolMemoryResource(stack.enter_context(pm.DeviceMemoryResource(0))))
 
 
-def rmm_calls(nbytes: int) -> dict[str, tuple[str, dict[str, Any]]]:
+def rmm_calls(nbytes: int) -> Statements:
     rmm = module_with_device("rmm", lambda m: m.mr.get_current_device_resource() is not None)
     if not rmm:
         return {}
@@ -63,13 +66,11 @@ def rmm_calls(nbytes: int) -> dict[str, tuple[str, dict[str, Any]]]:
     return found
 
 
-def calls(pm: Any, pool: Any, stream: Any, nbytes: int) -> dict[str, tuple[str, dict[str, Any]]]:
+def calls(pm: Any, pool: Any, stream: Any, nbytes: int) -> Statements:
     """What everybody writes to get memory that goes back at once, with its names."""
     import numpy as np
 
-    found: dict[str, tuple[str, dict[str, Any]]] = {
-        OWN: ("allocate(n, stream=s)", {"allocate": pool.allocate, "n": nbytes, "s": stream})
-    }
+    found: Statements = {OWN: ("allocate(n, stream=s)", {"allocate": pool.allocate, "n": nbytes, "s": stream})}
     if nbytes <= LARGEST_OF_NUMPY:
         found["np.empty"] = ("empty(n, u)", {"empty": np.empty, "n": nbytes, "u": np.uint8})
     if pm.backend == "host":
@@ -84,26 +85,67 @@ def calls(pm: Any, pool: Any, stream: Any, nbytes: int) -> dict[str, tuple[str, 
     return found
 
 
+def typed_rows(pm: Any, stream: Any, stack: ExitStack) -> dict[str, Statements]:
+    """Typed memory made, copied and handed over, as programs do it through the plain functions."""
+    import numpy as np
+
+    elements, array = 1 << 20, np.ones(4096, np.uint8)
+    view = stack.enter_context(pm.empty(4096, "uint8"))
+    np_empty = ("empty(n, u)", {"empty": np.empty, "n": elements, "u": np.uint8})
+    names = {"empty": pm.empty, "n": elements, "s": stream}
+    rows: dict[str, Statements] = {
+        "typed, on a stream": {OWN: ("empty(n, 'uint8', stream=s)", names), "np.empty": np_empty},
+        "typed": {OWN: ("empty(n, 'uint8')", names), "np.empty": np_empty},
+        "copy in": {OWN: ("copy(a)", {"copy": view.copy_from, "a": array})},
+        "copy out": {OWN: ("copy(a)", {"copy": view.copy_to, "a": array})},
+    }
+    if cupy := pm.backend == "cuda" and module_with_device("cupy", lambda m: m.cuda.runtime.getDeviceCount() > 0):
+        theirs = cupy.empty(4096, cupy.uint8)
+        for row in ("typed, on a stream", "typed"):
+            rows[row]["cupy.empty"] = ("empty(n, u)", {"empty": cupy.empty, "n": elements, "u": cupy.uint8})
+        rows["copy in"]["cupy.ndarray.set"] = ("set(a)", {"set": theirs.set, "a": array})
+        rows["copy out"]["cupy.ndarray.get"] = ("get(out=a)", {"get": theirs.get, "a": array})
+    if torch := module_with_device("torch", lambda m: True):
+        near = stack.enter_context(pm.empty(4096, "uint8", resource=stack.enter_context(pm.PinnedMemoryResource(0))))
+        names = {"view": near, "tensor": torch.zeros(1024), "torch": torch, "pm": pm}
+        rows["to_torch"] = {OWN: ("view.to_torch()", names)}
+        if pm.backend == "host":  # PyTorch by itself takes no page-locked memory of the vendors
+            rows["to_torch"]["torch.from_dlpack"] = ("torch.from_dlpack(view)", names)
+        rows["from_dlpack"] = {
+            OWN: ("pm.from_dlpack(tensor)", names),
+            "torch.from_dlpack of it": ("torch.from_dlpack(tensor)", names),
+        }
+    return rows
+
+
+def timed(row: str, statements: Statements, rounds: int) -> dict[str, list[float]]:
+    """Nanoseconds of each contender in each round, by turns; one that fails is left out."""
+    timers = {}
+    for who, (statement, variables) in statements.items():
+        timer = timeit.Timer(statement, globals=variables)
+        try:
+            once = min(timer.repeat(3, 100)) / 100
+        except Exception as error:
+            print(f"left out: {who}, {row}: {error}", file=sys.stderr)
+            continue
+        timers[who] = (timer, max(10, int(4e-3 / once)))
+    found: dict[str, list[float]] = {who: [] for who in timers}
+    for number in range(rounds):
+        for who in list(timers) if number % 2 else reversed(timers):
+            timer, count = timers[who]
+            found[who].append(timer.timeit(count) / count * 1e9)
+    return found
+
+
 def python_rows(pm: Any, rounds: int) -> Measured:
     found: Measured = {}
     with ExitStack() as stack:
         stream = stack.enter_context(pm.Stream(0))
         pool = pool_of(pm, stack)
         for size, nbytes in SIZES.items():
-            timers = {}
-            for who, (statement, variables) in calls(pm, pool, stream, nbytes).items():
-                timer = timeit.Timer(statement, globals=variables)
-                try:
-                    once = min(timer.repeat(3, 100)) / 100
-                except Exception as error:
-                    print(f"left out: {who}, {size}: {error}", file=sys.stderr)
-                    continue
-                timers[who] = (timer, max(10, int(4e-3 / once)))
-            row = found.setdefault(f"python {size}", {who: [] for who in timers})
-            for number in range(rounds):
-                for who in list(timers) if number % 2 else reversed(timers):
-                    timer, count = timers[who]
-                    row[who].append(timer.timeit(count) / count * 1e9)
+            found[f"python {size}"] = timed(f"python {size}", calls(pm, pool, stream, nbytes), rounds)
+        for row, statements in typed_rows(pm, stream, stack).items():
+            found[row] = timed(row, statements, rounds)
         pm.Device(0).synchronize()
     return found
 

@@ -7,17 +7,15 @@ source "$(dirname "$0")/lib.sh"
 need_setup
 compile_cache
 
-# tests_with COMPILER BACKENDS UNITY [CTEST'S OPTIONS...]
+# tests_with COMPILER BACKENDS [CTEST'S OPTIONS...]
 tests_with() {
-    local compiler=$1 backends=$2 unity=$3 build=$CI_DIR/build-cpp-${1//+/x}
+    local compiler=$1 backends=$2 build=$CI_DIR/build-cpp-${1//+/x}
     # With no debug information, which is a sixth of the time and which nobody reads here.
     cmake -S "$ROOT" -B "$build" -G Ninja --log-level=WARNING -DCMAKE_CXX_COMPILER="$compiler" \
         -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG= -DPORTAMEM_WERROR=ON -DPORTAMEM_TESTS=ON \
-        -DPORTAMEM_UNITY="$unity" -DPORTAMEM_BACKENDS="$backends" -DPORTAMEM_CUDA_WHEELS=13 \
-        -DPython_EXECUTABLE="$VENV/bin/python"
+        -DPORTAMEM_BACKENDS="$backends" -DPORTAMEM_CUDA_WHEELS=13 -DPython_EXECUTABLE="$VENV/bin/python"
     cmake --build "$build"
-    ctest --test-dir "$build" --no-tests=error "${@:4}"
+    ctest --test-dir "$build" --no-tests=error "${@:3}"
 }
-tests_with g++ "host;cuda;hip" ON
-# Each file alone, which shows what one of them forgot to include.
-tests_with clang++ host OFF --tests-regex '^host(-order)?$'
+tests_with g++ "host;cuda;hip"
+tests_with clang++ host --tests-regex '^host(-order)?$'

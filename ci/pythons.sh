@@ -31,10 +31,14 @@ for version in "$@"; do
     versions+=("$version")
 done
 # Side by side: the tests mostly wait for streams and timers.
-# Tests about the sources need one Python alone.
+# Tests about the sources need one Python alone. Of the two long files, one is how runs of the suite start and end: the
+# oldest Python has it. The other is the suite itself, from the newest.
 pids=() failed=0
 for version in "${versions[@]}"; do
-    pytest_installed "$CI_DIR/venv-$version/bin/python" -q "--ignore=$ROOT/tests/source_rules" >"$CI_DIR/pytest-$version.log" 2>&1 &
+    apart=("--ignore=$ROOT/tests/source_rules")
+    [[ $version == "${versions[0]}" ]] || apart+=("--ignore=$ROOT/tests/test_conformance_runner.py")
+    [[ $version == "${versions[-1]}" ]] || apart+=("--ignore=$ROOT/tests/test_conformance.py")
+    pytest_installed "$CI_DIR/venv-$version/bin/python" -q "${apart[@]}" >"$CI_DIR/pytest-$version.log" 2>&1 &
     pids+=($!)
 done
 for i in "${!versions[@]}"; do

@@ -135,6 +135,8 @@ class Run:
     outcomes: Outcomes = field(default_factory=dict)
     trouble: str = ""
     witness: str = ""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """Of each clause that fails: what was seen, and in which case."""
 
 
 @dataclass
@@ -171,6 +173,17 @@ def outcomes_of(report: Mapping[str, Any], backend: str = "hip") -> Outcomes:
     return {clause["id"]: _seen(clause) for clause in report["clauses"] if clause.get("backend") == backend}
 
 
+def reasons_of(report: Mapping[str, Any], backend: str = "hip") -> dict[str, str]:
+    """Of each clause the first case that failed, with what it says."""
+    reasons: dict[str, str] = {}
+    for clause in report["clauses"]:
+        for case in clause["cases"] if clause.get("backend") == backend else ():
+            if case["outcome"] == "fail":
+                where = f" [{case['resource']}]" if case.get("resource") else ""
+                reasons.setdefault(clause["id"], f"{case['check']}{where}: {case['detail']}")
+    return reasons
+
+
 def _seen(clause: Mapping[str, Any]) -> str:
     found = {clause["outcome"], *(case["outcome"] for case in clause["cases"])}
     return next((outcome for outcome in WORST_FIRST if outcome in found), str(clause["outcome"]))
@@ -189,7 +202,8 @@ def faults(what: str, run: Run, bridged: Iterable[str] = (), excused: Iterable[s
     failed = {clause for clause, outcome in run.outcomes.items() if outcome == "fail"}
     found = []
     if unexcused := sorted(failed - set(excused)):
-        found.append(f"{what}: fail: {', '.join(unexcused)}")
+        reasons = [f"\n    {clause} {run.reasons[clause]}" for clause in unexcused if clause in run.reasons]
+        found.append(f"{what}: fail: {', '.join(unexcused)}" + "".join(reasons))
     if missed := lost(run, bridged):
         found.append(f"{what}: bridged, and does not hold: {', '.join(missed)}")
     return found
@@ -363,7 +377,8 @@ def conformance(folder: Path, quirks: str, select: Sequence[str] = (), told: str
             print(f"{folder.name} {quirks or 'plain'}: exit {done.returncode}\n{done.stderr[-2000:]}", file=sys.stderr)
             return Run(trouble=f"ended with exit code {done.returncode} and no report")
     found = json.loads(report.read_text(encoding="utf-8"))
-    return Run(outcomes_of(found), witness=", ".join(found["backends"]["hip"]["witnesses"]))
+    witness = ", ".join(found["backends"]["hip"]["witnesses"])
+    return Run(outcomes_of(found), witness=witness, reasons=reasons_of(found))
 
 
 def quirks_of(folder: Path) -> list[Quirk]:

@@ -56,8 +56,10 @@ python_tests() {
     # C++ exception finds no function to go to. Python never frees its own objects at exit, so leaks are not looked for.
     preload="$(g++ -print-file-name=libasan.so) $(g++ -print-file-name=libubsan.so) $(g++ -print-file-name=libstdc++.so)"
     # Output is not captured at file level, where a report that ends the process would be lost.
-    LD_PRELOAD=$preload ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 pytest_installed "$venv/bin/python" --capture=sys \
-        "${NOT_THE_LIBRARY[@]}"
+    # OpenBLAS starts threads anew in the child of a fork. They allocate, and the sanitizer's allocator may have been locked
+    # by another thread at the fork, which the child has not: it would wait for ever.
+    LD_PRELOAD=$preload OPENBLAS_NUM_THREADS=1 ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 \
+        pytest_installed "$venv/bin/python" --capture=sys "${NOT_THE_LIBRARY[@]}"
 }
 
 (($#)) || set -- address thread

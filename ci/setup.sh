@@ -2,7 +2,7 @@
 # ci/setup.sh: the machine's packages and one virtual environment with all tools, CUDA headers and test partners.
 source "$(dirname "$0")/lib.sh"
 
-packages=(g++ clang libclang-rt-14-dev doctest-dev libamdhip64-dev hipcc git)
+packages=(g++ clang libclang-rt-14-dev doctest-dev libamdhip64-dev hipcc git ccache)
 missing=()
 if command -v dpkg-query >/dev/null; then
     for package in "${packages[@]}"; do

@@ -98,7 +98,7 @@ else:
         if name in __all__:
             from portamem import _choice
 
-            return getattr(_choice.chosen(), name)
+            return _choice.take(name, globals())
         raise AttributeError(f"module 'portamem' has no attribute {name!r}")
 
 

@@ -18,6 +18,7 @@ _BACKENDS = ("auto", *_loader.BACKENDS)
 _REQUIRES = {"": _loader.BACKENDS, "gpu": _GPU_BACKENDS, "cuda": ("cuda",), "hip": ("hip",)}
 
 _chosen: ModuleType | None = None
+_taken: list[tuple[str, dict[str, object]]] = []
 
 
 def chosen() -> ModuleType:
@@ -28,8 +29,20 @@ def chosen() -> ModuleType:
 def use(backend: str | None) -> ModuleType:
     """Chooses the named backend, or, for None, the one that the environment asks for."""
     global _chosen
+    while _taken:
+        name, namespace = _taken.pop()
+        namespace.pop(name, None)
     _chosen = importlib.import_module(f"portamem.{_decide(backend or _setting('PORTAMEM_BACKEND', _BACKENDS, 'auto'))}")
     return _chosen
+
+
+def take(name: str, namespace: dict[str, object]) -> object:
+    """What the chosen backend has by that name. It stays in the namespace, where a call finds it without asking again,
+    until another backend is chosen."""
+    value: object = getattr(chosen(), name)
+    namespace[name] = value
+    _taken.append((name, namespace))
+    return value
 
 
 def unmet_requirement(ready: Mapping[str, bool]) -> str:

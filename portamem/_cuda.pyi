@@ -33,6 +33,7 @@ from portamem._host import current_resource as current_resource
 from portamem._host import current_tag as current_tag
 from portamem._host import device_count as device_count
 from portamem._host import driver_version as driver_version
+from portamem._host import empty as empty
 from portamem._host import fill_2d as fill_2d
 from portamem._host import from_dlpack as from_dlpack
 from portamem._host import held as held
@@ -41,3 +42,4 @@ from portamem._host import probe as probe
 from portamem._host import runtime_version as runtime_version
 from portamem._host import set_quirk as set_quirk
 from portamem._host import version_text as version_text
+from portamem._host import zeros as zeros

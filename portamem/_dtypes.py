@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import suppress
 from typing import NamedTuple
+
+from portamem._imported import imported
 
 
 class DType(NamedTuple):
@@ -57,7 +58,7 @@ def parse_dtype(dtype: object) -> DType:
 
 def _through_numpy(dtype: object) -> DType:
     """NumPy's objects, and its rarer names, exist only where someone has imported NumPy."""
-    numpy = sys.modules.get("numpy")
+    numpy = imported("numpy")
     typestr = dtype if isinstance(dtype, str) else ""
     if numpy is not None and isinstance(dtype, (str, type, numpy.dtype)):
         with suppress(TypeError):

@@ -13,7 +13,7 @@ Conventions of every call here:
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Protocol, SupportsFloat, SupportsIndex, SupportsInt, TypeAlias, final
 
@@ -24,6 +24,7 @@ from portamem._pool import PoolStats
 from portamem._record import MemoryCounts, OutstandingAllocation, StatisticsScope
 
 _Size: TypeAlias = SupportsIndex | str
+_Shape: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
 _StreamLike: TypeAlias = Stream | Any
 _DeviceLike: TypeAlias = Device | SupportsIndex
 _LocationLike: TypeAlias = Device | SupportsIndex | str
@@ -32,8 +33,17 @@ class _HasArrayInterface(Protocol):
     @property
     def __array_interface__(self) -> dict[str, Any]: ...
 
-_HostMemory: TypeAlias = _HostBuffer | _HasArrayInterface  # before Python 3.12 NumPy's stubs do not know the former
-_Memory: TypeAlias = Buffer | View | HostRegistration | _HostMemory
+class _HasDlpack(Protocol):
+    def __dlpack__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __dlpack_device__(self) -> tuple[Any, int]: ...
+
+class _HasDeviceArrayInterface(Protocol):
+    @property
+    def __cuda_array_interface__(self) -> Any: ...
+
+# Before Python 3.12 NumPy's stubs do not know the buffer protocol.
+_HostMemory: TypeAlias = _HostBuffer | _HasArrayInterface | _HasDlpack
+_Memory: TypeAlias = Buffer | View | HostRegistration | _HostMemory | _HasDeviceArrayInterface
 
 backend: str
 _c_api: object  # the capsule that c_api.h describes
@@ -348,8 +358,10 @@ class Buffer:
         owner: object = None,
         device: _DeviceLike | None = None,
         stream: _StreamLike | None = None,
+        readonly: bool = False,
     ) -> Buffer:
-        """Foreign memory as a Buffer: never freed by portamem, ``owner`` kept alive instead.
+        """Foreign memory as a Buffer: never freed by portamem, ``owner`` kept alive instead. ``readonly``: memory that
+        no copy and no fill writes, and that consumers are told to read only.
 
         ValueError for an address that neither the runtime knows nor this process can read: memory that was freed, or
         memory of the heap from which kernels allocate, which kernels alone copy, fill and free."""
@@ -378,6 +390,9 @@ class Buffer:
     @property
     def is_device_accessible(self) -> bool: ...
     @property
+    def readonly(self) -> bool:
+        """Whether it is foreign memory that may be read only: no copy and no fill writes it."""
+    @property
     def is_closed(self) -> bool: ...
     @property
     def exports(self) -> int: ...
@@ -394,9 +409,12 @@ class Buffer:
     def record_stream(self, stream: _StreamLike) -> None:
         """Declares that work on ``stream`` uses this memory: it is given back only behind that work."""
     def release(self) -> int:
-        """Gives up ownership and returns the address; the caller hands it to the resource's ``deallocate``."""
+        """Gives up ownership and returns the address; the caller hands it to the resource's ``deallocate``, on a stream
+        behind all work that uses the memory: what copies and fills have declared of it is forgotten here."""
     def close(self, *, stream: _StreamLike | None = None) -> None: ...
     def __len__(self) -> int: ...
+    def __bool__(self) -> bool:
+        """Whether it is open, of whatever size."""
     def __getitem__(self, key: slice, /) -> Buffer: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
@@ -420,14 +438,14 @@ class PitchedBuffer(Buffer):
 class View:
     """Typed, C-contiguous memory of a Buffer: what array libraries take. A live View is an export of its buffer."""
 
-    def __init__(
-        self,
+    def __new__(
+        cls,
         buffer: Buffer,
         dtype: Any = "uint8",
         shape: SupportsIndex | Sequence[SupportsIndex] | None = None,
         *,
         offset: _Size = 0,
-    ) -> None: ...
+    ) -> Self: ...
     @property
     def buffer(self) -> Buffer: ...
     @property
@@ -459,6 +477,9 @@ class View:
     @property
     def is_device_accessible(self) -> bool: ...
     @property
+    def readonly(self) -> bool:
+        """Whether its memory may be read only: no copy and no fill writes it, and every consumer is told."""
+    @property
     def is_closed(self) -> bool: ...
     def reshape(self, *shape: SupportsIndex | Sequence[SupportsIndex]) -> View: ...
     def copy_to(self, dst: _Memory, *, stream: _StreamLike | None = None) -> Event | None: ...
@@ -470,12 +491,14 @@ class View:
         """The same memory as a ``torch.Tensor``, which keeps it alive. Device and managed memory becomes a tensor of
         the device, ready on PyTorch's current stream; host memory a CPU tensor, after the work declared on it.
 
-        ImportError without PyTorch; BufferError where the installed PyTorch cannot use the memory."""
+        ImportError without PyTorch; BufferError where the installed PyTorch cannot use the memory, and for read-only
+        memory, of which PyTorch knows nothing."""
     def to_cupy(self) -> Any:
         """The same memory as a ``cupy.ndarray``, which keeps it alive, ready on CuPy's current stream. Page-locked
         memory goes too.
 
-        ImportError without CuPy; BufferError where the installed CuPy cannot use the memory."""
+        ImportError without CuPy; BufferError where the installed CuPy cannot use the memory, and for read-only
+        memory."""
     @staticmethod
     def from_dlpack(obj: Any, *, stream: _StreamLike | None = None) -> View:
         """The memory of any DLPack producer as a View, where it lies; a View is answered as it is.
@@ -484,9 +507,13 @@ class View:
         more and all declared work has run. With a stream, the memory is ready for work on that stream; without one it
         is ready on return. Host memory has no stream: what its producer has queued on it must be done before.
 
-        TypeError for what is no producer, or another backend's memory; ValueError for memory that is read-only or not
-        C-contiguous, for elements that have no name here, and under capture; BufferError for a newer major version of
-        DLPack; and what the producer raises."""
+        Memory that may be read only, such as that of an array that is not writeable, becomes a read-only View. So does
+        a capsule of before DLPack 1, which cannot tell, unless the producer's array interface says that it may be
+        written.
+
+        TypeError for what is no producer, or another backend's memory; ValueError for memory that is not C-contiguous,
+        for elements that have no name here, and under capture; BufferError for a tensor that is malformed, taken
+        already, or of a newer major version of DLPack; and what the producer raises."""
     def __dlpack__(
         self,
         *,
@@ -519,6 +546,10 @@ class View:
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]: ...
     def __len__(self) -> int: ...
+    def __bool__(self) -> bool:
+        """Whether it is open, of whatever size and contents."""
+    def __iter__(self) -> Iterator[View]:
+        """The parts along the first axis. TypeError for a view without dimensions."""
     def __getitem__(self, key: SupportsIndex | slice, /) -> View: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
@@ -570,13 +601,16 @@ class MemoryResource:
 class PoolMemoryResource(MemoryResource):
     """Stream-ordered memory cut from chunks of ``upstream`` (by default plain device memory), which is kept alive.
 
-    What is freed on a stream is used on it again at once; memory that the host reaches only when the work before its
-    free has run. Other streams take memory over behind an event. ``stream`` is required for allocate.
+    What is freed on a stream is used on it again at once, above 1 MiB by any thread; memory that the host reaches only
+    when the work before its free has run. Other streams take memory over behind an event. ``stream`` is required for
+    allocate.
 
-    ``limit``: the most bytes to reserve. ``release``: how much of its peak the pool keeps when memory has come back, a
-    share from 0 to 1, or a function of a PoolStats that answers the bytes to keep (None: all); by default everything
-    stays until ``trim()``, or until the upstream has no more. ``host_access=False``: buffers refuse the host also where
-    it could reach the memory, which is then used again at once on its stream on every machine.
+    ``limit``: the most bytes to reserve. ``release``: how much of its peak the pool keeps when memory has come
+    back, a share from 0 to 1, or a function of a PoolStats that answers the bytes to keep (None: all); by default
+    everything stays until ``trim()``, until the upstream has no more, or until the pool would have more than its
+    blocks needed. ``host_access=False``: buffers refuse the host also where it could reach the memory, which is
+    then used again at once on its stream on every machine. ``shares_idle=False``: other pools, which find no memory, do
+    not have what is idle here given back for them.
     """
 
     def __init__(
@@ -587,6 +621,7 @@ class PoolMemoryResource(MemoryResource):
         limit: _Size | None = None,
         release: SupportsFloat | SupportsIndex | Callable[[PoolStats], _Size | None] | None = None,
         host_access: bool = True,
+        shares_idle: bool = True,
     ) -> None: ...
     @property
     def upstream(self) -> MemoryResource:
@@ -921,6 +956,29 @@ class PointerInfo:
         for virtual, managed and pinned memory; None where the runtime does not say (most versions of AMD's)."""
 
 def pointer_info(ptr: int | Buffer | View | HostRegistration) -> PointerInfo: ...
+def empty(
+    shape: _Shape,
+    dtype: Any = "float64",
+    *,
+    resource: MemoryResource | None = None,
+    device: _DeviceLike | None = None,
+    stream: _StreamLike | None = None,
+) -> View:
+    """A View of new memory, whose contents are whatever was there.
+
+    The memory comes from ``resource``, or else from the current resource of ``device``. Without a stream it is there on
+    return, for every stream."""
+
+def zeros(
+    shape: _Shape,
+    dtype: Any = "float64",
+    *,
+    resource: MemoryResource | None = None,
+    device: _DeviceLike | None = None,
+    stream: _StreamLike | None = None,
+) -> View:
+    """A View of new memory, all bytes zero. With a stream, that is so from there on in the stream's order."""
+
 def copy(dst: _Memory, src: _Memory, *, stream: _StreamLike | None = None) -> Event | None:
     """Copies all of ``src`` to ``dst``, which must be of the same size and not overlap it.
 

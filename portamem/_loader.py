@@ -40,6 +40,8 @@ def load(backend: str) -> ModuleType:
     if _build.module_path(backend) is None:
         why = _build.info()["not_built"].get(backend, "")
         raise BackendUnavailableError(backend, reasons.not_built(backend, why))
+    if not _machine.is_main_interpreter():
+        raise ImportError("portamem runs in Python's main interpreter only, and this is a subinterpreter")
     try:
         native = importlib.import_module(f"portamem._{backend}")
     except ImportError as error:

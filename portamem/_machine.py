@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 import re
 import stat
@@ -13,6 +14,21 @@ from pathlib import Path
 
 ROOT = Path("/")
 """Where dev, proc and sys are looked for."""
+
+
+def is_main_interpreter() -> bool:
+    """Whether this is the process's first interpreter. In another one a native module would wait for that one's GIL."""
+    for name in ("_interpreters", "_xxsubinterpreters"):
+        try:
+            interpreters = importlib.import_module(name)
+        except ImportError:
+            continue
+        return bool(interpreters.get_current() == interpreters.get_main())
+    import ctypes  # which is not for every interpreter
+
+    interpreter, main = ctypes.pythonapi.PyInterpreterState_Get, ctypes.pythonapi.PyInterpreterState_Main
+    interpreter.restype = main.restype = ctypes.c_void_p
+    return bool(interpreter() == main())
 
 
 @dataclass(frozen=True)

@@ -4,40 +4,63 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
 import sys
+import traceback
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import portamem
 from portamem import _choice
+from portamem._console import give_up_stdout, prepare_streams, say
 from portamem._sizes import parse_size
 from portamem.conformance.options import add_arguments
 from portamem.replay.options import add_arguments as add_replay_arguments
 
 OK, WRONG, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
 
+_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command and returns its exit status: 0 right, 1 wrong, 2 it could not start, 130 interrupted."""
-    options = _parser().parse_args(arguments)
+    """Runs a command and returns its exit status: 0 right, 1 wrong, 2 it could not start or write, 130 interrupted.
+
+    What goes wrong is one line on standard error. PORTAMEM_TRACEBACK=1 adds where that was.
+    """
     try:
-        status = {"demo": _demo, "info": _info, "conformance": _conformance, "replay": _replay}[options.command](
-            options
-        )
-        sys.stdout.flush()
+        prepare_streams()
+        return _run(arguments)
     except KeyboardInterrupt:
-        print("portamem: interrupted", file=sys.stderr)
+        say("interrupted")
+        give_up_stdout()
         return INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that Python's own last flush is quiet
+        give_up_stdout()
         return WRONG
+    except (OSError, ValueError) as error:
+        give_up_stdout()
+        return _unusable(_in_words(error), error)
+    except Exception as error:
+        return _unusable(f"{type(error).__name__}: {error} (PORTAMEM_TRACEBACK=1 says where)", error)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    commands = {"demo": _demo, "info": _info, "conformance": _conformance, "replay": _replay}
+    try:
+        options = _parser().parse_args(arguments)
+    except SystemExit:
+        sys.stdout.flush()  # what --version has printed, or --help
+        raise
+    status = commands[options.command](options)
+    sys.stdout.flush()
     return status
 
 
 def _parser() -> argparse.ArgumentParser:
     about = "One memory API for NVIDIA GPUs, AMD GPUs and the CPU."
-    parser = argparse.ArgumentParser(prog="portamem", description=about)
+    parser = _Parser(prog="portamem", description=about)
     parser.add_argument("--version", action="version", version=f"portamem {portamem.__version__}")
     cmake_dir = "print the folder of portamem-config.cmake, for CMake's portamem_DIR"
     include_dir = "print the folder for a C++ compiler's include path"
@@ -62,6 +85,16 @@ def _parser() -> argparse.ArgumentParser:
     replay = commands.add_parser("replay", help="run the allocations of a log again, against any resource")
     add_replay_arguments(replay)
     return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says so where --version or --help cannot be written."""
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        if file is sys.stdout:
+            file.write(message)
+        else:
+            super()._print_message(message, file)
 
 
 class _PrintPath(argparse.Action):
@@ -104,7 +137,7 @@ def _demo(options: argparse.Namespace) -> int:
     except (OSError, ValueError) as error:
         return _unusable(str(error))
     except portamem.BackendUnavailableError as error:
-        print(f"portamem: {error}", file=sys.stderr)
+        say(str(error))
         return WRONG
     return OK if demo.run(data) else WRONG
 
@@ -119,7 +152,7 @@ def _info(options: argparse.Namespace) -> int:
     except ValueError as error:
         return _unusable(str(error))
     if unmet:
-        print(f"portamem: {unmet}", file=sys.stderr)
+        say(unmet)
     return WRONG if unmet else OK
 
 
@@ -136,16 +169,22 @@ def _replay(options: argparse.Namespace) -> int:
 
 
 def _told(main: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
-    """Runs a command; what it cannot use, and a backend that is not there, is told in words."""
+    """Runs a command; a backend that is not there is told in words."""
     try:
         return main(options)
-    except (OSError, ValueError) as error:
-        return _unusable(str(error))
     except portamem.BackendUnavailableError as error:
-        print(f"portamem: {error}", file=sys.stderr)
+        say(str(error))
         return WRONG
 
 
-def _unusable(why: str) -> int:
-    print(f"portamem: {why}", file=sys.stderr)
+def _in_words(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is None and error.errno in _WRITING:
+        return f"the output cannot be written: {error.strerror}"
+    return str(error)
+
+
+def _unusable(why: str, error: BaseException | None = None) -> int:
+    if error is not None and os.environ.get("PORTAMEM_TRACEBACK") == "1":
+        traceback.print_exception(error)
+    say(why)
     return UNUSABLE

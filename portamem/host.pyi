@@ -1,6 +1,6 @@
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, SupportsIndex, TypeAlias, TypeVar
+from typing import Any, SupportsIndex, TypeVar
 
 from portamem import knobs as knobs
 from portamem._check import OrderCheck
@@ -43,6 +43,7 @@ from portamem._host import current_resource as current_resource
 from portamem._host import current_tag as current_tag
 from portamem._host import device_count as device_count
 from portamem._host import driver_version as driver_version
+from portamem._host import empty as empty
 from portamem._host import fill_2d as fill_2d
 from portamem._host import from_dlpack as from_dlpack
 from portamem._host import held as held
@@ -51,8 +52,8 @@ from portamem._host import probe as probe
 from portamem._host import runtime_version as runtime_version
 from portamem._host import set_quirk as set_quirk
 from portamem._host import version_text as version_text
+from portamem._host import zeros as zeros
 
-_Shape: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
 _Resource = TypeVar("_Resource", bound=MemoryResource)
 
 def devices() -> list[Device]: ...
@@ -61,22 +62,6 @@ def check(*, raises: bool = True) -> OrderCheck: ...
 def using(resource: _Resource) -> Iterator[_Resource]: ...
 @contextmanager
 def tag(name: str) -> Iterator[str]: ...
-def empty(
-    shape: _Shape,
-    dtype: Any = "float64",
-    *,
-    resource: MemoryResource | None = None,
-    device: Device | SupportsIndex | None = None,
-    stream: Stream | Any = None,
-) -> View: ...
-def zeros(
-    shape: _Shape,
-    dtype: Any = "float64",
-    *,
-    resource: MemoryResource | None = None,
-    device: Device | SupportsIndex | None = None,
-    stream: Stream | Any = None,
-) -> View: ...
 def asarray(
     obj: Any,
     *,

@@ -89,6 +89,10 @@ def from_import_error(backend: str, message: str, built: Built, found: Sequence[
     """The module is there and does not load. ``found``: files on this machine that go by its library's name."""
     # The loader's own words: it names the file whose version is too old, and not the one that lacks a symbol.
     if older := re.match(r"(\S+): version `(\S+)' not found", message):
+        if Path(older[1]).name.startswith("libportamem"):
+            text = f"{older[1]} is of another version than the {backend} module: it lacks {older[2]}"
+            fix = f"{_AGAIN} Or take that file off LD_PRELOAD and LD_LIBRARY_PATH."
+            return Reason("library_wrong_major", text, fix)
         return _too_old_library(backend, built, older[1], older[2])
     lacks = re.search(r"undefined symbol: ([^\s,]+)", message)
     if lacks and built.library and not re.match(r"portamem_|pmh[A-Z]", lacks[1]):

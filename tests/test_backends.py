@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from types import ModuleType
 from typing import Any
 
@@ -12,6 +13,88 @@ from helpers.process import python_output, run_python
 
 import portamem
 from portamem.reasons import CODES
+
+IN_ANOTHER_INTERPRETER = """
+for name in {names!r}:
+    try:
+        __import__(name)
+    except ImportError as error:
+        print(error)
+    else:
+        print(name, "was imported")
+"""
+
+IN_OTHERS = """
+import sys
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+for kind in {kinds!r}:
+    failed = interpreters.run_string(interpreters.create(**kind), sys.argv[1])
+    assert failed is None, failed
+"""
+
+
+def kinds_of_interpreters() -> list[dict[str, Any]]:
+    """Those with a lock of their own, which is the rule from Python 3.12 on, and those that share the first one's."""
+    if sys.version_info >= (3, 13):
+        return [{}, {"config": "legacy"}]
+    return [{}, {"isolated": False}]
+
+
+def said_in_subinterpreters(*names: str) -> list[str]:
+    done = run_python(
+        IN_OTHERS.format(kinds=kinds_of_interpreters()), IN_ANOTHER_INTERPRETER.format(names=[*names, *names])
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_a_subinterpreter_is_refused_in_words() -> None:
+    said = said_in_subinterpreters("portamem.host")
+    assert said == ["portamem runs in Python's main interpreter only, and this is a subinterpreter"] * 4
+
+
+@pytest.mark.parametrize("name", ["_host", "_knobs", "_cuda", "_hip"])
+def test_a_subinterpreter_gets_no_native_module(name: str) -> None:
+    if name != "_knobs" and not backend.is_built(name[1:]):
+        pytest.skip(f"{name} is not built")
+    said = said_in_subinterpreters(f"portamem.{name}")
+    # Python itself refuses where the interpreters share no lock.
+    assert all(
+        "main interpreter only" in each or "does not support loading in subinterpreters" in each for each in said
+    )
+    assert len(said) == 4
+
+
+def test_a_process_with_subinterpreters_uses_memory_in_its_first() -> None:
+    """PyGILState_Check is of no use then."""
+    done = run_python(
+        """
+        import gc, threading
+        try:
+            import _interpreters as interpreters
+        except ImportError:
+            import _xxsubinterpreters as interpreters
+        interpreters.run_string(interpreters.create(), "import json")
+        import portamem.host as pm
+        stream, opened = pm.Stream(), threading.Event()
+        buffer = pm.PinnedMemoryResource().allocate(4096)
+        stream.launch_host_func(opened.wait)
+        done = buffer.fill(9, stream=stream)
+        threading.Timer(0.1, opened.set).start()
+        done.synchronize()
+        pm.HostRegistration(bytearray(4096)).close()
+        keep = pm.DeviceMemoryResource().allocate(4096)
+        keep.copy_from(bytearray(4096), stream=stream)
+        del keep, done
+        gc.collect()
+        pm.Device(0).synchronize()
+        print(set(memoryview(buffer)))
+        """
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "{9}\n", "")
 
 
 def test_every_backend_is_listed() -> None:

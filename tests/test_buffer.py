@@ -35,3 +35,23 @@ def test_python_sees_the_protocol(pm: ModuleType) -> None:
     """From 3.12 on it is a method as well: what collections.abc.Buffer looks for."""
     for kind in (pm.Buffer, pm.PitchedBuffer, pm.View):
         assert hasattr(kind, "__buffer__") == (sys.version_info >= (3, 12))
+
+
+def test_truth_is_being_open(pm: ModuleType, pinned_resource: Any) -> None:
+    """Not the size: "if buffer:" asks whether there is one to use."""
+    for nbytes in (0, 10):
+        with pinned_resource.allocate(nbytes) as buf, buf.view() as view, buf[:] as part:
+            assert (bool(buf), bool(view), bool(part)) == (True, True, True)
+        assert (bool(buf), bool(view), bool(part)) == (False, False, False)
+
+
+def test_going_through_a_view(pm: ModuleType, pinned_resource: Any) -> None:
+    with pinned_resource.allocate(6) as buf, buf.view(shape=(3, 2)) as view:
+        parts = list(view)
+        assert [part.shape for part in parts] == [(2,)] * 3
+        for part in parts:
+            part.close()
+    with pinned_resource.allocate(4) as buf, buf.view("float32", ()) as scalar:
+        for function in (list, iter, len):
+            with pytest.raises(TypeError, match="without dimensions"):
+                function(scalar)

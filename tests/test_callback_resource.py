@@ -140,7 +140,7 @@ def test_addresses_that_are_none(pm: Any, heap: Heap) -> None:
         (True, TypeError, "not bool"),
         (4096.0, TypeError, "not float"),
         (-256, ValueError, "negative"),
-        (2**70, ValueError, "larger than any memory"),
+        (2**70, ValueError, "beyond all addresses"),
     ):
         answer = wrong
         with pytest.raises(error, match=text):

@@ -6,6 +6,7 @@ import getpass
 import json
 import platform
 import xml.etree.ElementTree as ET
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,22 @@ def test_a_long_case_that_says_so_is_not_ended(monkeypatch: pytest.MonkeyPatch) 
     result = run_alone(monkeypatch, "long way", "plugin.takes_its_time")
     assert result.outcome is Outcome.PASS, result.detail
     assert result.seconds > 1.5
+
+
+def test_an_interrupt_ends_a_run_that_is_still_being_handed_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    submit, handed_in = ThreadPoolExecutor.submit, []
+
+    def interrupted(self: ThreadPoolExecutor, *call: Any) -> Any:
+        if handed_in:
+            raise KeyboardInterrupt
+        handed_in.append(call)
+        return submit(self, *call)
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", interrupted)
+    ended = runner.run("host", ["COPY-01", "HEAP"])
+    assert ended.interrupted
+    assert handed_in
+    assert not [case for clause in ended.clauses for case in clause.cases if case.outcome is Outcome.PASS]
 
 
 def test_every_outcome_is_told(tmp_path: Path) -> None:

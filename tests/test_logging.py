@@ -149,6 +149,27 @@ def test_a_path_that_cannot_be_written_is_refused(pm, device_resource, path, why
         pm.LoggingAdaptor(device_resource, path)
 
 
+def test_a_pipe_that_nothing_reads_is_refused(pm, device_resource, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="is a pipe that nothing reads"):
+        pm.LoggingAdaptor(device_resource, tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    logging = pm.LoggingAdaptor(device_resource, tmp_path / "pipe")
+    logging.allocate(64).close()
+    logging.close()
+    lines = os.read(reader, 1 << 16).decode().splitlines()
+    os.close(reader)
+    assert [json.loads(line).get("event") for line in lines[-3:]] == ["free", "close", "end"]
+
+
+def test_a_recorded_program_runs_on_without_a_reader(pm, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    code = f"import portamem.{pm.backend} as pm; pm.DeviceMemoryResource().allocate(8).close(); print('allocated')"
+    done = run_python(code, PORTAMEM_LOG=str(tmp_path / "pipe"))
+    assert (done.returncode, done.stdout) == (0, "allocated\n")
+    assert "is a pipe that nothing reads" in done.stderr
+
+
 def test_two_logs_do_not_share_a_file(pm, device_resource, plain):
     with pytest.raises(ValueError, match="is being written already"):
         pm.LoggingAdaptor(device_resource, plain.path)

@@ -72,8 +72,10 @@ def test_a_run_holds_what_its_figures_say(bounds: ModuleType, page: ModuleType, 
     """The bounds of today, judged again by the medians of a run: none was made to hold by hand."""
     for run in page.tables(runs):
         figures = {row["key"]: {who: v[0] for who, v in row["values"].items()} for row in run["rows"]}
-        assert [row["key"] for row in run["rows"]] == [row.key for row in bounds.ROWS]
-        for row, of in zip(run["rows"], bounds.ROWS, strict=True):
+        known = {row.key: row for row in bounds.ROWS}
+        keys = [row["key"] for row in run["rows"]]
+        assert keys == [key for key in known if key in keys], "a run may be older than a row, and holds no other"
+        for row, of in ((row, known[row["key"]]) for row in run["rows"]):
             for written, bound in zip(row["bounds"], of.bounds, strict=True):
                 again = bound.judged(figures, run["backend"])
                 assert written["holds"] == again["holds"], row["what"]

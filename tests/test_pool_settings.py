@@ -18,10 +18,10 @@ UNLIMITED = 2**64 - 1
 TOTAL = 80 << 30
 
 ASK = """
-    import ctypes, json, pathlib, sys
-    import portamem
+    import ctypes, importlib.util, json, pathlib, sys
 
-    library = ctypes.CDLL(str(pathlib.Path(portamem.__file__).parent / "libportamem.so"))
+    folder = pathlib.Path(importlib.util.find_spec("portamem._host").origin).parent
+    library = ctypes.CDLL(str(next(folder.glob("libportamem.so.*"))))
     library.portamem_pool_limit.argtypes = [ctypes.c_char_p, ctypes.c_uint64]
     library.portamem_pool_limit.restype = ctypes.c_uint64
     library.portamem_pool_settings_error.restype = ctypes.c_char_p

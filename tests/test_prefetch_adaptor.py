@@ -54,6 +54,7 @@ def test_memory_that_does_not_move_is_refused(pm: Any, resource: Any) -> None:
         pytest.skip("this memory moves")
     if resource.kind == "system" and resource.is_device_accessible:
         with pm.PrefetchAdaptor(resource).allocate(4096) as buffer:
+            assert buffer.range_attribute("last_prefetch_location") == 0
             write(pm, buffer, pattern(4096, 2))
             assert read_back(pm, buffer) == pattern(4096, 2)
         return

@@ -384,8 +384,12 @@ MODULE = "/site-packages/portamem/_hip.so"
             *("library_missing", ["file too short", "Install the vendor's runtime again"]),
         ),
         (
-            *("host", Built("0.1.0"), "libportamem.so: cannot open shared object file: No such file or directory"),
-            *("library_missing", ["libportamem.so", "Install portamem again"]),
+            *("host", Built("0.2.0"), "libportamem.so.0.2: cannot open shared object file: No such file or directory"),
+            *("library_missing", ["libportamem.so.0.2", "Install portamem again"]),
+        ),
+        (
+            *("host", Built("0.2.0"), "/opt/libportamem.so.0.2: version `PORTAMEM_0.2' not found (by _host.so)"),
+            *("library_wrong_major", ["/opt/libportamem.so.0.2 is of another version", "LD_PRELOAD"]),
         ),
     ],
 )

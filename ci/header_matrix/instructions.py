@@ -95,7 +95,7 @@ def _function(name: str, call: str, function_type: str, success: str) -> str:
 
 
 def generate(subjects: list[Subject], success: str) -> str:
-    parts = ['#include <portamem/rt/rt.hpp>\nextern "C" [[gnu::cold]] void failed();\n']
+    parts = ['#include <portamem/rt/checker.hpp>\nextern "C" [[gnu::cold]] void failed();\n']
     for subject in subjects:
         ours = f"portamem::rt::{subject.name}"
         parts.append(_function(f"ours_{subject.name}", ours, subject.type, "portamem::rt::Error_t::Success"))

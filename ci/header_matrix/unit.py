@@ -112,7 +112,7 @@ def _addresses(unit: TranslationUnit) -> Iterator[tuple[str, str]]:
         seen.add(cursor.get_usr())
         if cursor.kind == CursorKind.FUNCTION_DECL:
             yield cursor.type.get_canonical().spelling, f"*{{number}} = &::{qualified(cursor)}"
-        elif cursor.kind in _CLASSES and cursor.is_definition():
+        elif cursor.kind in _CLASSES and cursor.is_definition() and _nameable(cursor.type):
             yield from _members(cursor)
 
 

@@ -65,7 +65,7 @@ DEFECTS = (
     _one(
         "memory without stream order is freed under the work that uses it",
         _HEADERS + "mr/runtime_memory_resource.hpp",
-        "if (!is_stream_ordered()) wait_for(*stream);",
+        "if (!is_stream_ordered() && !detail::Settled::covers(ptr)) wait_for(*stream);",
         "(void)wait_for;",
         "FREE-09",
         "ORDER-16",
@@ -88,8 +88,8 @@ DEFECTS = (
     _one(
         "record_stream is ignored",
         _HEADERS + "allocation.hpp",
-        "        if (stream == *stream_) return;\n        {",
-        "        if (stream != nullptr) return;\n        {",
+        "        if (stream == *stream_) return note_use_here(number);\n        {",
+        "        if (stream != nullptr) return note_use_here(number);\n        {",
         "ORDER-14",
         "FREE-10",
     ),
@@ -231,8 +231,8 @@ DEFECTS = (
     _one(
         "the end of an advised range is ignored",
         "csrc/host/managed.cpp",
-        "range.record->ranges->change(range.offset, size, apply);",
-        "range.record->ranges->change(range.offset, range.record->size - range.offset, apply);",
+        "range.ranges.change(range.offset, size, apply);",
+        "range.ranges.change(range.offset, range.record->size - range.offset, apply);",
         "MANAGED-09",
     ),
     _one(
@@ -269,8 +269,8 @@ DEFECTS = (
         (
             Change(
                 "csrc/python/gil.hpp",
-                "WithoutGil() noexcept : state_(detail::leave_python()) {}",
-                "WithoutGil() noexcept : state_(nullptr) {}",
+                "hearing_(hearing), state_(detail::leave_python()) {}",
+                "hearing_(hearing), state_(nullptr) {}",
             ),
             Change(
                 "csrc/python/gil.hpp",

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 # PortamemInstall.cmake: library, headers and package config, in one of two layouts.
 #
-# For Python the prefix is the package's own folder (portamem/libportamem.so, portamem/include, portamem/cmake).
-# Otherwise it is the usual one (lib, include, lib/cmake/portamem), and the library has a version in its name.
+# For Python the prefix is the package's own folder (portamem/libportamem.so.0.2, portamem/include, portamem/cmake).
+# Otherwise it is the usual one (lib, include, lib/cmake/portamem). The library's file and SONAME carry major and minor in
+# both; a wheel has no links, so libportamem.so is a linker's script there, by which -lportamem finds the file.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -10,13 +11,24 @@ if(PORTAMEM_PYTHON)
   set(PORTAMEM_INSTALL_LIB ".")
   set(PORTAMEM_INSTALL_INCLUDE include)
   set(PORTAMEM_INSTALL_CMAKE cmake)
+  set_target_properties(portamem PROPERTIES SUFFIX ".so.${PORTAMEM_SOVERSION}")
+  file(WRITE "${PROJECT_BINARY_DIR}/linker/libportamem.so" "INPUT(-l:libportamem.so.${PORTAMEM_SOVERSION})\n")
 else()
   set(PORTAMEM_INSTALL_LIB "${CMAKE_INSTALL_LIBDIR}")
   set(PORTAMEM_INSTALL_INCLUDE "${CMAKE_INSTALL_INCLUDEDIR}")
   set(PORTAMEM_INSTALL_CMAKE "${CMAKE_INSTALL_LIBDIR}/cmake/portamem")
-  file(STRINGS "${PROJECT_SOURCE_DIR}/csrc/include/portamem/c_api.h" abi REGEX "#define PORTAMEM_ABI_VERSION")
-  string(REGEX MATCH "[0-9]+" abi "${abi}")
-  set_target_properties(portamem PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${abi})
+  if(PORTAMEM_LIBRARY STREQUAL "shared")
+    set_target_properties(portamem PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PORTAMEM_SOVERSION})
+  endif()
+endif()
+if(PORTAMEM_LIBRARY STREQUAL "shared")
+  set(PORTAMEM_FILE "libportamem.so.${PORTAMEM_SOVERSION}")
+else()
+  set(PORTAMEM_FILE libportamem.a)
+endif()
+if(NOT PROJECT_IS_TOP_LEVEL AND NOT PORTAMEM_INSTALL AND PORTAMEM_LIBRARY STREQUAL "shared")
+  message(STATUS "portamem: libportamem is not installed with the whole project: for installed programs set \
+PORTAMEM_LIBRARY=static, or PORTAMEM_INSTALL=ON and an INSTALL_RPATH to it")
 endif()
 
 set(PORTAMEM_PACKAGE_FILES
@@ -40,7 +52,10 @@ if(PORTAMEM_INSTALL)
   set(package "${PROJECT_BINARY_DIR}/package")
   portamem_write_package("${package}" "${CMAKE_INSTALL_PREFIX}" "${PORTAMEM_INSTALL_CMAKE}"
                          "${PORTAMEM_INSTALL_LIB}" "${PORTAMEM_INSTALL_INCLUDE}")
-  install(TARGETS portamem LIBRARY DESTINATION "${PORTAMEM_INSTALL_LIB}")
+  install(TARGETS portamem LIBRARY DESTINATION "${PORTAMEM_INSTALL_LIB}" ARCHIVE DESTINATION "${PORTAMEM_INSTALL_LIB}")
+  if(PORTAMEM_PYTHON)
+    install(FILES "${PROJECT_BINARY_DIR}/linker/libportamem.so" DESTINATION "${PORTAMEM_INSTALL_LIB}")
+  endif()
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/csrc/include/portamem" DESTINATION "${PORTAMEM_INSTALL_INCLUDE}")
   install(
     FILES "${package}/portamem-config.cmake" "${package}/portamem-config-version.cmake" ${PORTAMEM_PACKAGE_FILES}

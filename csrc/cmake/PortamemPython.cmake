@@ -28,11 +28,12 @@ endfunction()
 
 # What programs call in loops is compiled for speed, the rest for size: a wheel holds three modules.
 set(PORTAMEM_SELDOM_CALLED
-  adaptors async_resource callbacks capabilities composed_resources device dlpack_import errors foreign module
-  order_check pointer_info pool_resource prefaulted_resource quirks recording_adaptors registration scope versions)
+  adaptors async_resource callbacks capabilities composed_resources device dlpack_import errors foreign forks module
+  order_check pointer_info pool_resource prefaulted_resource quirks recording_adaptors refusals registration scope versions)
 
 function(portamem_add_backend_module backend)
-  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/csrc/python/*.cpp")
+  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/csrc/python/*.cpp"
+       "${PROJECT_SOURCE_DIR}/csrc/python/fast/*.cpp")
   set(seldom "${PORTAMEM_SELDOM_CALLED}")
   list(TRANSFORM seldom REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/csrc/python/\\1.cpp")
   list(REMOVE_ITEM sources ${seldom})

@@ -16,6 +16,7 @@ const portamem_api* portamem_get_api(void) {
         portamem_scope_current,
         portamem_offer_default_resource,
         portamem_default_resource,
+        portamem_scope_end,
     };
     return &table;
 }

@@ -219,7 +219,7 @@ pmhError_t pmhStreamIsCapturing(pmhStream_t handle, int* status) {
 }
 
 pmhError_t pmhThreadExchangeStreamCaptureMode(int* mode) {
-    return enter("ThreadExchangeStreamCaptureMode", [&](State&, Hold&) {
+    return enter_unlocked("ThreadExchangeStreamCaptureMode", [&] {
         require(mode != nullptr && is_mode(*mode), modes);
         std::swap(this_thread().capture_mode, *mode);
     });

@@ -98,7 +98,7 @@ pmhError_t pmhSetDevice(int device) {
 }
 
 pmhError_t pmhGetDevice(int* device) {
-    return enter("GetDevice", [&](State&, Hold&) {
+    return enter_unlocked("GetDevice", [&] {
         require(device != nullptr, "device is null");
         *device = this_thread().device;
     });

@@ -21,7 +21,7 @@ struct ThreadState {
     int capture_mode = pmhStreamCaptureModeGlobal;
     pmhError_t last_error = pmhSuccess;
     pmhError_t detail_of = pmhSuccess;  ///< the failure that detail tells of; last_error is reset by reading it
-    char detail[256] = {};
+    char detail[kDetail] = {};
 };
 
 ThreadState& this_thread();
@@ -61,6 +61,19 @@ pmhError_t enter(const char* call, Body&& body) noexcept {
         } else {
             return body(state, hold);
         }
+    } catch (...) {
+        return record_failure();
+    }
+}
+
+/// The same for a call that touches only what the runtime keeps of the calling thread: without the lock.
+template <class Body>
+pmhError_t enter_unlocked(const char* call, Body&& body) noexcept {
+    try {
+        (void)admit(call);
+        const order::Call noted(call);
+        body();
+        return pmhSuccess;
     } catch (...) {
         return record_failure();
     }

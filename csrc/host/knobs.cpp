@@ -17,6 +17,7 @@ pmhError_t pmhKnobFailCall(const char* call, unsigned nth, int code) {
         require(nth == 0 || is_failure_code(code), "a failing call needs a code from 1 to 999");
         state.fail = {call == nullptr ? "" : call, nth, code};
         state.fail_armed.store(nth != 0, std::memory_order_relaxed);
+        forget_numbers_of_streams();
     });
 }
 

@@ -1,30 +1,47 @@
 // SPDX-License-Identifier: MIT
-// host/managed.cpp: prefetch, advice and attachment of managed memory.
+// host/managed.cpp: prefetch and advice of memory that migrates, and attachment of managed memory.
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <vector>
 
 #include "entry.hpp"
+#include "kernel.hpp"
 #include "order_hooks.hpp"
+#include "pages.hpp"
 
 namespace portamem::host {
 namespace {
 
-struct ManagedRange {
-    std::shared_ptr<Allocation> record;
+/// A range of managed memory, or of memory that the runtime did not give, where devices reach that.
+struct MovableRange {
+    std::shared_ptr<Allocation> record;  ///< null: not the runtime's
+    ManagedRanges& ranges;
     std::size_t offset;
 };
 
-ManagedRange managed_range(State& state, const void* ptr, std::size_t size) {
+MovableRange pageable_range(State& state, const void* ptr, std::size_t size) {
+    if (const auto other = state.allocations.overlapping(ptr, size))
+        refuse(pmhErrorInvalidValue, "the %zu bytes at %p run into memory of the runtime at %p", size, ptr,
+               static_cast<void*>(other->base));
+    refuse_heap(state, "a prefetch or advice", ptr, size);
+    if (!has_pages(ptr, size))
+        refuse(pmhErrorInvalidValue, "not all of the %zu bytes at %p are memory that this process can read", size, ptr);
+    return {nullptr, state.pageable, reinterpret_cast<std::uintptr_t>(ptr)};
+}
+
+MovableRange movable_range(State& state, const void* ptr, std::size_t size) {
     require(size != 0, "the range is empty");
+    require(size - 1 <= UINTPTR_MAX - reinterpret_cast<std::uintptr_t>(ptr), "the range wraps around");
     const auto record = state.allocations.holding(ptr);
+    if (record == nullptr && state.config.pageable_is_device_accessible()) return pageable_range(state, ptr, size);
     if (record == nullptr || record->kind != Kind::Managed)
         refuse(pmhErrorInvalidValue, "%p is not managed memory", ptr);
     const auto offset = static_cast<std::size_t>(static_cast<const char*>(ptr) - record->base);
     if (size > record->size - offset)
         refuse(pmhErrorInvalidValue, "%zu bytes at offset %zu leave the allocation of %zu bytes", size, offset,
                record->size);
-    return {record, offset};
+    return {record, *record->ranges, offset};
 }
 
 // A location as a device ordinal, the CPU being pmhCpuDeviceId whatever node of it is meant.
@@ -67,20 +84,20 @@ pmhError_t pmhMemPrefetchAsync(const void* ptr, size_t size, pmhMemLocation loca
                                pmhStream_t handle) {
     return enter("MemPrefetchAsync", [&](State& state, Hold&) {
         require(flags == 0, "unknown prefetch flags");
-        const ManagedRange range = managed_range(state, ptr, size);
+        const MovableRange range = movable_range(state, ptr, size);
         const int device = ordinal_of(state, location);
         forbid_progress_query(state, *stream_of(state, handle), "MemPrefetchAsync");
         // The attribute tells what was asked for, not what has happened: there is nothing to queue.
-        range.record->ranges->change(range.offset, size, [&](PageState& page) { page.prefetched = device; });
+        range.ranges.change(range.offset, size, [&](PageState& page) { page.prefetched = device; });
         note_prefetch(ptr, size, *stream_of(state, handle));
     });
 }
 
 pmhError_t pmhMemAdvise(const void* ptr, size_t size, int advice, pmhMemLocation location) {
     return enter("MemAdvise", [&](State& state, Hold&) {
-        const ManagedRange range = managed_range(state, ptr, size);
+        const MovableRange range = movable_range(state, ptr, size);
         forbid_unsafe_call(state, "MemAdvise");
-        const auto advise = [&](auto&& apply) { range.record->ranges->change(range.offset, size, apply); };
+        const auto advise = [&](auto&& apply) { range.ranges.change(range.offset, size, apply); };
         switch (advice) {
             case pmhMemAdviseSetReadMostly:
                 return advise([](PageState& page) { page.read_mostly = true; });
@@ -105,8 +122,8 @@ pmhError_t pmhMemAdvise(const void* ptr, size_t size, int advice, pmhMemLocation
 pmhError_t pmhMemRangeGetAttribute(void* data, size_t data_size, int attribute, const void* ptr, size_t size) {
     return enter("MemRangeGetAttribute", [&](State& state, Hold&) {
         require(data != nullptr, "data is null");
-        const ManagedRange range = managed_range(state, ptr, size);
-        const auto pages = range.record->ranges->states(range.offset, size);
+        const MovableRange range = movable_range(state, ptr, size);
+        const auto pages = range.ranges.states(range.offset, size);
         const auto store = [&](int value) {
             require(data_size == sizeof value, "the attribute is one int");
             std::memcpy(data, &value, sizeof value);

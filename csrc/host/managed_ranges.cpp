@@ -27,8 +27,9 @@ ManagedRanges::Runs::iterator ManagedRanges::split(std::size_t offset) {
     return holding->first == offset ? holding : runs_.emplace_hint(std::next(holding), offset, holding->second);
 }
 
-void ManagedRanges::unite() {
-    for (auto run = runs_.begin(); std::next(run) != runs_.end();) {
+void ManagedRanges::unite(Runs::iterator first, Runs::iterator last) {
+    const auto end = last == runs_.end() ? last : std::next(last);
+    for (auto run = first == runs_.begin() ? first : std::prev(first); std::next(run) != end;) {
         const auto next = std::next(run);
         if (next->second == run->second) {
             runs_.erase(next);

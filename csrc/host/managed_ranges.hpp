@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// host/managed_ranges.hpp: what was advised and prefetched for the pages of a managed allocation.
+// host/managed_ranges.hpp: what was advised and prefetched for the pages of memory that migrates.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ struct PageState {
     }
 };
 
-/// An allocation's pages, split into runs of equal state. Offsets and sizes are bytes; a call reaches every page that it
+/// The pages of an allocation, or of all memory that the runtime did not give, split into runs of equal state. Offsets and sizes are bytes; a call reaches every page that it
 /// touches, as the vendors round.
 class ManagedRanges {
   public:
@@ -34,8 +34,9 @@ class ManagedRanges {
     void change(std::size_t offset, std::size_t size, Change&& apply) {
         const std::size_t end = page_end(offset + size);
         const auto last = split(end);
-        for (auto run = split(page_start(offset)); run != last; ++run) apply(run->second);
-        unite();
+        const auto first = split(page_start(offset));
+        for (auto run = first; run != last; ++run) apply(run->second);
+        unite(first, last);
     }
 
     /// The states of all pages in a range.
@@ -47,7 +48,7 @@ class ManagedRanges {
     static std::size_t page_start(std::size_t offset);
     std::size_t page_end(std::size_t offset) const;
     Runs::iterator split(std::size_t offset);
-    void unite();
+    void unite(Runs::iterator first, Runs::iterator last);  ///< also with the neighbours
 
     std::size_t size_;
     Runs runs_;  ///< by first offset; the first run starts at 0

@@ -48,6 +48,18 @@ void* add(State& state, Kind kind, std::size_t size, unsigned flags, bool guarde
     return base;
 }
 
+void* add_pinned_memory(State& state, std::size_t size, unsigned flags) {
+    const std::size_t bytes = round_up(size, page_size);
+    if (bytes < size) return add(state, Kind::Pinned, size, flags, false);  // beyond counting: refused there
+    state.lock_pages(bytes);
+    try {
+        return add(state, Kind::Pinned, size, flags, false);
+    } catch (...) {
+        state.locked -= bytes;
+        throw;
+    }
+}
+
 void* add_device_memory(State& state, Hold& hold, std::size_t size) {
     Device& device = current_device(state);
     const std::size_t bytes = round_up(size, page_size);
@@ -79,6 +91,7 @@ void release_plain(State& state, Hold& hold, const std::shared_ptr<Allocation>& 
     hold.release(record);  // first, as it alone may need host memory: where there is none, nothing has happened
     state.allocations.erase(*record);
     if (record->kind == Kind::Device) device_of(state, record->device).reserved -= record->mapping->size();
+    if (record->kind == Kind::Pinned) state.locked -= record->mapping->size();
 }
 
 }  // namespace portamem::host
@@ -132,7 +145,7 @@ pmhError_t pmhHostMalloc(void** ptr, size_t size, unsigned flags) {
         constexpr unsigned known = pmhHostMallocPortable | pmhHostMallocMapped | pmhHostMallocWriteCombined;
         require((flags & ~known) == 0, "unknown pinned memory flags");
         forbid_unsafe_call(state, "HostMalloc");
-        *ptr = size == 0 ? nullptr : add(state, Kind::Pinned, size, flags, false);
+        *ptr = size == 0 ? nullptr : add_pinned_memory(state, size, flags);
     });
 }
 

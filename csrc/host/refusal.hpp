@@ -3,15 +3,19 @@
 #pragma once
 
 #include <cstdarg>
+#include <cstddef>
 #include <cstdio>
 
 #include "portamem/host/runtime_api.h"
 
 namespace portamem::host {
 
+/// Bytes of a sentence. Each thread keeps the latest in storage that is static, where other libraries need room too.
+inline constexpr std::size_t kDetail = 128;
+
 struct Refusal {
     pmhError_t code;
-    char detail[256];
+    char detail[kDetail];
 };
 
 [[noreturn, gnu::format(printf, 2, 3)]] inline void refuse(pmhError_t code, const char* format, ...) {

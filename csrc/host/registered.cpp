@@ -5,6 +5,7 @@
 #include "entry.hpp"
 #include "kernel.hpp"
 #include "order_hooks.hpp"
+#include "pages.hpp"
 
 using namespace portamem::host;
 
@@ -33,6 +34,9 @@ pmhError_t pmhHostRegister(void* ptr, size_t size, unsigned flags) {
             refuse(pmhErrorInvalidValue, "the runtime itself gave this memory");
         }
         refuse_heap(state, "HostRegister", ptr, size);
+        if (!has_pages(ptr, size))
+            refuse(pmhErrorInvalidValue, "not all of the %zu bytes at %p are memory that this process can read", size,
+                   ptr);
         auto record = std::make_shared<Allocation>();
         record->kind = Kind::Registered;
         record->base = static_cast<char*>(ptr);
@@ -40,6 +44,7 @@ pmhError_t pmhHostRegister(void* ptr, size_t size, unsigned flags) {
         record->size = size;
         record->device = this_thread().device;
         record->flags = flags;
+        state.lock_pages(size);
         state.allocations.insert(std::move(record));
         note_new(ptr, size);
     });
@@ -56,6 +61,7 @@ pmhError_t pmhHostUnregister(void* ptr) {
             refuse(pmhErrorInvalidValue, "%p is not the address that was registered", ptr);
         }
         state.allocations.erase(*record);
+        state.locked -= record->size;
         // Of pages that are portamem's own, and go with the registration, it is a free like any other.
         const bool is_free = is_asked_about(*record);
         if (is_free) note_free(record->base, record->size);

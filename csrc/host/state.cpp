@@ -6,6 +6,7 @@
 
 #include "entry.hpp"
 #include "order_hooks.hpp"
+#include "pages.hpp"
 
 namespace portamem::host {
 namespace {
@@ -41,6 +42,14 @@ void State::reset_knobs() {
     copy_delay = config.copy_delay;
     fail = config.fail;
     fail_armed.store(fail.nth != 0, std::memory_order_relaxed);
+}
+
+void State::lock_pages(std::size_t size) {
+    const std::size_t most = lockable_bytes();
+    if (locked > most || size > most - locked)
+        refuse(pmhErrorOutOfMemory, "%zu bytes asked for; %zu are page-locked, of %zu that this process can have", size,
+               locked, most);
+    locked += size;
 }
 
 void State::synchronized(Hold& hold, int device) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -48,6 +49,8 @@ struct State {
 
     std::vector<std::unique_ptr<Device>> devices;  ///< the vector itself never changes
     AllocationMap allocations;
+    ManagedRanges pageable{SIZE_MAX - SIZE_MAX % page_size};  ///< by address: memory that the runtime did not give
+    std::size_t locked = 0;                                   ///< bytes of pinned and registered memory
     std::unordered_map<pmhStream_t, std::shared_ptr<Stream>> streams;
     std::unordered_map<pmhEvent_t, std::unique_ptr<Event>> events;
     std::unordered_map<pmhMemPool_t, std::shared_ptr<Pool>> pools;
@@ -59,6 +62,9 @@ struct State {
     std::atomic<bool> fail_armed{false};
 
     void reset_knobs();
+
+    /// Counts bytes as page-locked. Refuses more than can be.
+    void lock_pages(std::size_t size);
 
     /// What a synchronisation with a device's work gives back to it.
     void synchronized(Hold& hold, int device);

@@ -98,6 +98,9 @@ inline bool Point::reached() const { return stream->completed >= ticket; }
 /// The stream of a handle: null, legacy and per-thread are the current device's. InvalidHandle for an unknown one.
 const std::shared_ptr<Stream>& stream_of(State& state, pmhStream_t handle);
 
+/// The next question for a stream's number is a call as any other: one of them may be told to fail.
+void forget_numbers_of_streams() noexcept;
+
 /// What the next operation of a stream waits for by the rule of the legacy default stream.
 std::vector<Point> implied_waits(State& state, const Stream& stream);
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
 // host/stream_api.cpp: streams by handle.
+#include <pthread.h>
+
+#include <atomic>
 #include <vector>
 
 #include "entry.hpp"
@@ -40,7 +43,23 @@ const std::shared_ptr<Stream>& own_stream(State& state, Device& device) {
     return stream;
 }
 
+// A handle may be another stream's after any of these; a call that is to fail is counted as one.
+std::atomic<std::uint64_t> streams_destroyed{0};
+
+// The stream whose number the thread has asked last: asked again and again, it is answered without the lock.
+struct Numbered {
+    pmhStream_t handle;
+    std::uint64_t destroyed;  // so many were, before
+    std::uint64_t id;
+};
+__attribute__((tls_model("initial-exec"))) __thread Numbered latest{};
+
+// In a forked child every call is refused.
+const int numbers_end_at_fork = pthread_atfork(nullptr, nullptr, [] { latest = {}; });
+
 }  // namespace
+
+void forget_numbers_of_streams() noexcept { streams_destroyed.fetch_add(1, std::memory_order_release); }
 
 const std::shared_ptr<Stream>& stream_of(State& state, pmhStream_t handle) {
     if (handle == nullptr || handle == pmhStreamLegacy) return current_device(state).legacy;
@@ -74,6 +93,7 @@ pmhError_t pmhStreamDestroy(pmhStream_t handle) {
             refuse(pmhErrorInvalidHandle, "there is no stream %p that could be destroyed", static_cast<void*>(handle));
         const std::shared_ptr<Stream> stream = std::move(found->second);
         state.streams.erase(found);
+        streams_destroyed.fetch_add(1, std::memory_order_release);
         if (const auto capture = stream->capture; capture != nullptr && capture->origin == stream->identity) {
             end_capture(state, *capture);
         } else if (capture != nullptr) {
@@ -140,5 +160,23 @@ pmhError_t pmhStreamGetDevice(pmhStream_t handle, int* device) {
     return enter("StreamGetDevice", [&](State& state, Hold&) {
         require(device != nullptr, "device is null");
         *device = stream_of(state, handle)->device;
+    });
+}
+
+pmhError_t pmhStreamGetId(pmhStream_t handle, uint64_t* id) {
+    if (handle == latest.handle && handle != nullptr && id != nullptr &&
+        latest.destroyed == streams_destroyed.load(std::memory_order_acquire)) {
+        *id = latest.id;
+        return pmhSuccess;
+    }
+    (void)numbers_end_at_fork;
+    return enter("StreamGetId", [&](State& state, Hold&) {
+        require(id != nullptr, "id is null");
+        const auto found = state.streams.find(handle);
+        if (found == state.streams.end())
+            refuse(pmhErrorInvalidHandle, "there is no stream %p that was created", static_cast<void*>(handle));
+        *id = found->second->identity;
+        if (state.fail_armed.load(std::memory_order_relaxed)) return;  // calls are counted
+        latest = {handle, streams_destroyed.load(std::memory_order_relaxed), *id};
     });
 }

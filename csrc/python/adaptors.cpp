@@ -11,14 +11,14 @@ namespace {
 FailureCallbackAdaptor::Callback to_failure_callback(const py::object& callback) {
     if (PyCallable_Check(callback.ptr()) == 0) {
         throw py::type_error(std::string("the callback is a function of a number of bytes, not ") +
-                             Py_TYPE(callback.ptr())->tp_name);
+                             type_name(callback));
     }
     return [held = hold(callback)](std::size_t nbytes) {
         return call_python([&] {
             const py::object again = call(held_object(held), nbytes);
             if (PyBool_Check(again.ptr())) return again.ptr() == Py_True;
             throw py::type_error(std::string("the failure callback answers True (try again) or False, not ") +
-                                 Py_TYPE(again.ptr())->tp_name);
+                                 type_name(again));
         });
     };
 }

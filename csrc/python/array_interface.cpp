@@ -3,6 +3,7 @@
 #include "array_interface.hpp"
 
 #include "convert.hpp"
+#include "host_export.hpp"
 
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
@@ -13,7 +14,7 @@ py::dict array_interface(const View& view, int version) {
     py::dict interface;
     interface["shape"] = to_tuple(view.shape());
     interface["typestr"] = view.type().typestr;
-    interface["data"] = py::make_tuple(to_address(view.memory().ptr()), false);
+    interface["data"] = py::make_tuple(to_address(view.memory().ptr()), view.is_read_only());
     interface["strides"] = py::none();
     interface["version"] = version;
     return interface;
@@ -27,6 +28,7 @@ py::dict array_interface(const View& view, int version) {
 
 py::dict host_interface(const View& view) {
     if (!view.memory().traits().host_accessible) missing("__array_interface__", "the host cannot reach this memory");
+    refuse_after_signal();
     const auto allocation = view.memory().allocation();  // another thread may close the view meanwhile
     {
         const WithoutGil nogil;

@@ -20,6 +20,15 @@ inline namespace PORTAMEM_BACKEND {
 /// Sets portamem.Error, or OutOfMemoryError, for what the runtime refused: for functions that Python calls itself.
 void set_python_error(const Error& error);
 
+/// In a handler of an exception that is not passed on: what asks the program to end (Ctrl-C) is asked again, later.
+void keep_interrupt() noexcept;
+
+/// Lets a child of os.fork read what its parent's work has written by then.
+void note_before_forks();
+
+/// Lets the waits of calls that Python makes run the program's signal handlers.
+void hear_signals_in_waits();
+
 /// Ends a with block by closing. Never hides an exception that is on its way: what cannot be closed then is left to go
 /// with its last reference.
 template <class Close>
@@ -28,7 +37,20 @@ void leave_block(const py::object& exception, Close&& close) {
         close();
     } catch (const std::exception&) {
         if (exception.is_none()) throw;
+        keep_interrupt();
     }
+}
+
+/// The module that users name.
+inline const std::string& public_module() {
+    static const std::string name = std::string("portamem.") + rt::BackendName;
+    return name;
+}
+
+/// The name of a value's type in messages: of portamem's own without the module.
+inline std::string type_name(const py::handle& value) {
+    const std::string name = Py_TYPE(value.ptr())->tp_name;
+    return name.rfind("portamem.", 0) == 0 ? name.substr(name.rfind('.') + 1) : name;
 }
 
 void register_errors(py::module_& m);

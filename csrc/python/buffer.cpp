@@ -2,12 +2,13 @@
 // python/buffer.cpp: Buffer and PitchedBuffer.
 #include "convert.hpp"
 #include "event.hpp"
+#include "fast/transfers.hpp"
+#include "fast/view_object.hpp"
 #include "fastcall.hpp"
 #include "foreign.hpp"
 #include "hold.hpp"
 #include "host_export.hpp"
 #include "transfer.hpp"
-#include "view.hpp"
 
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
@@ -34,11 +35,13 @@ constexpr Spelling<rt::MemRangeAttribute> kRangeAttributes[] = {
 };
 
 Buffer from_handle(const py::object& handle, const py::object& nbytes, const py::object& owner,
-                   const py::object& device, const py::object& stream) {
+                   const py::object& device, const py::object& stream, const py::object& readonly) {
+    const bool read_only = to_flag(readonly, "readonly");
     void* ptr = from_address(handle, "an address");
     const std::size_t size = to_size(nbytes);
     if (ptr == nullptr && size != 0) throw py::value_error("address 0 has no bytes");
-    const MemoryTraits traits = foreign_traits(ptr, device);
+    MemoryTraits traits = foreign_traits(ptr, device);
+    traits.read_only = read_only;
     auto on = to_stream(stream);
     if (!on) on = Stream::default_stream(traits.device);
     return Buffer::from_handle(ptr, size, on, traits, hold(owner));
@@ -138,6 +141,17 @@ PyObject* close(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObjec
     });
 }
 
+PyObject* view(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* keywords) {
+    return answer_python([&] {
+        static const Parameters<3> parameters("view", 2, {"dtype", "shape", "offset"});
+        static PyObject* const uint8 = PyUnicode_InternFromString("uint8");
+        const auto [dtype, shape, offset] = parameters.parse(args, nargs, keywords);
+        return to_python(make_view(self, dtype == nullptr ? uint8 : dtype, shape == nullptr ? Py_None : shape, offset))
+            .release()
+            .ptr();
+    });
+}
+
 PyObject* get_handle(PyObject* self, void*) {
     return answer_python([&] { return PyLong_FromVoidPtr(buffer_of(self)->ptr()); });
 }
@@ -153,9 +167,15 @@ void exit_block(Buffer& self, const py::object& exception) {
         if (!close_in_place(self)) close_on(self, nullptr);
         return;
     }
+    // The wait that Ctrl-C has ended is not begun again here.
+    if (PyErr_GivenExceptionMatches(exception.ptr(), PyExc_KeyboardInterrupt) != 0) {
+        const portamem::detail::HearingScope leaving(portamem::detail::Hearing::AtOnce);
+        return self.abandon();
+    }
     try {
         close_on(self, nullptr);
     } catch (const std::exception&) {
+        keep_interrupt();
         self.abandon();
     }
 }
@@ -167,6 +187,11 @@ void register_buffer(py::module_& m) {
         fast_method<close>("close",
                            "close($self, /, *, stream=None)\n--\n\n"
                            "Gives the memory back, behind all declared work. BufferError while exports live."),
+        copy_to_method(),
+        copy_from_method(),
+        fast_method<view>("view",
+                          "view($self, /, dtype='uint8', shape=None, *, offset=0)\n--\n\n"
+                          "Typed, C-contiguous memory of this buffer."),
         {nullptr, nullptr, 0, nullptr},
     };
     static PyGetSetDef attributes[] = {
@@ -180,6 +205,7 @@ void register_buffer(py::module_& m) {
     PlainClass<Buffer> type(made);
     type.def_static("from_handle", &from_handle, py::arg("handle"), py::arg("nbytes"), py::kw_only(),
                     py::arg("owner") = py::none(), py::arg("device") = py::none(), py::arg("stream") = py::none(),
+                    py::arg("readonly") = false,
                     "Foreign memory as a Buffer: never freed by portamem, `owner` kept alive instead.")
         .def_property_readonly("device_id", [](const Buffer& b) { return b.traits().device_id(); })
         .def_property_readonly("device", [](const Buffer& b) { return Device(b.traits().device); })
@@ -194,18 +220,14 @@ void register_buffer(py::module_& m) {
         .def_property_readonly("kind", [](const Buffer& b) { return std::string(to_string(b.traits().kind)); })
         .def_property_readonly("is_host_accessible", [](const Buffer& b) { return b.traits().host_accessible; })
         .def_property_readonly("is_device_accessible", [](const Buffer& b) { return b.traits().device_accessible; })
+        .def_property_readonly("readonly", [](const Buffer& b) { return b.traits().read_only; })
         .def_property_readonly("exports", &Buffer::exports, "Live sub-views, views, Python buffers and DLPack tensors.")
-        .def(
-            "view",
-            [](const py::object& self, const py::object& dtype, const py::object& shape, const py::object& offset) {
-                return std::make_shared<View>(make_view(self, dtype, shape, offset));
-            },
-            py::arg("dtype") = "uint8", py::arg("shape") = py::none(), py::kw_only(), py::arg("offset") = 0,
-            "Typed, C-contiguous memory of this buffer.")
         .def("prefetch", &prefetch_to, py::arg("location"), py::kw_only(), py::arg("stream") = py::none(),
-             "Moves managed memory to a device or to 'host'. Answers as copy does.")
+             "Moves managed memory, and system memory that the device reaches, to a device or to 'host'. Answers as "
+             "copy "
+             "does.")
         .def("advise", &advise_on, py::arg("advice"), py::arg("location") = py::none(),
-             "Advises on managed memory, at once.")
+             "Advises on managed memory, and on system memory that the device reaches, at once.")
         .def("range_attribute", &range_attribute_of, py::arg("name"),
              "What was last advised or prefetched: a bool, a location, None, or a list of locations.")
         .def(
@@ -220,8 +242,10 @@ void register_buffer(py::module_& m) {
             py::arg("stream"), "Declares that work on `stream` uses this memory: it goes back only behind that work.")
         .def(
             "release", [](Buffer& b) { return to_address(b.release()); },
-            "Gives up ownership and returns the address; hand it to the resource's deallocate.")
+            "Gives up ownership and returns the address; hand it to the resource's deallocate, on a stream behind all "
+            "work that uses the memory: what copies and fills have declared of it is forgotten here.")
         .def("__len__", &Buffer::nbytes)
+        .def("__bool__", [](const Buffer& b) { return !b.is_closed(); })
         .def("__getitem__", &get_item, py::arg("key"), py::pos_only())
         .def("__enter__", [](const py::object& self) { return self; })
         .def(
@@ -236,7 +260,7 @@ void register_buffer(py::module_& m) {
                    what + ">";
         });
     define_array_refusal(type, [](const Buffer& b) -> const Buffer& { return b; });
-    define_transfers(type, [](Buffer& b) { return Span::of(b); });
+    define_fill(type, [](Buffer& b) { return Span::of(b); });
 
     PyTypeObject* rows = make_pitched_buffer_type();
     m.add_object("PitchedBuffer", reinterpret_cast<PyObject*>(rows));

@@ -11,9 +11,6 @@
 #include "hold.hpp"
 #include "host_export.hpp"
 
-#define PORTAMEM_QUOTED_(x) #x
-#define PORTAMEM_QUOTED(x) PORTAMEM_QUOTED_(x)
-
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
@@ -52,13 +49,18 @@ void drop(const Allocation::Keeper& keeper) {
     Py_DECREF(static_cast<PyObject*>(keeper.resource));
 }
 
-bool close_in_place(Buffer& buffer, Allocation::Keeper& keeper) {
+bool close_in_place(Buffer& buffer, Allocation::Keeper& keeper, bool is_dropped) {
     std::shared_ptr<Allocation> memory = buffer.take_alone();
     if (!memory) return false;
     bool is_closed = false;
     try {
-        const WithoutGil nogil;
-        is_closed = memory->close_in_place(keeper);
+        if (is_dropped) {
+            const WithoutGil nogil(portamem::detail::Hearing::AtOnce);
+            is_closed = memory->drop_in_place(keeper);
+        } else {
+            const WithoutGil nogil;
+            is_closed = memory->close_in_place(keeper);
+        }
     } catch (...) {
         buffer.put_back(std::move(memory));
         throw;
@@ -71,7 +73,7 @@ bool close_in_place(Buffer& buffer, Allocation::Keeper& keeper) {
 bool close_dropped(Buffer& buffer, Allocation::Keeper& keeper) noexcept {
     if (buffer.close_at_hand(keeper)) return keeper.let_go != nullptr;
     try {
-        return close_in_place(buffer, keeper);
+        return close_in_place(buffer, keeper, true);
     } catch (...) {
         return false;
     }
@@ -111,6 +113,7 @@ void destroy(PyObject* self) {
 }
 
 void dealloc(PyObject* self) {
+    const PendingErrorKept pending;
     Head* head = head_of(self);
     if (head->weak_references != nullptr) PyObject_ClearWeakRefs(self);
     if (Py_TYPE(self) == buffer_type && head->memory != nullptr && keep_spare(self, *head->memory)) return;
@@ -145,6 +148,12 @@ PyTypeObject* make_type(PyType_Spec* spec, PyTypeObject* base) {
     PyObject* type = PyType_FromSpecWithBases(spec, bases);
     if (type == nullptr) throw py::error_already_set();
     return reinterpret_cast<PyTypeObject*>(type);
+}
+
+PyObject* refuse_to_make(PyTypeObject* type, PyObject*, PyObject*) {
+    const py::object name = py::handle(reinterpret_cast<PyObject*>(type)).attr("__name__");
+    PyErr_Format(PyExc_TypeError, "%U objects are made by a resource's allocate and by Buffer.from_handle", name.ptr());
+    return nullptr;
 }
 
 template <class Function>
@@ -208,7 +217,7 @@ bool close_at_hand(Buffer& buffer) noexcept {
 
 bool close_in_place(Buffer& buffer) {
     Allocation::Keeper keeper;
-    if (portamem::python::detail::follows_sites() || !close_in_place(buffer, keeper)) return false;
+    if (portamem::python::detail::follows_sites() || !close_in_place(buffer, keeper, false)) return false;
     drop(keeper);
     return true;
 }
@@ -220,6 +229,7 @@ PyTypeObject* make_buffer_type(PyMethodDef* methods, PyGetSetDef* attributes, ge
     };
     static char doc[] = "Untyped memory, its resource and stream.";
     PyType_Slot slots[] = {
+        {Py_tp_new, slot(refuse_to_make)},
         {Py_tp_dealloc, slot(dealloc)},
         {Py_tp_methods, methods},
         {Py_tp_getset, attributes},
@@ -229,17 +239,16 @@ PyTypeObject* make_buffer_type(PyMethodDef* methods, PyGetSetDef* attributes, ge
         {Py_bf_releasebuffer, slot(release_py_buffer)},
         {0, nullptr},
     };
-    PyType_Spec spec = {"portamem." PORTAMEM_QUOTED(PORTAMEM_MODULE) ".Buffer", sizeof(BufferObject<Buffer>), 0,
-                        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+    static const std::string name = public_module() + ".Buffer";
+    PyType_Spec spec = {name.c_str(), sizeof(BufferObject<Buffer>), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
     return buffer_type = make_type(&spec, nullptr);
 }
 
 PyTypeObject* make_pitched_buffer_type() {
     static char doc[] = "Rows of `width` bytes, `pitch` bytes apart.";
     PyType_Slot slots[] = {{Py_tp_dealloc, slot(dealloc)}, {Py_tp_doc, doc}, {0, nullptr}};
-    PyType_Spec spec = {"portamem." PORTAMEM_QUOTED(PORTAMEM_MODULE) ".PitchedBuffer",
-                        sizeof(BufferObject<PitchedBuffer>), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                        slots};
+    static const std::string name = public_module() + ".PitchedBuffer";
+    PyType_Spec spec = {name.c_str(), sizeof(BufferObject<PitchedBuffer>), 0, Py_TPFLAGS_DEFAULT, slots};
     return pitched_buffer_type = make_type(&spec, buffer_type);
 }
 

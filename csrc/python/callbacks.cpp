@@ -13,7 +13,7 @@ void set_raised(const RaisedInPython& raised) {
 void throw_raised(py::error_already_set& raised) {
     const py::object error = raised.value();
     if (raised.trace()) PyException_SetTraceback(error.ptr(), raised.trace().ptr());
-    const std::string text = std::string("a callback raised ") + Py_TYPE(error.ptr())->tp_name;
+    const std::string text = std::string("a callback raised ") + type_name(error);
     if (PyErr_GivenExceptionMatches(error.ptr(), PyExc_MemoryError) != 0) {
         throw CallbackOutOfMemory(hold(error), text);
     }
@@ -27,7 +27,6 @@ void report_lost_failures() {
             std::rethrow_exception(failure);
         } catch (const RaisedInPython& raised) {
             const WithGil gil;
-            const py::error_scope pending;
             detail::stay_at_exit([&raised] {
                 const auto where = py::reinterpret_steal<py::object>(
                     PyUnicode_FromString("giving back the memory of a buffer that was dropped"));

@@ -57,7 +57,6 @@ template <class Function>
 auto call_python(Function&& function) {
     refuse_without_interpreter();
     const WithGil gil;
-    const py::error_scope pending;  // a destructor may be run while an exception is on its way
     try {
         return detail::stay_at_exit(function);
     } catch (py::error_already_set& raised) {

@@ -51,7 +51,7 @@ void* native_function(const py::object& function, const char* what) {
         return nullptr;
     } else {
         throw py::type_error(std::string(what) + " is a Python function, a C function pointer of ctypes, or its " +
-                             "address, not " + Py_TYPE(function.ptr())->tp_name);
+                             "address, not " + type_name(function));
     }
     if (address == nullptr) throw py::value_error(std::string(what) + " is a null pointer");
     return address;

@@ -2,18 +2,19 @@
 // python/convert.cpp: Python's arguments as C++ ones.
 #include "convert.hpp"
 
+#include <cstring>
 #include <map>
 
+#include "dlpack_import.hpp"
+#include "fast/view_object.hpp"
 #include "fastcall.hpp"
 #include "hold.hpp"
-#include "view.hpp"
+#include "host_bytes.hpp"
 
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
 namespace {
-
-std::string type_name(const py::handle& value) { return Py_TYPE(value.ptr())->tp_name; }
 
 // An int that is no bool, by __index__: what Python itself takes as a size.
 py::int_ to_int(const py::handle& value, const char* what) {
@@ -21,11 +22,35 @@ py::int_ to_int(const py::handle& value, const char* what) {
         throw py::type_error(std::string(what) + " is an int, not " + type_name(value));
     }
     auto number = py::reinterpret_steal<py::int_>(PyNumber_Index(value.ptr()));
-    if (!number) throw py::error_already_set();
-    return number;
+    if (number) return number;
+    py::error_already_set raised;
+    if (!raised.matches(PyExc_TypeError)) throw raised;
+    // An array of several elements has the method, and other words.
+    py::raise_from(raised, PyExc_TypeError, (std::string(what) + " is an int, not " + type_name(value)).c_str());
+    throw py::error_already_set();
+}
+
+// An int in a message. Python turns none of more than some thousand digits into text.
+std::string shown(const py::int_& number) {
+    const auto text = py::reinterpret_steal<py::object>(PyObject_Str(number.ptr()));
+    if (text) return py::str(text);
+    PyErr_Clear();
+    return "an int of thousands of digits";
 }
 
 }  // namespace
+
+std::string to_text(const py::handle& value, const char* what) {
+    if (PyUnicode_Check(value.ptr()) == 0) {
+        throw py::type_error(std::string(what) + " is text, not " + type_name(value));
+    }
+    Py_ssize_t length = 0;
+    const char* text = PyUnicode_AsUTF8AndSize(value.ptr(), &length);
+    if (text != nullptr) return {text, static_cast<std::size_t>(length)};
+    PyErr_Clear();
+    throw py::value_error(std::string(what) + " is text that no encoding has: " +
+                          py::reinterpret_steal<py::str>(PyObject_ASCII(value.ptr())).cast<std::string>());
+}
 
 bool is_flag(const py::handle& value) {
     if (PyBool_Check(value.ptr())) return true;
@@ -45,7 +70,7 @@ std::size_t to_count(const py::handle& value, const char* what) {
     if (PyErr_Occurred() != nullptr) PyErr_Clear();
     const bool negative = py::bool_(number < py::int_(0));
     throw py::value_error(std::string(what) + (negative ? " must not be negative: " : " is larger than any memory: ") +
-                          py::str(number).cast<std::string>());
+                          shown(number));
 }
 
 std::size_t to_size_by_rules(const py::handle& value, const char* what) {
@@ -59,11 +84,12 @@ std::size_t to_size_by_rules(const py::handle& value, const char* what) {
 }
 
 unsigned char to_byte(const py::handle& value) {
+    if (PyLong_Check(value.ptr()) == 0) refuse_more_than_bytes(value, "a fill value");
     const py::int_ number = to_int(value, "a fill value");
     const long byte = PyLong_AsLong(number.ptr());
     if (PyErr_Occurred() != nullptr) PyErr_Clear();
     if (byte < 0 || byte > 255) {
-        throw py::value_error("a fill value is one byte, 0 to 255, not " + py::str(number).cast<std::string>());
+        throw py::value_error("a fill value is one byte, 0 to 255, not " + shown(number));
     }
     return static_cast<unsigned char>(byte);
 }
@@ -79,15 +105,15 @@ Device to_device(const py::handle& value) {
     const long ordinal = PyLong_AsLong(number.ptr());
     if (PyErr_Occurred() != nullptr) PyErr_Clear();
     if (ordinal < 0 || ordinal > 0x7fffffff) {
-        throw py::value_error("there is no device " + py::str(number).cast<std::string>() + " on " + rt::BackendName +
-                              ": there are " + std::to_string(device_count()));
+        throw py::value_error("there is no device " + shown(number) + " on " + rt::BackendName + ": there are " +
+                              std::to_string(device_count()));
     }
     return Device(static_cast<int>(ordinal));
 }
 
 std::shared_ptr<Stream> wrap_stream(const py::handle& value) {
     const py::object handle = py::module_::import("portamem._foreign").attr("stream_handle")(value, rt::BackendName);
-    const auto address = handle.cast<std::uintptr_t>();
+    const auto address = to_address(from_address(handle, "a stream's handle"));
     const auto native = reinterpret_cast<rt::Stream_t>(address);
     // A default stream is another one on each device and on each thread, whatever object stands for it.
     if (address <= 2) return Stream::from_handle(native, current_device());
@@ -121,7 +147,7 @@ std::shared_ptr<Stream> to_stream(const py::handle& value) {
 
 rt::Location to_location(const py::handle& value) {
     if (PyUnicode_Check(value.ptr())) {
-        const auto text = value.cast<std::string>();
+        const std::string text = to_text(value, "a location");
         if (text == "host" || text == "cpu") return {rt::LocationType::Host, 0};
         if (text == "host_numa_current") return {rt::LocationType::HostNumaCurrent, 0};
         if (text.rfind("host_numa:", 0) == 0 && text.size() > 10 && text.size() < 15 &&
@@ -137,9 +163,32 @@ rt::Location to_location(const py::handle& value) {
     return {rt::LocationType::Device, to_device(value).ordinal()};
 }
 
-Span to_span(const py::handle& value, bool writable, const char* role) {
+namespace {
+
+// Whether objects of a type are the host's memory and nothing else, as nearly always: no more is asked of them.
+bool is_host_data(const PyTypeObject* type) noexcept {
+    return type == &PyBytes_Type || type == &PyByteArray_Type || std::strcmp(type->tp_name, "numpy.ndarray") == 0;
+}
+
+Span host_span(const py::handle& value, bool writable, const char* role) {
+    HostBytes bytes = host_bytes(value, writable, role);
+    return Span::host(bytes.ptr, bytes.nbytes, std::move(bytes.owner));
+}
+
+Span interface_span(const py::handle& value, const char* role, const std::shared_ptr<Stream>& stream) {
+    const py::object native = py::module_::import((std::string("portamem._") + rt::BackendName).c_str());
+    const py::object on = stream ? py::cast(stream) : py::object(py::none());
+    const py::object pair =
+        py::module_::import("portamem.interop.array_interface").attr("device_buffer")(native, value, on, role);
+    return Span::of(*buffer_of(pair[py::int_(0)]));
+}
+
+}  // namespace
+
+Span to_span(const py::handle& value, bool writable, const char* role, const std::shared_ptr<Stream>& stream) {
     if (const Buffer* buffer = buffer_of(value)) return Span::of(*buffer);
-    if (py::isinstance<View>(value)) return Span::of(value.cast<View*>()->memory());
+    if (const View* view = view_of(value)) return Span::of(view->memory());
+    if (is_host_data(Py_TYPE(value.ptr()))) return host_span(value, writable, role);
     if (py::isinstance<HostRegistration>(value)) {
         const auto& registered = value.cast<const HostRegistration&>();
         if (writable && registered.is_read_only()) {
@@ -153,8 +202,11 @@ Span to_span(const py::handle& value, bool writable, const char* role) {
                              py::str(value.attr("backend")).cast<std::string>() + ", which " + rt::BackendName +
                              " cannot reach: copy through host memory");
     }
-    HostBytes bytes = host_bytes(value, writable, role);
-    return Span::host(bytes.ptr, bytes.nbytes, std::move(bytes.owner));
+    if (PyObject_CheckBuffer(value.ptr()) == 0 && !py::hasattr(value, "__array_interface__")) {
+        if (is_dlpack_producer(value)) return dlpack_span(value, writable, role, stream);
+        if (py::hasattr(value, "__cuda_array_interface__")) return interface_span(value, role, stream);
+    }
+    return host_span(value, writable, role);
 }
 
 std::shared_ptr<MemoryResource> to_upstream(const py::handle& value) {
@@ -165,7 +217,15 @@ std::shared_ptr<MemoryResource> to_upstream(const py::handle& value) {
 
 std::uintptr_t to_address(const void* ptr) { return reinterpret_cast<std::uintptr_t>(ptr); }
 
-void* from_address(const py::handle& value, const char* what) { return reinterpret_cast<void*>(to_count(value, what)); }
+void* from_address(const py::handle& value, const char* what) {
+    const py::int_ number = to_int(value, what);
+    const Py_ssize_t address = PyLong_AsSsize_t(number.ptr());
+    if (address >= 0) return reinterpret_cast<void*>(address);
+    if (PyErr_Occurred() != nullptr) PyErr_Clear();
+    const bool negative = py::bool_(number < py::int_(0));
+    throw py::value_error(std::string(what) + (negative ? " must not be negative: " : " is beyond all addresses: ") +
+                          shown(number));
+}
 
 void refuse_spelling(const char* what, const std::string& given, const std::vector<std::string_view>& known) {
     std::string text = std::string(what) + " is ";

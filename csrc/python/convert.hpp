@@ -33,6 +33,9 @@ bool to_flag(const py::handle& value, const char* what);
 /// A count, an int from 0.
 std::size_t to_count(const py::handle& value, const char* what);
 
+/// Text that C++ can have. ValueError for what no encoding has, such as half a pair of surrogates.
+std::string to_text(const py::handle& value, const char* what);
+
 /// A byte value, an int from 0 to 255.
 unsigned char to_byte(const py::handle& value);
 
@@ -56,8 +59,9 @@ std::shared_ptr<Stream> wrap_stream(const py::handle& value);
 /// A Device, an ordinal, "host" (or -1), "host_numa:<node>" or "host_numa_current".
 rt::Location to_location(const py::handle& value);
 
-/// A Buffer, View or HostRegistration of this backend, or host memory with the buffer protocol.
-Span to_span(const py::handle& value, bool writable, const char* role);
+/// A Buffer, View or HostRegistration of this backend, host memory as host_bytes takes it, or memory of others with
+/// DLPack or __cuda_array_interface__, made ready for work on `stream` or, for null, at once.
+Span to_span(const py::handle& value, bool writable, const char* role, const std::shared_ptr<Stream>& stream);
 
 /// A MemoryResource of this backend, to build another on.
 std::shared_ptr<MemoryResource> to_upstream(const py::handle& value);
@@ -80,11 +84,11 @@ struct Spelling {
 template <class E, std::size_t N>
 E from_text(const char* what, const py::handle& given, const Spelling<E> (&table)[N]) {
     if (!py::isinstance<py::str>(given)) {
-        throw py::type_error(std::string(what) + " is text, not " + Py_TYPE(given.ptr())->tp_name);
+        throw py::type_error(std::string(what) + " is text, not " + type_name(given));
     }
     const py::object plain =
         py::hasattr(given, "value") ? py::object(given.attr("value")) : py::reinterpret_borrow<py::object>(given);
-    const auto text = plain.cast<std::string>();
+    const std::string text = to_text(plain, what);
     std::vector<std::string_view> known;
     for (const auto& entry : table) {
         if (entry.text == text) return entry.value;

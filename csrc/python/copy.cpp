@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// python/copy.cpp: copy, copy_2d, copy_3d, fill_2d.
+// python/copy.cpp: copy_2d, copy_3d, fill_2d.
 #include "hold.hpp"
 #include "transfer.hpp"
 
@@ -7,10 +7,6 @@ namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
 namespace {
-
-py::object copy_any(const py::object& dst, const py::object& src, const py::object& stream) {
-    return copy_unlocked(to_span(dst, true, "the target"), to_span(src, false, "the source"), to_stream(stream));
-}
 
 // What the caller gave, or what a PitchedBuffer knows, the target before the source.
 std::size_t rows_value(const py::object& given, const char* what, std::size_t (PitchedBuffer::*known)() const noexcept,
@@ -35,9 +31,9 @@ py::object copy_rows(const py::object& dst, const py::object& src, const py::obj
     rows.height = rows_value(height, "height", &PitchedBuffer::height, to, from, "copy_2d");
     rows.dst_pitch = pitch_of(dst_pitch, "dst_pitch", to, rows.width);
     rows.src_pitch = pitch_of(src_pitch, "src_pitch", from, rows.width);
-    const Span target = to_span(dst, true, "the target");
-    const Span source = to_span(src, false, "the source");
     const auto on = to_stream(stream);
+    const Span target = to_span(dst, true, "the target", on);
+    const Span source = to_span(src, false, "the source", on);
     return transfer_unlocked([&] { return copy_2d(target, source, rows, on); });
 }
 
@@ -58,9 +54,9 @@ py::object copy_box(const py::object& dst, const py::object& src, const py::obje
     box.src_pitch = pitch_of(src_pitch, "src_pitch", from, box.width);
     box.dst_rows = rows_of(dst_rows, "dst_rows", box.height);
     box.src_rows = rows_of(src_rows, "src_rows", box.height);
-    const Span target = to_span(dst, true, "the target");
-    const Span source = to_span(src, false, "the source");
     const auto on = to_stream(stream);
+    const Span target = to_span(dst, true, "the target", on);
+    const Span source = to_span(src, false, "the source", on);
     return transfer_unlocked([&] { return copy_3d(target, source, box, on); });
 }
 
@@ -74,9 +70,6 @@ py::object fill_rows(const PitchedBuffer& dst, const py::object& value, const py
 }  // namespace
 
 void register_copy(py::module_& m) {
-    m.def("copy", &copy_any, py::arg("dst"), py::arg("src"), py::kw_only(), py::arg("stream") = py::none(),
-          "Copies all of src to dst, of the same size. With a stream: queued, answers an Event, both ends are kept "
-          "alive until it is done. Without: done on return, behind all work declared on the memory; answers None.");
     m.def("copy_2d", &copy_rows, py::arg("dst"), py::arg("src"), py::kw_only(), py::arg("width") = py::none(),
           py::arg("height") = py::none(), py::arg("dst_pitch") = py::none(), py::arg("src_pitch") = py::none(),
           py::arg("stream") = py::none(),

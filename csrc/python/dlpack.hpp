@@ -30,7 +30,9 @@ struct DataType {
 };
 
 /// Codes of element types; those above are of less than two bytes, and not portamem's.
-enum Code : std::uint8_t { Int = 0, UInt = 1, Float = 2, BFloat = 4, Complex = 5, Bool = 6 };
+enum Code : std::uint8_t { Int = 0, UInt = 1, Float = 2, Opaque = 3, BFloat = 4, Complex = 5, Bool = 6 };
+inline constexpr std::uint8_t kLastEightBits = 14;  ///< of the floats of 8 bits, from 7
+inline constexpr std::uint8_t kLastCode = 17;       ///< that version 1.3 knows
 
 struct Tensor {
     void* data;

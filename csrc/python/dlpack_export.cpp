@@ -29,17 +29,16 @@ struct Request {
 bool is_given(py::handle value) noexcept { return value.ptr() != nullptr && !value.is_none(); }
 
 std::int64_t to_int64(const py::handle& value, const char* what) {
-    if (PyLong_CheckExact(value.ptr())) {
-        const long long result = PyLong_AsLongLong(value.ptr());
-        if (result == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
-        return result;
-    }
     if (PyIndex_Check(value.ptr()) == 0) {
-        throw py::type_error(std::string(what) + " is made of ints, not " + Py_TYPE(value.ptr())->tp_name);
+        throw py::type_error(std::string(what) + " is made of ints, not " + type_name(value));
     }
-    const auto number = py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));
-    const long long result = number ? PyLong_AsLongLong(number.ptr()) : -1;
-    if (result == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+    const bool is_int = PyLong_CheckExact(value.ptr());  // as nearly always
+    const auto number = is_int ? py::reinterpret_borrow<py::object>(value)
+                               : py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));
+    if (!number) throw py::error_already_set();
+    int overflow = 0;
+    const long long result = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
+    if (overflow != 0) throw py::value_error(std::string(what) + " is made of ints of at most 64 bits");
     return result;
 }
 
@@ -182,6 +181,7 @@ struct Exported {
 
 template <class Managed>
 void destroy_capsule(PyObject* capsule) {
+    const PendingErrorKept pending;
     if (PyCapsule_IsValid(capsule, Managed::kName) == 0) return;  // a consumer has taken the tensor
     auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, Managed::kName));
     managed->deleter(managed);
@@ -256,6 +256,7 @@ py::object make_capsule(const View& view, Buffer memory, const dlpack::Device& d
     dlpack::ManagedTensorVersioned header{};
     header.version = *version;
     if (is_copied) header.flags |= dlpack::IsCopied;
+    if (memory.traits().read_only) header.flags |= dlpack::ReadOnly;
     return make_capsule(view, std::move(memory), device, header);
 }
 
@@ -297,6 +298,11 @@ py::object export_dlpack(const View& view, py::handle stream, py::handle max_ver
     if (!fits && !(device == kCpu))
         refuse_device(device, devices, "; copies are made to the CPU only, dl_device=(1, 0)");
     const Consumer consumer = consumer_of(request, device);
+    if (!copies && !request.version && memory.traits().read_only) {
+        throw ExportError(
+            "the memory is read-only, which DLPack can say from version 1 on only: ask with max_version=(1, 0), or for "
+            "a copy with copy=True");
+    }
     if (!copies) {
         if (consumer.waits && !(consumer.stream && memory.allocation()->hand_over_at_once(consumer.stream))) {
             const WithoutGil nogil;

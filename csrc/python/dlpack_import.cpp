@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT
-// python/dlpack_import.cpp: DLPack tensors of others as Views.
+// python/dlpack_import.cpp: DLPack tensors of others as Views, and as ends of copies.
 #include "dlpack_import.hpp"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <optional>
 
 #include "convert.hpp"
 #include "dlpack.hpp"
+#include "dlpack_contents.hpp"
+#include "fast/view_object.hpp"
 #include "foreign.hpp"
 #include "hold.hpp"
-#include "view.hpp"
 
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
@@ -58,17 +60,29 @@ ImportStream import_stream(const std::shared_ptr<Stream>& wanted, int device) {
     return {Stream::default_stream(device), rt::DlpackStreams.legacy};
 }
 
+// __dlpack__, with the stream's number where there is a stream, and with portamem's version or none.
+py::object call_dlpack(const py::object& obj, PyObject* stream, PyObject* version) {
+    static PyObject* const name = PyUnicode_InternFromString("__dlpack__");
+    static PyObject* const keywords[] = {Py_BuildValue("()"), Py_BuildValue("(s)", "max_version"),
+                                         Py_BuildValue("(s)", "stream"),
+                                         Py_BuildValue("(ss)", "max_version", "stream")};
+    PyObject* arguments[] = {obj.ptr(), version != nullptr ? version : stream, stream};
+    const int which = (version != nullptr ? 1 : 0) + (stream != nullptr ? 2 : 0);
+    PyObject* answer = PyObject_VectorcallMethod(name, arguments, 1, keywords[which]);
+    if (answer == nullptr) throw py::error_already_set();
+    return py::reinterpret_steal<py::object>(answer);
+}
+
 py::object ask(const py::object& obj, const std::optional<ImportStream>& on) {
-    py::dict keywords;
-    if (on) keywords["stream"] = on->number;
-    const py::object method = obj.attr("__dlpack__");
+    static PyObject* const version =
+        Py_BuildValue("(ii)", static_cast<int>(dlpack::kVersion.major), static_cast<int>(dlpack::kVersion.minor));
+    const py::object number = on ? py::object(py::int_(on->number)) : py::object();
     try {
-        return method(py::arg("max_version") = py::make_tuple(dlpack::kVersion.major, dlpack::kVersion.minor),
-                      **keywords);
+        return call_dlpack(obj, number.ptr(), version);
     } catch (py::error_already_set& e) {
         if (!e.matches(PyExc_TypeError)) throw;
     }
-    return method(**keywords);  // a producer of before version 1
+    return call_dlpack(obj, number.ptr(), nullptr);  // a producer of before version 1
 }
 
 template <class Managed>
@@ -81,7 +95,7 @@ void call_deleter(Managed* managed) noexcept {
 template <class Managed>
 py::object own(Managed* managed) {
     PyObject* owner = PyCapsule_New(managed, "portamem_dlpack_tensor", [](PyObject* self) {
-        const py::error_scope kept;  // whatever is being raised, a deleter in Python must not see it
+        const PendingErrorKept pending;
         call_deleter(static_cast<Managed*>(PyCapsule_GetPointer(self, "portamem_dlpack_tensor")));
     });
     if (owner == nullptr) {
@@ -95,6 +109,7 @@ struct Imported {
     py::object owner;
     dlpack::Tensor tensor{};
     bool read_only = false;
+    bool is_versioned = false;
 };
 
 template <class Managed>
@@ -107,7 +122,9 @@ Managed* take(const py::object& capsule) {
 Imported take(const py::object& capsule) {
     if (PyCapsule_IsValid(capsule.ptr(), dlpack::ManagedTensor::kName) != 0) {
         auto* managed = take<dlpack::ManagedTensor>(capsule);
-        return {own(managed), managed->tensor, false};
+        // Before version 1 no producer could say that its memory may be read only, so what it is for is unknown.
+        py::object owner = own(managed);
+        return {std::move(owner), managed->tensor, true, false};
     }
     if (PyCapsule_IsValid(capsule.ptr(), dlpack::ManagedTensorVersioned::kName) != 0) {
         auto* managed = take<dlpack::ManagedTensorVersioned>(capsule);
@@ -119,14 +136,19 @@ Imported take(const py::object& capsule) {
                               std::to_string(version.minor) + ", and portamem knows version " +
                               std::to_string(dlpack::kVersion.major));
         }
-        return {std::move(owner), managed->tensor, (managed->flags & dlpack::ReadOnly) != 0};
+        return {std::move(owner), managed->tensor, (managed->flags & dlpack::ReadOnly) != 0, true};
     }
-    if (PyCapsule_CheckExact(capsule.ptr()) != 0) {
-        throw py::value_error(
-            "this DLPack capsule has been taken already, or is none: a capsule is good for one "
-            "consumer");
+    if (PyCapsule_CheckExact(capsule.ptr()) == 0) {
+        throw ExportError(std::string("__dlpack__ answered a ") + type_name(capsule) + ", not a capsule");
     }
-    throw py::type_error(std::string("__dlpack__ answered a ") + Py_TYPE(capsule.ptr())->tp_name + ", not a capsule");
+    const char* name = PyCapsule_GetName(capsule.ptr());
+    if (name == nullptr) PyErr_Clear();
+    const std::string_view text = name == nullptr ? "" : name;
+    if (text == dlpack::ManagedTensor::kUsedName || text == dlpack::ManagedTensorVersioned::kUsedName) {
+        throw ExportError("this DLPack capsule has been taken already: a capsule is good for one consumer");
+    }
+    throw ExportError("the capsule of __dlpack__ is called '" + std::string(text) + "', which is no DLPack tensor: '" +
+                      dlpack::ManagedTensorVersioned::kName + "' or '" + dlpack::ManagedTensor::kName + "' is one");
 }
 
 std::string element_type_name(const dlpack::DataType& dtype) {
@@ -154,34 +176,26 @@ std::string element_type_name(const dlpack::DataType& dtype) {
                           std::to_string(dtype.lanes) + " lanes are no element type here: convert them first");
 }
 
-View::Shape contiguous_shape(const dlpack::Tensor& tensor) {
-    View::Shape shape;
-    bool empty = false;
-    for (std::int32_t i = 0; i < tensor.ndim; ++i) {
-        if (tensor.shape[i] < 0) throw py::value_error("a DLPack tensor cannot have a negative extent");
-        shape.push_back(static_cast<std::size_t>(tensor.shape[i]));
-        empty = empty || tensor.shape[i] == 0;
-    }
-    if (tensor.strides == nullptr || empty) return shape;
-    std::size_t expected = 1;  // of a shape beyond all memory, which a View refuses, it may wrap
-    for (std::int32_t i = tensor.ndim; i-- > 0;) {
-        if (tensor.shape[i] != 1 && static_cast<std::size_t>(tensor.strides[i]) != expected) {
-            throw py::value_error("the DLPack tensor is not C-contiguous: make a contiguous copy of it first");
-        }
-        expected *= static_cast<std::size_t>(tensor.shape[i]);
-    }
-    return shape;
+// The element type, which is the same whenever it comes. Under the GIL.
+const ElementType& element_type_of(const dlpack::DataType& dtype) {
+    static std::array<std::array<const ElementType*, 256>, dlpack::Bool + 1> known{};  // by code and bits
+    const bool is_plain = dtype.lanes == 1 && dtype.code < known.size();
+    const ElementType* found = is_plain ? known[dtype.code][dtype.bits] : nullptr;
+    if (found != nullptr) return *found;
+    const ElementType& type = to_element_type(py::str(element_type_name(dtype)));
+    if (is_plain) known[dtype.code][dtype.bits] = &type;
+    return type;
 }
 
 // What the memory is: as the tag says, and in what the tag leaves open as the runtime says.
 MemoryTraits imported_traits(const void* ptr, const dlpack::Device& device, Place place, int ordinal) {
     if (place == Place::Host) return foreign_traits(ptr, ordinal < 0 ? py::none() : py::object(py::int_(ordinal)));
-    MemoryTraits traits = foreign_traits(ptr, py::int_(ordinal));
     const PointerInfo info = pointer_info(ptr);
     if (place == Place::Device && info.type == rt::MemoryType::Device && info.device != ordinal) {
         throw py::value_error("the producer calls this " + to_text(device) +
                               ", and the runtime says that it is on device " + std::to_string(info.device));
     }
+    MemoryTraits traits = foreign_traits(ptr, py::int_(ordinal));
     if (place == Place::Managed && info.device >= 0) traits.device = info.device;
     if (info.type == rt::MemoryType::Unregistered) {
         traits.is_host_memory = false;
@@ -193,7 +207,9 @@ MemoryTraits imported_traits(const void* ptr, const dlpack::Device& device, Plac
 }
 
 dlpack::Device device_of(const py::object& obj) {
-    const py::object answer = obj.attr("__dlpack_device__")();
+    static PyObject* const name = PyUnicode_InternFromString("__dlpack_device__");
+    const auto answer = py::reinterpret_steal<py::object>(PyObject_CallMethodNoArgs(obj.ptr(), name));
+    if (!answer) throw py::error_already_set();
     try {
         const auto pair = answer.cast<std::pair<std::int32_t, std::int32_t>>();
         return {pair.first, pair.second};
@@ -203,56 +219,136 @@ dlpack::Device device_of(const py::object& obj) {
     }
 }
 
+// A tensor of a producer that has been checked: nothing of it is used before.
+struct Incoming {
+    py::object owner;
+    dlpack::Tensor tensor{};
+    dlpack::Contents contents;
+    bool read_only = false;
+    bool is_versioned = false;
+    Place place = Place::Host;
+    int ordinal = -1;
+    std::optional<ImportStream> on;  // the stream that the producer was told
+};
+
+// What the producer itself says of the same memory by an array interface, if it has one: DLPack had no word for it
+// before version 1.
+bool says_writable(const py::object& obj, const void* ptr) {
+    for (const char* name : {"__array_interface__", "__cuda_array_interface__"}) {
+        try {
+            if (!py::hasattr(obj, name)) continue;
+            const py::tuple data = obj.attr(name)["data"];
+            return py::int_(to_address(ptr)).equal(data[0]) && py::object(data[1]).is(py::bool_(false));
+        } catch (const py::error_already_set&) {
+            continue;
+        }
+    }
+    return false;
+}
+
+Incoming receive(const py::object& obj, const std::shared_ptr<Stream>& wanted) {
+    const dlpack::Device said = device_of(obj);
+    Incoming incoming;
+    incoming.place = place_of(said);
+    incoming.ordinal = wanted ? wanted->device() : -1;
+    if (incoming.place != Place::Host) {
+        incoming.ordinal = incoming.place == Place::Device ? Device(said.id).ordinal() : current_device();
+        incoming.on = import_stream(wanted, incoming.ordinal);
+        incoming.on->stream->refuse_capture("from_dlpack");
+    }
+    Imported imported = take([&] {
+        // Producers look at the current device, and some give nothing away of any other.
+        std::optional<DeviceGuard> guard;
+        if (incoming.place == Place::Device) guard.emplace(incoming.ordinal);
+        return ask(obj, incoming.on);
+    }());
+    incoming.owner = std::move(imported.owner);
+    incoming.tensor = imported.tensor;
+    const dlpack::Device& device = incoming.tensor.device;
+    if (place_of(device) != incoming.place || (incoming.place == Place::Device && device.id != said.id)) {
+        throw py::value_error("the producer says " + to_text(said) + ", and its tensor says " + to_text(device));
+    }
+    incoming.contents = dlpack::contents_of(incoming.tensor);
+    incoming.is_versioned = imported.is_versioned;
+    incoming.read_only = imported.read_only;
+    if (!imported.is_versioned && says_writable(obj, incoming.contents.ptr)) incoming.read_only = false;
+    return incoming;
+}
+
+// Where no stream was named the work of the producer is waited for, else that stream does.
+void put_behind(const Incoming& incoming, const std::shared_ptr<Stream>& wanted) {
+    if (!incoming.on) return;
+    const WithoutGil nogil;
+    if (!wanted) {
+        incoming.on->stream->synchronize();
+    } else if (wanted != incoming.on->stream) {
+        wanted->wait(*incoming.on->stream);
+    }
+}
+
+py::object to_buffer(const Incoming& incoming, const std::shared_ptr<Stream>& wanted) {
+    const dlpack::Contents& contents = incoming.contents;
+    MemoryTraits traits = imported_traits(contents.ptr, incoming.tensor.device, incoming.place, incoming.ordinal);
+    traits.read_only = incoming.read_only;
+    put_behind(incoming, wanted);
+    const auto home = wanted ? wanted : Stream::default_stream(traits.device);
+    return to_python(Buffer::from_handle(contents.ptr, contents.nbytes, home, traits, hold(incoming.owner)));
+}
+
+void refuse_what_is_no_end(const Incoming& incoming, bool writable, const char* role) {
+    const dlpack::DataType& type = incoming.tensor.dtype;
+    if (type.code == dlpack::Opaque) {
+        throw py::type_error(std::string(role) + " is a DLPack tensor of handles, which are no bytes to copy");
+    }
+    if (!writable || !incoming.read_only) return;
+    throw py::value_error(std::string(role) +
+                          (incoming.is_versioned ? " is read-only memory of its DLPack producer"
+                                                 : " is a DLPack tensor of before version 1, which cannot say that "
+                                                   "it may be written, so it is read-only") +
+                          ": copy to memory of your own");
+}
+
 }  // namespace
+
+bool is_dlpack_producer(const py::handle& obj) {
+    return py::hasattr(obj, "__dlpack__") && py::hasattr(obj, "__dlpack_device__");
+}
+
+HostBytes dlpack_bytes(const py::handle& value, bool writable, const char* role) {
+    const auto obj = py::reinterpret_borrow<py::object>(value);
+    if (const dlpack::Device said = device_of(obj); place_of(said) != Place::Host) {
+        throw py::type_error(std::string(role) + " is " + to_text(said) + ", and has to be the host's");
+    }
+    const Incoming incoming = receive(obj, nullptr);
+    refuse_what_is_no_end(incoming, writable, role);
+    return {incoming.contents.ptr, incoming.contents.nbytes, hold(incoming.owner)};
+}
+
+Span dlpack_span(const py::handle& value, bool writable, const char* role, const std::shared_ptr<Stream>& stream) {
+    const auto obj = py::reinterpret_borrow<py::object>(value);
+    const Incoming incoming = receive(obj, stream);
+    refuse_what_is_no_end(incoming, writable, role);
+    if (incoming.place == Place::Host) {
+        return Span::host(incoming.contents.ptr, incoming.contents.nbytes, hold(incoming.owner));
+    }
+    return Span::of(*buffer_of(to_buffer(incoming, stream)));
+}
 
 py::object from_dlpack(const py::object& obj, const py::object& stream) {
     refuse_forked();
-    if (py::isinstance<View>(obj)) return obj;
-    if (!py::hasattr(obj, "__dlpack__") || !py::hasattr(obj, "__dlpack_device__")) {
-        throw py::type_error(std::string("an object of type ") + Py_TYPE(obj.ptr())->tp_name +
+    if (view_of(obj) != nullptr) return obj;
+    if (!is_dlpack_producer(obj)) {
+        throw py::type_error(std::string("an object of type ") + type_name(obj) +
                              " is no DLPack producer: it has no __dlpack__ and __dlpack_device__");
     }
-    const dlpack::Device said = device_of(obj);
-    const Place place = place_of(said);
+    refuse_more_than_bytes(obj, "the DLPack producer");
     const auto wanted = to_stream(stream);
-    std::optional<ImportStream> on;
-    int ordinal = wanted ? wanted->device() : -1;
-    if (place != Place::Host) {
-        ordinal = place == Place::Device ? Device(said.id).ordinal() : current_device();
-        on = import_stream(wanted, ordinal);
-        on->stream->refuse_capture("from_dlpack");
-    }
-    const Imported imported = take([&] {
-        // Producers look at the current device, and some give nothing away of any other.
-        std::optional<DeviceGuard> guard;
-        if (place == Place::Device) guard.emplace(ordinal);
-        return ask(obj, on);
-    }());
-    const dlpack::Tensor& tensor = imported.tensor;
-    if (place_of(tensor.device) != place || (place == Place::Device && tensor.device.id != said.id)) {
-        throw py::value_error("the producer says " + to_text(said) + ", and its tensor says " + to_text(tensor.device));
-    }
-    if (imported.read_only) {
-        throw py::value_error("the memory is read-only, and a View is not: make a copy of it first");
-    }
-    const ElementType& type = to_element_type(py::str(element_type_name(tensor.dtype)));
-    View::Shape shape = contiguous_shape(tensor);
-    std::size_t count = 1;
-    for (const std::size_t n : shape) count *= n;
-    void* ptr = count == 0 ? nullptr : static_cast<char*>(tensor.data) + tensor.byte_offset;
-    const MemoryTraits traits = imported_traits(ptr, tensor.device, place, ordinal);
-    if (on) {
-        const WithoutGil nogil;
-        if (!wanted) {
-            on->stream->synchronize();
-        } else if (wanted != on->stream) {
-            wanted->wait(*on->stream);
-        }
-    }
-    const auto home = wanted ? wanted : Stream::default_stream(traits.device);
-    const std::size_t nbytes = count * type.itemsize;
-    const py::object buffer = to_python(Buffer::from_handle(ptr, nbytes, home, traits, hold(imported.owner)));
-    return py::cast(std::make_shared<View>(buffer, *buffer_of(buffer), type, std::move(shape), 0));
+    const Incoming incoming = receive(obj, wanted);
+    const ElementType& type = element_type_of(incoming.tensor.dtype);
+    py::object buffer = to_buffer(incoming, wanted);
+    const Buffer& memory = *buffer_of(buffer);
+    const View::Shape& shape = incoming.contents.shape;
+    return open_view(std::move(buffer), memory, type, shape.data(), shape.size(), 0);
 }
 
 }  // namespace PORTAMEM_BACKEND

@@ -51,6 +51,12 @@ void register_errors(py::module_&) {
             set_python_error(e);
         } catch (const CallbackError& e) {
             set_raised(e);
+        } catch (const py::cast_error&) {
+            PyErr_SetString(PyExc_TypeError, "a value has a type, or is of a size, that cannot be taken here");
+        } catch (const std::bad_alloc&) {
+            PyErr_SetString(PyExc_MemoryError, "the host has no memory left");
+        } catch (const std::length_error&) {
+            PyErr_SetString(PyExc_MemoryError, "the host has no memory for so much");
         } catch (const ExportError& e) {
             PyErr_SetString(PyExc_BufferError, e.what());
         }

@@ -40,8 +40,9 @@ void refuse_objects_without_init(const py::module_& m) {
                                      METH_VARARGS | METH_KEYWORDS, "Refuses: call the class itself."};
     const auto refusal = py::reinterpret_steal<py::object>(PyCFunction_New(&definition, nullptr));
     const PyTypeObject* metaclass = Py_TYPE(py::type::of<MemoryResource>().ptr());
+    const py::object view = m.attr("View");
     for (const auto& [name, value] : py::reinterpret_borrow<py::dict>(m.attr("__dict__"))) {
-        if (Py_TYPE(value.ptr()) != metaclass) continue;
+        if (Py_TYPE(value.ptr()) != metaclass && !value.is(view)) continue;
         auto* type = reinterpret_cast<PyTypeObject*>(value.ptr());
         if (PyDict_SetItemString(type->tp_dict, "__new__", refusal.ptr()) != 0) throw py::error_already_set();
         PyType_Modified(type);

@@ -24,12 +24,16 @@ bool is_readable(const void* ptr) {
     return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == 1 || errno != EFAULT;
 }
 
+std::string text_of_address(const void* ptr) {
+    char address[32];
+    std::snprintf(address, sizeof address, "%p", ptr);
+    return address;
+}
+
 // What the runtime does not know is taken for the host's: a device address among it would be touched by the CPU.
 void refuse_unreadable(const void* ptr) {
     if (ptr == nullptr || is_readable(ptr)) return;
-    char address[32];
-    std::snprintf(address, sizeof address, "%p", ptr);
-    throw py::value_error("the runtime does not know the address " + std::string(address) +
+    throw py::value_error("the runtime does not know the address " + text_of_address(ptr) +
                           ", and this process cannot read it: the memory was freed, or it is from the heap of kernels, "
                           "which kernels alone copy, fill and free");
 }
@@ -45,8 +49,18 @@ MemoryTraits foreign_traits(const void* ptr, const py::object& device) {
     }();
     if (attributes.type == rt::MemoryType::Unregistered) {
         // Plain host memory, or memory of another copy of the runtime, which looks the same.
-        py::module_::import("portamem._libraries").attr("warn_of_two")(rt::BackendName);
+        static py::object* warn = nullptr;  // importing may run other threads, which a static's first use would hold up
+        if (warn == nullptr) warn = new py::object(py::module_::import("portamem._libraries").attr("warn_of_two"));
+        (*warn)(rt::BackendName);
         refuse_unreadable(ptr);
+    }
+    if (attributes.type == rt::MemoryType::Device && attributes.device >= 0 && !device.is_none()) {
+        const int named = to_device(device).ordinal();
+        if (named != attributes.device) {
+            throw py::value_error("the memory at " + text_of_address(ptr) + " is on device " +
+                                  std::to_string(attributes.device) + ", not on device " + std::to_string(named) +
+                                  ": name its own device, or none");
+        }
     }
     traits.is_host_memory = attributes.type == rt::MemoryType::Unregistered || attributes.type == rt::MemoryType::Host;
     traits.pageable = attributes.type == rt::MemoryType::Unregistered;

@@ -8,11 +8,13 @@
 
 #include <Python.h>
 #include <cxxabi.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
 
 #include <portamem/record_api.h>
+#include <portamem/status.hpp>
 
 namespace portamem::python {
 
@@ -22,6 +24,20 @@ inline bool interpreter_is_going() noexcept {
     return Py_IsInitialized() == 0 || Py_IsFinalizing() != 0;
 #else
     return Py_IsInitialized() == 0 || _Py_IsFinalizing() != 0;
+#endif
+}
+
+/// Whether this thread holds the GIL. Not PyGILState_Check, which answers yes on every thread once the process has made a
+/// subinterpreter of anybody's.
+inline bool holds_gil() noexcept {
+#if PY_VERSION_HEX >= 0x030D0000
+    return PyThreadState_GetUnchecked() != nullptr;
+#elif PY_VERSION_HEX >= 0x030C0000
+    return _PyThreadState_UncheckedGet() != nullptr;
+#else
+    // The state of the thread that holds it, whichever that is.
+    PyThreadState* const holder = _PyThreadState_UncheckedGet();
+    return holder != nullptr && holder == PyGILState_GetThisThreadState();
 #endif
 }
 
@@ -67,10 +83,29 @@ inline PyThreadState* leave_python() noexcept {
 
 }  // namespace detail
 
-/// Without the GIL for its scope: around everything that may block.
+namespace detail {
+
+// Whether Python runs its signal handlers on this thread: only its first one, which is the process's as a rule. Where it
+// is not, waits are plain ones.
+inline bool runs_signal_handlers() noexcept {
+    static thread_local const bool is_first = syscall(SYS_gettid) == getpid();
+    return is_first;
+}
+
+}  // namespace detail
+
+/// That hearing, on a thread that runs signal handlers.
+inline portamem::detail::Hearing hearing_in_calls(portamem::detail::Hearing hearing) noexcept {
+    return detail::runs_signal_handlers() ? hearing : portamem::detail::Hearing::Nothing;
+}
+
+/// Without the GIL for its scope: around everything that may block. What waits for work in it is ended by what a signal
+/// handler of the program's raises (waits.cpp).
 class WithoutGil {
   public:
-    WithoutGil() noexcept : state_(detail::leave_python()) {}
+    WithoutGil() noexcept : WithoutGil(hearing_in_calls(portamem::detail::Hearing::Everything)) {}
+    explicit WithoutGil(portamem::detail::Hearing hearing) noexcept
+        : hearing_(hearing), state_(detail::leave_python()) {}
     ~WithoutGil() {
         detail::stay_at_exit([this] { PyEval_RestoreThread(state_); });
         if (detail::follows_sites()) detail::forget_site();
@@ -79,21 +114,64 @@ class WithoutGil {
     WithoutGil& operator=(const WithoutGil&) = delete;
 
   private:
+    const portamem::detail::HearingScope hearing_;
     PyThreadState* state_;
 };
 
-/// With the GIL for its scope, on any thread. Not once interpreter_is_going().
-class WithGil {
+/// Puts the exception that this thread has on its way aside for its scope: what is dropped as Python unwinds calls into
+/// this module, and Python code that runs with an exception set goes wrong in any way. Needs the GIL, at both ends. What
+/// the scope itself leaves set has no caller to reach: sys.unraisablehook is told.
+class PendingErrorKept {
   public:
-    WithGil() noexcept : state_(detail::stay_at_exit([] { return PyGILState_Ensure(); })) {}
-    ~WithGil() {
-        detail::stay_at_exit([this] { PyGILState_Release(state_); });
+#if PY_VERSION_HEX >= 0x030C0000
+    PendingErrorKept() noexcept : error_(PyErr_Occurred() == nullptr ? nullptr : PyErr_GetRaisedException()) {}
+    ~PendingErrorKept() {
+        if (PyErr_Occurred() != nullptr) PyErr_WriteUnraisable(nullptr);
+        if (error_ != nullptr) PyErr_SetRaisedException(error_);
     }
-    WithGil(const WithGil&) = delete;
-    WithGil& operator=(const WithGil&) = delete;
+#else
+    PendingErrorKept() noexcept {
+        if (PyErr_Occurred() != nullptr) PyErr_Fetch(&type_, &error_, &trace_);
+    }
+    ~PendingErrorKept() {
+        if (PyErr_Occurred() != nullptr) PyErr_WriteUnraisable(nullptr);
+        if (type_ != nullptr) PyErr_Restore(type_, error_, trace_);
+    }
+#endif
+    PendingErrorKept(const PendingErrorKept&) = delete;
+    PendingErrorKept& operator=(const PendingErrorKept&) = delete;
+
+  private:
+#if PY_VERSION_HEX < 0x030C0000
+    PyObject* type_ = nullptr;
+    PyObject* trace_ = nullptr;
+#endif
+    PyObject* error_ = nullptr;
+};
+
+namespace detail {
+
+class HoldsGil {
+  public:
+    HoldsGil() noexcept : state_(stay_at_exit([] { return PyGILState_Ensure(); })) {}
+    ~HoldsGil() {
+        stay_at_exit([this] { PyGILState_Release(state_); });
+    }
+    HoldsGil(const HoldsGil&) = delete;
+    HoldsGil& operator=(const HoldsGil&) = delete;
 
   private:
     PyGILState_STATE state_;
+};
+
+}  // namespace detail
+
+/// With the GIL for its scope, on any thread, and with no exception set: the way from C++ to Python. Not once
+/// interpreter_is_going().
+class WithGil {
+  private:
+    detail::HoldsGil held_;
+    PendingErrorKept pending_;  // given back first
 };
 
 }  // namespace portamem::python

@@ -10,7 +10,8 @@ namespace {
 // Runs with the GIL, or not at all.
 template <class Function>
 void with_gil(Function&& function) {
-    if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
+    if (Py_IsInitialized() != 0 && holds_gil()) {
+        const PendingErrorKept pending;
         detail::stay_at_exit(function);
     } else if (!interpreter_is_going()) {
         const WithGil gil;
@@ -46,32 +47,24 @@ py::object held_object(const std::shared_ptr<void>& held) {
     return py::reinterpret_borrow<py::object>(static_cast<PyObject*>(held.get()));
 }
 
-HostBytes host_bytes(const py::handle& object, bool writable, const char* role) {
-    if (PyObject_CheckBuffer(object.ptr()) == 0) {
-        throw py::type_error(std::string(role) + " is a " + Py_TYPE(object.ptr())->tp_name +
-                             ": take a Buffer, a View, a HostRegistration, or an object with the buffer protocol");
-    }
-    // Not through new and delete of a Py_buffer that was never filled: release only what was got.
-    Py_buffer view{};
-    if (PyObject_GetBuffer(object.ptr(), &view, PyBUF_FULL_RO) != 0) throw py::error_already_set();
+std::shared_ptr<const Py_buffer> hold_buffer(const py::handle& object) {
+    // Where it stays: shape and strides of a view may point into the view itself. A view that was not got has no object,
+    // and its release does nothing.
     auto owner = std::make_shared<PythonBuffer>();
-    owner->view = view;
-    if (PyBuffer_IsContiguous(&view, 'C') == 0) {
-        throw py::value_error(std::string(role) + " is not C-contiguous: copy it with numpy.ascontiguousarray first");
-    }
-    if (writable && view.readonly != 0) {
-        throw py::value_error(std::string(role) + " is read-only: give writable memory, such as a bytearray");
-    }
-    return {view.buf, static_cast<std::size_t>(view.len), owner};
+    if (PyObject_GetBuffer(object.ptr(), &owner->view, PyBUF_FULL_RO) != 0) throw py::error_already_set();
+    return {owner, &owner->view};
 }
 
 void drop_gil_in_destructors() {
     portamem::detail::unlocked_hook() = [](void (*run)(void*), void* argument) {
-        if (Py_IsInitialized() == 0 || PyGILState_Check() == 0) {
+        if (Py_IsInitialized() == 0 || !holds_gil()) {
+            const portamem::detail::HearingScope deaf(portamem::detail::Hearing::Nothing);
             run(argument);
             return;
         }
-        const WithoutGil nogil;
+        using portamem::detail::Hearing;
+        const bool is_at_once = portamem::detail::hearing() == Hearing::AtOnce;
+        const WithoutGil nogil(is_at_once ? Hearing::AtOnce : hearing_in_calls(Hearing::Dropping));
         run(argument);
     };
 }

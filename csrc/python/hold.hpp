@@ -17,16 +17,8 @@ std::shared_ptr<void> hold(const py::object& object);
 /// The object that hold() keeps; None for null.
 py::object held_object(const std::shared_ptr<void>& held);
 
-/// The memory of an object with the buffer protocol, and the Python buffer that keeps it in place.
-struct HostBytes {
-    void* ptr = nullptr;
-    std::size_t nbytes = 0;
-    std::shared_ptr<void> owner;
-};
-
-/// Throws ValueError where it is not C-contiguous, or read-only and `writable`; TypeError where it has no memory.
-/// `role` names the object in the message: "the source".
-HostBytes host_bytes(const py::handle& object, bool writable, const char* role);
+/// The Python buffer of an object, released with its last reference in the same way. Throws what the object raises.
+std::shared_ptr<const Py_buffer> hold_buffer(const py::handle& object);
 
 /// Lets destructors run without the GIL what may block.
 void drop_gil_in_destructors();

@@ -3,9 +3,26 @@
 #include "host_export.hpp"
 
 #include <memory>
+#include <utility>
+
+#include "callbacks.hpp"
 
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
+
+namespace {
+
+// What ended this thread's latest wait for a Python buffer. Under the GIL; only Python's first thread has any.
+std::shared_ptr<void>& ended_by_signal() {
+    static thread_local std::shared_ptr<void> error;
+    return error;
+}
+
+}  // namespace
+
+void refuse_after_signal() {
+    if (auto error = std::exchange(ended_by_signal(), nullptr)) throw CallbackError(std::move(error), "a signal");
+}
 
 void release_py_buffer(PyObject*, Py_buffer* view) { delete static_cast<HostExport*>(view->internal); }
 
@@ -17,11 +34,16 @@ void require_host_access(const Buffer& memory, const char* what) {
 }
 
 int fill_py_buffer(PyObject* exporter, Py_buffer* view, int flags, HostExport exported) noexcept {
+    ended_by_signal() = nullptr;
     try {
         require_host_access(exported.memory, "the buffer protocol");
         {
             const WithoutGil nogil;
             exported.memory.allocation()->synchronize_declared();
+        }
+        const bool read_only = exported.memory.traits().read_only;
+        if (read_only && (flags & PyBUF_WRITABLE) == PyBUF_WRITABLE) {
+            throw ExportError("the memory is read-only: copy it to memory of your own, and write there");
         }
         if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && exported.shape.size() > 1) {
             throw ExportError("the memory is C-contiguous, not Fortran-contiguous");
@@ -32,7 +54,7 @@ int fill_py_buffer(PyObject* exporter, Py_buffer* view, int flags, HostExport ex
         view->buf = address == nullptr ? &nothing : address;
         view->len = static_cast<Py_ssize_t>(owned->memory.nbytes());
         view->itemsize = owned->itemsize;
-        view->readonly = 0;
+        view->readonly = read_only ? 1 : 0;
         view->ndim = static_cast<int>(owned->shape.size());
         view->format = (flags & PyBUF_FORMAT) != 0 ? owned->format.data() : nullptr;
         view->shape = (flags & PyBUF_ND) != 0 ? owned->shape.data() : nullptr;
@@ -43,6 +65,9 @@ int fill_py_buffer(PyObject* exporter, Py_buffer* view, int flags, HostExport ex
         return 0;
     } catch (const Error& e) {
         set_python_error(e);
+    } catch (const CallbackError& e) {
+        set_raised(e);
+        ended_by_signal() = e.error;
     } catch (const std::exception& e) {
         PyErr_SetString(PyExc_BufferError, e.what());
     }

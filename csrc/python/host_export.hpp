@@ -44,6 +44,9 @@ int get_py_buffer(PyObject* self, Py_buffer* view, int flags, Describe&& describ
     return -1;
 }
 
+/// NumPy forgets what a Python buffer's wait was ended by, and asks for the memory in other ways: throws it again.
+void refuse_after_signal();
+
 /// Throws ExportError unless the host can reach the memory and follow its order.
 void require_host_access(const Buffer& memory, const char* what);
 
@@ -56,6 +59,7 @@ void define_array_refusal(Class& type, MemoryOf memory_of) {
         "__array__",
         [memory_of](const Self& self, const py::args&, const py::kwargs&) -> py::object {
             require_host_access(memory_of(self), "NumPy");
+            refuse_after_signal();
             throw ExportError("NumPy takes this memory through the buffer protocol");
         },
         "Refuses, in words, memory that the host cannot reach. Other memory goes through the buffer protocol.");

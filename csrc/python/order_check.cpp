@@ -43,7 +43,7 @@ bool is_own_file(const char* file) {
 // Writes "file:line" of the innermost frame outside portamem, or of the innermost one where all are inside. Needs the
 // GIL. False where this thread runs no Python.
 bool write_site(char* text, std::size_t size) {
-    const py::error_scope pending;  // a destructor may run while an exception is on its way
+    const PendingErrorKept pending;
     PyFrameObject* frame = PyEval_GetFrame();
     Py_XINCREF(frame);
     bool written = false;
@@ -73,7 +73,7 @@ void want_sites() {
 
 int provide_site(char* text, std::size_t size) {
     if (interpreter_is_going()) return 0;
-    if (PyGILState_Check() != 0) return write_site(text, size) ? 1 : 0;
+    if (holds_gil()) return write_site(text, size) ? 1 : 0;
     const RememberedSite& site = remembered_site();
     if (site.text[0] == '\0') return 0;
     (void)std::snprintf(text, size, "%s", site.text);

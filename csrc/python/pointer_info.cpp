@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // python/pointer_info.cpp: pointer_info and its record.
 #include "convert.hpp"
-#include "view.hpp"
+#include "fast/view_object.hpp"
 
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
@@ -22,7 +22,7 @@ std::optional<std::uintptr_t> known(const void* ptr) {
 
 const void* address_of(const py::handle& value) {
     if (const Buffer* buffer = buffer_of(value)) return buffer->ptr();
-    if (py::isinstance<View>(value)) return value.cast<const View&>().memory().ptr();
+    if (const View* view = view_of(value)) return view->memory().ptr();
     if (py::isinstance<HostRegistration>(value)) return value.cast<const HostRegistration&>().buffer().ptr();
     return from_address(value, "an address");
 }

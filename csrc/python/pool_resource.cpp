@@ -41,7 +41,7 @@ double to_share(const py::object& release) {
     if (is_flag(release) || raised(PyExc_TypeError)) {
         throw py::type_error(
             std::string("release is a share of the peak, a number from 0 to 1, or a function of the stats, not ") +
-            Py_TYPE(release.ptr())->tp_name);
+            type_name(release));
     }
     if (!raised(PyExc_OverflowError) && PyErr_Occurred() != nullptr) throw py::error_already_set();
     if (!(share >= 0 && share <= 1)) throw py::value_error("release is a share of the peak, from 0 to 1");
@@ -72,10 +72,12 @@ std::function<std::optional<std::size_t>(const PoolStats&)> to_release(const py:
 }
 
 std::shared_ptr<MemoryPool> make_memory_pool(const py::object& over, const py::object& device, const py::object& limit,
-                                             const py::object& release, const py::object& host_access) {
+                                             const py::object& release, const py::object& host_access,
+                                             const py::object& shares_idle) {
     const std::shared_ptr<MemoryResource> upstream = over.is_none() ? nullptr : to_upstream(over);
     PoolOptions options;
     options.host_access = to_flag(host_access, "host_access");
+    options.shares_idle = to_flag(shares_idle, "shares_idle");
     if (!limit.is_none()) {
         options.limit = to_size(limit, "limit");
         if (options.limit == 0) throw py::value_error("a pool with a limit of 0 bytes could give nothing");
@@ -98,7 +100,7 @@ void register_pool_resource(py::module_& m) {
         m, "PoolMemoryResource", py::is_final(), "Memory of another resource, kept and handed out again.")
         .def(py::init(&make_memory_pool), py::arg("upstream") = py::none(), py::kw_only(),
              py::arg("device") = py::none(), py::arg("limit") = py::none(), py::arg("release") = py::none(),
-             py::arg("host_access") = true)
+             py::arg("host_access") = true, py::arg("shares_idle") = true)
         .def_property_readonly("upstream", &MemoryPool::upstream, "The resource below, kept alive.")
         .def_property_readonly(
             "limit",

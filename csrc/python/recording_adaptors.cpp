@@ -40,17 +40,6 @@ std::string to_path(const py::object& path) {
     const py::object text = py::module_::import("os").attr("fsencode")(path);
     return text.cast<std::string>();
 }
-
-std::string to_tag(const py::object& name) {
-    if (PyUnicode_Check(name.ptr()) == 0) {
-        throw py::type_error(std::string("a tag is text, not ") + Py_TYPE(name.ptr())->tp_name);
-    }
-    Py_ssize_t length = 0;
-    const char* text = PyUnicode_AsUTF8AndSize(name.ptr(), &length);
-    if (text == nullptr) throw py::error_already_set();
-    return {text, static_cast<std::size_t>(length)};
-}
-
 }  // namespace
 
 void register_recording_adaptors(py::module_& m) {
@@ -100,7 +89,7 @@ void register_recording_adaptors(py::module_& m) {
              "Hands what is written so far to the system.");
 
     m.def(
-        "_push_tag", [](const py::object& name) { return push_tag(to_tag(name)); }, py::arg("name"),
+        "_push_tag", [](const py::object& name) { return push_tag(to_text(name, "a tag")); }, py::arg("name"),
         "Opens a tag on this thread; answers what _pop_tag takes.");
     m.def("_pop_tag", &pop_tag, py::arg("number"));
     m.def("current_tag", &current_tag, "This thread's tag; '' where none is open.");

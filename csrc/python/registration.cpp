@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // python/registration.cpp: HostRegistration.
 #include "convert.hpp"
-#include "hold.hpp"
+#include "host_bytes.hpp"
 
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {

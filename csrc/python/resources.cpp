@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // python/resources.cpp: MemoryResource and the resources over one vendor call each.
+#include "resources.hpp"
 #include "convert.hpp"
 #include "fastcall.hpp"
 #include "hold.hpp"
@@ -39,14 +40,7 @@ PyObject* allocate(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
         auto* known = value_of<MemoryResource>(self);
         if (known == nullptr) throw py::type_error("the resource was made without its __init__");
         const std::size_t aligned = alignment == nullptr ? MemoryResource::kAlignment : to_size(alignment, "alignment");
-        if (const auto* held = stream == nullptr ? nullptr : stream_in(stream)) {
-            if (PyObject* made = buffer_at_hand(self, *known, size, stream, *held, aligned)) return made;
-            if (PyObject* made = buffer_in_place(self, *known, size, stream, *held, aligned)) return made;
-        }
-        auto on = allocation_stream(*known, stream == nullptr ? py::none() : py::handle(stream));
-        return to_python(unlocked_buffer<Buffer>(known->shared_from_this(), size, std::move(on), aligned))
-            .release()
-            .ptr();
+        return allocate_buffer(self, *known, size, stream, aligned);
     });
 }
 
@@ -129,6 +123,18 @@ void register_base(py::module_& m) {
 }
 
 }  // namespace
+
+PyObject* allocate_buffer(PyObject* object, MemoryResource& resource, std::size_t nbytes, PyObject* stream,
+                          std::size_t alignment) {
+    if (const auto* held = stream == nullptr ? nullptr : stream_in(stream)) {
+        if (PyObject* made = buffer_at_hand(object, resource, nbytes, stream, *held, alignment)) return made;
+        if (PyObject* made = buffer_in_place(object, resource, nbytes, stream, *held, alignment)) return made;
+    }
+    auto on = allocation_stream(resource, stream == nullptr ? py::none() : py::handle(stream));
+    return to_python(unlocked_buffer<Buffer>(resource.shared_from_this(), nbytes, std::move(on), alignment))
+        .release()
+        .ptr();
+}
 
 void give_each_resource_its_allocate() { define_allocate(py::type::of<MemoryResource>()); }
 

@@ -19,7 +19,7 @@ void register_scope(py::module_& m) {
     m.def(
         "_push_resource",
         [](const std::shared_ptr<MemoryResource>& resource) { return to_address(push_resource(resource)); },
-        py::arg("resource"), "Opens a scope on this thread; answers what _pop_resource takes.");
+        py::arg("resource").none(false), "Opens a scope on this thread; answers what _pop_resource takes.");
     m.def(
         "_pop_resource",
         [](const MemoryResource& resource, const py::object& scope) {
@@ -29,7 +29,7 @@ void register_scope(py::module_& m) {
     m.def(
         "held",
         [](const py::object& device) {
-            const bool host = py::isinstance<py::str>(device) && device.cast<std::string>() == "host";
+            const bool host = py::isinstance<py::str>(device) && to_text(device, "a device") == "host";
             return portamem_held(rt::BackendId, host ? rt::CpuDeviceId : to_device(device).ordinal());
         },
         py::arg("device") = py::none(), "Bytes that portamem's resources have out on a device, or on \"host\".");

@@ -9,6 +9,15 @@ inline namespace PORTAMEM_BACKEND {
 
 namespace {
 
+// A text is made of any stream, also of one that another thread closes meanwhile.
+std::string text_of_handle(const Stream& stream) {
+    try {
+        return std::to_string(to_address(stream.handle()));
+    } catch (const std::invalid_argument&) {
+        return stream.is_elsewhere() ? "of another thread" : "closed";
+    }
+}
+
 constexpr Spelling<rt::StreamCaptureMode> kCaptureModes[] = {
     {"global", rt::StreamCaptureMode::Global},
     {"thread_local", rt::StreamCaptureMode::ThreadLocal},
@@ -63,6 +72,7 @@ py::object record(Stream& self, const py::object& event) {
 // Called on a thread of the runtime. An exception has nowhere to go but sys.unraisablehook.
 void call_python(void* function) {
     if (interpreter_is_going()) return;
+    const portamem::detail::InHostFunction inside;
     const WithGil gil;
     auto* callable = static_cast<PyObject*>(function);
     // The interpreter may go down while the callable waits: this thread then ends here, with the GIL gone.
@@ -105,14 +115,16 @@ void register_stream(py::module_& m) {
             "from_handle",
             [](const py::object& handle, const py::object& device, const py::object& owner, bool ends_announced) {
                 auto* native = static_cast<rt::Stream_t>(from_address(handle, "a stream handle"));
-                return Stream::from_handle(native, to_device(device).ordinal(), hold(owner), ends_announced);
+                const int ordinal = to_device(device).ordinal();
+                if (owner.is_none() && !ends_announced) return Stream::from_handle_alone(native, ordinal);
+                return Stream::from_handle(native, ordinal, hold(owner), ends_announced);
             },
             py::arg("handle"), py::kw_only(), py::arg("device") = py::none(), py::arg("owner") = py::none(),
             py::arg("ends_announced") = false,
             "Somebody else's stream: never destroyed by portamem, `owner` kept alive instead. 0 and 1 are the legacy "
             "default stream, 2 the calling thread's own. ends_announced=True promises to close() it before its "
-            "handle is destroyed: with neither that promise nor an owner, each free of a pool's memory there costs an "
-            "event.")
+            "handle is destroyed: with neither that promise nor an owner, each free of a pool's memory there may cost "
+            "an event.")
         .def_static(
             "wrap",
             [](const py::object& obj) {
@@ -151,7 +163,8 @@ void register_stream(py::module_& m) {
         .def("launch_host_func", &launch_host_func, py::arg("fn"),
              "Runs fn on a thread of the runtime, in stream order. It may call nothing of portamem.")
         .def("close", &unlocked<&Stream::close>,
-             "Hands over what is pending and destroys the stream if it is owned. Submitted work still runs.")
+             "Hands over what is pending and destroys the stream if it is owned. Submitted work still runs. Other "
+             "threads may call it meanwhile: what has begun is done, the rest is refused.")
         .def("__cuda_stream__", [](const Stream& s) { return py::make_tuple(0, to_address(s.handle())); })
         .def("__enter__", [](const py::object& self) { return self; })
         .def(
@@ -169,8 +182,7 @@ void register_stream(py::module_& m) {
             py::arg("other"), py::pos_only())
         .def("__hash__", [](const Stream& s) { return s.identity(); })
         .def("__repr__", [](const Stream& s) {
-            const std::string what = s.is_closed() ? "closed" : std::to_string(to_address(s.handle()));
-            return "<portamem." + std::string(rt::BackendName) + ".Stream " + what + " on device " +
+            return "<portamem." + std::string(rt::BackendName) + ".Stream " + text_of_handle(s) + " on device " +
                    std::to_string(s.device()) + ">";
         });
     remember_stream_type();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// python/transfer.hpp: copy_to, copy_from and fill, alike on everything that has memory.
+// python/transfer.hpp: copies and fills without the GIL, and fill on everything that has memory.
 #pragma once
 
 #include "convert.hpp"
@@ -23,32 +23,20 @@ inline py::object copy_unlocked(const Span& dst, const Span& src, const std::sha
     return transfer_unlocked([&] { return copy(dst, src, stream); });
 }
 
-/// Defines the three methods on a class; `span_of(self)` is its memory.
+/// Defines fill on a class; `span_of(self)` is its memory.
 template <class Class, class SpanOf>
-void define_transfers(Class& type, SpanOf span_of) {
+void define_fill(Class& type, SpanOf span_of) {
     using Self = typename Class::type;
     type.def(
-            "copy_to",
-            [span_of](Self& self, const py::object& dst, const py::object& stream) {
-                return copy_unlocked(to_span(dst, true, "the target"), span_of(self), to_stream(stream));
-            },
-            py::arg("dst"), py::kw_only(), py::arg("stream") = py::none(), "Copies all of it to `dst`; see copy.")
-        .def(
-            "copy_from",
-            [span_of](Self& self, const py::object& src, const py::object& stream) {
-                return copy_unlocked(span_of(self), to_span(src, false, "the source"), to_stream(stream));
-            },
-            py::arg("src"), py::kw_only(), py::arg("stream") = py::none(), "Copies all of `src` here; see copy.")
-        .def(
-            "fill",
-            [span_of](Self& self, const py::object& value, const py::object& stream) {
-                const unsigned char byte = to_byte(value);
-                const auto on = to_stream(stream);
-                const Span span = span_of(self);
-                return transfer_unlocked([&] { return fill(span, byte, on); });
-            },
-            py::arg("value"), py::kw_only(), py::arg("stream") = py::none(),
-            "Sets every byte to `value` (0 to 255). Answers as copy does.");
+        "fill",
+        [span_of](Self& self, const py::object& value, const py::object& stream) {
+            const unsigned char byte = to_byte(value);
+            const auto on = to_stream(stream);
+            const Span span = span_of(self);
+            return transfer_unlocked([&] { return fill(span, byte, on); });
+        },
+        py::arg("value"), py::kw_only(), py::arg("stream") = py::none(),
+        "Sets every byte to `value` (0 to 255). Answers as copy does.");
 }
 
 }  // namespace PORTAMEM_BACKEND

@@ -2,7 +2,10 @@
 // python/view.cpp: View.
 #include "view.hpp"
 
+#include <array>
+#include <cstring>
 #include <map>
+#include <utility>
 
 #include "convert.hpp"
 
@@ -11,16 +14,22 @@ inline namespace PORTAMEM_BACKEND {
 
 namespace {
 
+[[noreturn]] void refuse_shape(const std::size_t* extents, std::size_t ndim) {
+    throw py::value_error("a view of shape " + text_of(View::Shape(extents, extents + ndim)) +
+                          " is larger than any memory");
+}
+
 // Elements of a shape; throws where their bytes cannot be counted.
-std::size_t elements(const View::Shape& shape, std::size_t itemsize) {
-    std::size_t count = 1;
-    for (const std::size_t n : shape) {
-        if (n != 0 && count > static_cast<std::size_t>(PTRDIFF_MAX) / itemsize / n) {
-            throw py::value_error("a view of shape " + text_of(shape) + " is larger than any memory");
+std::size_t elements(const std::size_t* extents, std::size_t ndim, std::size_t itemsize) {
+    std::size_t count = itemsize;
+    for (std::size_t i = 0; i < ndim; ++i) {
+        // A product beyond PTRDIFF_MAX, of any extents but 0 before it, is none that a later 0 makes small.
+        if (extents[i] != 0 && (__builtin_mul_overflow(count, extents[i], &count) || count > PTRDIFF_MAX)) {
+            refuse_shape(extents, ndim);
         }
-        count *= n;
+        if (extents[i] == 0) count = 0;
     }
-    return count;
+    return count / itemsize;
 }
 
 }  // namespace
@@ -48,14 +57,56 @@ py::tuple to_tuple(const View::Shape& values) {
     return tuple;
 }
 
-const ElementType& to_element_type(const py::handle& dtype) {
+namespace {
+
+// Element types by the objects that stood for them. Those objects are kept, so that their addresses stay theirs. Under
+// the GIL.
+class KnownObjects {
+  public:
+    const ElementType* find(PyObject* object) const noexcept {
+        const Entry& entry = entries_[index_of(object)];
+        return entry.object == object ? entry.type : nullptr;
+    }
+    void add(PyObject* object, const ElementType& type) {
+        Entry& entry = entries_[index_of(object)];
+        PyObject* former = std::exchange(entry.object, Py_NewRef(object));
+        entry.type = &type;
+        Py_XDECREF(former);
+    }
+
+    // Whether the object means the same for ever, and will come again: not a class of the program's, which may change
+    // what it says, and no text but that of source code.
+    static bool is_constant(PyObject* object) noexcept {
+        if (PyType_Check(object)) return (reinterpret_cast<PyTypeObject*>(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0;
+        if (PyUnicode_CheckExact(object)) return PyUnicode_CHECK_INTERNED(object) != 0;
+        return std::strncmp(Py_TYPE(object)->tp_name, "numpy.", 6) == 0;
+    }
+
+  private:
+    struct Entry {
+        PyObject* object = nullptr;
+        const ElementType* type = nullptr;
+    };
+
+    static std::size_t index_of(PyObject* object) noexcept {
+        return (reinterpret_cast<std::uintptr_t>(object) >> 4) % kMost;
+    }
+
+    static constexpr std::size_t kMost = 128;
+    std::array<Entry, kMost> entries_{};
+};
+
+const ElementType& element_type_by_name(const py::handle& dtype) {
     // By what they were called, and by their names. Under the GIL; calling Python may run other threads.
     static auto* known = new std::map<std::string, const ElementType*, std::less<>>;
     std::string_view spelling;
     if (PyUnicode_CheckExact(dtype.ptr())) {
         Py_ssize_t length = 0;
         const char* text = PyUnicode_AsUTF8AndSize(dtype.ptr(), &length);
-        if (text == nullptr) throw py::error_already_set();
+        if (text == nullptr) {
+            PyErr_Clear();
+            (void)to_text(dtype, "an element type");  // throws
+        }
         spelling = {text, static_cast<std::size_t>(length)};
         const auto found = known->find(spelling);
         if (found != known->end()) return *found->second;
@@ -73,11 +124,23 @@ const ElementType& to_element_type(const py::handle& dtype) {
     return *found->second;
 }
 
-View::View(py::object buffer, const Buffer& memory, const ElementType& type, Shape shape, std::size_t offset)
-    : buffer_(std::move(buffer)),
-      memory_(memory.sub(offset, elements(shape, type.itemsize) * type.itemsize)),
-      type_(&type),
-      shape_(std::move(shape)) {}
+}  // namespace
+
+const ElementType& to_element_type(const py::handle& dtype) {
+    static auto* known = new KnownObjects;
+    if (const ElementType* found = known->find(dtype.ptr())) return *found;
+    const ElementType& type = element_type_by_name(dtype);
+    if (KnownObjects::is_constant(dtype.ptr())) known->add(dtype.ptr(), type);
+    return type;
+}
+
+void View::open(py::object buffer, const Buffer& memory, const ElementType& type, const std::size_t* extents,
+                std::size_t ndim, std::size_t offset) {
+    shape_.assign(extents, extents + ndim);
+    type_ = &type;
+    memory_ = memory.sub(offset, elements(extents, ndim, type.itemsize) * type.itemsize);
+    buffer_ = std::move(buffer);
+}
 
 const Buffer& View::memory() const {
     if (memory_.is_closed()) throw std::invalid_argument("the view is closed");
@@ -100,16 +163,14 @@ std::size_t View::size() const noexcept {
     return count;
 }
 
-View View::part(Shape shape, std::size_t offset) const {
-    return View(buffer_, memory(), *type_, std::move(shape), offset);
-}
+View View::part(const Shape& shape, std::size_t offset) const { return View(buffer_, memory(), *type_, shape, offset); }
 
-View View::reshaped(Shape shape) const {
-    if (elements(shape, type_->itemsize) != size()) {
+View View::reshaped(const Shape& shape) const {
+    if (elements(shape.data(), shape.size(), type_->itemsize) != size()) {
         throw py::value_error("a view of " + std::to_string(size()) + " elements cannot take the shape " +
                               text_of(shape));
     }
-    return part(std::move(shape), 0);
+    return part(shape, 0);
 }
 
 View View::at(std::size_t index) const {
@@ -119,9 +180,7 @@ View View::at(std::size_t index) const {
 View View::rows(std::size_t begin, std::size_t end) const {
     Shape shape = shape_;
     shape.front() = end > begin ? end - begin : 0;
-    // Before the call: compilers differ in which argument they evaluate first, and one gives the shape away.
-    const std::size_t offset = shape.front() == 0 ? 0 : begin * strides().front();
-    return part(std::move(shape), offset);
+    return part(shape, shape.front() == 0 ? 0 : begin * strides().front());
 }
 
 HostExport View::host_export() const {
@@ -132,27 +191,28 @@ HostExport View::host_export() const {
     return exported;
 }
 
-void View::close() {
+void View::close() noexcept {
     memory_.abandon();
-    buffer_ = py::none();
+    buffer_ = py::object();
 }
 
-View make_view(const py::object& buffer, const py::object& dtype, const py::object& shape, const py::object& offset) {
+View make_view(const py::handle& buffer, const py::handle& dtype, const py::handle& shape, const py::handle& offset) {
     if (buffer_of(buffer) == nullptr) throw py::type_error("a View is a view of a Buffer");
     const Buffer& memory = *buffer_of(buffer);
     const ElementType& type = to_element_type(dtype);
-    const std::size_t first = to_size(offset, "offset");
+    const std::size_t first = offset.ptr() == nullptr ? 0 : to_size(offset, "offset");
     if (first % type.itemsize != 0) {
         throw py::value_error("an offset of " + std::to_string(first) + " bytes is no multiple of the " +
                               std::to_string(type.itemsize) + " bytes of " + type.name);
     }
-    if (!shape.is_none()) return View(buffer, memory, type, to_shape(shape), first);
+    const auto held = py::reinterpret_borrow<py::object>(buffer);
+    if (!shape.is_none()) return View(held, memory, type, to_shape(shape), first);
     if (first > memory.nbytes() || (memory.nbytes() - first) % type.itemsize != 0) {
         throw py::value_error(std::to_string(memory.nbytes()) + " bytes from offset " + std::to_string(first) +
                               " are no whole number of " + type.name + ": give a shape");
     }
     const std::size_t count = (memory.nbytes() - first) / type.itemsize;
-    return View(buffer, memory, type, {count}, first);
+    return View(held, memory, type, {count}, first);
 }
 
 }  // namespace PORTAMEM_BACKEND

@@ -23,7 +23,16 @@ class View {
   public:
     using Shape = std::vector<std::size_t>;
 
-    View(py::object buffer, const Buffer& memory, const ElementType& type, Shape shape, std::size_t offset);
+    /// Closed, and without a shape.
+    View() : memory_(std::shared_ptr<Allocation>{}, 0) {}
+    View(py::object buffer, const Buffer& memory, const ElementType& type, const Shape& shape, std::size_t offset)
+        : View() {
+        open(std::move(buffer), memory, type, shape.data(), shape.size(), offset);
+    }
+
+    /// Makes a closed View one of the memory, which is that of the Buffer object `buffer`.
+    void open(py::object buffer, const Buffer& memory, const ElementType& type, const std::size_t* extents,
+              std::size_t ndim, std::size_t offset);
 
     /// The bytes seen; throws once closed.
     const Buffer& memory() const;
@@ -34,19 +43,21 @@ class View {
     std::size_t size() const noexcept;
     std::size_t nbytes() const noexcept { return size() * type_->itemsize; }
     bool is_closed() const noexcept { return memory_.is_closed(); }
+    /// Whether portamem writes none of it, and tells consumers so.
+    bool is_read_only() const { return memory().traits().read_only; }
 
-    View reshaped(Shape shape) const;
+    View reshaped(const Shape& shape) const;
     View at(std::size_t index) const;
     View rows(std::size_t begin, std::size_t end) const;
     HostExport host_export() const;
-    void close();
+    void close() noexcept;
 
   private:
-    View part(Shape shape, std::size_t offset) const;
+    View part(const Shape& shape, std::size_t offset) const;
 
     py::object buffer_;
     Buffer memory_;
-    const ElementType* type_;
+    const ElementType* type_ = nullptr;
     Shape shape_;
 };
 
@@ -59,7 +70,8 @@ std::string text_of(const View::Shape& shape);
 const ElementType& to_element_type(const py::handle& dtype);
 
 /// A View of a Buffer object; dtype, shape and offset as Python gives them.
-View make_view(const py::object& buffer, const py::object& dtype, const py::object& shape, const py::object& offset);
+/// Null for an offset is 0.
+View make_view(const py::handle& buffer, const py::handle& dtype, const py::handle& shape, const py::handle& offset);
 
 }  // namespace PORTAMEM_BACKEND
 }  // namespace portamem::python

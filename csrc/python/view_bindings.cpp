@@ -5,10 +5,12 @@
 #include "dlpack_export.hpp"
 #include "dlpack_import.hpp"
 #include "event.hpp"
+#include "fast/transfers.hpp"
+#include "fast/view_object.hpp"
 #include "fastcall.hpp"
 #include "hold.hpp"
+#include "host_bytes.hpp"
 #include "transfer.hpp"
-#include "view.hpp"
 
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
@@ -46,30 +48,75 @@ py::object to_numpy(const View& view, const py::object& stream) {
 }
 
 int view_getbuffer(PyObject* self, Py_buffer* view, int flags) {
-    return get_py_buffer(self, view, flags, [self] { return py::handle(self).cast<const View&>().host_export(); });
+    return get_py_buffer(self, view, flags, [self] { return view_of(self)->host_export(); });
 }
 
-const View& opened(PyObject* self) {
-    const View* view = value_of<View>(self);
-    if (view == nullptr) throw py::type_error("the View was never made: its __init__ has not run");
-    return *view;
+PyObject* make_object(PyTypeObject*, PyObject* args, PyObject* keywords) {
+    return answer_python([&] {
+        static const char* names[] = {"buffer", "dtype", "shape", "offset", nullptr};
+        static PyObject* const uint8 = PyUnicode_InternFromString("uint8");
+        PyObject *buffer = nullptr, *dtype = uint8, *shape = Py_None, *offset = nullptr;
+        if (PyArg_ParseTupleAndKeywords(args, keywords, "O|OO$O:View", const_cast<char**>(names), &buffer, &dtype,
+                                        &shape, &offset) == 0) {
+            throw py::error_already_set();
+        }
+        return to_python(make_view(buffer, dtype, shape, offset)).release().ptr();
+    });
 }
 
 PyObject* get_dlpack(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* keywords) {
     return answer_python([&] {
         static const Parameters<4> parameters("__dlpack__", 0, {"stream", "max_version", "dl_device", "copy"});
         const auto [stream, max_version, dl_device, copy] = parameters.parse(args, nargs, keywords);
-        return export_dlpack(opened(self), stream, max_version, dl_device, copy).release().ptr();
+        return export_dlpack(*view_of(self), stream, max_version, dl_device, copy).release().ptr();
     });
 }
 
 PyObject* get_dlpack_device(PyObject* self, PyObject*) {
-    return answer_python([&] { return dlpack_device(opened(self)).release().ptr(); });
+    return answer_python([&] { return dlpack_device(*view_of(self)).release().ptr(); });
 }
 
-py::object to_partner(const char* function, const py::object& view) {
-    view.cast<const View&>().memory();  // a closed one is refused before the partner is imported
-    return py::module_::import("portamem.interop.tensors").attr(function)(view);
+PyObject* get_dlpack_devices(PyObject* self, PyObject*) {
+    return answer_python([&] { return dlpack_devices(*view_of(self)).release().ptr(); });
+}
+
+// By a function of portamem.interop.tensors, which stays the same.
+PyObject* to_partner(py::object*& function, const char* name, PyObject* view) {
+    return answer_python([&] {
+        view_of(view)->memory();  // a closed one is refused before the partner is imported
+        if (function == nullptr) {
+            function = new py::object(py::module_::import("portamem.interop.tensors").attr(name));
+        }
+        PyObject* made = PyObject_CallOneArg(function->ptr(), view);
+        if (made == nullptr) throw py::error_already_set();
+        return made;
+    });
+}
+
+PyObject* to_torch(PyObject* self, PyObject*) {
+    static py::object* function = nullptr;
+    return to_partner(function, "to_torch", self);
+}
+
+PyObject* to_cupy(PyObject* self, PyObject*) {
+    static py::object* function = nullptr;
+    return to_partner(function, "to_cupy", self);
+}
+
+PyObject* view_handle(PyObject* self, void*) {
+    return answer_python([&] { return PyLong_FromVoidPtr(view_of(self)->memory().ptr()); });
+}
+
+PyObject* view_nbytes(PyObject* self, void*) { return PyLong_FromSize_t(view_of(self)->nbytes()); }
+
+PyObject* view_shape(PyObject* self, void*) {
+    return answer_python([&] { return to_tuple(view_of(self)->shape()).release().ptr(); });
+}
+
+PyObject* view_is_closed(PyObject* self, void*) { return PyBool_FromLong(view_of(self)->is_closed()); }
+
+PyObject* view_readonly(PyObject* self, void*) {
+    return answer_python([&] { return PyBool_FromLong(view_of(self)->is_read_only()); });
 }
 
 View reshape(const View& view, const py::args& shape) {
@@ -80,22 +127,36 @@ View reshape(const View& view, const py::args& shape) {
 }  // namespace
 
 void register_view(py::module_& m) {
-    auto setup = py::custom_type_setup([](PyHeapTypeObject* type) { install_buffer_protocol(type, view_getbuffer); });
-    py::class_<View, std::shared_ptr<View>> type(m, "View", py::is_final(), setup,
-                                                 "Typed, C-contiguous memory of a Buffer, and an export of it.");
-    type.def(py::init([](const py::object& buffer, const py::object& dtype, const py::object& shape,
-                         const py::object& offset) {
-                 return std::make_shared<View>(make_view(buffer, dtype, shape, offset));
-             }),
-             py::arg("buffer"), py::arg("dtype") = "uint8", py::arg("shape") = py::none(), py::kw_only(),
-             py::arg("offset") = 0)
-        .def_property_readonly("buffer", [](const View& v) { return v.memory(), v.buffer(); })
-        .def_property_readonly("handle", [](const View& v) { return to_address(v.memory().ptr()); })
-        .def_property_readonly("nbytes", &View::nbytes)
+    static PyMethodDef methods[] = {
+        copy_to_method(),
+        copy_from_method(),
+        fast_method<get_dlpack>(
+            "__dlpack__",
+            "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
+            "A DLPack capsule, which is an export of the memory until the consumer has let go of it."),
+        {"__dlpack_device__", get_dlpack_device, METH_NOARGS,
+         "__dlpack_device__($self, /)\n--\n\nDLPack's device type and ID of the memory."},
+        {"_dlpack_devices", get_dlpack_devices, METH_NOARGS,
+         "_dlpack_devices($self, /)\n--\n\nAll of them by which the memory can be seen."},
+        {"to_torch", to_torch, METH_NOARGS, "to_torch($self, /)\n--\n\nThe same memory as a PyTorch tensor."},
+        {"to_cupy", to_cupy, METH_NOARGS, "to_cupy($self, /)\n--\n\nThe same memory as a CuPy array."},
+        {nullptr, nullptr, 0, nullptr},
+    };
+    static PyGetSetDef attributes[] = {
+        {"handle", view_handle, nullptr, nullptr, nullptr},
+        {"nbytes", view_nbytes, nullptr, nullptr, nullptr},
+        {"shape", view_shape, nullptr, nullptr, nullptr},
+        {"is_closed", view_is_closed, nullptr, nullptr, nullptr},
+        {"readonly", view_readonly, nullptr, nullptr, nullptr},
+        {nullptr, nullptr, nullptr, nullptr, nullptr},
+    };
+    PyTypeObject* made = make_view_type(methods, attributes, view_getbuffer, make_object);
+    m.add_object("View", reinterpret_cast<PyObject*>(made));
+    PlainClass<View> type(made);
+    type.def_property_readonly("buffer", [](const View& v) { return v.memory(), v.buffer(); })
         .def_property_readonly("dtype", [](const View& v) { return v.type().name; })
         .def_property_readonly("typestr", [](const View& v) { return v.type().typestr; })
         .def_property_readonly("itemsize", [](const View& v) { return v.type().itemsize; })
-        .def_property_readonly("shape", [](const View& v) { return to_tuple(v.shape()); })
         .def_property_readonly("strides", [](const View& v) { return to_tuple(v.strides()); })
         .def_property_readonly("ndim", [](const View& v) { return v.shape().size(); })
         .def_property_readonly("size", &View::size)
@@ -104,20 +165,12 @@ void register_view(py::module_& m) {
         .def_property_readonly("is_host_accessible", [](const View& v) { return v.memory().traits().host_accessible; })
         .def_property_readonly("is_device_accessible",
                                [](const View& v) { return v.memory().traits().device_accessible; })
-        .def_property_readonly("is_closed", &View::is_closed)
         .def("reshape", &reshape, "The same elements in another shape.")
         .def("to_numpy", &to_numpy, py::kw_only(), py::arg("stream") = py::none(),
              "A new NumPy array with the contents; done on return, also with a stream.")
-        .def(
-            "to_torch", [](const py::object& self) { return to_partner("to_torch", self); },
-            "The same memory as a PyTorch tensor.")
-        .def(
-            "to_cupy", [](const py::object& self) { return to_partner("to_cupy", self); },
-            "The same memory as a CuPy array.")
         .def_static("from_dlpack", &from_dlpack, py::arg("obj"), py::kw_only(), py::arg("stream") = py::none(),
                     "The memory of any DLPack producer as a View, where it lies. With a stream it is ready for work on "
                     "that stream, without one it is ready on return.")
-        .def("_dlpack_devices", &dlpack_devices)
         .def("close", &View::close, "Ends the export.")
         .def_property_readonly("__array_interface__", &host_interface)
         .def_property_readonly("__cuda_array_interface__", &device_interface)
@@ -126,6 +179,16 @@ void register_view(py::module_& m) {
                  if (v.shape().empty()) throw py::type_error("a view without dimensions has no length");
                  return v.shape().front();
              })
+        .def("__iter__",
+             [](const py::object& self) {
+                 if (view_of(self)->shape().empty()) {
+                     throw py::type_error("a view without dimensions has no parts to go through");
+                 }
+                 auto parts = py::reinterpret_steal<py::object>(PySeqIter_New(self.ptr()));
+                 if (!parts) throw py::error_already_set();
+                 return parts;
+             })
+        .def("__bool__", [](const View& v) { return !v.is_closed(); })
         .def("__getitem__", &view_item, py::arg("key"), py::pos_only())
         .def("__enter__", [](const py::object& self) { return self; })
         .def(
@@ -135,22 +198,10 @@ void register_view(py::module_& m) {
             return "<portamem." + std::string(rt::BackendName) + ".View " + v.type().name + text_of(v.shape()) +
                    (v.is_closed() ? " closed>" : ">");
         });
-    static PyMethodDef definitions[] = {
-        fast_method<get_dlpack>(
-            "__dlpack__",
-            "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
-            "A DLPack capsule, which is an export of the memory until the consumer has let go of it."),
-        {"__dlpack_device__", get_dlpack_device, METH_NOARGS,
-         "__dlpack_device__($self, /)\n--\n\nDLPack's device type and ID of the memory."},
-    };
-    auto* of = reinterpret_cast<PyTypeObject*>(type.ptr());
-    for (PyMethodDef& each : definitions) {
-        type.attr(each.ml_name) = py::reinterpret_steal<py::object>(PyDescr_NewMethod(of, &each));
-    }
     m.def("from_dlpack", &from_dlpack, py::arg("obj"), py::kw_only(), py::arg("stream") = py::none(),
           "View.from_dlpack.");
     define_array_refusal(type, [](const View& v) -> const Buffer& { return v.memory(); });
-    define_transfers(type, [](View& v) { return Span::of(v.memory()); });
+    define_fill(type, [](View& v) { return Span::of(v.memory()); });
 }
 
 }  // namespace PORTAMEM_BACKEND

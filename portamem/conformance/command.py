@@ -14,6 +14,7 @@ from typing import Any
 from rich.console import Console
 
 from portamem import _choice, _loader
+from portamem._console import console, say
 from portamem._machine import visible_gpus
 from portamem.conformance import contract, plan, runner
 from portamem.conformance.outcome import Outcome
@@ -23,11 +24,13 @@ from portamem.conformance.report.junit import junit
 from portamem.conformance.report.markdown import markdown
 from portamem.conformance.report.sharable import sharable
 
+INTERRUPTED = 130
+
 
 def main(options: argparse.Namespace) -> int:
-    """Runs the command and returns its exit status: 0 no failure, 1 a failure. ValueError for what cannot be run."""
-    out = Console(highlight=False)
-    out = out if out.is_terminal else Console(highlight=False, width=150)
+    """Runs the command and returns its exit status: 0 no failure, 1 a failure, 130 interrupted. ValueError for what
+    cannot be run. Interrupted, it tells and writes what has come until then."""
+    out = console(150)
     if options.list:
         _print_list(out)
         return 0
@@ -38,7 +41,10 @@ def main(options: argparse.Namespace) -> int:
         select, modules = select or list(pairs.GROUPS), [*modules, pairs.__name__]
         resources = resources or [kind.name for kind in pairs.PAIRS]
     for module in modules:
-        importlib.import_module(module)
+        try:
+            importlib.import_module(module)
+        except Exception as error:
+            raise ValueError(f"--with {module}: {type(error).__name__}: {error}") from error
     if wrong := plan.mismatches():
         raise ValueError(f"contract and checks do not fit: {'; '.join(wrong)}")
     list(plan.cases("host", select, resources=resources))  # an unknown name is refused before anything runs
@@ -59,6 +65,8 @@ def main(options: argparse.Namespace) -> int:
                     progress=progress,
                 )
             )
+        if runs[-1].interrupted:
+            break
     if not any(run.clauses for run in runs):
         raise ValueError("nothing was run: no backend is ready (portamem info says why), or none has what was selected")
     found = document(runs, pairs=options.pairs)
@@ -66,6 +74,9 @@ def main(options: argparse.Namespace) -> int:
     table.print_matrix(out, runs)
     table.print_details(out, runs)
     table.print_sums(out, runs)
+    if any(run.interrupted for run in runs):
+        say("interrupted: the rest was not run")
+        return INTERRUPTED
     return int(any(result.outcome is Outcome.FAIL for run in runs for result in run.clauses))
 
 

@@ -65,6 +65,17 @@ _get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _get_pointer.restype, _get_pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
 
 
+def named_capsule(name: bytes) -> object:
+    """A capsule of no tensor."""
+    kept = ctypes.create_string_buffer(name)
+    capsule: object = _new(ctypes.addressof(kept), kept, None)
+    _NAMES.append(kept)
+    return capsule
+
+
+_NAMES: list[Any] = []  # a capsule does not keep its name
+
+
 def name_of(capsule: object) -> bytes:
     """A capsule's name."""
     return bytes(_get_name(capsule))

@@ -23,6 +23,13 @@ def expect_equal(found: Any, wanted: Any, what: str) -> None:
         raise Failed(f"{what} is {_short(found)}, and should be {_short(wanted)}")
 
 
+def expect_soon(find: Callable[[], Any], wanted: Any, what: str) -> None:
+    """Fails the clause unless ``find()`` answers as it should within some seconds. Memory that is dropped, not closed,
+    may go back late: where the runtime's free can wait, another thread calls it."""
+    eventually(lambda: find() == wanted)
+    expect_equal(find(), wanted, what)
+
+
 def expect_bytes(found: bytes, wanted: bytes, where: str) -> None:
     """Fails the clause at the first byte that differs."""
     if found == wanted:

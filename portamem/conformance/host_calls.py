@@ -120,6 +120,7 @@ _SIGNATURES = {
     "StreamGetFlags": "pp",
     "StreamGetPriority": "pp",
     "StreamGetDevice": "pp",
+    "StreamGetId": "pp",
     "EventCreateWithFlags": "pu",
     "EventDestroy": "p",
     "EventRecord": "pp",

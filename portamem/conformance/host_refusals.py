@@ -221,6 +221,7 @@ def refusals(m: Machine) -> Iterator[tuple[int, str, tuple[Any, ...]]]:
             yield wrong(INVALID_HANDLE, name, handle)
         for name in ("StreamGetFlags", "StreamGetPriority", "StreamGetDevice", "StreamIsCapturing", "StreamEndCapture"):
             yield wrong(INVALID_HANDLE, name, handle, out)
+        yield wrong(INVALID_HANDLE, "StreamGetId", handle, out)
         yield wrong(INVALID_HANDLE, "MallocAsync", out, 16, handle)
         yield wrong(INVALID_HANDLE, "FreeAsync", None, handle)
         yield wrong(INVALID_HANDLE, "MemsetAsync", dst, 1, 16, handle)
@@ -246,6 +247,8 @@ def refusals(m: Machine) -> Iterator[tuple[int, str, tuple[Any, ...]]]:
     yield value("LaunchHostFunc", s, None, None)
     for name in ("StreamGetFlags", "StreamGetPriority", "StreamGetDevice", "StreamIsCapturing", "StreamEndCapture"):
         yield value(name, s, None)
+    yield value("StreamGetId", s, None)
+    yield wrong(INVALID_HANDLE, "StreamGetId", LEGACY, out)
     yield value("StreamBeginCapture", s, 3)
     yield value("StreamBeginCapture", s, -1)
     yield value("EventCreateWithFlags", None, 0)

@@ -13,13 +13,14 @@ import select
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 from portamem.conformance import program, worker
 from portamem.conformance.clause import Clause
@@ -32,6 +33,8 @@ from portamem.conformance.platform import platform_of
 CASE_TIMEOUT_S = 90.0  # from one sign of life to the next
 START_TIMEOUT_S = 90.0
 _DRAIN_S = 5.0
+# A signal of the moment before a wait begins is heard when that wait ends, so none is longer.
+_HEARS_S = 0.1
 
 _WORKER = "from portamem.conformance.worker import main; main(sys.argv[1:])"
 
@@ -81,7 +84,8 @@ class Run:
     clauses: list[ClauseResult] = field(default_factory=list)
     seconds: float = 0.0
     finished: bool = True
-    """False: the first failure ended it."""
+    """False: the first failure ended it, or an interrupt."""
+    interrupted: bool = False
 
     @property
     def cases(self) -> set[tuple[str, str]]:
@@ -118,29 +122,41 @@ def run(
     with_device = platform["evidence"] != "library"
     planned = list(cases(backend, select, with_device=with_device, resources=resources))
     found: dict[str, CaseResult] = {}
-    stopped = False
+    stopped = interrupted = False
 
     def take(key: str, result: CaseResult) -> None:
         nonlocal stopped
+        if interrupted:
+            return  # of a worker that was ended: it says nothing about the case
         found[key] = result
         stopped = stopped or (first_failure and result.outcome is Outcome.FAIL)
         progress(key, len(found), len(planned))
 
     together = [case for case in planned if not case.check.own_process]
     alone = [case for case in planned if case.check.own_process and not case.check.exclusive]
-    if in_process:
-        _run_here(backend, planned, take, lambda: stopped)
-    else:
-        with ThreadPoolExecutor(max_workers=max(2, min(4, len(os.sched_getaffinity(0))))) as pool:
-            chores = [pool.submit(_run_all, backend, together, modules, take, lambda: stopped)]
-            chores += [pool.submit(_run_all, backend, [case], modules, take, lambda: stopped) for case in alone]
-            for chore in chores:
-                chore.result()
-        for case in planned:
-            if case.check.exclusive and not stopped:
-                _run_all(backend, [case], modules, take, lambda: stopped)
+    try:
+        if in_process:
+            _run_here(backend, planned, take, lambda: stopped)
+        else:
+            with ThreadPoolExecutor(max_workers=max(2, min(4, len(os.sched_getaffinity(0))))) as pool:
+                try:  # an interrupt may come as soon as the first chore runs, while others are still being handed in
+                    chores = [pool.submit(_run_all, backend, together, modules, take, lambda: stopped)]
+                    chores += [pool.submit(_run_all, backend, [case], modules, take, lambda: stopped) for case in alone]
+                    for chore in chores:
+                        while not wait([chore], _HEARS_S).done:
+                            pass
+                        chore.result()
+                except BaseException:
+                    stopped = interrupted = True
+                    _Worker.kill_all()
+                    raise
+            for case in planned:
+                if case.check.exclusive and not stopped:
+                    _run_all(backend, [case], modules, take, lambda: stopped)
+    except KeyboardInterrupt:
+        stopped = interrupted = True
     results = list(_by_clause(backend, select, planned, found, with_device, every_kind=not resources))
-    return Run(backend, platform, results, time.monotonic() - begun, finished=not stopped)
+    return Run(backend, platform, results, time.monotonic() - begun, finished=not stopped, interrupted=interrupted)
 
 
 def _run_all(
@@ -155,11 +171,16 @@ def _run_all(
     while left and not stopped():
         process = _Worker(backend, list(left), modules, next(iter(left.values())).check.environment)
         try:
+            if stopped():
+                process.kill()  # it was being made when the others were ended
             for key, result in process.results(left):
                 del left[key]
                 take(key, result)
                 if stopped():
                     break
+        except BaseException:
+            process.kill()
+            raise
         finally:
             process.close()
 
@@ -185,7 +206,21 @@ def _platform_here(backend: str) -> dict[str, Any]:
 
 
 class _Worker:
-    """A worker process and the pipe on which it answers."""
+    """A worker process and the pipe on which it answers.
+
+    It has a session of its own, so that Ctrl-C is this process's alone, and so that what it started ends with it.
+    """
+
+    _live: ClassVar[set[_Worker]] = set()
+    _live_lock: ClassVar[threading.Lock] = threading.Lock()
+
+    @classmethod
+    def kill_all(cls) -> None:
+        """Ends every worker at once, and what they have started."""
+        with cls._live_lock:
+            live = list(cls._live)
+        for each in live:
+            each.kill()
 
     def __init__(self, backend: str, keys: list[str], modules: Sequence[str], environment: dict[str, str]) -> None:
         read_end, write_end = os.pipe()
@@ -204,12 +239,20 @@ class _Worker:
                 stdout=self._said,
                 stderr=self._said,
                 env={**os.environ, **environment},
+                start_new_session=True,
             )
         finally:
             os.close(write_end)
         self._answers = self._files.enter_context(os.fdopen(read_end, "rb"))
         self._pending = b""
         self.platform: dict[str, Any] | None = None
+        with self._live_lock:
+            self._live.add(self)
+
+    def kill(self) -> None:
+        """Ends the process and all of its session."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     def results(self, planned: dict[str, Case]) -> Iterator[tuple[str, CaseResult]]:
         """The results as they come. The last one may be that of a case in which the process died or hung."""
@@ -249,14 +292,21 @@ class _Worker:
 
     def close(self) -> None:
         """Ends the process if it has not ended, and closes the pipe and the file that it wrote to."""
-        self.end()
-        self._files.close()
+        try:
+            self.end()
+        finally:
+            with self._live_lock:
+                self._live.discard(self)
+            self._files.close()
 
     def _line(self, timeout: float) -> bytes | None:
         """The next line of the worker; None where it ended, or said nothing for so long."""
         deadline = time.monotonic() + timeout
         while b"\n" not in self._pending:
-            ready, _, _ = select.select([self._answers], [], [], max(0.0, deadline - time.monotonic()))
+            left = deadline - time.monotonic()
+            ready, _, _ = select.select([self._answers], [], [], max(0.0, min(left, _HEARS_S)))
+            if not ready and left > 0:
+                continue
             if not ready:
                 return None
             read = os.read(self._answers.fileno(), 1 << 16)
@@ -275,8 +325,12 @@ class _Worker:
 def _platform(backend: str, modules: Sequence[str]) -> dict[str, Any]:
     process = _Worker(backend, [], modules, {})
     try:
-        for _ in process.results({}):
-            pass
+        try:
+            for _ in process.results({}):
+                pass
+        except BaseException:
+            process.kill()
+            raise
         if process.platform is None:
             how = process.end() or "ended"
             raise ValueError(f"portamem.{backend} cannot be tried: its process {how}: {process.last_words()}")

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.table import Table
 
 import portamem as pm
+from portamem import _console
 from portamem._sizes import format_size
 from portamem.demo.data import Data
 from portamem.demo.rates import Rates
@@ -45,8 +46,7 @@ class AccidentResult:
 
 def console() -> Console:
     """Standard output. What is no terminal gets a width at which the tables are whole, and no colour."""
-    out = Console(markup=False, highlight=False)
-    return out if out.is_terminal else Console(markup=False, highlight=False, width=110)
+    return _console.console(110, markup=False)
 
 
 def print_heading(out: Console, data: Data) -> None:

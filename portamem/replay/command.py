@@ -7,10 +7,10 @@ import argparse
 import json
 import sys
 
-from rich.console import Console
 from rich.progress import Progress
 
 from portamem import _choice
+from portamem._console import console
 from portamem.replay import log as logs
 from portamem.replay import plan as plans
 from portamem.replay import report, runner
@@ -20,8 +20,7 @@ from portamem.replay.target import Target
 
 def main(options: argparse.Namespace) -> int:
     """Runs the command and returns its exit status: 0 replayed, 1 not, or with failures. ValueError for bad options."""
-    out = Console(highlight=False)
-    out = out if out.is_terminal else Console(highlight=False, width=150)
+    out = console(150)
     try:
         log = logs.read(options.log)
         plan = plans.plan(log, options.only, options.logged)

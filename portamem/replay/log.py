@@ -13,7 +13,7 @@ from typing import Any
 FORMAT = "portamem-log"
 VERSION = 1
 
-_ADDRESS = re.compile("0x[0-9a-f]+")
+_ADDRESS = re.compile("0x[0-9a-f]{1,16}")
 
 
 class LogError(ValueError):
@@ -195,6 +195,8 @@ class _Reader:
         value = found.get(key)
         if not isinstance(value, int) or isinstance(value, bool):
             raise LogError(self._number, f"{key!r} is an int in such a line, not {value!r}")
+        if not -(1 << 63) <= value < 1 << 64:
+            raise LogError(self._number, f"{key!r} is an int of 64 bits in such a line: this one is out of range")
         return value
 
     def _natural(self, found: dict[str, Any], key: str) -> int:

@@ -175,16 +175,22 @@ TEST_CASE("host pages: what the control groups of a process leave it") {
                           is_unified ? "anon 1900\ninactive_file 800\nactive_file 400\n"
                                      : "cache 1100\ninactive_file 7\ntotal_inactive_file 900\ntotal_active_file 200\n");
     };
+    const auto limit = [&](const std::string& own) {
+        return host_pages::limit_of_groups(files.write("own", own), mount);
+    };
     CHECK(left("") == SIZE_MAX);
+    CHECK(limit("") == SIZE_MAX);
     CHECK(left("0::/some/path\n") == SIZE_MAX);
     CHECK(host_pages::left_in_groups(files.path + "/none", mount) == SIZE_MAX);
     group("/a/b", "unified", "max");
     CHECK(left("0::/a/b\n") == SIZE_MAX);
     group("/a/b", "unified", "66000");
     CHECK(left("0::/a/b\n") == 63000);
+    CHECK(limit("0::/a/b\n") == 66000);
     CHECK(left("0::/a/b/c/d\n") == 63000);  // of one that this process does not see, and of those above
     group("/a", "unified", "34000");
     CHECK(left("0::/a/b\n") == 31500);
+    CHECK(limit("0::/a/b\n") == 34000);
     group("/a", "unified", "1000");
     CHECK(left("0::/a/b\n") == 0);
     group("", "unified", "130000");
@@ -194,6 +200,7 @@ TEST_CASE("host pages: what the control groups of a process leave it") {
     group("/memory/x", "first", "66000");
     CHECK(left("12:pids:/x\n11:cpu,memory:/x\n1:name=systemd:/x\n") == 63000);
     CHECK(left("11:memory:/x\n0::/\n") == 63000);
+    CHECK(limit("11:memory:/x\n0::/\n") == 66000);
     CHECK(left("11:memory_not:/x\n") == SIZE_MAX);
     group("/memory/x", "first", "9223372036854771712");
     CHECK(left("11:memory:/x\n") == SIZE_MAX);

@@ -14,7 +14,7 @@ using namespace fakes;
 namespace {
 
 constexpr std::size_t MiB = 1024 * KiB;
-constexpr std::size_t kMostCached = 80 * MiB;
+constexpr std::size_t kMostCached = (80 + 80 + 32) * MiB;  // by the thread, by the stream, and of the sizes between
 
 std::size_t cached_bytes(const FakePool& fake) {
     std::size_t found = 0;
@@ -27,7 +27,7 @@ std::size_t cached_bytes(const FakePool& fake) {
 
 }  // namespace
 
-TEST_CASE("core pool: a cache of what was freed is full where the header says") {
+TEST_CASE("core pool: caches of what was freed are full where the header says") {
     FakePool fake;
     FakeStream stream;
     std::mt19937_64 random(7);
@@ -52,7 +52,7 @@ TEST_CASE("core pool: a cache of what was freed is full where the header says") 
             live.pop_back();
             REQUIRE(cached_bytes(fake) <= kMostCached);
         } while (all && !live.empty());
-        if (all) CHECK(cached_bytes(fake) > kMostCached / 2);
+        if (all) CHECK(cached_bytes(fake) > kMostCached / 4);
     }
     for (const Array& array : live) REQUIRE(fake.give(array.ptr, array.nbytes, stream) == PORTAMEM_POOL_OK);
     // The largest that a cache takes has to find room, and then does without the upstream.

@@ -47,6 +47,7 @@ struct FakeOwner {
     int synchronized = 0;
     int device_synchronized = 0;
     int queries = 0;
+    int asked_has_run = 0;  // by a pool that may ask that
     bool refuses_chunks = false;
     std::size_t keep = SIZE_MAX;  // by a pool with a policy
     int asked_later = 0;
@@ -157,7 +158,14 @@ struct FakePool {
     portamem_pool_ops ops = fake_ops();
     portamem_pool* pool = nullptr;
 
-    explicit FakePool(bool host_accessible = false, std::size_t limit = 0, bool has_policy = false) {
+    explicit FakePool(bool host_accessible = false, std::size_t limit = 0, bool has_policy = false,
+                      bool tells_runs = false) {
+        if (tells_runs) {
+            ops.has_run = [](void* self, void* stream) {
+                ++owner_of(self).asked_has_run;
+                return !stream_at(stream).captured && stream_at(stream).run >= stream_at(stream).submitted ? 1 : 0;
+            };
+        }
         if (has_policy) {
             ops.keep = [](void* self, std::size_t) { return owner_of(self).keep; };
             ops.later = [](void* self) {

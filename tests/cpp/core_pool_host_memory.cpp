@@ -87,13 +87,13 @@ struct Out {
 
 // Blocks of many classes, freed on several streams, of which some lie in caches, some in arenas, some behind events.
 // Then everything that moves them, with host memory that runs out. Answers how many allocations failed.
-std::uint64_t move_all(bool host_accessible, std::uint64_t first, std::uint64_t interval) {
+std::uint64_t move_all(bool host_accessible, bool tells_runs, std::uint64_t first, std::uint64_t interval) {
     FakeStream one;
     FakeStream other;
     FakeStream raw;
     FakeStream ends;
     raw.ends_unseen = true;
-    FakePool fake(host_accessible);
+    FakePool fake(host_accessible, 0, false, tells_runs);
     fake.owner.left = 48 * 1024 * KiB;
     std::vector<Out> out;
     const auto take = [&](std::size_t nbytes, FakeStream& stream) {
@@ -117,6 +117,12 @@ std::uint64_t move_all(bool host_accessible, std::uint64_t first, std::uint64_t 
             (void)take(256, stream);
             if (i < 70) (void)take(20 * KiB, stream);
             if (i < 40) (void)take(40 * KiB, stream);
+        }
+        give_all(stream);
+        if (!tells_runs) return;
+        stream.run = stream.submitted;  // what waits is put into the cache, and what has no room there into the heap
+        for (int i = 0; i < 100; ++i) {
+            if (take(40 * KiB, stream)) stream.run = stream.submitted;
         }
         give_all(stream);
     };
@@ -168,19 +174,22 @@ std::uint64_t move_all(bool host_accessible, std::uint64_t first, std::uint64_t 
 }  // namespace
 
 TEST_CASE("core pool: no host memory at the n-th time, or at every n-th: nothing is lost") {
-    for (const bool host_accessible : {false, true}) {
+    for (const auto& kind : {std::pair{false, false}, {true, false}, {true, true}}) {
+        const bool host_accessible = kind.first;
+        const bool tells_runs = kind.second;
         CAPTURE(host_accessible);
+        CAPTURE(tells_runs);
         std::uint64_t seen = 0;
         bool is_over = false;
         for (std::uint64_t n = 1; !is_over; n += 1 + n / 32) {  // until the n-th never comes
             CAPTURE(n);
-            is_over = move_all(host_accessible, n, 0) == 0;
+            is_over = move_all(host_accessible, tells_runs, n, 0) == 0;
             seen += is_over ? 0 : 1;
         }
         CHECK(seen > 50);
         for (std::uint64_t interval = 2; interval < 60; interval += 1 + interval / 8) {
             CAPTURE(interval);
-            CHECK(move_all(host_accessible, interval, interval) > 10);
+            CHECK(move_all(host_accessible, tells_runs, interval, interval) > 10);
         }
     }
 }

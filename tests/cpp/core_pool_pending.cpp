@@ -55,6 +55,102 @@ TEST_CASE("core pool: what the host reaches waits 64 blocks for one event, and i
     CHECK(fake.figures().used == 0);
 }
 
+TEST_CASE(
+    "core pool: what the host reaches is used again without an event once its stream's work has run, never before") {
+    for (const std::size_t nbytes : {4 * KiB, 256 * KiB, 2 * MiB, 64 * MiB}) {
+        CAPTURE(nbytes);
+        FakePool fake(true, 0, false, true);
+        FakeStream stream;
+        void* const first = fake.take(nbytes, stream);
+        void* const second = fake.take(nbytes, stream);
+        REQUIRE(fake.give(first, nbytes, stream) == PORTAMEM_POOL_OK);
+        void* held = fake.take(nbytes, stream);
+        CHECK(held != first);
+        REQUIRE(fake.give(held, nbytes, stream) == PORTAMEM_POOL_OK);
+        REQUIRE(fake.give(second, nbytes, stream) == PORTAMEM_POOL_OK);
+        stream.run = stream.submitted;
+        held = fake.take(nbytes, stream);  // what events were recorded for is found
+        REQUIRE(fake.give(held, nbytes, stream) == PORTAMEM_POOL_OK);
+        const auto before = fake.figures();
+        const int marks = fake.owner.marks;
+        const int queries = fake.owner.queries;
+        std::vector<void*> out;
+        for (int i = 0; i < 400; ++i) {
+            stream.run = stream.submitted;
+            out.push_back(fake.take(nbytes, stream));
+            REQUIRE(out.back() != nullptr);
+            if (out.size() < 3) continue;
+            stream.run = stream.submitted;
+            REQUIRE(fake.give(out.front(), nbytes, stream) == PORTAMEM_POOL_OK);
+            out.erase(out.begin());
+        }
+        CHECK(fake.owner.asked_has_run > 0);
+        CHECK(fake.owner.marks - marks <= 3);  // until there are blocks enough
+        CHECK(fake.owner.queries - queries <= 6);
+        CHECK(fake.figures().reserved <= before.reserved + 4 * nbytes + 4 * MiB);
+        for (void* const ptr : out) REQUIRE(fake.give(ptr, nbytes, stream) == PORTAMEM_POOL_OK);
+        CHECK(fake.figures().used == 0);
+        CHECK(portamem_pool_close(fake.pool) == PORTAMEM_POOL_OK);
+    }
+}
+
+TEST_CASE(
+    "core pool: whether work has run is asked at a free where enough waits, and what has no room goes to the heap") {
+    FakePool fake(true, 0, false, true);
+    FakeStream stream;
+    const auto out = blocks(fake, stream, 200, 256 * KiB);
+    const int marks = fake.owner.marks;
+    const auto reserved = fake.figures().reserved;
+    stream.run = stream.submitted;
+    for (void* const ptr : out) REQUIRE(fake.give(ptr, 256 * KiB, stream) == PORTAMEM_POOL_OK);
+    CHECK(fake.owner.marks == marks);
+    CHECK(fake.figures().used == 0);
+    std::vector<void*> again;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+        again.push_back(fake.take(256 * KiB, stream));
+        stream.run = stream.submitted;
+    }
+    CHECK(fake.figures().reserved == reserved);
+    CHECK(fake.figures().live == 200);
+    for (void* const ptr : again) REQUIRE(fake.give(ptr, 256 * KiB, stream) == PORTAMEM_POOL_OK);
+    CHECK(portamem_pool_trim(fake.pool, 0) == PORTAMEM_POOL_OK);
+    CHECK(fake.figures().reserved == 0);
+}
+
+TEST_CASE("core pool: blocks that a limit leaves no rounding are settled as well") {
+    FakePool fake(true, 3000, false, true);
+    FakeStream stream;
+    for (int i = 0; i < 10; ++i) {
+        void* const ptr = fake.take(2900, stream);
+        REQUIRE(ptr != nullptr);
+        stream.run = stream.submitted;
+        REQUIRE(fake.give(ptr, 2900, stream) == PORTAMEM_POOL_OK);
+        CHECK(fake.figures().used == 0);
+    }
+    void* const ptr = fake.take(3000, stream);
+    CHECK(ptr != nullptr);
+    CHECK(fake.give(ptr, 3000, stream) == PORTAMEM_POOL_OK);
+    CHECK(fake.owner.asked_has_run > 0);
+    CHECK(fake.figures().reserved <= 3000);
+}
+
+TEST_CASE("core pool: a stream that works on is asked less and less whether its work has run") {
+    FakePool fake(true, 0, false, true);
+    FakeStream stream;
+    const auto out = blocks(fake, stream, 130, 4 * KiB);
+    const int asked = fake.owner.asked_has_run;
+    const int marks = fake.owner.marks;
+    std::vector<void*> others;
+    for (void* const ptr : out) {
+        REQUIRE(fake.give(ptr, 4 * KiB, stream) == PORTAMEM_POOL_OK);
+        others.push_back(fake.take(4 * KiB, stream));
+        for (void* const one : out) CHECK(others.back() != one);
+    }
+    CHECK(fake.owner.marks - marks >= 2);
+    CHECK(fake.owner.asked_has_run - asked <= 8 * (fake.owner.marks - marks + 1));
+    for (void* const ptr : others) REQUIRE(fake.give(ptr, 4 * KiB, stream) == PORTAMEM_POOL_OK);
+}
+
 TEST_CASE("core pool: what the host reaches waits with at most 16 MiB for one event, and larger blocks by themselves") {
     FakePool fake(true);
     FakeStream stream;

@@ -240,3 +240,94 @@ TEST_CASE("core pool: chunks become large again when the upstream has memory aga
     for (void* ptr : blocks) REQUIRE(fake.give(ptr, 64 * KiB, stream) == PORTAMEM_POOL_OK);
     stream.run = stream.submitted;
 }
+
+TEST_CASE("core pool: of an array that grows slowly, made anew or beside the old one, what it has outgrown goes back") {
+    for (const bool host_accessible : {false, true}) {
+        for (const bool is_beside : {false, true}) {
+            for (const std::size_t percent : {1U, 10U, 60U}) {
+                CAPTURE(host_accessible);
+                CAPTURE(is_beside);
+                CAPTURE(percent);
+                FakePool fake(host_accessible);
+                fake.owner.left = std::size_t{1} << 40;
+                Arrays arrays{fake};
+                Arrays::Array old{};
+                for (std::size_t nbytes = 1024 * KiB; nbytes < 400 * 1024 * KiB; nbytes += nbytes / 100 * percent + 1) {
+                    const Arrays::Array next = arrays.make(nbytes);
+                    const std::uint64_t reserved = fake.figures().reserved;
+                    CHECK(reserved <= arrays.most * 12 / 10 + 3 * kLeastChunk);
+                    if (old.ptr != nullptr) arrays.drop(old);
+                    old = is_beside ? next : Arrays::Array{};
+                    if (!is_beside) arrays.drop(next);
+                }
+                if (old.ptr != nullptr) arrays.drop(old);
+            }
+        }
+    }
+}
+
+TEST_CASE("core pool: what work still uses is not given back, nor waited for, when a pool grows") {
+    FakePool fake;
+    FakeStream stream;
+    for (std::size_t nbytes = 16 * 1024 * KiB; nbytes < 400 * 1024 * KiB; nbytes += nbytes / 4) {
+        void* const ptr = fake.take(nbytes, stream);  // its work has not run
+        REQUIRE(ptr != nullptr);
+        REQUIRE(fake.give(ptr, nbytes, stream) == PORTAMEM_POOL_OK);
+        void* const again = fake.take(nbytes, stream);
+        CHECK(again == ptr);
+        REQUIRE(fake.give(again, nbytes, stream) == PORTAMEM_POOL_OK);
+        if (fake.owner.left < 700 * 1024 * KiB) break;  // from here on the upstream has too little
+    }
+    CHECK(fake.owner.synchronized == 0);
+    CHECK(fake.figures().releases == 0);
+    stream.run = stream.submitted;
+}
+
+TEST_CASE("core pool: a small block is not cut out of a large one while the upstream has memory for it") {
+    constexpr std::size_t kMiB = 1024 * KiB;
+    for (const bool host_accessible : {false, true}) {
+        for (const std::size_t small : {std::size_t{100}, 10'000 * std::size_t{1}, 300 * KiB, kMiB}) {
+            CAPTURE(host_accessible);
+            CAPTURE(small);
+            FakePool fake(host_accessible, 520 * kMiB);
+            Arrays arrays{fake};
+            arrays.drop(arrays.make(512 * kMiB));
+            const auto one = arrays.make(small);
+            arrays.drop(arrays.make(512 * kMiB));
+            std::vector<Arrays::Array> all;  // but where the limit leaves no other place
+            for (int i = 0; i < 400; ++i) all.push_back(arrays.make(kMiB));
+            for (const auto& array : all) arrays.drop(array);
+            arrays.drop(one);
+        }
+    }
+}
+
+TEST_CASE("core pool: phases of small and of large blocks do not take each other's chunks") {
+    constexpr std::size_t kMiB = 1024 * KiB;
+    struct Kind {
+        std::size_t least_large;
+        std::size_t most_large;
+        double reserved;
+    };
+    for (const Kind& kind : {Kind{4 * kMiB, 4 * kMiB, 1.35}, Kind{kMiB, 16 * kMiB, 1.45}, Kind{kMiB, 4 * kMiB, 1.75}}) {
+        CAPTURE(kind.most_large);
+        FakePool fake;
+        fake.owner.left = std::size_t{1} << 40;
+        Arrays arrays{fake};
+        std::mt19937_64 random(3);
+        std::vector<Arrays::Array> kept;
+        for (int turn = 0; turn < 5; ++turn) {
+            std::vector<Arrays::Array> all;
+            for (int i = 0; i < 100'000; ++i) all.push_back(arrays.make(64 + random() % 1024 * (random() % 4)));
+            std::shuffle(all.begin(), all.end(), random);
+            for (std::size_t i = 0; i < all.size(); ++i) i < 100 ? kept.push_back(all[i]) : arrays.drop(all[i]);
+            all.clear();
+            for (int i = 0; i < 100; ++i) {
+                all.push_back(arrays.make(kind.least_large + random() % (kind.most_large - kind.least_large + 1)));
+            }
+            for (const auto& array : all) arrays.drop(array);
+        }
+        CHECK(static_cast<double>(fake.figures().peak) <= kind.reserved * static_cast<double>(arrays.most));
+        for (const auto& array : kept) arrays.drop(array);
+    }
+}

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // tests/cpp/host_managed.cpp: managed memory of the CPU runtime: what was asked for its pages.
+#include <sys/mman.h>
+
 #include <cstring>
 
-#include "host_support.hpp"
+#include "host_child.hpp"
 
 using namespace host_tests;
 
@@ -88,12 +90,14 @@ TEST_CASE("host managed: refusals") {
     ManagedMemory managed(size);
     DeviceMemory device(size);
     Bytes bytes(size);
+    const bool reaches_pageable = has(pmhDevAttrPageableMemoryAccess);
     for (void* ptr : {device.ptr, static_cast<void*>(bytes.data())}) {
         int value = 0;
+        CHECK(pmhStreamAttachMemAsync(nullptr, ptr, 0, pmhMemAttachGlobal) == pmhErrorInvalidValue);
+        if (ptr == bytes.data() && reaches_pageable) continue;
         CHECK(pmhMemPrefetchAsync(ptr, KiB, device0, 0, nullptr) == pmhErrorInvalidValue);
         CHECK(pmhMemAdvise(ptr, KiB, pmhMemAdviseSetReadMostly, device0) == pmhErrorInvalidValue);
         CHECK(pmhMemRangeGetAttribute(&value, sizeof value, 1, ptr, KiB) == pmhErrorInvalidValue);
-        CHECK(pmhStreamAttachMemAsync(nullptr, ptr, 0, pmhMemAttachGlobal) == pmhErrorInvalidValue);
     }
     CHECK(pmhMemPrefetchAsync(managed, 0, device0, 0, nullptr) == pmhErrorInvalidValue);
     CHECK(pmhMemPrefetchAsync(managed, size + 1, device0, 0, nullptr) == pmhErrorInvalidValue);
@@ -112,6 +116,57 @@ TEST_CASE("host managed: refusals") {
     void* ptr = nullptr;
     CHECK(pmhMallocManaged(&ptr, KiB, pmhMemAttachSingle) == pmhErrorInvalidValue);
     CHECK(pmhMallocManaged(&ptr, KiB, 0) == pmhErrorInvalidValue);
+}
+
+TEST_CASE("host child: pageable memory is advised" * doctest::skip()) {
+    void* own = mmap(nullptr, 3 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(own != MAP_FAILED);
+    char* const ptr = static_cast<char*>(own);
+    CHECK(ask(pmhMemRangeAttributeReadMostly, ptr, size) == 0);
+    CHECK(ask(pmhMemRangeAttributePreferredLocation, ptr, size) == pmhInvalidDeviceId);
+    CHECK(ask(pmhMemRangeAttributeLastPrefetchLocation, ptr, size) == pmhInvalidDeviceId);
+    CHECK(accessors(ptr, size) == std::vector<int>(3, pmhInvalidDeviceId));
+    HOST_OK(pmhMemPrefetchAsync(ptr + 1, half, device1, 0, nullptr));
+    HOST_OK(pmhMemPrefetchAsync(ptr + size, size, host, 0, nullptr));
+    CHECK(ask(pmhMemRangeAttributeLastPrefetchLocation, ptr, half) == 1);
+    CHECK(ask(pmhMemRangeAttributeLastPrefetchLocation, ptr, size) == pmhInvalidDeviceId);
+    CHECK(ask(pmhMemRangeAttributeLastPrefetchLocation, ptr + size, size) == pmhCpuDeviceId);
+    HOST_OK(pmhMemAdvise(ptr, size, pmhMemAdviseSetPreferredLocation, device0));
+    HOST_OK(pmhMemAdvise(ptr, 2 * size, pmhMemAdviseSetReadMostly, device0));
+    HOST_OK(pmhMemAdvise(ptr, size, pmhMemAdviseSetAccessedBy, device1));
+    CHECK(ask(pmhMemRangeAttributePreferredLocation, ptr, size) == 0);
+    CHECK(ask(pmhMemRangeAttributeReadMostly, ptr, 2 * size) == 1);
+    CHECK(ask(pmhMemRangeAttributeReadMostly, ptr, 3 * size) == 0);
+    CHECK(accessors(ptr, size) == std::vector<int>{1, pmhInvalidDeviceId, pmhInvalidDeviceId});
+    HOST_OK(pmhMemAdvise(ptr, size, pmhMemAdviseUnsetPreferredLocation, device0));
+    HOST_OK(pmhMemAdvise(ptr, 3 * size, pmhMemAdviseUnsetReadMostly, device0));
+    HOST_OK(pmhMemAdvise(ptr, size, pmhMemAdviseUnsetAccessedBy, device1));
+    CHECK(ask(pmhMemRangeAttributePreferredLocation, ptr, size) == pmhInvalidDeviceId);
+    CHECK(ask(pmhMemRangeAttributeReadMostly, ptr, size) == 0);
+    CHECK(accessors(ptr, size) == std::vector<int>(3, pmhInvalidDeviceId));
+    CHECK(pmhMemPrefetchAsync(ptr, size, {pmhMemLocationTypeDevice, 9}, 0, nullptr) == pmhErrorInvalidDevice);
+    CHECK(pmhMemPrefetchAsync(ptr, 0, device0, 0, nullptr) == pmhErrorInvalidValue);
+    CHECK(pmhMemPrefetchAsync(ptr, SIZE_MAX, device0, 0, nullptr) == pmhErrorInvalidValue);
+    CHECK(pmhMemAdvise(ptr, size, 50, device0) == pmhErrorInvalidValue);
+
+    // Memory that the runtime gave keeps its own rules, and what is not there is no memory.
+    DeviceMemory device(size);
+    PinnedMemory pinned(size);
+    for (void* other : {device.ptr, pinned.ptr, static_cast<void*>(nullptr), reinterpret_cast<void*>(8)}) {
+        CHECK(pmhMemPrefetchAsync(other, KiB, device0, 0, nullptr) == pmhErrorInvalidValue);
+        CHECK(pmhMemAdvise(other, KiB, pmhMemAdviseSetReadMostly, device0) == pmhErrorInvalidValue);
+    }
+    REQUIRE(munmap(ptr + 2 * size, size) == 0);
+    CHECK(pmhMemAdvise(ptr, 3 * size, pmhMemAdviseSetReadMostly, device0) == pmhErrorInvalidValue);
+    HOST_OK(pmhHostRegister(ptr + size, size, 0));
+    CHECK(pmhMemAdvise(ptr, 2 * size, pmhMemAdviseSetReadMostly, device0) == pmhErrorInvalidValue);
+    HOST_OK(pmhHostUnregister(ptr + size));
+    REQUIRE(munmap(ptr, 2 * size) == 0);
+}
+
+TEST_CASE("host managed: pageable memory is advised in the models that reach it") {
+    for (const char* model : {"apu", "coherent"})
+        CHECK(succeeded(run_child("pageable memory is advised", {{"PORTAMEM_HOST_MODEL", model}})));
 }
 
 TEST_CASE("host managed: attachment") {

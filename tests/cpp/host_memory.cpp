@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 // tests/cpp/host_memory.cpp: allocation, capacity, registration and the pointer query of the CPU runtime.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <utility>
 
 #include "host_support.hpp"
 
@@ -201,6 +205,75 @@ TEST_CASE("host memory: registration") {
     CHECK(pmhHostRegister(pinned, KiB, 0) == pmhErrorInvalidValue);
     CHECK(pmhHostRegister(device, KiB, 0) == pmhErrorInvalidValue);
     CHECK(pmhHostUnregister(pinned) == pmhErrorInvalidValue);
+}
+
+TEST_CASE("host memory: what is not there is not registered") {
+    constexpr std::size_t page = 4 * KiB;
+    const auto map = [](std::size_t size, int access) {
+        void* ptr = mmap(nullptr, size, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        REQUIRE(ptr != MAP_FAILED);
+        return static_cast<char*>(ptr);
+    };
+    const auto is_refused = [](void* ptr, std::size_t size) {
+        const bool refused = pmhHostRegister(ptr, size, 0) == pmhErrorInvalidValue;
+        return refused && pmhHostUnregister(ptr) == pmhErrorHostMemoryNotRegistered;
+    };
+    char* const memory = map(8 * page, PROT_READ | PROT_WRITE);
+    REQUIRE(munmap(memory + 2 * page, page) == 0);
+    REQUIRE(mprotect(memory + 5 * page, page, PROT_NONE) == 0);
+    REQUIRE(mprotect(memory + 7 * page, page, PROT_READ) == 0);
+    CHECK(is_refused(reinterpret_cast<void*>(8), 8));
+    CHECK(is_refused(reinterpret_cast<void*>(UINTPTR_MAX - 15), 8));
+    CHECK(is_refused(memory + 2 * page, page));
+    CHECK(detail().find("not registered") != std::string::npos);
+    CHECK(is_refused(memory + 2 * page + 100, 8));
+    CHECK(is_refused(memory + page, page + 1));       // its last byte
+    CHECK(is_refused(memory + 3 * page - 1, 2));      // its first byte
+    CHECK(is_refused(memory, 8 * page));              // its middle
+    CHECK(is_refused(memory + 4 * page, 2 * page));   // what may not be read
+    CHECK(is_refused(memory, std::size_t{1} << 45));  // far beyond
+    for (const auto& [first, count] : {std::pair{0, 2}, {3, 2}, {6, 2}}) {
+        char* const ptr = memory + static_cast<std::size_t>(first) * page;
+        HOST_OK(pmhHostRegister(ptr + 1, static_cast<std::size_t>(count) * page - 2, 0));
+        HOST_OK(pmhHostUnregister(ptr + 1));
+    }
+    REQUIRE(munmap(memory, 2 * page) == 0);
+    CHECK(is_refused(memory, page));
+    CHECK(pmhHostRegister(memory, page, 0) == pmhErrorInvalidValue);
+    CHECK(detail().find("not all of the 4096 bytes") != std::string::npos);
+    REQUIRE(munmap(memory + 3 * page, 5 * page) == 0);
+}
+
+TEST_CASE("host memory: no more is page-locked than the machine has") {
+    const auto machine =
+        static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    void* ptr = nullptr;
+    for (const std::size_t size : {machine + 1, 10 * machine, SIZE_MAX}) {
+        CHECK(pmhHostMalloc(&ptr, size, 0) == pmhErrorOutOfMemory);
+    }
+    CHECK(pmhHostMalloc(&ptr, 10 * machine, 0) == pmhErrorOutOfMemory);
+    CHECK(detail().find("are page-locked, of") != std::string::npos);
+
+    // As much as there can be, found by halving; untouched, it takes no memory.
+    std::size_t most = 0;
+    for (std::size_t step = std::size_t{1} << 46; step >= MiB; step /= 2) {
+        if (pmhHostMalloc(&ptr, most + step, 0) != pmhSuccess) continue;
+        HOST_OK(pmhHostFree(ptr));
+        most += step;
+    }
+    REQUIRE(most >= MiB);
+    CHECK(most <= machine);
+    PinnedMemory much(most / 2);
+    CHECK(pmhHostMalloc(&ptr, most - most / 2 + 2 * MiB, 0) == pmhErrorOutOfMemory);
+    void* const own = mmap(nullptr, most, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    REQUIRE(own != MAP_FAILED);
+    CHECK(pmhHostRegister(own, most, 0) == pmhErrorOutOfMemory);
+    HOST_OK(pmhHostRegister(own, most / 4, 0));
+    CHECK(pmhHostMalloc(&ptr, most / 2, 0) == pmhErrorOutOfMemory);
+    HOST_OK(pmhHostUnregister(own));
+    HOST_OK(pmhHostMalloc(&ptr, most / 2 - MiB, 0));
+    HOST_OK(pmhHostFree(ptr));
+    REQUIRE(munmap(own, most) == 0);
 }
 
 TEST_CASE("host memory: unregistering waits for the copies that use the memory") {

@@ -99,6 +99,49 @@ TEST_CASE("pm callback: null is out of memory, and a misaligned address goes bac
     CHECK(less.ptr() == memory + 16);
 }
 
+TEST_CASE("pm callback: memory that is out is refused, and is not given back") {
+    if (no_device()) return;
+    std::vector<std::size_t> returned;
+    alignas(256) static unsigned char memory[4096];
+    std::size_t offset = 1024;
+    const auto resource = std::make_shared<Callback>(
+        [&](std::size_t, const StreamPtr&) { return static_cast<void*>(memory + offset); },
+        [&](void* ptr, std::size_t, const StreamPtr&) {
+            returned.push_back(static_cast<std::size_t>(static_cast<unsigned char*>(ptr) - memory));
+        },
+        system_memory());
+    const auto refused = [&](std::size_t at, std::size_t nbytes, std::size_t alignment = 256) {
+        offset = at;
+        return refusal<std::invalid_argument>([&] { pm::Buffer(resource, nbytes, nullptr, alignment); });
+    };
+    {
+        const pm::Buffer held(resource, 512);
+        CHECK(contains(refused(1024, 512), "which is out already as 512 bytes"));
+        CHECK(contains(refused(1024, 1), "give each block memory of its own"));
+        CHECK(contains(refused(1280, 16), "overlap a block that is out: 512 bytes at 0x"));  // inside
+        CHECK(contains(refused(1024 + 496, 300, 16), "overlap"));                            // over its end
+        CHECK(contains(refused(768, 257), "overlap"));                                       // into its start
+        CHECK(contains(refused(0, 4096), "overlap"));                                        // around it
+        CHECK(contains(refused(1032, 8), "overlap"));                                        // misaligned besides
+        CHECK(resource->live_buffers() == 1);
+        CHECK(resource->live_bytes() == 512);
+        CHECK(returned.empty());
+        offset = 512;
+        const pm::Buffer before(resource, 512);  // up to its first byte
+        offset = 1536;
+        const pm::Buffer after(resource, 100);  // from behind its last
+        CHECK(contains(refused(0, 513), "overlap"));
+    }
+    CHECK(returned.size() == 3);
+    offset = 1024;
+    const pm::Buffer again(resource, 4096 - 1024);  // what went back may come again
+    CHECK(again.ptr() == memory + 1024);
+    const auto beyond = std::make_shared<Callback>(
+        [&](std::size_t, const StreamPtr&) { return reinterpret_cast<void*>(std::uintptr_t{0} - 256); },
+        [](void*, std::size_t, const StreamPtr&) {}, system_memory());
+    CHECK(contains(refusal<std::invalid_argument>([&] { pm::Buffer(beyond, 257); }), "beyond the last address"));
+}
+
 TEST_CASE("pm callback: memory that is not stream-ordered goes back when the stream's work has run") {
     if (no_device()) return;
     const auto stream = pm::Stream::create(0);

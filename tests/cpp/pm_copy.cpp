@@ -67,6 +67,33 @@ TEST_CASE("pm copy: what does not fit, or overlaps itself, is refused before any
     pm::copy(buffer.sub(5, 0), buffer.sub(5, 0));
 }
 
+TEST_CASE("pm copy: memory that may be read only is a source, and never a target") {
+    if (no_device()) return;
+    const pm::Buffer owner(pinned_resource(), 4096);
+    const pm::Buffer other(pinned_resource(), 4096);
+    put(owner, 1);
+    put(other, 2);
+    pm::MemoryTraits traits = owner.traits();
+    traits.kind = pm::ResourceKind::Foreign;
+    traits.read_only = true;
+    const auto home = pm::Stream::default_stream(0);
+    const pm::Buffer shared = pm::Buffer::from_handle(owner.ptr(), owner.nbytes(), home, traits, nullptr);
+    const pm::Buffer part = shared.sub(8, 16);
+    for (const auto& stream : {std::shared_ptr<pm::Stream>(), pm::Stream::create(0)}) {
+        const auto refused = [](auto&& call) { return contains(refusal<std::invalid_argument>(call), "read-only"); };
+        CHECK(refused([&] { pm::copy(shared, other, stream); }));
+        CHECK(refused([&] { pm::copy(part, other.sub(0, 16), stream); }));
+        CHECK(refused([&] { pm::copy_2d(pm::Span::of(shared), pm::Span::of(other), {8, 8, 8, 8}, stream); }));
+        CHECK(refused([&] { pm::copy_3d(pm::Span::of(shared), pm::Span::of(other), {8, 8, 1, 8, 8, 8, 8}, stream); }));
+        CHECK(refused([&] { pm::fill(pm::Span::of(part), 0, stream); }));
+        CHECK(refused([&] { pm::fill_2d(pm::Span::of(shared), 8, 8, 8, 0, stream); }));
+    }
+    CHECK(get(owner) == pattern(4096, 1));
+    CHECK(shared.exports() == 1);
+    pm::copy(other, shared);
+    CHECK(get(other) == pattern(4096, 1));
+}
+
 TEST_CASE("pm copy: between plain host memory") {
     if (no_device()) return;
     Bytes from = pattern(kBytes, 8);

@@ -189,6 +189,22 @@ TEST_CASE("pm fixed size: short of memory, it takes smaller chunks and waits for
     CHECK(waited.ptr() == ptr);
 }
 
+TEST_CASE("pm fixed size: what its upstream has left is blocks to the last byte") {
+    if (no_device()) return;
+    const auto stream = pm::Stream::create(0);
+    for (const std::size_t nbytes : {std::size_t{100}, std::size_t{1000}, kBlock}) {
+        const std::size_t stride = (nbytes + 255) / 256 * 256;
+        const auto limited = std::make_shared<pm::LimitingAdaptor>(device_resource(), 2 * stride + nbytes);
+        const auto blocks = std::make_shared<FixedSize>(limited, nbytes);
+        std::vector<void*> all;
+        for (int i = 0; i < 3; ++i) all.push_back(blocks->allocate(nbytes, stream));
+        CHECK_THROWS_AS((void)blocks->allocate(nbytes, stream), pm::OutOfMemory);
+        for (void* ptr : all) blocks->deallocate(ptr, nbytes, stream);
+        blocks->close();
+        CHECK(limited->allocated() == 0);
+    }
+}
+
 TEST_CASE("pm fixed size: trim gives back chunks without a live block, behind their last use") {
     if (no_device()) return;
     for (const Resource& upstream : every_resource()) {

@@ -117,3 +117,58 @@ TEST_CASE("pm fork: a child does not wait for threads that it does not have") {
     CHECK(answer == 0);
     pm::Reaper::instance().run_once();  // the chore refers to this frame
 }
+
+TEST_CASE("pm fork: a child reads what a wait has shown to have run, and no memory of later work") {
+    if (no_device()) return;
+    const auto resource = std::make_shared<pm::PinnedMemoryResource>(0);
+    const auto stream = pm::Stream::create(0);
+    const auto own = pm::Stream::create(0);
+    const pm::Device device(0);
+    const pm::Buffer here(resource, 4096, stream);
+    const pm::Buffer elsewhere(resource, 4096, own);
+    const pm::Buffer later(resource, 4096, stream);
+    for (const bool by_device : {false, true}) {
+        pm::fill(pm::Span::of(here), 3, stream);
+        const auto done = pm::fill(pm::Span::of(elsewhere), 3, stream);
+        if (by_device) {
+            device.synchronize();
+        } else {
+            done->synchronize();
+        }
+        Gate gate(stream);
+        pm::fill(pm::Span::of(later), 3, stream);
+        CHECK(answer_of_forked_child([&] {
+                  here.allocation()->synchronize_declared();
+                  elsewhere.allocation()->synchronize_declared();
+                  return says_forked([&] { later.allocation()->synchronize_declared(); }) ? 0 : 1;
+              }) == 0);
+        gate.open();
+        stream->synchronize();
+    }
+}
+
+TEST_CASE("pm fork: what is asked before the fork needs no wait; a mark that is set again stands for nothing before") {
+    if (no_device()) return;
+    const auto resource = std::make_shared<pm::PinnedMemoryResource>(0);
+    const auto stream = pm::Stream::create(0);
+    const auto other = pm::Stream::create(0);
+    const pm::Buffer buffer(resource, 4096, stream);
+    const auto reads = [&] {
+        return answer_of_forked_child(
+            [&] { return says_forked([&] { buffer.allocation()->synchronize_declared(); }) ? 1 : 0; });
+    };
+    const auto event = pm::Event::create(0);
+    {
+        const Gate gate(stream);
+        pm::fill(pm::Span::of(buffer), 3, stream);
+        stream->record(*event);
+        other->record(*event);
+        event->synchronize();
+        pm::detail::note_what_has_run();
+        CHECK(reads() == 1);
+    }
+    CHECK(eventually([&] { return stream->is_idle(); }));
+    CHECK(reads() == 1);
+    pm::detail::note_what_has_run();
+    CHECK(reads() == 0);
+}

@@ -38,6 +38,36 @@ TEST_CASE("pm kept: references go when their event has happened, in order") {
     CHECK(kept.empty());
 }
 
+TEST_CASE("pm kept: what a copy uses stays until it has run, also where its event was recorded again") {
+    if (no_device()) return;
+    const auto busy = pm::Stream::create(0);
+    const auto idle = pm::Stream::create(0);
+    const Resource resource = pinned_resource();
+    const pm::Buffer target(device_resource(), 256);
+    Tracked tracked;
+    const Gate gate(busy);
+    const auto until = busy->tail();
+    busy->keep(until, {tracked.take(), nullptr});
+    std::shared_ptr<pm::Event> done;
+    {
+        const pm::Buffer source(resource, 256);
+        done = pm::copy(target, source, busy);
+    }
+    for (const auto& event : {until, done, done}) {
+        idle->record(*event);
+        event->synchronize();
+        CHECK(event->query());
+    }
+    busy->drain();
+    CHECK(resource->live_buffers() == 1);
+    CHECK_FALSE(tracked.gone());
+    busy->record(*done);
+    CHECK_FALSE(done->query());
+    gate.open();
+    done->synchronize();
+    CHECK(eventually([&] { return resource->live_buffers() == 0 && tracked.gone(); }));
+}
+
 TEST_CASE("pm kept: a stream lets go at its own synchronize and query") {
     if (no_device()) return;
     const auto stream = pm::Stream::create(0);

@@ -38,6 +38,40 @@ TEST_CASE("pm pool: the host writes a new block while an old copy is held up") {
     }
 }
 
+TEST_CASE("pm pool: host memory waits for work of the legacy stream, where that orders itself before its stream") {
+    if (no_device()) return;
+    const StreamPtr legacy = pm::Stream::default_stream(0);
+    const StreamPtr blocking = pm::Stream::create(0, rt::StreamDefault);
+    for (const std::size_t nbytes : {std::size_t{1000}, 2 * MiB}) {
+        CAPTURE(nbytes);
+        // Work is on the first stream, and the memory is freed on the second.
+        for (const auto& [works, frees] : {std::pair{legacy, blocking}, {blocking, legacy}, {legacy, legacy}}) {
+            const Pool pool = pool_over(pinned_resource());
+            void* const warm = pool->allocate(nbytes, frees);
+            pool->deallocate(warm, nbytes, frees);
+            void* const first = pool->allocate(nbytes, frees);
+            {
+                const Gate gate(works);
+                pool->deallocate(first, nbytes, frees);
+                std::vector<void*> later;
+                for (int i = 0; i < 5; ++i) {
+                    later.push_back(pool->allocate(nbytes, frees));
+                    CHECK(later.back() != first);
+                }
+                for (void* ptr : later) pool->deallocate(ptr, nbytes, frees);
+                for (int i = 0; i < 70; ++i) {
+                    void* const ptr = pool->allocate(nbytes, frees);
+                    CHECK(ptr != first);
+                    pool->deallocate(ptr, nbytes, frees);
+                }
+            }
+            works->synchronize();
+            frees->synchronize();
+            pool->close();
+        }
+    }
+}
+
 TEST_CASE("pm pool: host memory is reused once the work has run, on any stream") {
     if (no_device()) return;
     const Pool pool = pool_over(pinned_resource(), 4 * MiB);

@@ -39,6 +39,7 @@ TEST_CASE("pm prefetch adaptor: memory that does not move is refused") {
         if (upstream->kind() == pm::ResourceKind::Managed) continue;
         if (upstream->kind() == pm::ResourceKind::System && upstream->is_device_accessible()) {
             const pm::Buffer buffer(std::make_shared<pm::PrefetchAdaptor>(upstream), 8192, pm::Stream::create(0));
+            CHECK(last_prefetch(buffer) == 0);
             put(buffer, 1);
             CHECK(get(buffer) == pattern(8192, 1));
             continue;

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <random>
 
+#include "portamem/rt/checker.hpp"
 #include "rt_support.hpp"
 
 namespace {
@@ -250,6 +251,7 @@ const Call calls[] = {
     CALL(StreamGetFlags, NoDevice, s.any_stream(), &s.flags),
     CALL(StreamGetPriority, NoDevice, s.any_stream(), &s.value),
     CALL(StreamGetDevice, NoDevice, s.any_stream(), &s.value),
+    CALL(StreamGetId, Refused, s.any_stream(), &s.wide),
     CALL(StreamBeginCapture, Refused, s.any_stream(), rt::StreamCaptureMode::Relaxed),
     CALL(StreamEndCapture, Refused, s.any_stream(), &s.graph),
     CALL(GraphDestroy, Refused, s.graph),

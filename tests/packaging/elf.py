@@ -49,11 +49,24 @@ def needed_versions(path: Path, library: str) -> dict[str, str]:
         }  # fmt: skip
 
 
+def soname(path: Path) -> str:
+    with _section(path, ".dynamic") as dynamic:
+        return str(next(tag.soname for tag in dynamic.iter_tags("DT_SONAME")))
+
+
+def code_size(path: Path) -> int:
+    """Bytes of instructions in an object file."""
+    with path.open("rb") as file:
+        executable = 0x4  # SHF_EXECINSTR
+        return sum(s.data_size for s in ELFFile(file).iter_sections() if s["sh_flags"] & executable)
+
+
 def exported(path: Path) -> set[str]:
+    """Functions and objects that others may use; the names of symbol versions are neither."""
     return {
         s.name
         for s in _symbols(path)
-        if s["st_shndx"] != "SHN_UNDEF" and s["st_other"]["visibility"] == "STV_DEFAULT" and s.name
+        if s["st_shndx"] not in ("SHN_UNDEF", "SHN_ABS") and s["st_other"]["visibility"] == "STV_DEFAULT" and s.name
     }
 
 

@@ -26,7 +26,12 @@ def module(name: str) -> Path:
 
 def library() -> Path:
     """libportamem lies beside the modules, in an editable installation too."""
-    return module("host").parent / "libportamem.so"
+    return module("host").parent / f"libportamem.so.{so_version()}"
+
+
+def so_version() -> str:
+    """What the library's name carries until 1.0: major and minor."""
+    return portamem.__version__.rpartition(".")[0]
 
 
 def build_info() -> dict[str, Any]:

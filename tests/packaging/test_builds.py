@@ -16,6 +16,7 @@ from pathlib import Path
 import elf
 import pytest
 from helpers import mesh_run
+from installed import so_version
 from programs import CHECKOUT, HERE, build_project, configure, output, run, tool
 
 pytestmark = [
@@ -46,7 +47,7 @@ def test_a_moved_prefix(compiler, build_type, prefix, tmp_path):
     options = (f"-DCMAKE_PREFIX_PATH={prefix}", f"-DCMAKE_BUILD_TYPE={build_type}")
     build_project(HERE / "consumer", tmp_path, *options, compiler=compiler)
     assert output(tmp_path / "consumer_host") == "verified\n"
-    assert elf.needed(tmp_path / "consumer_host") >= {"libportamem.so.1"}
+    assert elf.needed(tmp_path / "consumer_host") >= {f"libportamem.so.{so_version()}"}
     for program in (tmp_path / "consumer_cuda", tmp_path / "consumer_hip"):
         assert not program.exists() or run(program).returncode in (0, 2)  # 2: no device here
 
@@ -92,6 +93,83 @@ def test_a_subproject_is_built_and_not_installed(tmp_path):
     assert output(build / "whole") == "verified\n"
     output(tool("cmake"), "--install", build, "--prefix", prefix)
     assert [path.name for path in prefix.rglob("*") if path.is_file()] == ["whole"]
+
+
+@pytest.mark.parametrize("way", ["static", "RPATH"])
+def test_an_installed_program_of_a_whole_project_starts(way, tmp_path):
+    """Also where the project is moved, and where nobody named a build type: the library is optimised."""
+    options = {
+        "static": ("-DPORTAMEM_LIBRARY=static",),
+        "RPATH": ("-DPORTAMEM_INSTALL=ON", "-DCMAKE_INSTALL_RPATH=$ORIGIN/../lib", "-DCMAKE_INSTALL_LIBDIR=lib"),
+    }[way]
+    build, prefix = tmp_path / "build", tmp_path / "prefix"
+    export = "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"
+    build_project(HERE / "subproject", build, f"-DPORTAMEM_CHECKOUT={CHECKOUT}", export, *options)
+    output(tool("cmake"), "--install", build, "--prefix", prefix)
+    prefix = prefix.rename(tmp_path / "moved")
+    shutil.rmtree(build) if way == "RPATH" else None
+    assert output(prefix / "bin" / "whole") == "verified\n"
+    loads = {name for name in elf.needed(prefix / "bin" / "whole") if name.startswith("libportamem")}
+    assert loads == (set() if way == "static" else {f"libportamem.so.{so_version()}"})
+
+
+def test_a_project_without_a_build_type_gets_an_optimised_library(tmp_path):
+    for flags, expected in (("", 1), ("-O0", 0)):
+        options = (
+            f"-DPORTAMEM_CHECKOUT={CHECKOUT}",
+            "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
+            f"-DCMAKE_CXX_FLAGS={flags}",
+        )
+        done = configure(HERE / "subproject", tmp_path / f"build{expected}", *options)
+        assert done.returncode == 0, done.stderr
+        file = tmp_path / f"build{expected}" / "compile_commands.json"
+        entries = json.loads(file.read_text(encoding="utf-8"))
+        own = [entry["command"] for entry in entries if not entry["file"].endswith("main.cpp")]
+        assert len(own) == len(entries) - 1
+        assert {command.count(" -O2") for command in own} == {expected}
+
+
+def test_a_static_library_in_a_prefix(tmp_path):
+    prefix = tmp_path / "prefix"
+    build_project(CHECKOUT, tmp_path / "build", "-DPORTAMEM_BACKENDS=host", "-DPORTAMEM_LIBRARY=static")
+    output(tool("cmake"), "--install", tmp_path / "build", "--prefix", prefix)
+    build_project(HERE / "consumer", tmp_path / "consumer", f"-DCMAKE_PREFIX_PATH={prefix}")
+    assert output(tmp_path / "consumer" / "consumer_host") == "verified\n"
+    assert not [name for name in elf.needed(tmp_path / "consumer" / "consumer_host") if "portamem" in name]
+
+
+def test_a_peer_of_the_speed_table_may_be_a_target(tmp_path):
+    """As Umpire is: its headers and what it links are properties of the target."""
+    peers = CHECKOUT / "benchmarks" / "cpp" / "table" / "peers.cmake"
+    if not peers.is_file():
+        pytest.skip("a source distribution leaves benchmarks out")
+    project = tmp_path / "table"
+    (project / "headers" / "peer").mkdir(parents=True)
+    (project / "headers" / "peer" / "peer.hpp").write_text("int peer();\n", encoding="utf-8")
+    (project / "library.cpp").write_text("int peer() { return 1; }\n", encoding="utf-8")
+    output(tool("g++"), "-c", project / "library.cpp", "-o", project / "library.o")
+    output(tool("ar"), "rcs", project / "libpeer.a", project / "library.o")
+    text = "#include <peer/peer.hpp>\nnamespace table { void add_peer() { (void)peer(); } }\n"
+    (project / "peer.cpp").write_text(text, encoding="utf-8")
+    (project / "probe.cpp").write_text(
+        "namespace table { void add_peer(); }\nint main() { TABLE_PROBE(); }\n", encoding="utf-8"
+    )
+    (project / "CMakeLists.txt").write_text(
+        f"""
+        cmake_minimum_required(VERSION 3.25)
+        project(table LANGUAGES CXX)
+        set(program table)
+        add_executable(table probe.cpp)
+        add_library(peer STATIC IMPORTED)
+        set_target_properties(peer PROPERTIES IMPORTED_LOCATION ${{CMAKE_CURRENT_SOURCE_DIR}}/libpeer.a
+          INTERFACE_INCLUDE_DIRECTORIES ${{CMAKE_CURRENT_SOURCE_DIR}}/headers)
+        target_compile_definitions(table PRIVATE TABLE_PROBE=table::add_peer)
+        include("{peers}")
+        table_add_peer("Peer" peer.cpp add_peer 17 "" "peer")
+        """,
+        encoding="utf-8",
+    )
+    assert "table: with Peer" in build_project(project, tmp_path / "build")
 
 
 def cudarts(program: Path) -> tuple[int, int]:

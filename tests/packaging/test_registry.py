@@ -84,3 +84,15 @@ def test_the_current_resource_is_shared(foreign):
     assert linked.current() == through_capsule.own_resource()
     assert (linked.pop(), through_capsule.pop()) == (0, 0)
     assert through_capsule.current() == before
+
+
+def test_a_scope_ends_through_the_table_too(foreign):
+    """Also one that is not on top, which `pop` could not end."""
+    linked, through_capsule = foreign
+    before = linked.current()
+    linked.push()
+    through_capsule.push()
+    assert linked.end() == 1
+    assert through_capsule.end() == 0
+    assert through_capsule.end() == -1
+    assert linked.current() == before

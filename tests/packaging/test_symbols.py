@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import elf
@@ -45,9 +46,21 @@ def test_what_a_module_uses_of_libportamem_is_exported(name):
 @pytest.mark.parametrize("name", MODULES)
 def test_a_module_finds_libportamem_beside_it(name):
     path = installed.module(name)
-    assert "libportamem.so" in elf.needed(path)
+    assert installed.library().name in elf.needed(path)
     assert path.parent == installed.library().parent
     assert elf.search_path(path)[0].split(":")[0] == "$ORIGIN"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_is_bound_to_its_own_version_of_libportamem(name):
+    """Only the registry of c_api.h is one for all versions: another version's private functions are never called."""
+    bound = elf.needed_versions(installed.module(name), installed.library().name)
+    assert elf.soname(installed.library()) == installed.library().name
+    assert set(bound.values()) <= {"PORTAMEM_C_1", f"PORTAMEM_{installed.so_version()}"}
+    frozen = re.compile(r"portamem_(forked|new_identity|account|held|scope_\w+|(offer_)?default_resource)")
+    assert {symbol for symbol, version in bound.items() if version == "PORTAMEM_C_1"} == {
+        symbol for symbol in bound if frozen.fullmatch(symbol)
+    }
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -89,3 +102,19 @@ def test_a_missing_symbol_would_be_seen():
     """The comparison above is worth something only if these tables hold what is looked for."""
     assert "portamem_version" in elf.exported(installed.library())
     assert "portamem_no_such_function" not in elf.exported(installed.library())
+
+
+def test_a_second_libportamem_is_told(tmp_path):
+    """Two files are two libraries, whose memory is unknown to each other."""
+    copy = tmp_path / installed.library().name
+    shutil.copy(installed.library(), copy)
+    code = """
+        import ctypes, sys
+        import portamem.host
+        ctypes.CDLL(sys.argv[1]).portamem_check_headers(0, 0)
+        """
+    done = run_python(code, str(copy))
+    assert done.returncode == 0, done.stderr
+    assert f"2 libraries of portamem are in this process: {installed.library()} {copy}" in done.stderr
+    assert "Load one of them only" in done.stderr
+    assert "libraries of portamem" not in run_python("import portamem.host").stderr

@@ -12,7 +12,7 @@ import pytest
 
 EXPECTED = re.compile(
     r"""portamem/(
-        [\w/]+\.pyi? | py\.typed | _build_info\.json | libportamem\.so | _(host|cuda|hip|knobs)\.[\w-]+\.so
+        [\w/]+\.pyi? | py\.typed | _build_info\.json | libportamem\.so(\.\d+\.\d+)? | _(host|cuda|hip|knobs)\.[\w-]+\.so
       | conformance/kernels/\w+\.cuh? | include/portamem/[\w/]+\.(h|hpp) | cmake/[\w-]+\.cmake
     )""",
     re.VERBOSE,
@@ -24,6 +24,7 @@ REQUIRED = (
     "_host.pyi",
     "_build_info.json",
     "libportamem.so",
+    f"libportamem.so.{installed.so_version()}",
     *("conformance/kernels/platform.cuh", "conformance/kernels/memory.cu", "conformance/kernels/heap.cu"),
     "include/portamem/portamem.hpp",
     "include/portamem/c_api.h",

@@ -142,7 +142,8 @@ def calls_without_a_device(table: str) -> list[str]:
 # A new header belongs to the second floor until it is named here.
 _FIRST_FLOOR = {
     *("status", "capabilities", "device", "device_guard", "location", "pointer_info"),
-    *("stream", "event", "capture", "kept", "probe", "quirks"),
+    *("stream", "event", "capture", "kept", "probe", "quirks", "device_wait", "leaving", "reaper"),
+    *("process_object", "handle_use", "handles_of_thread", "stream_users", "declared_work"),
 }
 _BELOW_ALL = {
     "backend",
@@ -153,6 +154,7 @@ _BELOW_ALL = {
     "pool_annotator",
     "pool_api",
     "pool_settings",
+    "process_api",
     "record_api",
     "version",
 }
@@ -182,6 +184,27 @@ def upward_includes(sources: Sources) -> list[str]:
         for included in _INCLUDE.findall(text)
         if floor_of(HEADERS + included.removeprefix("portamem/")) > floor_of(path)
     ]
+
+
+# Everything that takes the GIL, or looks at the exception that is on its way, by other means than gil.hpp's.
+_OWN_WAY_TO_PYTHON = re.compile(
+    r"\b(?:PyGILState_Ensure|gil_scoped_acquire|error_scope|PyErr_Fetch|PyErr_Restore|Py(?:_|Err_)[GS]etRaisedException)\b"
+)
+# What Python calls as it lets go of an object, maybe with an exception set.
+_LETTING_GO = re.compile(r"\b(?:PyCapsule_New|Py_tp_dealloc)\b")
+
+
+def ways_to_python(sources: Sources) -> list[str]:
+    """C++ calls Python by gil.hpp's guards, which put the exception that is on its way aside, and by nothing else."""
+    found = []
+    for path, text in sources.items():
+        if not path.startswith("csrc/") or path == "csrc/python/gil.hpp":
+            continue
+        code = cpp_code(text)
+        found += _found(_OWN_WAY_TO_PYTHON, path, code)
+        if "const PendingErrorKept pending;" not in code:
+            found += _found(_LETTING_GO, path, code)
+    return found
 
 
 def vendor_in_library(sources: Sources) -> list[str]:

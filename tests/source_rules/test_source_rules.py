@@ -26,6 +26,7 @@ RULES = [
     rules.twin_differences,
     rules.upward_includes,
     rules.vendor_in_library,
+    rules.ways_to_python,
 ]
 
 
@@ -56,6 +57,9 @@ PLANTED = [
     ("upward_includes", {"csrc/include/portamem/buffer.hpp": '#include "portamem/portamem.hpp"'}),
     ("vendor_in_library", {"csrc/core/scope.cpp": '#include "portamem/rt/cuda.hpp"'}),
     ("vendor_in_library", {"csrc/host/pool.cpp": '#include "portamem/buffer.hpp"'}),
+    ("ways_to_python", {"csrc/python/stream.cpp": "const py::gil_scoped_acquire gil;"}),
+    ("ways_to_python", {"csrc/python/hold.cpp": "PyErr_Fetch(&type, &value, &trace);"}),
+    ("ways_to_python", {"csrc/python/dlpack.cpp": "return PyCapsule_New(tensor, name, destroy);"}),
 ]
 
 
@@ -76,6 +80,8 @@ ALLOWED = [
     ("upward_includes", {"csrc/include/portamem/buffer.hpp": '#include "portamem/rt/rt.hpp"'}),
     ("upward_includes", {"csrc/include/portamem/rt/rt.hpp": '#include "portamem/backend.hpp"'}),
     ("vendor_in_library", {"csrc/host/pool.cpp": '#include "portamem/rt/host/api.h"'}),
+    ("ways_to_python", {"csrc/python/stream.cpp": "const WithGil gil;  // not PyGILState_Ensure"}),
+    ("ways_to_python", {"csrc/python/dlpack.cpp": "const PendingErrorKept pending; PyCapsule_New(a, b, destroy);"}),
 ]
 
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // errors.cpp: versions, error codes and the last-error slot.
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "standin.hpp"
@@ -47,13 +48,64 @@ constexpr Name names[] = {
     STANDIN_NAME(hipErrorStreamCaptureWrongThread),
     STANDIN_NAME(hipErrorInvalidContext),
     STANDIN_NAME(hipErrorInvalidDevicePointer),
+    STANDIN_NAME(hipErrorDeinitialized),
+    STANDIN_NAME(hipErrorProfilerDisabled),
+    STANDIN_NAME(hipErrorProfilerNotInitialized),
+    STANDIN_NAME(hipErrorProfilerAlreadyStarted),
+    STANDIN_NAME(hipErrorProfilerAlreadyStopped),
+    STANDIN_NAME(hipErrorInvalidConfiguration),
+    STANDIN_NAME(hipErrorInvalidPitchValue),
+    STANDIN_NAME(hipErrorInvalidSymbol),
+    STANDIN_NAME(hipErrorInsufficientDriver),
+    STANDIN_NAME(hipErrorMissingConfiguration),
+    STANDIN_NAME(hipErrorPriorLaunchFailure),
+    STANDIN_NAME(hipErrorInvalidDeviceFunction),
+    STANDIN_NAME(hipErrorInvalidImage),
+    STANDIN_NAME(hipErrorContextAlreadyCurrent),
+    STANDIN_NAME(hipErrorMapFailed),
+    STANDIN_NAME(hipErrorUnmapFailed),
+    STANDIN_NAME(hipErrorArrayIsMapped),
+    STANDIN_NAME(hipErrorAlreadyMapped),
+    STANDIN_NAME(hipErrorNoBinaryForGpu),
+    STANDIN_NAME(hipErrorAlreadyAcquired),
+    STANDIN_NAME(hipErrorNotMapped),
+    STANDIN_NAME(hipErrorNotMappedAsArray),
+    STANDIN_NAME(hipErrorNotMappedAsPointer),
+    STANDIN_NAME(hipErrorECCNotCorrectable),
+    STANDIN_NAME(hipErrorContextAlreadyInUse),
+    STANDIN_NAME(hipErrorInvalidKernelFile),
+    STANDIN_NAME(hipErrorInvalidGraphicsContext),
+    STANDIN_NAME(hipErrorInvalidSource),
+    STANDIN_NAME(hipErrorFileNotFound),
+    STANDIN_NAME(hipErrorSharedObjectSymbolNotFound),
+    STANDIN_NAME(hipErrorSharedObjectInitFailed),
+    STANDIN_NAME(hipErrorOperatingSystem),
+    STANDIN_NAME(hipErrorIllegalAddress),
+    STANDIN_NAME(hipErrorLaunchOutOfResources),
+    STANDIN_NAME(hipErrorLaunchTimeOut),
+    STANDIN_NAME(hipErrorSetOnActiveProcess),
+    STANDIN_NAME(hipErrorContextIsDestroyed),
+    STANDIN_NAME(hipErrorAssert),
+    STANDIN_NAME(hipErrorLaunchFailure),
+    STANDIN_NAME(hipErrorCooperativeLaunchTooLarge),
+    STANDIN_NAME(hipErrorGraphExecUpdateFailure),
+    STANDIN_NAME(hipErrorRuntimeMemory),
+    STANDIN_NAME(hipErrorRuntimeOther),
     STANDIN_NAME(hipErrorUnknown),
 };
 #undef STANDIN_NAME
 
+// Whether the latest call was given a stream or event that is gone, or never was: other handles that do not fit are said
+// otherwise, and null is no handle.
+bool was_of_no_object() {
+    const std::string_view detail = pmhGetErrorDetail(pmhErrorInvalidHandle);
+    return detail.rfind("there is no ", 0) == 0 && detail.find("(nil)") == std::string_view::npos;
+}
+
 }  // namespace
 
 hipError_t translate(pmhError_t error) {
+    if (error == pmhErrorInvalidHandle && was_of_no_object()) return hipErrorContextIsDestroyed;
     if (error == pmhErrorNotPermitted)
         return hipErrorUnknown;  // a call in a host function: the vendor has no such code
     // Only the count of devices says NoDevice before 7.0; Debian's library was asked.

@@ -12,11 +12,17 @@ pmhMemLocation location_of(int device) {
     return device == hipCpuDeviceId ? pmhMemLocation{pmhMemLocationTypeHost, 0} : on_device(device);
 }
 
+bool reaches_pageable() {
+    int value = 0;
+    return pmhDeviceGetAttribute(&value, pmhDevAttrPageableMemoryAccess, 0) == pmhSuccess && value != 0;
+}
+
 // Whether there is nothing to prefetch, and what the vendor says to that.
 bool is_foreign(const void* ptr, bool to_host, hipError_t* error) {
     if (!has(Quirk::PrefetchIgnoresForeign)) return false;
     const auto memory = known(ptr);
     if (memory && memory->kind == Kind::Managed) return false;
+    if (!memory && reaches_pageable()) return false;
     *error = memory || to_host ? hipSuccess : hipErrorNotSupported;
     return true;
 }

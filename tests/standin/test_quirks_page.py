@@ -70,6 +70,17 @@ def test_what_was_seen_counts(quirks: ModuleType, outcome: str, cases: list[str]
     assert quirks.outcomes_of({"clauses": [clause]}) == {"A": seen}
 
 
+def test_a_clause_that_fails_says_why(quirks: ModuleType) -> None:
+    cases = [
+        {"outcome": "pass", "check": "free.good", "resource": "pinned", "detail": ""},
+        {"outcome": "fail", "check": "free.bad", "resource": "device", "detail": "3 and not 4"},
+        {"outcome": "fail", "check": "free.bad", "resource": "pinned", "detail": "5 and not 4"},
+    ]
+    reasons = quirks.reasons_of({"clauses": [{"id": "A", "backend": "hip", "outcome": "fail", "cases": cases}]})
+    run = quirks.Run({"A": "fail"}, reasons=reasons)
+    assert quirks.faults("HIP 5.2", run) == ["HIP 5.2: fail: A\n    A free.bad [device]: 3 and not 4"]
+
+
 def test_what_changes_is_noticed(quirks: ModuleType) -> None:
     found = quirks.noticed({"A": "fail", "B": "pass", "C": "pass"}, {"A": "pass", "B": "pass", "D": "unsupported"})
     assert found == {"A": "pass → fail", "C": "absent → pass", "D": "unsupported → absent"}

@@ -13,7 +13,7 @@ from typing import Any
 import elf
 import pytest
 from elftools.elf.elffile import ELFFile
-from helpers.process import run_python
+from helpers.process import python_output, run_python
 from helpers.standin import fake_root, reason_of
 from helpers.standins import ABIS, StandIn, root, standin
 
@@ -60,6 +60,26 @@ def test_it_has_what_the_module_needs(over: StandIn) -> None:
     assert len(needed) > 50
     exported = versions_of(over.library)
     assert {name: exported.get(name) for name in needed} == needed
+
+
+_DEAD_HANDLES = """
+import ctypes, sys
+hip = ctypes.CDLL(sys.argv[1])
+hip.hipGetErrorName.restype = ctypes.c_char_p
+stream, event, flags = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint()
+assert hip.hipStreamCreate(ctypes.byref(stream)) == hip.hipEventCreate(ctypes.byref(event)) == 0
+assert hip.hipStreamDestroy(stream) == hip.hipEventDestroy(event) == 0
+calls = [hip.hipStreamDestroy(stream), hip.hipStreamQuery(stream), hip.hipStreamSynchronize(stream)]
+calls += [hip.hipEventDestroy(event), hip.hipEventQuery(event), hip.hipEventRecord(event, None)]
+print(calls, hip.hipEventDestroy(None), *(hip.hipGetErrorName(code).decode() for code in (700, 709, 719, 1052)))
+"""
+
+
+def test_what_is_destroyed_is_a_context_that_is(over: StandIn) -> None:
+    """AMD's answer to a stream or an event that is gone, and null is no handle; errors of kernels have names."""
+    told = python_output(_DEAD_HANDLES, str(over.library)).split()
+    names = ["hipErrorIllegalAddress", "hipErrorContextIsDestroyed", "hipErrorLaunchFailure", "hipErrorRuntimeMemory"]
+    assert told == [*str([709] * 6).split(), "400", *names]
 
 
 def test_versions_are_those_of_the_vendors_library() -> None:

@@ -39,10 +39,15 @@ std::size_t read_entry(const std::string& path, const std::string& wanted) {
     return 0;
 }
 
-std::size_t left_in(const std::string& group, const Names& names) {
+std::size_t limit_of(const std::string& group, const Names& names) {
     std::size_t limit = 0;
+    return !read_number(group + names.limit, limit) || limit >= kNoLimit ? SIZE_MAX : limit;
+}
+
+std::size_t left_in(const std::string& group, const Names& names) {
+    const std::size_t limit = limit_of(group, names);
     std::size_t used = 0;
-    if (!read_number(group + names.limit, limit) || limit >= kNoLimit) return SIZE_MAX;
+    if (limit == SIZE_MAX) return SIZE_MAX;
     if (!read_number(group + names.used, used)) return SIZE_MAX;
     const std::string pages = group + "/memory.stat";
     used -= std::min(used, read_entry(pages, names.inactive) + read_entry(pages, names.active) / 2);
@@ -50,9 +55,9 @@ std::size_t left_in(const std::string& group, const Names& names) {
     return left - left / 64;  // for the kernel's own, which is counted too
 }
 
-}  // namespace
-
-std::size_t left_in_groups(const std::string& own_groups, const std::string& mount) {
+// The least that one of the process's groups answers.
+template <class Ask>
+std::size_t least_of_groups(const std::string& own_groups, const std::string& mount, Ask&& ask) {
     std::size_t least = SIZE_MAX;
     std::ifstream file(own_groups);
     for (std::string line; std::getline(file, line);) {  // number:controllers:path
@@ -67,13 +72,23 @@ std::size_t left_in_groups(const std::string& own_groups, const std::string& mou
         const Names& names = is_unified ? kUnified : kFirst;
         // Each group above limits too. In a container the path may be another's, and its own group the topmost there.
         for (;;) {
-            least = std::min(least, left_in(mount + names.folder + path, names));
+            least = std::min(least, ask(mount + names.folder + path, names));
             if (path.empty()) break;
             const std::size_t slash = path.rfind('/');
             path.erase(slash == std::string::npos ? 0 : slash);
         }
     }
     return least;
+}
+
+}  // namespace
+
+std::size_t left_in_groups(const std::string& own_groups, const std::string& mount) {
+    return least_of_groups(own_groups, mount, left_in);
+}
+
+std::size_t limit_of_groups(const std::string& own_groups, const std::string& mount) {
+    return least_of_groups(own_groups, mount, limit_of);
 }
 
 }  // namespace portamem::host_pages

@@ -21,6 +21,9 @@ std::size_t available(const std::string& meminfo);
 /// cgroup-v1/memory.rst.)
 std::size_t left_in_groups(const std::string& own_groups, const std::string& mount);
 
+/// Bytes that they let the process have in all, whatever it has already.
+std::size_t limit_of_groups(const std::string& own_groups, const std::string& mount);
+
 /// Whether a kernel of that release copies pages which devices write to the child of a fork at once, so that the parent
 /// keeps its own: since 5.12.
 bool copies_pinned_pages_at_fork(const std::string& release);

@@ -204,6 +204,7 @@ __attribute__((noinline)) void* allocated_anyhow(Pool& pool, std::size_t nbytes,
         ptr = allocated_from(cache, nbytes);
     }
     if (ptr == nullptr && cache != nullptr) ptr = pool.allocate_with_heap(*cache, nbytes);
+    if (ptr == nullptr && cache != nullptr && cache->deferred) ptr = pool.allocate_settled(*cache, nbytes, stream);
     return ptr != nullptr ? ptr : allocated_slowly(pool, nbytes, kGrain, identity, stream);
 }
 
@@ -229,6 +230,7 @@ __attribute__((noinline)) int deallocated_anyhow(Pool& pool, void* ptr, std::siz
 inline portamem_pool* do_create(const portamem_pool_ops* ops, void* self, const portamem_pool_options* options) {
     try {
         auto pool = std::make_shared<Pool>(*ops, self, *options);
+        enlist(pool);
         pool->keeps_itself = pool;
         return reinterpret_cast<portamem_pool*>(pool.get());
     } catch (...) {
@@ -283,6 +285,10 @@ inline int do_close(portamem_pool* pool) {
 
 inline int do_is_closed(const portamem_pool* pool) { return reinterpret_cast<const Pool*>(pool)->is_closed() ? 1 : 0; }
 
+inline int do_is_lending(const portamem_pool* pool) {
+    return reinterpret_cast<const Pool*>(pool)->is_lending() ? 1 : 0;
+}
+
 inline void do_stats(portamem_pool* pool, portamem_pool_figures* figures) {
     (void)answered_unrested([&] { pool_of(pool).figures(*figures); });
 }
@@ -293,6 +299,12 @@ inline void do_live(portamem_pool* pool, uint64_t* blocks, uint64_t* nbytes) {
 
 inline void do_reserved(portamem_pool* pool, uint64_t* reserved, uint64_t* peak) {
     (void)answered_unrested([&] { pool_of(pool).reserved(*reserved, *peak); });
+}
+
+inline uint64_t do_idle(portamem_backend backend, int device) {
+    std::uint64_t idle = 0;
+    if (portamem_forked() == 0) (void)answered_unrested([&] { idle = idle_bytes(backend, device); });
+    return idle;
 }
 
 inline void do_reset_peak(portamem_pool* pool) {
@@ -343,6 +355,7 @@ int portamem_pool_release_due(portamem_pool* pool) { return portamem::pool::do_r
 void portamem_pool_call_off_due(portamem_pool* pool) { portamem::pool::pool_of(pool).call_off_due(); }
 int portamem_pool_close(portamem_pool* pool) { return portamem::pool::do_close(pool); }
 int portamem_pool_is_closed(const portamem_pool* pool) { return portamem::pool::do_is_closed(pool); }
+int portamem_pool_is_lending(const portamem_pool* pool) { return portamem::pool::do_is_lending(pool); }
 void portamem_pool_stats(portamem_pool* pool, portamem_pool_figures* figures) {
     portamem::pool::do_stats(pool, figures);
 }
@@ -352,6 +365,7 @@ void portamem_pool_live(portamem_pool* pool, uint64_t* blocks, uint64_t* nbytes)
 void portamem_pool_reserved(portamem_pool* pool, uint64_t* reserved, uint64_t* peak) {
     portamem::pool::do_reserved(pool, reserved, peak);
 }
+uint64_t portamem_pools_idle(portamem_backend backend, int device) { return portamem::pool::do_idle(backend, device); }
 void portamem_pool_reset_peak(portamem_pool* pool) { portamem::pool::do_reset_peak(pool); }
 int portamem_pool_snapshot(portamem_pool* pool, portamem_pool_visitor visitor, void* self) {
     return portamem::pool::do_snapshot(pool, visitor, self);

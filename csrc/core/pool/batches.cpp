@@ -31,7 +31,7 @@ void Heap::give(Arena& arena, const Item* items, std::size_t count) {
     std::array<std::uint32_t, kSmallClasses> more;  // of the classes that have a bit
     std::uint64_t classes = 0;
     for (std::size_t i = 0; i < count; ++i) {
-        const Block& slab = *pages_.find(items[i].address);
+        const Block& slab = *block_of(items[i]);
         if (slab.use != Block::Use::Slab) continue;
         const std::uint64_t bit = std::uint64_t{1} << slab.index;
         more[slab.index] = (classes & bit) == 0 ? 1 : more[slab.index] + 1;
@@ -44,11 +44,11 @@ void Heap::give(Arena& arena, const Item* items, std::size_t count) {
         bin.reserve(std::max(2 * bin.capacity(), bin.size() + more[index]));
     }
     for (std::size_t i = 0; i < count; ++i) {
-        Block* const block = pages_.find(items[i].address);
+        Block* const block = block_of(items[i]);
         if (block->use == Block::Use::Slab) {
             put_in_bin(arena, *block, items[i]);
         } else {
-            pages_.clear(block->base);
+            block->index == kExact ? void(exact_.erase(block->base)) : pages_.clear(block->base);
             give_block(block, arena);
         }
     }
@@ -111,7 +111,7 @@ std::vector<portamem_order_range> Heap::ranges_behind(std::uint64_t stream, cons
     for (const Batch& batch : *queue) {
         if (batch.mark != mark) break;
         for (const Item& item : batch.items) {
-            const Block& block = *pages_.find(item.address);
+            const Block& block = *block_of(item);
             const std::size_t offset = item.address - block.base;
             const bool is_last = block.use != Block::Use::Slab || offset / block.size() + 1 == blocks_of(block);
             const std::size_t nbytes = is_last ? block.length() - offset : block.size();  // with the rest behind it
@@ -133,7 +133,7 @@ void Heap::detach(Arena& arena, Batch& batch) {
         blocks += aside.blocks.size();
     }
     for (const Block* slab : arena.carving) items += slab == nullptr ? 0 : uncut_of(*slab);
-    for (unsigned list = arena.next_list(0); list < kLists; list = arena.next_list(list + 1)) {
+    for (unsigned list = arena.next_list(0); list < Arena::kAllLists; list = arena.next_list(list + 1)) {
         for (const Block* block = arena.lists[list]; block != nullptr; block = block->list.after) ++blocks;
     }
     batch.items.reserve(items);
@@ -148,7 +148,7 @@ void Heap::detach(Arena& arena, Batch& batch) {
         bin.clear();
     }
     arena.kept = {};
-    arena.unmerged = 0;
+    arena.unmerged.nbytes = arena.shared.nbytes = 0;
     for (const Batch& aside : arena.aside) {
         batch.items.insert(batch.items.end(), aside.items.begin(), aside.items.end());
         batch.blocks.insert(batch.blocks.end(), aside.blocks.begin(), aside.blocks.end());
@@ -158,7 +158,7 @@ void Heap::detach(Arena& arena, Batch& batch) {
         while (slab != nullptr && uncut_of(*slab) != 0) batch.items.push_back(item_of(*slab, slab->slab.carved++));
         slab = nullptr;
     }
-    for (unsigned list = arena.next_list(0); list < kLists; list = arena.next_list(list + 1)) {
+    for (unsigned list = arena.next_list(0); list < Arena::kAllLists; list = arena.next_list(list + 1)) {
         while (Block* const block = arena.lists[list]) {
             arena.unlink(*block);
             block->use = Block::Use::Limbo;

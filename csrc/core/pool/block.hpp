@@ -41,18 +41,21 @@ struct Item {
 /// Records are kept for good: who frees a pointer that is not his any more reads a record, never freed memory. There is one
 /// for each large block, so that it is one cache line and no more.
 struct alignas(64) Block {
+    Block() noexcept : grains_above(0), for_slabs(0) {}
+
     enum class Use : std::uint8_t { Free, Taken, Slab, Limbo };
 
     // What freeing reads without a lock. Where there is one block, at base, `states` is own_state.
     std::uintptr_t base = 0;
     std::atomic<State>* states = nullptr;
     std::atomic<State> own_state{kIn};
-    std::uint8_t index = 0;   ///< the class of what is handed out; kHuge for those above
+    std::uint8_t index = 0;   ///< the class of what is handed out; kHuge for those above, or kExact
     std::uint8_t spread = 0;  ///< log2 of the states from one block's to the next one's
 
     // Under the heap's lock.
     Use use = Use::Free;
-    std::uint8_t grains_above = 0;  ///< length, in kGrain: the bits above those of grains
+    std::uint8_t grains_above : 7;  ///< length, in kGrain: the bits above those of grains
+    std::uint8_t for_slabs : 1;     ///< of a chunk that was asked for to cut slabs from
     std::uint32_t grains = 0;
     std::uint32_t arena =
         kNobodys;             ///< by number: whose it is while free; of a slab, in whose bins `home` of its blocks are
@@ -69,17 +72,21 @@ struct alignas(64) Block {
     union {
         Links list = {nullptr, nullptr};  ///< in the arena's list, while free; of records without memory, the next
         Cut slab;                         ///< of a slab
+        std::uint32_t overhang;           ///< of a taken kExact block: bytes of its last grain that its chunk has not
     };
 
     /// The bytes of the memory.
     std::size_t length() const noexcept { return (std::size_t{grains_above} << 32 | grains) * kGrain; }
     void set_length(std::size_t nbytes) noexcept {
         grains = static_cast<std::uint32_t>(nbytes / kGrain);
-        grains_above = static_cast<std::uint8_t>(nbytes / kGrain >> 32);
+        grains_above = static_cast<std::uint8_t>(nbytes / kGrain >> 32 & 127U);
     }
 
     /// The bytes of each block that is handed out. One of no class has less than a step of those beside it.
-    std::size_t size() const noexcept { return index == kHuge ? length() / kHugeStep * kHugeStep : size_of(index); }
+    std::size_t size() const noexcept {
+        if (index < kHuge) return size_of(index);
+        return index == kHuge ? length() / kHugeStep * kHugeStep : length();
+    }
 
     /// The record of what stands by itself, out of its item: no table is read.
     static Block* of(const Item& item) noexcept {
@@ -89,7 +96,7 @@ struct alignas(64) Block {
     void prefetch() const noexcept { __builtin_prefetch(this); }
 };
 static_assert(sizeof(void*) != 8 || sizeof(Block) == 64);
-static_assert(kHuge <= 255);
-static_assert(kLargestAsked + kLargestAsked / kGrain < std::size_t{1} << (40 + 8));
+static_assert(kExact <= 255);
+static_assert(kLargestAsked + kLargestAsked / kGrain < std::size_t{1} << (40 + 7));
 
 }  // namespace portamem::pool

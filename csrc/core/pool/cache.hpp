@@ -59,9 +59,31 @@ class alignas(64) Cache {
     Cache(std::shared_ptr<Pool> of, std::shared_ptr<Arena> beneath, std::uint64_t identity, bool defers)
         : pool(of.get()), stream(identity), arena(std::move(beneath)), keep(std::move(of)), deferred(defers) {}
 
+    /// Written by whoever has the lock, and read by all.
+    class Count {
+      public:
+        Count& operator=(std::uint16_t value) noexcept {
+            value_.store(value, std::memory_order_relaxed);
+            return *this;
+        }
+        operator std::uint16_t() const noexcept { return value_.load(std::memory_order_relaxed); }
+        std::uint16_t operator++(int) noexcept {
+            const std::uint16_t before = *this;
+            *this = static_cast<std::uint16_t>(before + 1);
+            return before;
+        }
+        std::uint16_t operator--() noexcept {
+            const auto after = static_cast<std::uint16_t>(*this - 1);
+            *this = after;
+            return after;
+        }
+
+      private:
+        std::atomic<std::uint16_t> value_{0};
+    };
     struct Bin {
         std::unique_ptr<Item[]> items;  ///< made at first use
-        std::uint16_t count = 0;
+        Count count;
         std::uint16_t capacity = 0;
         std::uint32_t size = 0;  ///< of a block, once there is room for one
     };
@@ -77,6 +99,7 @@ class alignas(64) Cache {
         void add(std::uint64_t delta) noexcept {
             value_.store(value_.load(std::memory_order_relaxed) + delta, std::memory_order_relaxed);
         }
+        void set(std::uint64_t value) noexcept { value_.store(value, std::memory_order_relaxed); }
         std::uint64_t get() const noexcept { return value_.load(std::memory_order_relaxed); }
 
       private:
@@ -103,6 +126,10 @@ class alignas(64) Cache {
 
     std::array<Bin, kClasses> bins;
     unsigned largest = kSmallClasses;  ///< the largest class that has a bin; this, if no larger has
+
+    /// Whether the cache has a bin for a class. Others are shared by the threads of the stream, in its arena, but for
+    /// memory that waits for events, and for a stream that one thread has for itself.
+    bool holds(unsigned index) const noexcept { return !is_shared(index) || deferred || arena->is_per_thread; }
 
     /// The bin of a class, with room.
     Bin& bin_for(unsigned index) {
@@ -148,12 +175,25 @@ class alignas(64) Cache {
     bool has_pending_room(std::size_t size) const noexcept {
         return pending.empty() || (pending.size() < kMostPending && pending_bytes + size <= kMostPendingBytes);
     }
+    /// So many have to be pending before it is asked again whether the stream's work has run: more after each question in
+    /// vain. The owner's own.
+    std::size_t asks_from = 1;
     /// There is room, also in the vector.
     void put_pending(const Item& item, std::size_t size) noexcept {
+        if (pending.empty()) asks_from = 1;
         pending.push_back(item);
         pending_bytes += size;
         cached.add(size);
+        pending_blocks.add(1);
+        if (size > pending_most.get()) pending_most.set(size);
     }
+    /// Some of what was pending, or all, is so no more.
+    void note_pending() noexcept {
+        pending_blocks.set(pending.size());
+        if (pending.empty()) pending_most.set(0);
+    }
+    Counter pending_blocks;
+    Counter pending_most;  ///< the bytes of the largest since there was none
 
     Batches spare;           ///< room for what is in a caller's hands when the cache ends; his own
     bool is_raided = false;  ///< under the registry's lock

@@ -7,7 +7,7 @@
 
 namespace portamem::pool {
 
-void Heap::add_chunk(void* ptr, std::size_t nbytes, Arena& arena) {
+void Heap::add_chunk(void* ptr, std::size_t nbytes, Arena& arena, bool for_slabs) {
     if (chunks_.size() == chunks_.capacity()) chunks_.reserve(2 * chunks_.size() + 1);
     const auto begin = reinterpret_cast<std::uintptr_t>(ptr);
     const std::uintptr_t aligned = (begin + kGrain - 1) & ~(kGrain - 1);
@@ -16,6 +16,7 @@ void Heap::add_chunk(void* ptr, std::size_t nbytes, Arena& arena) {
     Block* const block = new_block();
     block->base = aligned;
     block->set_length(length);
+    block->for_slabs = for_slabs ? 1 : 0;
     block->before = nullptr;
     block->after = nullptr;
     chunks_.push_back({ptr, nbytes, block});
@@ -24,7 +25,25 @@ void Heap::add_chunk(void* ptr, std::size_t nbytes, Arena& arena) {
     ++arena.insertions;
     arena.is_marked = false;
     reserved_ += nbytes;
-    peak_ = std::max(peak_, reserved_);
+    peak_ = std::max(peak(), reserved());
+}
+
+void Heap::add_exact_chunk(void* ptr, std::size_t nbytes, Arena& arena, Item& item) {
+    const auto entry = exact_.emplace(reinterpret_cast<std::uintptr_t>(ptr), nullptr).first;
+    try {
+        add_chunk(ptr, nbytes, arena);
+    } catch (...) {
+        exact_.erase(entry);
+        throw;
+    }
+    Block& block = *chunks_.back().first;
+    arena.unlink(block);
+    const std::size_t whole = block.length();
+    block.set_length(round_up(nbytes, kGrain));
+    hand_out(block, kExact);
+    block.overhang = static_cast<std::uint32_t>(block.length() - whole);
+    entry->second = &block;
+    item = {block.base, &block.own_state};
 }
 
 bool Heap::remove_chunk(std::size_t most, Chunk& chunk) {
@@ -66,7 +85,7 @@ void Heap::restore_chunk(const Chunk& chunk) noexcept {
     found->is_leaving = false;
     common_.link(*chunk.first);
     reserved_ += chunk.nbytes;
-    peak_ = std::max(peak_, reserved_);
+    peak_ = std::max(peak(), reserved());
 }
 
 }  // namespace portamem::pool

@@ -34,7 +34,8 @@ MarkPtr Pool::mark_here(void* stream) {
 // Now, on the stream itself; behind the latest mark where only another thread could make one.
 MarkPtr Pool::mark_of(Arena& arena) {
     void* event = nullptr;
-    const int status = ops_.mark(self_, arena.ref, nullptr, &event);
+    const int status =
+        arena.is_marked_in_calls ? int{PORTAMEM_POOL_BUSY} : ops_.mark(self_, arena.ref, nullptr, &event);
     if (status == PORTAMEM_POOL_OK) return make_mark(event);
     if (status == PORTAMEM_POOL_BUSY) {
         const std::lock_guard<std::mutex> lock(heap_.mutex());

@@ -26,9 +26,13 @@ void Pool::put_with_room(Cache& cache, Arena& arena, const Item& item, unsigned 
 // Into the cache; where that is full, some of it goes to the arena first, or else the block itself.
 void Pool::give(const Place& place, const Item& item, const Block& block) {
     const unsigned index = block.index;
-    if (place.cache == nullptr || index == kHuge) return flush(place, item);
+    if (place.cache == nullptr || index >= kHuge) return flush(place, item);
     Cache& cache = *place.cache;
     Arena& arena = *place.arena;
+    if (!cache.holds(index)) {
+        if (!share(arena, item, index)) flush(place, item);
+        return;
+    }
     const auto put_anyhow = [&](MarkPtr&& mark, bool is_marked) {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
         if (arena.has_ended) return false;
@@ -50,6 +54,16 @@ void Pool::give(const Place& place, const Item& item, const Block& block) {
         if (put_anyhow(std::move(mark), is_marked)) return;
     }
     flush(place, item);
+}
+
+// For the next of the stream's threads that wants one of its size. False where the stream has ended.
+bool Pool::share(Arena& arena, const Item& item, unsigned index) noexcept {
+    const std::lock_guard<std::mutex> lock(heap_.mutex());
+    if (arena.has_ended) return false;
+    arena.latest = nullptr;
+    arena.is_marked = false;
+    heap_.keep(arena, index, &item, 1);
+    return true;
 }
 
 // A stream that only its own thread can mark is marked with what goes to its arena, since the thread may not come back.
@@ -160,6 +174,7 @@ void Pool::flush_pending(const Place& place) {
         pending.clear();
         place.cache->cached.add(0 - place.cache->pending_bytes);
         place.cache->pending_bytes = 0;
+        place.cache->note_pending();
     } catch (const Refused&) {  // the cache has ended, and is empty
         put_behind(mark, std::move(late));
         throw;

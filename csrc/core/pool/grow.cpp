@@ -15,7 +15,11 @@ constexpr std::size_t kLeastChunk = std::size_t{2} << 20;
 constexpr std::size_t kMostChunk = std::size_t{256} << 20;
 constexpr std::size_t kChunkShare = 8;  // a chunk is this part of what the pool has already, or up to twice that,
 constexpr std::size_t kRoomShare = 6;   // or has this part beside what is asked for
+constexpr std::size_t kSlabShare = 16;  // of chunks for slabs this part,
 constexpr std::size_t kLeftOver = 8;    // and of this part of its blocks more than they take
+constexpr std::size_t kSpareShare = 6;  // on one stream, reserved may be this part more than what was out at once,
+constexpr std::size_t kLeastSpare = std::size_t{4} << 20;  // or so much; on several, so many times as much
+constexpr std::size_t kMostStreams = 4;                    // as there are streams, up to these
 constexpr std::chrono::seconds kLongestWait{5};  // for memory that others move: an upstream may wait for who asks here
 constexpr unsigned kMostLooks = 16;              // of a call, where something arrives each time,
 constexpr unsigned kMostLooksInVain = 2;         // and where nothing does, but others have done something meanwhile
@@ -37,9 +41,11 @@ std::size_t Pool::chunk_size(const Place& place, const Ask& ask) {
     const std::lock_guard<std::mutex> lock(heap_.mutex());
     const std::size_t reserved = heap_.reserved();
     const std::size_t most = std::clamp(round_up(refused_ / 2, 2 * kPage), 2 * kPage, kMostChunk);
-    const std::size_t share =
-        std::min(most, std::clamp(power_of_two_from(reserved / kChunkShare), kLeastChunk, kMostChunk));
-    if (ask.stands_in() > kMostChunk) return ask.need();
+    const std::size_t most_cut = ask.is_small() ? power_of_two_from(reserved / kSlabShare)
+                                                : power_of_two_from(most_cut_for(ask) / 2 + 1);  // or it serves nobody
+    const std::size_t share = std::min(
+        most, std::clamp(std::min(most_cut, power_of_two_from(reserved / kChunkShare)), kLeastChunk, kMostChunk));
+    if (ask.index == kExact || ask.stands_in() > kMostChunk) return ask.need();
     const std::size_t blocks = std::max<std::size_t>(share / ask.need(), 1) * ask.need();
     const std::size_t fitting = std::min(share, round_up(blocks + blocks / kLeftOver, kLeastChunk));
     if (ask.need() <= share / 2) return fitting;
@@ -48,6 +54,47 @@ std::size_t Pool::chunk_size(const Place& place, const Ask& ask) {
     std::size_t room = free < ask.need() ? 0 : std::min(reserved / kRoomShare, kMostChunk);
     if (room >= ask.need()) room -= room % ask.need();  // or it would be left over itself
     return std::max(fitting, round_up(ask.need() + room, kLeastChunk));
+}
+
+// The bytes that may be reserved, where chunks that nobody uses can go back instead.
+std::size_t Pool::allowance(const Ask& ask) {
+    std::uint64_t blocks = 0;
+    std::uint64_t nbytes = 0;
+    live(blocks, nbytes);
+    const std::lock_guard<std::mutex> lock(heap_.mutex());
+    most_live_ = std::max<std::size_t>(most_live_, nbytes + ask.size);
+    const std::size_t streams = heap_.arenas().size();  // each keeps what was freed on it
+    if (streams > 1) return std::min(streams, kMostStreams) * most_live_ + kLeastSpare;
+    return most_live_ + std::max(most_live_ / kSpareShare, kLeastSpare);
+}
+
+// Before the pool becomes larger than what its blocks need: gives back what is idle, or takes a block out of what is there.
+// Answers how many were taken; for none, nbytes is what the upstream is asked for.
+unsigned Pool::keep_within(std::size_t allowed, std::size_t& nbytes, const Place& place, const Ask& ask, Item* items,
+                           unsigned most) {
+    const std::size_t least = ask.need();
+    const auto has = [this] {
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        return heap_.reserved() + moves_.nbytes;
+    };
+    std::size_t taken = has();
+    if (taken != 0 && taken + least > allowed) {
+        (void)give_idle(place, allowed > least ? allowed - least : 0, taken + least > 2 * allowed);
+        if (const unsigned count = take(place, ask, items, most); count != 0) return count;
+        taken = has();
+        if (taken + least > allowed) {
+            if (const unsigned count = take_any(place, ask, items, most); count != 0) return count;
+        }
+    }
+    const std::size_t left = allowed > taken ? allowed - taken : 0;
+    if (nbytes <= left) return 0;
+    const std::size_t some = std::max({left, allowed / kSlabShare, kLeastChunk});  // few chunks are cut up less
+    if (ask.is_small() || 8 * least <= some) {
+        nbytes = std::min(nbytes, power_of_two_from(some / 2 + 1));
+    } else {
+        nbytes = std::min(nbytes, std::max(some / least, std::size_t{1}) * least);
+    }
+    return 0;
 }
 
 // Half as much where the upstream had not so much, and the next chunks are as small from the start, until memory has gone
@@ -74,7 +121,7 @@ class Pool::Growing {
             if (limit != 0) {
                 const std::size_t taken = pool.heap_.reserved() + pool.moves_.nbytes;
                 const std::size_t left = limit > taken ? limit - taken : 0;
-                nbytes = left < least ? 0 : std::min(nbytes, left & ~(kGrain - 1));
+                nbytes = left < least ? 0 : std::min(nbytes, std::max(least, left & ~(kGrain - 1)));
             }
             if (nbytes != 0) move_.begin(nbytes);
         }
@@ -118,10 +165,12 @@ unsigned Pool::grow(const Place& place, const Ask& ask, Item* items, unsigned mo
 
 // Before anybody is refused, memory that is on its way to the pool or from it has to arrive. And what other threads have
 // taken and freed while the call waited for work was not waited for, or is in caches that had been emptied before: where
-// there was such, everything is looked through again.
+// there was such, everything is looked through again. Last of all, other pools give back what they keep idle of the same
+// memory: one after the other, so that no more goes than is needed.
 unsigned Pool::grow_with(bool& is_asked, const Place& place, const Ask& ask, Item* items, unsigned most) {
     const auto until = std::chrono::steady_clock::now() + kLongestWait;
     Awaited others(*this);
+    OtherPools other_pools(*this);
     unsigned in_vain = 0;
     for (unsigned looks = 1;; ++looks) {
         const std::uint64_t before = calls_so_far();
@@ -134,7 +183,10 @@ unsigned Pool::grow_with(bool& is_asked, const Place& place, const Ask& ask, Ite
         if (const unsigned count = take(place, ask, items, 1); count != 0) return count;
         const bool is_late = looks == kMostLooks || std::chrono::steady_clock::now() >= until;
         const bool is_vain = !has_arrived && (calls_so_far() == before || ++in_vain > kMostLooksInVain);
-        if (is_late || is_vain) throw Refused{status, {}};
+        if (!is_late && !is_vain) continue;
+        // A limit of this pool's own is none that other pools can help with.
+        const bool may_help = status == PORTAMEM_POOL_OUT_OF_MEMORY || options_.limit == 0;
+        if (!may_help || !other_pools.have_given_back()) throw Refused{status, {}};
     }
 }
 
@@ -160,6 +212,10 @@ unsigned Pool::try_to_grow(portamem_pool_status& status, bool& is_asked, const P
     const std::size_t least = ask.need();
     for (int attempt = 0; attempt < 2; ++attempt) {
         std::size_t nbytes = attempt != 0 ? least : chunk_size(place, ask);
+        if (attempt == 0 && ask.index != kExact) {
+            const unsigned count = keep_within(allowance(ask), nbytes, place, ask, items, most);
+            if (count != 0) return count;
+        }
         while (true) {
             status = PORTAMEM_POOL_OK;
             Growing growing(*this, least, nbytes);  // others who grow meanwhile count this
@@ -194,10 +250,19 @@ unsigned Pool::try_to_grow(portamem_pool_status& status, bool& is_asked, const P
                 if (is_own && place.arena->has_ended) {
                     throw Refused{PORTAMEM_POOL_INVALID, "the stream was closed during the call"};
                 }
-                heap_.add_chunk(ptr, nbytes, is_own ? *place.arena : heap_.common());
+                Arena& arena = is_own ? *place.arena : heap_.common();
+                const bool is_whole = ask.index == kExact && reinterpret_cast<std::uintptr_t>(ptr) % kGrain == 0 &&
+                                      ask.alignment <= kGrain;
+                if (is_whole) {
+                    heap_.add_exact_chunk(ptr, nbytes, arena, items[0]);
+                } else {
+                    heap_.add_chunk(ptr, nbytes, arena, ask.is_small());
+                }
                 growing.end();
                 is_added = true;
+                if (attempt == 0) cuts_all_.store(false, std::memory_order_relaxed);
                 if (refused_ <= kMostChunk) refused_ *= 2;  // others may have given back to the upstream
+                if (is_whole) return 1;
                 // One only: the upstream may have run code that has filled the cache.
                 if (const unsigned count = take_locked(own(place), ask, items, 1); count != 0) return count;
             } catch (...) {
@@ -207,6 +272,7 @@ unsigned Pool::try_to_grow(portamem_pool_status& status, bool& is_asked, const P
             break;  // others were quicker, or the chunk is oddly aligned
         }
         if (attempt != 0) break;
+        cuts_all_.store(true, std::memory_order_relaxed);
         // What other threads' caches hold can be taken over without a wait of the host.
         raid_all();
         if (const unsigned count = take(place, ask, items, most); count != 0) return count;

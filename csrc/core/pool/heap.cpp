@@ -13,7 +13,10 @@ constexpr std::size_t kRestShare = 32;     // also smaller than this share of th
 
 constexpr unsigned kMostJoined = 1024;  // blocks that nobody uses and that are looked at for neighbours
 
-constexpr std::size_t kMostUnmerged = std::size_t{32} << 20;  // bytes of an arena's kept blocks
+// Bytes of an arena's kept blocks: of up to kLargestKept, and of those that threads share, which have room for the largest.
+constexpr std::size_t kMostUnmerged = std::size_t{32} << 20;
+constexpr std::size_t kMostShared = kLargestCached + (std::size_t{16} << 20);
+constexpr unsigned kMostMerged = 16;  // by one call
 
 }  // namespace
 
@@ -69,6 +72,7 @@ void Heap::recycle(Block* block) noexcept {
 void Heap::cut(Block& block, std::size_t length, Block& rest) noexcept {
     rest.base = block.base + length;
     rest.set_length(block.length() - length);
+    rest.for_slabs = block.for_slabs;
     rest.before = &block;
     rest.after = block.after;
     if (block.after != nullptr) block.after->before = &rest;
@@ -78,8 +82,8 @@ void Heap::cut(Block& block, std::size_t length, Block& rest) noexcept {
 
 // Slabs are cut from the end of what is free, and blocks from its beginning: a slab stays as long as any of its small
 // blocks, and would keep large ones on both sides apart.
-Block* Heap::take_block(Arena& arena, std::size_t length, std::size_t alignment, bool at_end) {
-    Block* const found = arena.find(length, alignment);
+Block* Heap::take_block(Arena& arena, std::size_t length, std::size_t alignment, bool at_end, std::size_t most) {
+    Block* const found = arena.find(length, alignment, most, at_end);
     if (found == nullptr) return nullptr;
     std::size_t front = Arena::front(*found, alignment);
     if (at_end) {
@@ -113,6 +117,7 @@ Block* Heap::take_block(Arena& arena, std::size_t length, std::size_t alignment,
 }
 
 Block* Heap::give_block(Block* block, Arena& arena) noexcept {
+    if (block->use == Block::Use::Taken && block->index == kExact) block->set_length(block->length() - block->overhang);
     if (Block* const after = block->after;
         after != nullptr && after->use == Block::Use::Free && after->arena == arena.number) {
         arena.unlink(*after);
@@ -142,7 +147,7 @@ bool Heap::join_common(Arena& arena, std::size_t length) noexcept {
     Block* best = nullptr;  // the first of a run of such neighbours
     std::size_t least = SIZE_MAX;
     unsigned looked_at = 0;
-    for (unsigned list = kLists; list-- != 0 && looked_at < kMostJoined;) {
+    for (unsigned list = Arena::kAllLists; list-- != 0 && looked_at < kMostJoined;) {
         for (Block* block = common_.lists[list]; block != nullptr && looked_at < kMostJoined;
              block = block->list.after) {
             Block* first = block;
@@ -165,13 +170,11 @@ bool Heap::join_common(Arena& arena, std::size_t length) noexcept {
     return true;
 }
 
-bool Heap::take_large_from(Arena& arena, std::size_t size, unsigned index, std::size_t alignment, Item& item) {
-    Block* const block = take_block(arena, size, alignment);
+bool Heap::take_large_from(Arena& arena, std::size_t size, unsigned index, std::size_t alignment, Item& item,
+                           std::size_t most) {
+    Block* const block = take_block(arena, size, alignment, false, most);
     if (block == nullptr) return false;
-    block->index = static_cast<std::uint8_t>(index);
-    block->spread = 0;
-    block->states = &block->own_state;
-    block->own_state.store(kIn, std::memory_order_relaxed);
+    hand_out(*block, index);
     try {
         pages_.put(block->base, block);
     } catch (...) {
@@ -180,6 +183,41 @@ bool Heap::take_large_from(Arena& arena, std::size_t size, unsigned index, std::
     }
     item = {block->base, &block->own_state};
     return true;
+}
+
+// It stands by itself.
+void Heap::hand_out(Block& block, unsigned index) noexcept {
+    block.use = Block::Use::Taken;
+    block.index = static_cast<std::uint8_t>(index);
+    block.spread = 0;
+    block.states = &block.own_state;
+    block.own_state.store(kIn, std::memory_order_relaxed);
+    block.overhang = 0;
+}
+
+bool Heap::take_exact_from(Arena& arena, std::size_t size, std::size_t alignment, Item& item) {
+    Block* const block = take_block(arena, size, alignment);
+    if (block == nullptr) return false;
+    hand_out(*block, kExact);
+    try {
+        exact_.emplace(block->base, block);
+    } catch (...) {
+        give_block(block, arena);
+        throw;
+    }
+    item = {block->base, &block->own_state};
+    return true;
+}
+
+Block* Heap::exact_at(std::uintptr_t address) const noexcept {
+    const auto found = exact_.find(address);
+    return found == exact_.end() ? nullptr : found->second;
+}
+
+// A page that a block begins in has nothing of others but, before the block, kExact ones.
+Block* Heap::block_of(const Item& item) const noexcept {
+    Block* const block = pages_.find(item.address);
+    return block == nullptr || item.address < block->base ? Block::of(item) : block;
 }
 
 // What was handed out by itself.
@@ -200,13 +238,17 @@ void Heap::keep(Arena& arena, unsigned index, const Item* items, unsigned count)
         for (unsigned i = 0; i < count; ++i) merge(arena, items[i]);
         return;
     }
-    arena.unmerged += count * size_of(index);
+    Arena::Unmerged& unmerged = arena.unmerged_of(index);
+    unmerged.nbytes += count * size_of(index);
     arena.kept[index / 64] |= std::uint64_t{1} << index % 64;
     // Faster than they come, and few for the call that pays for it.
-    for (unsigned left = 2 * count; left != 0 && arena.unmerged > kMostUnmerged; --left) {
-        arena.merging = arena.next_kept(arena.merging);
-        if (arena.merging == kClasses) arena.merging = arena.next_kept(0);
-        merge_one(arena, arena.merging);
+    const std::size_t most = is_shared(index) ? kMostShared : kMostUnmerged;
+    const unsigned first = is_shared(index) ? class_of(kLargestOwn) + 1 : kSmallClasses;
+    const unsigned last = is_shared(index) ? kClasses - 1 : class_of(kLargestKept);
+    for (unsigned left = std::max(2 * count, kMostMerged); left != 0 && unmerged.nbytes > most; --left) {
+        unmerged.next = arena.next_kept(std::max(unmerged.next, first));
+        if (unmerged.next > last) unmerged.next = arena.next_kept(first);
+        merge_one(arena, unmerged.next);
     }
 }
 
@@ -216,7 +258,7 @@ unsigned Heap::take_kept(Arena& arena, unsigned index, Item* items, unsigned mos
     if (count == 0) return 0;
     std::copy(bin.end() - count, bin.end(), items);
     bin.resize(bin.size() - count);
-    arena.unmerged -= count * size_of(index);
+    arena.unmerged_of(index).nbytes -= count * size_of(index);
     if (bin.empty()) arena.kept[index / 64] &= ~(std::uint64_t{1} << index % 64);
     return count;
 }
@@ -227,10 +269,10 @@ void Heap::merge_one(Arena& arena, unsigned index) noexcept {
     merge(arena, item);
 }
 
-bool Heap::merge_larger(Arena& arena, std::size_t length) noexcept {
-    if (length > kLargestKept) return false;
+bool Heap::merge_larger(Arena& arena, std::size_t length, std::size_t most) noexcept {
+    if (length > most) return false;
     const unsigned index = arena.next_kept(class_of(length));
-    if (index == kClasses) return false;
+    if (index > class_of(most)) return false;
     merge_one(arena, index);
     return true;
 }

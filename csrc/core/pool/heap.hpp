@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -49,7 +50,15 @@ class Heap {
 
     // heap.cpp
     /// A block of `size` bytes that stands by itself.
-    bool take_large_from(Arena& arena, std::size_t size, unsigned index, std::size_t alignment, Item& item);
+    /// Cut from no free block of more than `most` bytes.
+    bool take_large_from(Arena& arena, std::size_t size, unsigned index, std::size_t alignment, Item& item,
+                         std::size_t most = SIZE_MAX);
+    /// A kExact block of at least `size` bytes, a multiple of kGrain, also out of pieces that no other block fits into.
+    bool take_exact_from(Arena& arena, std::size_t size, std::size_t alignment, Item& item);
+    /// The kExact block that begins at an address; null where there is none.
+    Block* exact_at(std::uintptr_t address) const noexcept;
+    /// The record of the slab that an item is in, or of the block that it is.
+    Block* block_of(const Item& item) const noexcept;
     /// Merges neighbours of which some are free in the arena and some are nobody's, where they have `length` bytes in all:
     /// the smallest such. They are the arena's then. False where there are none.
     bool join_common(Arena& arena, std::size_t length) noexcept;
@@ -58,18 +67,20 @@ class Heap {
     void keep(Arena& arena, unsigned index, const Item* items, unsigned count) noexcept;
     /// Takes blocks that were kept. Answers how many there were.
     unsigned take_kept(Arena& arena, unsigned index, Item* items, unsigned most) noexcept;
-    /// Merges one kept block that is large enough for `length` bytes. False where there is none.
-    bool merge_larger(Arena& arena, std::size_t length) noexcept;
+    /// Merges one kept block that is large enough for `length` bytes and not larger than `most`. False where there is none.
+    bool merge_larger(Arena& arena, std::size_t length, std::size_t most = kLargestCached) noexcept;
 
     // slabs.cpp
     /// Blocks of a class, for use on the arena's stream: its own, then what nobody uses. Answers how many there were.
-    unsigned take(Arena& own, unsigned index, Item* items, unsigned most);
+    /// A slab is cut from a chunk for slabs, or from a free block of up to `most_cut` bytes.
+    unsigned take(Arena& own, unsigned index, Item* items, unsigned most, std::size_t most_cut = SIZE_MAX);
     /// The same out of one arena only: for those who order the streams themselves.
     unsigned take_from(Arena& arena, unsigned index, Item* items, unsigned most);
     /// Cuts up what slabs have left of which nothing is out, so that they can be dissolved. Throws std::bad_alloc.
     void cut_up(Arena& arena);
-    /// Puts slabs that are all free, and kept blocks, back among the large blocks. True if there was one.
-    bool dissolve(Arena& arena);
+    /// Puts slabs that are all free, and kept blocks of up to `most` bytes, back among the large blocks. True if there was
+    /// one.
+    bool dissolve(Arena& arena, std::size_t most = kLargestCached);
 
     // batches.cpp
     /// Fetches what giving blocks back reads, all at once rather than one after the other.
@@ -96,7 +107,9 @@ class Heap {
     bool detach_some(Arena& arena, std::size_t length, std::size_t alignment, std::size_t piece, Batch& batch);
 
     // chunks.cpp
-    void add_chunk(void* ptr, std::size_t nbytes, Arena& arena);
+    void add_chunk(void* ptr, std::size_t nbytes, Arena& arena, bool for_slabs = false);
+    /// The same, and takes all of it as one kExact block, to the last byte. ptr is a multiple of kGrain.
+    void add_exact_chunk(void* ptr, std::size_t nbytes, Arena& arena, Item& item);
     /// Takes a chunk out that is all free in the common arena: the largest of up to `most` bytes, or else the smallest.
     /// False where there is none.
     bool remove_chunk(std::size_t most, Chunk& chunk);
@@ -105,9 +118,10 @@ class Heap {
     /// or could not.
     void restore_chunk(const Chunk& chunk) noexcept;
 
-    std::size_t reserved() const noexcept { return reserved_; }
-    std::size_t peak() const noexcept { return peak_; }
-    void reset_peak() noexcept { peak_ = reserved_; }
+    // Without the lock too.
+    std::size_t reserved() const noexcept { return reserved_.load(std::memory_order_relaxed); }
+    std::size_t peak() const noexcept { return peak_.load(std::memory_order_relaxed); }
+    void reset_peak() noexcept { peak_ = reserved(); }
     /// Also those that leave just now.
     const std::vector<Chunk>& chunks() const noexcept { return chunks_; }
     std::size_t chunks_here() const noexcept;
@@ -117,15 +131,17 @@ class Heap {
     Block* new_block();
     void recycle(Block* block) noexcept;
     static void cut(Block& block, std::size_t length, Block& rest) noexcept;
-    Block* take_block(Arena& arena, std::size_t length, std::size_t alignment, bool at_end = false);
+    Block* take_block(Arena& arena, std::size_t length, std::size_t alignment, bool at_end = false,
+                      std::size_t most = SIZE_MAX);
     Block* give_block(Block* block, Arena& arena) noexcept;  ///< the block that it is part of now
+    void hand_out(Block& block, unsigned index) noexcept;
     void merge(Arena& arena, const Item& item) noexcept;
     void merge_one(Arena& arena, unsigned index) noexcept;
 
     // slabs.cpp
     std::atomic<State>* new_states(unsigned index, std::size_t count);
     static Item item_of(const Block& slab, std::uint32_t number) noexcept;
-    Block* new_slab(Arena& arena, unsigned index, Arena& owner);
+    Block* new_slab(Arena& arena, unsigned index, Arena& owner, std::size_t most_cut);
     void enter_pages(Block& slab);
     void clear_pages(const Block& slab) noexcept;
     void put_in_bin(Arena& arena, Block& slab, const Item& item) noexcept;
@@ -140,8 +156,9 @@ class Heap {
     Waiting waiting_;
     Batches orphans_;  ///< behind work that nobody can mark any more
     std::vector<Chunk> chunks_;
-    std::size_t reserved_ = 0;
-    std::size_t peak_ = 0;
+    std::unordered_map<std::uintptr_t, Block*> exact_;  ///< blocks that may share a page, and are in no page map
+    std::atomic<std::size_t> reserved_{0};              // written under the lock, and read by all
+    std::atomic<std::size_t> peak_{0};                  // the same
 
     std::vector<std::unique_ptr<Block[]>> records_;
     Block* spare_ = nullptr;

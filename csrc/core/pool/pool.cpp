@@ -32,10 +32,14 @@ struct Found {
     std::atomic<State>* state;
 };
 
-Found found_block(const PageMap& pages, const void* ptr) {
+Found found_block(Heap& heap, const void* ptr) {
     const auto address = reinterpret_cast<std::uintptr_t>(ptr);
-    Block* const block = pages.find(address);
+    Block* block = heap.pages().find(address);
     if (block == nullptr || address < block->base) {
+        const std::lock_guard<std::mutex> lock(heap.mutex());
+        block = heap.exact_at(address);
+    }
+    if (block == nullptr) {
         refuse_pointer("the pool has no block at " + address_text(ptr) +
                        ": it was freed before, or is another resource's");
     }
@@ -50,6 +54,7 @@ Found found_block(const PageMap& pages, const void* ptr) {
 }  // namespace
 
 thread_local unsigned Pool::calls_of_thread_ = 0;
+thread_local const Pool::Inside* Pool::Inside::innermost_ = nullptr;
 thread_local bool Pool::forgets_after_call_ = false;
 
 void Pool::call_has_ended() noexcept {
@@ -88,6 +93,7 @@ std::shared_ptr<Arena> Pool::arena_for(std::uint64_t identity, const portamem_po
     }
     made->ref = about.ref;
     made->is_per_thread = about.is_per_thread != 0;
+    made->is_marked_in_calls = about.is_marked_in_calls != 0;
     made->ticket.emplace_back(made);
     const std::lock_guard<std::mutex> lock(heap_.mutex());
     return heap_.enlisted(made);
@@ -166,11 +172,19 @@ Pool::Ask Pool::alone_for(std::size_t nbytes, std::size_t alignment) {
     return {nbytes, size_of(kSmallClasses), kSmallClasses, alignment};
 }
 
-void Pool::refuse_captured(void* stream, const char* what) {
+// Of as many bytes as are asked for, where there is no room for more.
+Pool::Ask Pool::exact_for(std::size_t nbytes, std::size_t alignment) {
+    return {nbytes, round_up(nbytes, kGrain), kExact, alignment};
+}
+
+bool Pool::is_captured(void* stream) {
     const int captured = ops_.is_captured(self_, stream);
     if (captured < 0) thrown(PORTAMEM_POOL_THROWN);
-    if (captured == 0) return;
-    throw Refused{PORTAMEM_POOL_INVALID, what};
+    return captured != 0;
+}
+
+void Pool::refuse_captured(void* stream, const char* what) {
+    if (is_captured(stream)) throw Refused{PORTAMEM_POOL_INVALID, what};
 }
 
 void Pool::count_live(const Place& place, std::int64_t blocks, std::int64_t nbytes) {
@@ -236,35 +250,39 @@ void* Pool::allocate(std::size_t nbytes, std::size_t alignment, std::uint64_t id
     if (ask.index != kHuge && place.cache != nullptr) {
         const Entered entered(*this, *place.cache);
         Cache& cache = *place.cache;
-        if (cache.bin_for(ask.index).count == 0) most = batch_of(ask.index);
+        if (cache.holds(ask.index) && cache.bin_for(ask.index).count == 0) most = batch_of(ask.index);
         // Large blocks in caches are aligned to kGrain, whatever their class.
         const bool is_any = ask.is_small() || alignment <= kGrain;
         if (is_any && cache.take_at_hand(ask.index, nbytes, items[0], out)) most = 0;
     }
     if (most == 0) return got(place, ask, items, 1, out);
-    const Ask alone = ask.is_small() ? alone_for(nbytes, alignment) : ask;
+    const Ask exact = exact_for(nbytes, alignment);
+    // What stands by itself may be a little larger than its class.
+    const auto got_alone = [&](const Ask& as) {
+        return got(place, as, items, 1, out_of(Block::of(items[0])->size(), nbytes));
+    };
     try {
         unsigned count = take(place, ask, items, most);
         if (count == 0) count = take_with_calls(place, ask, items, most);
         if (count == 0 && ask.is_small() && lacks_slabs_.load(std::memory_order_relaxed)) {
-            count = take(place, alone, items, 1);  // as the last time, without the waiting before it
-            if (count == 0 && !defers()) count = take_over(place, alone, items, 1);
-            if (count != 0) return got(place, alone, items, count, out_of(alone.size, nbytes));
+            count = take(place, exact, items, 1);  // as the last time, without the waiting before it
+            if (count == 0 && !defers()) count = take_over(place, exact, items, 1);
+            if (count != 0) return got_alone(exact);
         }
         if (count == 0) {
             count = grow(place, ask, items, most);
             if (ask.is_small()) lacks_slabs_.store(false, std::memory_order_relaxed);
         }
-        return got(place, ask, items, count, out);
+        return count == 1 && !ask.is_small() ? got_alone(ask) : got(place, ask, items, count, out);
     } catch (const Refused& refused) {
         const bool has_no_room = refused.status == PORTAMEM_POOL_LIMIT || refused.status == PORTAMEM_POOL_OUT_OF_MEMORY;
-        if (!ask.is_small() || !has_no_room) throw;
+        if (!has_no_room || exact.need() >= ask.need()) throw;
     }
-    // There is no room for many blocks of its size: then for one that stands by itself.
-    unsigned count = take(place, alone, items, 1);
-    if (count == 0) count = grow(place, alone, items, 1);
-    lacks_slabs_.store(true, std::memory_order_relaxed);
-    return got(place, alone, items, count, out_of(alone.size, nbytes));
+    // There is no room for many blocks of its size, or for one of its class: then for one of as many bytes.
+    unsigned count = take(place, exact, items, 1);
+    if (count == 0) count = grow(place, exact, items, 1);
+    if (ask.is_small()) lacks_slabs_.store(true, std::memory_order_relaxed);
+    return got_alone(exact);
 }
 
 void Pool::deallocate(void* ptr, std::size_t nbytes, std::uint64_t identity, void* stream) {
@@ -277,7 +295,7 @@ void Pool::deallocate(void* ptr, std::size_t nbytes, std::uint64_t identity, voi
         return;
     }
     const Place place = place_of(identity, stream);
-    const Found found = found_block(pages(), ptr);
+    const Found found = found_block(heap_, ptr);
     State state = found.state->load(std::memory_order_relaxed);
     if (state == kIn) refuse_pointer("the block at " + address_text(ptr) + " is not out: it was freed before");
     const std::size_t size = found.block->size();

@@ -54,12 +54,22 @@ class Pool : public std::enable_shared_from_this<Pool> {
     /// then the cache alone has the block. Thrown: the runtime did not say whether the stream is captured.
     enum class Served { No, Yes, Thrown };
     Served deallocate_pending(Cache& cache, void* ptr, std::size_t nbytes, void* stream) noexcept;
+    /// Out of what waited for the next event of a stream whose work has run.
+    void* allocate_settled(Cache& cache, std::size_t nbytes, void* stream) noexcept;
 
     void trim(std::size_t keep);
     /// What the policy wanted gone and what waited for work. True: nothing more is due.
     bool release_due();
     void call_off_due() noexcept;
     bool close();
+    /// Gives back what is idle and whose work has run, for another pool that finds no memory; answers how many bytes. Waits
+    /// for nothing: 0 where the calling thread is inside of this pool, or where another thread is putting it together.
+    std::size_t lend() noexcept;
+    bool is_lending() const noexcept {
+        const void* const lender = lender_.load(std::memory_order_acquire);
+        return lender != nullptr && lender != &calls_of_thread_;
+    }
+    const portamem_pool_options& options() const noexcept { return options_; }
     bool is_closed() const noexcept { return (inside_.load(std::memory_order_acquire) & kClosed) != 0; }
     void stream_ended(std::uint64_t identity, void* event);
     /// Gives up everything; nobody calls any more, but for threads that end.
@@ -109,6 +119,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     };
     class Inside;
     class OfCall;
+    class OtherPools;
     class Growing;
     class Move;
     class Awaited;
@@ -136,19 +147,31 @@ class Pool : public std::enable_shared_from_this<Pool> {
     std::shared_ptr<Arena> arena_for(std::uint64_t identity, const portamem_pool_stream& about);
     static Ask ask_for(std::size_t nbytes, std::size_t alignment);
     static Ask alone_for(std::size_t nbytes, std::size_t alignment);
+    static Ask exact_for(std::size_t nbytes, std::size_t alignment);
     void* got(const Place& place, const Ask& ask, const Item* items, unsigned count, State out);
+    bool is_captured(void* stream);
     void refuse_captured(void* stream, const char* what);
     void enter(Cache& cache);
     [[noreturn]] static void thrown(int status);
     void count_live(const Place& place, std::int64_t blocks, std::int64_t nbytes);
     static constexpr unsigned kMostItems = 128;  ///< that a call takes: as many as a cache holds of one class
 
+    // second_path.cpp
+    bool settle_pending(Cache& cache, void* stream) noexcept;
+    bool put_settled(Cache& cache, std::size_t count) noexcept;
+
     // take.cpp
     Arena& own(Arena& arena) noexcept { return defers() ? heap_.common() : arena; }
     Arena& own(const Place& place) noexcept { return place.arena ? own(*place.arena) : heap_.common(); }
     bool defers() const noexcept { return options_.host_accessible != 0; }
-    unsigned take_locked(Arena& own, const Ask& ask, Item* items, unsigned most);
-    unsigned take(const Place& place, const Ask& ask, Item* items, unsigned most);
+    static constexpr std::size_t kFewBytes = std::size_t{64} << 20;  ///< slabs of a larger pool have their own chunks
+    static constexpr std::size_t kLeastCut = std::size_t{4} << 20;   ///< free blocks of so many bytes serve all,
+    static constexpr std::size_t kCutShare = 8;                      ///< or of this part of the pool,
+    static constexpr std::size_t kCutTimes = 16;  ///< or so many times as large as what is cut from them
+    std::size_t most_cut_for(const Ask& ask) noexcept;
+    unsigned take_locked(Arena& own, const Ask& ask, Item* items, unsigned most, bool cuts_all = false);
+    unsigned take(const Place& place, const Ask& ask, Item* items, unsigned most, bool cuts_all = false);
+    unsigned take_any(const Place& place, const Ask& ask, Item* items, unsigned most);
     unsigned take_with_calls(const Place& place, const Ask& ask, Item* items, unsigned most);
     unsigned gather(const Place& place, const Ask& ask, Item* items, unsigned most);
 
@@ -177,6 +200,9 @@ class Pool : public std::enable_shared_from_this<Pool> {
 
     // grow.cpp
     std::size_t chunk_size(const Place& place, const Ask& ask);
+    std::size_t allowance(const Ask& ask);
+    unsigned keep_within(std::size_t allowed, std::size_t& nbytes, const Place& place, const Ask& ask, Item* items,
+                         unsigned most);
     portamem_pool_status ask_upstream(std::size_t nbytes, const Place& place, void** ptr);
     unsigned grow(const Place& place, const Ask& ask, Item* items, unsigned most);
     bool is_beyond_limit(const Ask& ask);
@@ -189,6 +215,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     // give.cpp
     void give(const Place& place, const Item& item, const Block& block);
     void flush(const Place& place, const Item& item);
+    bool share(Arena& arena, const Item& item, unsigned index) noexcept;
     static bool put_if_room(Cache& cache, const Item& item, unsigned index, std::size_t most) noexcept;
     void put_with_room(Cache& cache, Arena& arena, const Item& item, unsigned index);
     void make_room(Cache& cache, Arena& arena, unsigned index);
@@ -214,6 +241,8 @@ class Pool : public std::enable_shared_from_this<Pool> {
     void finish(std::uint64_t stream, bool waits);
     bool reclaim(bool waits);  ///< false: another thread was about it, and it was left at that
     void join_common();
+    void settle_if_idle(const std::shared_ptr<Arena>& arena, bool is_urgent);
+    bool give_idle(const Place& place, std::size_t keep, bool is_urgent);
     std::size_t release(std::size_t keep, bool throws);
 
     // policy.cpp
@@ -232,7 +261,10 @@ class Pool : public std::enable_shared_from_this<Pool> {
     Heap heap_;
     Moves moves_;  ///< what is on its way between the pool and its upstream; under the heap's lock
     std::size_t refused_ =
-        SIZE_MAX;  ///< bytes that the upstream had not, since memory went back; under the heap's lock
+        SIZE_MAX;                ///< bytes that the upstream had not, since memory went back; under the heap's lock
+    std::size_t most_live_ = 0;  ///< bytes that were out at once, as the upstream was asked; under the heap's lock
+    unsigned vain_ = 0;          ///< looks for idle chunks in a row that found none,
+    unsigned looks_to_leave_out_ = 0;  ///< and how many are left out for it; both under the heap's lock
     std::mutex registry_;
     std::vector<std::shared_ptr<Cache>> caches_;
     std::mutex reclaim_;
@@ -243,10 +275,12 @@ class Pool : public std::enable_shared_from_this<Pool> {
     std::uint64_t answered_ = 0;             ///< and the latest question that was answered
     std::list<std::weak_ptr<Arena>> ended_;  ///< of streams that are gone; under the heap's lock
 
-    std::atomic<std::uint64_t> inside_{0};  ///< calls under way; kClosed on top
-    std::atomic<std::int64_t> empty_{0};    ///< live blocks of 0 bytes
+    std::atomic<std::uint64_t> inside_{0};      ///< calls under way; kClosed on top
+    std::atomic<const void*> lender_{nullptr};  ///< the thread that is in lend(): the address of its calls_of_thread_
+    std::atomic<std::int64_t> empty_{0};        ///< live blocks of 0 bytes
     std::atomic<bool> lacks_slabs_{
-        false};  ///< there was no room for one more, after all waiting; until memory goes back
+        false};                          ///< there was no room for one more, after all waiting; until memory goes back
+    std::atomic<bool> cuts_all_{false};  ///< small blocks are cut from large ones, as there is no other place: likewise
     // Of calls without a cache, and of caches that are gone.
     std::atomic<std::uint64_t> hits_{0};
     std::atomic<std::uint64_t> frees_{0};
@@ -260,23 +294,36 @@ class Pool : public std::enable_shared_from_this<Pool> {
 /// A call under way: close and destroy wait for it, or refuse.
 class Pool::Inside {
   public:
-    explicit Inside(Pool& pool) : pool_(pool) {
+    explicit Inside(Pool& pool) : pool_(pool), outer_(innermost_) {
         if ((pool.inside_.fetch_add(1) & kClosed) == 0) {
             ++calls_of_thread_;
+            innermost_ = this;
             return;
         }
         pool.inside_.fetch_sub(1);
         throw Refused{PORTAMEM_POOL_INVALID, "the memory resource is closed"};
     }
     ~Inside() {
+        innermost_ = outer_;
         if (--calls_of_thread_ == 0 && forgets_after_call_) call_has_ended();
         pool_.inside_.fetch_sub(1);
     }
     Inside(const Inside&) = delete;
     Inside& operator=(const Inside&) = delete;
 
+    /// Whether the calling thread is inside of that pool.
+    static bool is_of(const Pool& pool) noexcept {
+        for (const Inside* call = innermost_; call != nullptr; call = call->outer_) {
+            if (&call->pool_ == &pool) return true;
+        }
+        return false;
+    }
+
   private:
+    static thread_local const Inside* innermost_;
+
     Pool& pool_;
+    const Inside* const outer_;
 };
 
 /// The owner, who is inside of its cache's lock, leaves it.
@@ -299,5 +346,29 @@ class Pool::Entered {
   private:
     const Leaving leaving_;
 };
+
+/// The pools of the same memory whose idle chunks others may have, asked one after the other.
+class Pool::OtherPools {
+  public:
+    explicit OtherPools(const Pool& pool);
+    /// Whether the next one that can has given memory back to its upstream. False also without host memory to list them.
+    bool have_given_back() noexcept;
+    OtherPools(const OtherPools&) = delete;
+    OtherPools& operator=(const OtherPools&) = delete;
+
+  private:
+    const Pool& pool_;
+    bool is_listed_ = false;
+    std::vector<std::shared_ptr<Pool>> pools_;
+};
+
+// idle.cpp
+
+/// From here on a pool counts among those that keep memory of a device, or of the host. Throws std::bad_alloc.
+void enlist(const std::shared_ptr<Pool>& pool);
+/// Bytes that those pools have reserved and that are not out. Throws std::bad_alloc.
+std::uint64_t idle_bytes(portamem_backend backend, int device);
+/// The pools of the same memory that share what they keep idle. Throws std::bad_alloc.
+std::vector<std::shared_ptr<Pool>> pools_that_help(const Pool& asking);
 
 }  // namespace portamem::pool

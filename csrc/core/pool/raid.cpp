@@ -48,6 +48,7 @@ void Pool::empty(Cache& cache) {
     cache.pending.clear();
     cache.cached.add(0 - cache.pending_bytes);
     cache.pending_bytes = 0;
+    cache.note_pending();
 }
 
 // Empties caches. What only their own thread can mark stays with it, unless the caches end or the caller says how it is
@@ -98,6 +99,8 @@ void Pool::raid(const Which& which, bool for_good, bool also_of_own_streams) {
 
 void Pool::raid_all(bool for_good) {
     raid([](const Cache&) { return true; }, for_good);
+    const std::lock_guard<std::mutex> lock(heap_.mutex());
+    for (const auto& entry : heap_.arenas()) (void)heap_.dissolve(*entry.second);
 }
 
 void Pool::raid_own_streams() {
@@ -122,7 +125,7 @@ void Pool::retire(const std::shared_ptr<Cache>& cache) noexcept {
         }
         // Its own stream ends with a thread.
         MarkPtr mark;
-        bool is_orphan = !thread_has_own_streams();
+        bool is_orphan = !thread_has_own_streams() || cache->arena->is_marked_in_calls;
         try {
             if (!is_orphan) mark = mark_of(*cache->arena);
         } catch (...) {

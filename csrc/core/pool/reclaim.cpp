@@ -7,6 +7,12 @@
 #include "pool.hpp"
 
 namespace portamem::pool {
+namespace {
+
+constexpr std::size_t kStreamsAsked = 8;  // streams whose events one look asks for
+constexpr unsigned kMostVain = 6;         // looks in vain, after which 64 are left out
+
+}  // namespace
 
 // Of another thread when the pool ends.
 bool Pool::cannot_be_marked(const Arena& arena) {
@@ -202,6 +208,75 @@ void Pool::join_common() {
     (void)heap_.dissolve(heap_.common());
 }
 
+// ---- what is idle ----
+
+// What is free on a stream whose work has run is nobody's. Of one whose work still runs it is left there, where the stream
+// finds it at once; where that is urgent, it goes behind a mark, for the next who looks.
+void Pool::settle_if_idle(const std::shared_ptr<Arena>& arena, bool is_urgent) {
+    std::uint64_t seen = 0;
+    {
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        if (arena->has_ended || arena->is_of_call || arena->is_empty()) return;
+        seen = arena->insertions;
+    }
+    MarkPtr mark;
+    try {
+        mark = mark_of(*arena);
+    } catch (const Refused& refusal) {
+        if (refusal.status != PORTAMEM_POOL_BUSY) throw;
+        return;
+    }
+    const int done = mark == nullptr ? 1 : ops_.query(self_, mark->event());
+    if (done < 0) thrown(PORTAMEM_POOL_THROWN);
+    if (done == 0 && !is_urgent) return;
+    Batches all = one_batch(arena->stream);
+    {
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        if (arena->has_ended || arena->insertions != seen || !arena->aside.empty()) return;
+        heap_.detach(*arena, all.front());
+    }
+    put_behind(mark, std::move(all));
+    finish(arena->stream, false);
+}
+
+// Gives back whole chunks that nobody uses, until at most `keep` bytes are reserved. Nothing is waited for. False where
+// that was looked for in vain, or too often so.
+bool Pool::give_idle(const Place& place, std::size_t keep, bool is_urgent) {
+    {
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        if (looks_to_leave_out_ != 0) {
+            --looks_to_leave_out_;
+            return false;
+        }
+    }
+    std::size_t released = 0;
+    if (!defers() && place.arena != nullptr) settle_if_idle(place.arena, is_urgent);
+    join_common();
+    released += release(keep, false);
+    std::vector<std::shared_ptr<Arena>> others;
+    bool is_left = false;
+    {
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        is_left = is_urgent && heap_.reserved() > keep;
+        if (is_left && !defers()) {
+            for (const auto& entry : heap_.arenas()) {
+                if (entry.second != place.arena && !entry.second->is_per_thread) others.push_back(entry.second);
+            }
+        }
+    }
+    if (is_left) {
+        raid_all();
+        for (const auto& arena : others) settle_if_idle(arena, is_urgent);
+        poll_others(place.identity, kStreamsAsked);
+        join_common();
+        released += release(keep, false);
+    }
+    const std::lock_guard<std::mutex> lock(heap_.mutex());
+    vain_ = released != 0 ? 0 : std::min(vain_ + 1, kMostVain);
+    looks_to_leave_out_ = vain_ == 0 ? 0 : 1U << vain_;
+    return released != 0;
+}
+
 // ---- upstream ----
 
 std::size_t Pool::release(std::size_t keep, bool throws) {
@@ -222,6 +297,7 @@ std::size_t Pool::release(std::size_t keep, bool throws) {
                 heap_.forget_chunk(chunk);
                 refused_ = SIZE_MAX;
                 lacks_slabs_.store(false, std::memory_order_relaxed);
+                cuts_all_.store(false, std::memory_order_relaxed);
                 move.end(true);
             }
             releases_.fetch_add(1, std::memory_order_relaxed);

@@ -2,8 +2,12 @@
 // core/pool/second_path.cpp: the path on which a cache does not serve at once, and the stream's own memory does.
 //
 // It takes the heap's lock and calls nobody; of memory that the host reaches it frees with the cache alone, and asks
-// the runtime whether the stream is captured. All that is not so simple is left to the third path, which does
-// everything: most calls that find a cache empty, or full, need none of that, and it costs more than what they do.
+// the runtime whether the stream is captured, and whether its work has run. All that is not so simple is left to the
+// third path, which does everything: most calls that find a cache empty, or full, need none of that, and it costs more
+// than what they do.
+#include <algorithm>
+
+#include "../order/call.hpp"
 #include "pool.hpp"
 
 namespace portamem::pool {
@@ -19,7 +23,7 @@ struct Out {
 Out out_block(Cache& cache, const PageMap& pages, void* ptr, std::size_t nbytes) noexcept {
     const auto address = reinterpret_cast<std::uintptr_t>(ptr);
     const Block* const block = cache.block_of(pages, address);
-    if (block == nullptr || address < block->base || block->index == kHuge) return {};
+    if (block == nullptr || address < block->base || block->index >= kHuge) return {};
     const std::size_t size = size_of(block->index);
     const std::size_t offset = address - block->base;
     const std::size_t number = offset * kReciprocals[block->index] >> 32;
@@ -36,19 +40,21 @@ void* Pool::allocate_with_heap(Cache& cache, std::size_t nbytes) noexcept {
     Cache::Bin& bin = cache.bins[index];
     Item items[kMostAtOnce];
     State out = kIn;
-    if (!cache.take_at_hand(index, nbytes, items[0], out)) {
-        if (bin.capacity == 0) return nullptr;
+    const bool is_here = cache.holds(index);
+    if (!is_here || !cache.take_at_hand(index, nbytes, items[0], out)) {
+        if (is_here && bin.capacity == 0) return nullptr;
+        const std::size_t size = size_of(index);
         unsigned count = 0;
         try {
             const std::lock_guard<std::mutex> lock(heap_.mutex());
-            count = take_locked(own(*cache.arena), {nbytes, bin.size, index, kGrain}, items, batch_of(index));
+            count = take_locked(own(*cache.arena), {nbytes, size, index, kGrain}, items, is_here ? batch_of(index) : 1);
         } catch (...) {
             return nullptr;
         }
         if (count == 0) return nullptr;
-        cache.cached.add((count - 1) * std::uint64_t{bin.size});
+        cache.cached.add((count - 1) * size);
         while (count > 1) bin.items[bin.count++] = items[--count];
-        out = out_of(bin.size, nbytes);
+        out = out_of(is_here ? size : Block::of(items[0])->size(), nbytes);
     }
     items[0].state->store(out, std::memory_order_relaxed);
     cache.hits.add(1);
@@ -60,14 +66,17 @@ bool Pool::deallocate_with_heap(Cache& cache, void* ptr, std::size_t nbytes) noe
     if (defers() || portamem_forked() != 0 || !cache.lock.enter()) return false;
     const Leaving leaving(cache);
     const Out out = out_block(cache, pages(), ptr, nbytes);
-    if (out.state == nullptr || cache.bins[out.index].capacity == 0) return false;
+    if (out.state == nullptr) return false;
+    const bool is_here = cache.holds(out.index);
+    const bool calls_somebody = ops_.keep != nullptr || cache.arena->is_per_thread;
+    if (is_here ? cache.bins[out.index].capacity == 0 : calls_somebody) return false;
     State was = out.as;
     if (!out.state->compare_exchange_strong(was, kIn, std::memory_order_acq_rel)) return false;
     const Item item{reinterpret_cast<std::uintptr_t>(ptr), out.state};
-    bool is_put = put_if_room(cache, item, out.index, free_room_of(out.index));
-    const bool calls_somebody = ops_.keep != nullptr || cache.arena->is_per_thread;
+    bool is_put =
+        is_here ? put_if_room(cache, item, out.index, free_room_of(out.index)) : share(*cache.arena, item, out.index);
     try {
-        if (!is_put && !calls_somebody) {
+        if (!is_put && is_here && !calls_somebody) {
             const std::lock_guard<std::mutex> lock(heap_.mutex());
             is_put = !cache.arena->has_ended;
             if (is_put) put_with_room(cache, *cache.arena, item, out.index);
@@ -85,13 +94,20 @@ bool Pool::deallocate_with_heap(Cache& cache, void* ptr, std::size_t nbytes) noe
 }
 
 Pool::Served Pool::deallocate_pending(Cache& cache, void* ptr, std::size_t nbytes, void* stream) noexcept {
-    if (!defers() || ops_.keep != nullptr || nbytes - 1 >= kMostPendingBytes) return Served::No;
+    if (!defers() || ops_.keep != nullptr || nbytes - 1 >= kLargestCached) return Served::No;
     if (portamem_forked() != 0 || cache.has_ended.load(std::memory_order_acquire)) return Served::No;
+    bool has_room = false;
+    {
+        if (!cache.lock.enter()) return Served::No;
+        const Leaving leaving(cache);
+        if (cache.pending.capacity() == 0) return Served::No;
+        has_room = cache.has_pending_room(rounded(nbytes));
+    }
+    if (!has_room && !settle_pending(cache, stream)) return Served::No;
     const int captured = ops_.is_captured(self_, stream);
     if (captured < 0) return Served::Thrown;
     if (captured != 0 || !cache.lock.enter()) return Served::No;
     const Leaving leaving(cache);
-    if (cache.pending.capacity() == 0) return Served::No;
     const Out out = out_block(cache, pages(), ptr, nbytes);
     if (out.state == nullptr || !cache.has_pending_room(size_of(out.index))) return Served::No;
     State was = out.as;
@@ -100,6 +116,72 @@ Pool::Served Pool::deallocate_pending(Cache& cache, void* ptr, std::size_t nbyte
     cache.frees.add(1);
     cache.live_bytes.add(0 - nbytes);
     return Served::Yes;
+}
+
+void* Pool::allocate_settled(Cache& cache, std::size_t nbytes, void* stream) noexcept {
+    if (nbytes - 1 >= kLargestCached || portamem_forked() != 0) return nullptr;
+    return settle_pending(cache, stream) ? allocate_with_heap(cache, nbytes) : nullptr;
+}
+
+// Where all that was submitted to the stream has run, what waits in the cache for the stream's next event waits no more.
+// The order checker learns by events only what has happened.
+bool Pool::settle_pending(Cache& cache, void* stream) noexcept {
+    if (ops_.has_run == nullptr || order::is_on()) return false;
+    std::size_t count = 0;
+    {
+        if (!cache.lock.enter()) return false;
+        const Leaving leaving(cache);
+        count = cache.pending.size();
+    }
+    if (count == 0 || count < cache.asks_from) return false;
+    if (ops_.has_run(self_, stream) == 0) {
+        cache.asks_from = 2 * count;
+        return false;
+    }
+    if (!cache.lock.enter()) return false;
+    const Leaving leaving(cache);
+    return put_settled(cache, std::min(count, cache.pending.size()));  // none are there where others took them
+}
+
+// The first `count` of what is pending: into the cache, as far as there is room, and what is left to the common arena.
+bool Pool::put_settled(Cache& cache, std::size_t count) noexcept {
+    std::vector<Item>& pending = cache.pending;
+    std::size_t left = 0;      // for the heap, at the front of what is pending
+    std::size_t settled = 0;   // bytes
+    std::size_t for_heap = 0;  // of those
+    for (std::size_t i = 0; i < count; ++i) {
+        const Item item = pending[i];
+        const Block* block = cache.block_of(pages(), item.address);
+        if (block == nullptr || item.address < block->base) block = Block::of(item);  // it is in no table
+        const std::size_t size = block->size();
+        Cache::Bin* const bin = block->index < kHuge ? &cache.bins[block->index] : nullptr;
+        settled += size;
+        if (bin != nullptr && bin->count < bin->capacity && cache.cached.get() <= free_room_of(block->index)) {
+            bin->items[bin->count++] = item;
+            continue;
+        }
+        pending[left++] = item;
+        for_heap += size;
+    }
+    if (left != 0) {
+        try {
+            const std::lock_guard<std::mutex> lock(heap_.mutex());
+            heap_.give(heap_.common(), pending.data(), left);
+        } catch (...) {  // no host memory: it waits on
+            settled -= for_heap;
+            count -= left;
+            pending.erase(pending.begin() + static_cast<std::ptrdiff_t>(left),
+                          pending.begin() + static_cast<std::ptrdiff_t>(left + count));
+            cache.pending_bytes -= settled;
+            cache.note_pending();
+            return count != 0;
+        }
+    }
+    pending.erase(pending.begin(), pending.begin() + static_cast<std::ptrdiff_t>(count));
+    cache.pending_bytes -= settled;
+    cache.note_pending();
+    cache.cached.add(0 - for_heap);
+    return count != 0;
 }
 
 }  // namespace portamem::pool

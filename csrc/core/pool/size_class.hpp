@@ -11,12 +11,15 @@
 namespace portamem::pool {
 
 inline constexpr std::size_t kGrain = 256;
-inline constexpr std::size_t kLargestSmall = std::size_t{32} << 10;   ///< larger blocks stand by themselves
-inline constexpr std::size_t kLargestCached = std::size_t{64} << 20;  ///< larger blocks are in no cache
+inline constexpr std::size_t kLargestSmall = std::size_t{32} << 10;  ///< larger blocks stand by themselves
+inline constexpr std::size_t kLargestOwn = std::size_t{1} << 20;  ///< larger ones are shared by all threads of a stream
+inline constexpr std::size_t kLargestCached = std::size_t{64} << 20;  ///< larger blocks have no class
 inline constexpr std::size_t kLargestKept = std::size_t{256} << 10;   ///< larger ones are merged when a cache is full
 inline constexpr unsigned kSmallClasses = 64;
 inline constexpr unsigned kClasses = 240;
 inline constexpr unsigned kHuge = kClasses;  ///< the class of all that is larger, in steps of kHugeStep
+/// The class of blocks of as many bytes as were asked for, in steps of kGrain: for places where nothing larger fits.
+inline constexpr unsigned kExact = kHuge + 1;
 inline constexpr std::size_t kHugeStep = std::size_t{2} << 20;
 inline constexpr std::size_t kLargestAsked = std::size_t{1} << 46;
 inline constexpr unsigned kLists = 576;
@@ -37,8 +40,9 @@ constexpr std::size_t size_of(unsigned index) noexcept {
     return (std::size_t{17} + (index - 16) % 16) << (8 + (index - 16) / 16);
 }
 
-/// The list of free memory of a length, at least kGrain.
+/// The list of free memory of a length. In the first one there may be less than kGrain.
 constexpr unsigned list_of(std::size_t length) noexcept {
+    if (length < kGrain) return 0;
     const unsigned index = class_of(length + 1) - 1;
     return index < kLists ? index : kLists - 1;
 }
@@ -55,8 +59,14 @@ static_assert(class_of(kLargestSmall) == kSmallClasses - 1 && class_of(kLargestC
 static_assert(size_of(kClasses - 1) == kLargestCached && list_of(kLargestCached) == kClasses - 1);
 static_assert(list_of(4351) == 15 && list_of(4352) == 16);
 
-/// Classes of blocks that stand by themselves, of which there may be so many that merging each would count.
-constexpr bool is_kept(unsigned index) noexcept { return index >= kSmallClasses && index <= class_of(kLargestKept); }
+/// Classes of blocks that an arena's bins hold for all threads of its stream, and no thread's cache.
+constexpr bool is_shared(unsigned index) noexcept { return index > class_of(kLargestOwn) && index < kClasses; }
+
+/// Classes of blocks that an arena keeps as they were freed: of which there may be so many that merging each would count,
+/// and those that threads share.
+constexpr bool is_kept(unsigned index) noexcept {
+    return (index >= kSmallClasses && index <= class_of(kLargestKept)) || is_shared(index);
+}
 
 /// The class of a block of nbytes whose address is a multiple of alignment, of kSmallClasses at most; kHuge where no
 /// small class is such.

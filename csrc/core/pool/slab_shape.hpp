@@ -41,8 +41,8 @@ inline std::uint32_t uncut_of(const Block& slab) noexcept { return blocks_of(sla
 
 // In 2^32, of the sizes of the small classes: a block's number is what its offset has of it. Of the others 0, as there is one
 // block.
-constexpr std::array<std::uint32_t, kHuge + 1> all_reciprocals() {
-    std::array<std::uint32_t, kHuge + 1> reciprocals{};
+constexpr std::array<std::uint32_t, kExact + 1> all_reciprocals() {
+    std::array<std::uint32_t, kExact + 1> reciprocals{};
     for (unsigned index = 0; index < kSmallClasses; ++index) {
         reciprocals[index] =
             static_cast<std::uint32_t>(((std::uint64_t{1} << 32) + size_of(index) - 1) / size_of(index));
@@ -50,6 +50,6 @@ constexpr std::array<std::uint32_t, kHuge + 1> all_reciprocals() {
     return reciprocals;
 }
 
-inline constexpr std::array<std::uint32_t, kHuge + 1> kReciprocals = all_reciprocals();
+inline constexpr std::array<std::uint32_t, kExact + 1> kReciprocals = all_reciprocals();
 
 }  // namespace portamem::pool

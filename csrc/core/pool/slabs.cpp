@@ -32,12 +32,12 @@ Item Heap::item_of(const Block& slab, std::uint32_t number) noexcept {
     return {slab.base + number * slab.size(), slab.states + (std::size_t{number} << slab.spread)};
 }
 
-Block* Heap::new_slab(Arena& arena, unsigned index, Arena& owner) {
+Block* Heap::new_slab(Arena& arena, unsigned index, Arena& owner, std::size_t most_cut) {
     const SlabShape& shape = kShapes[index];
     auto* const states = new_states(index, states_of(index));
     Block* slab = nullptr;
     try {
-        slab = take_block(arena, shape.length, kPage, true);
+        slab = take_block(arena, shape.length, kPage, true, most_cut);
     } catch (...) {
         states_[index].free.push_back(states);
         throw;
@@ -109,13 +109,17 @@ unsigned Heap::take_from(Arena& arena, unsigned index, Item* items, unsigned mos
     return count;
 }
 
-unsigned Heap::take(Arena& own, unsigned index, Item* items, unsigned most) {
+unsigned Heap::take(Arena& own, unsigned index, Item* items, unsigned most, std::size_t most_cut) {
     unsigned count = take_from(own, index, items, most);
     if (count == 0 && &own != &common_) count = take_from(common_, index, items, most);
     if (count != 0) return count;
-    Block* slab = new_slab(own, index, own);
-    if (slab == nullptr && merge_larger(own, kShapes[index].length + kPage)) slab = new_slab(own, index, own);
-    if (slab == nullptr && &own != &common_) slab = new_slab(common_, index, own);
+    Block* slab = new_slab(own, index, own, most_cut);
+    const std::size_t length = kShapes[index].length + kPage;
+    if (slab == nullptr && merge_larger(own, length, kLargestKept)) slab = new_slab(own, index, own, most_cut);
+    if (slab == nullptr && &own != &common_) slab = new_slab(common_, index, own, most_cut);
+    if (slab == nullptr && merge_larger(own, length, std::min(most_cut, kLargestCached))) {
+        slab = new_slab(own, index, own, most_cut);
+    }
     if (slab == nullptr) return 0;
     own.carving[index] = slab;
     return take_from(own, index, items, most);
@@ -131,10 +135,10 @@ void Heap::cut_up(Arena& arena) {
     }
 }
 
-bool Heap::dissolve(Arena& arena) {
-    const bool keeps = arena.unmerged != 0;
-    for (unsigned index = arena.next_kept(0); index != kClasses; index = arena.next_kept(index))
-        merge_one(arena, index);
+bool Heap::dissolve(Arena& arena, std::size_t most) {
+    const unsigned last = class_of(most);
+    const bool keeps = arena.next_kept(0) <= last;
+    for (unsigned index = arena.next_kept(0); index <= last; index = arena.next_kept(index)) merge_one(arena, index);
     if (arena.whole == 0) return keeps;
     const auto is_whole = [&](const Item& item) {
         const Block& slab = *pages_.find(item.address);

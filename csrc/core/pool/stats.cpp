@@ -6,6 +6,42 @@
 #include "pool.hpp"
 
 namespace portamem::pool {
+namespace {
+
+struct Free {
+    std::uint64_t blocks = 0;
+    std::uint64_t bytes = 0;
+    std::size_t largest = 0;
+
+    void add(std::uint64_t count, std::size_t size) noexcept {
+        blocks += count;
+        bytes += count * size;
+        if (count != 0) largest = std::max(largest, size);
+    }
+
+    // Under the heap's lock.
+    void add(const Heap& heap, const Batches& batches) noexcept {
+        for (const Batch& batch : batches) {
+            for (const Item& item : batch.items) add(1, heap.block_of(item)->size());
+            for (const Block* block : batch.blocks) add(1, block->length());
+        }
+    }
+    void add(const Heap& heap, Arena& arena) noexcept {
+        blocks += arena.pieces;
+        bytes += arena.free;
+        largest = std::max(largest, arena.largest_piece());
+        for (unsigned index = 0; index < kSmallClasses; ++index) {
+            add(arena.bins[index].size(), size_of(index));
+            const Block* const slab = arena.carving[index];
+            if (slab != nullptr) add(blocks_of(*slab) - slab->slab.carved, size_of(index));
+        }
+        for (unsigned index = arena.next_kept(kSmallClasses); index < kClasses; index = arena.next_kept(index + 1))
+            add(arena.bins[index].size(), size_of(index));
+        add(heap, arena.aside);
+    }
+};
+
+}  // namespace
 
 void Pool::live(std::uint64_t& blocks, std::uint64_t& nbytes) {
     const std::lock_guard<std::mutex> lock(registry_);
@@ -22,62 +58,44 @@ void Pool::live(std::uint64_t& blocks, std::uint64_t& nbytes) {
     if (static_cast<std::int64_t>(nbytes) < 0) nbytes = 0;  // asked while threads hand blocks to each other
 }
 
+// What is free is counted where it lies: in caches, arenas, and behind events. Nothing depends on how many blocks are out.
 void Pool::figures(portamem_pool_figures& figures) {
     live(figures.live, figures.used);
-    std::size_t cached_most = 0;
+    Free free;
+    std::uint64_t cached = 0;
     figures.hits = hits_.load(std::memory_order_relaxed);
-    figures.free_blocks = 0;
-    figures.free_bytes = 0;
     {
         const std::lock_guard<std::mutex> lock(registry_);
         for (const auto& cache : caches_) {
             figures.hits += cache->hits.get();
-            figures.free_bytes += cache->cached.get();
+            for (unsigned index = 0; index < kClasses; ++index) free.add(cache->bins[index].count, size_of(index));
+            free.add(cache->pending_blocks.get(), cache->pending_most.get());
+            cached += cache->cached.get();
         }
     }
+    free.bytes = cached;  // the pending ones are of many sizes
     figures.misses = misses_.load(std::memory_order_relaxed);
     figures.hits -= std::min(figures.hits, figures.misses);
     figures.steals = steals_.load(std::memory_order_relaxed);
     figures.releases = releases_.load(std::memory_order_relaxed);
     figures.marks = marks_.load(std::memory_order_relaxed);
-    const std::lock_guard<std::mutex> lock(heap_.mutex());
     figures.reserved = heap_.reserved();
     figures.peak = heap_.peak();
+    const std::lock_guard<std::mutex> lock(heap_.mutex());
     figures.chunks = heap_.chunks_here();
     figures.arenas = heap_.arenas().size();
-    figures.largest_free = 0;
-    std::uint64_t idle = 0;
-    for (const Chunk& chunk : heap_.chunks()) {
-        if (chunk.is_leaving) continue;
-        for (const Block* block = chunk.first; block != nullptr; block = block->after) {
-            std::size_t free = 0;
-            std::uint64_t blocks = 0;
-            if (block->use == Block::Use::Slab) {
-                std::uint64_t out = 0;
-                for (std::uint32_t i = 0; i < block->slab.carved; ++i) {
-                    const std::size_t state = std::size_t{i} << block->spread;
-                    if (block->states[state].load(std::memory_order_relaxed) != kIn) ++out;
-                }
-                blocks = blocks_of(*block) - out;
-                free = blocks * block->size();
-                if (blocks != 0) cached_most = std::max(cached_most, block->size());
-            } else if (block->use != Block::Use::Taken || block->own_state.load(std::memory_order_relaxed) == kIn) {
-                blocks = 1;
-                free = block->length();
-                cached_most = std::max(cached_most, free);
-            }
-            figures.free_blocks += blocks;
-            idle += free;
-        }
-    }
-    figures.free_bytes = idle;
-    figures.largest_free = cached_most;
+    free.add(heap_, heap_.common());
+    for (const auto& entry : heap_.arenas()) free.add(heap_, *entry.second);
+    for (const auto& queue : heap_.waiting().queues()) free.add(heap_, queue.second);
+    free.add(heap_, heap_.orphans());
+    figures.free_blocks = free.blocks;
+    figures.free_bytes = free.bytes;
+    figures.largest_free = free.largest;
 }
 
 void Pool::reserved(std::uint64_t& now, std::uint64_t& peak) {
-    const std::lock_guard<std::mutex> lock(heap_.mutex());
     now = heap_.reserved();
-    peak = heap_.peak();
+    peak = std::max<std::uint64_t>(heap_.peak(), now);
 }
 
 void Pool::reset_peak() {
@@ -98,7 +116,7 @@ std::vector<portamem_pool_piece> Pool::snapshot() {
                 piece.chunk = reinterpret_cast<std::uintptr_t>(chunk.ptr);
                 piece.chunk_bytes = chunk.nbytes;
                 piece.address = block->base;
-                piece.nbytes = block->length();
+                piece.nbytes = std::min<std::uint64_t>(block->length(), piece.chunk + piece.chunk_bytes - block->base);
                 switch (block->use) {
                     case Block::Use::Free:
                         piece.state = PORTAMEM_POOL_PIECE_FREE;

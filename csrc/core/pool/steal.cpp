@@ -19,7 +19,7 @@ constexpr std::size_t kMostLookedAt = 1024;                 // blocks behind eve
 }  // namespace
 
 bool Pool::serves(const Ask& ask, const Item& item) const {
-    const Block& block = *heap_.pages().find(item.address);
+    const Block& block = *heap_.block_of(item);
     return ask.is_small() ? block.index == ask.index
                           : block.use == Block::Use::Taken && block.length() >= ask.stands_in();
 }
@@ -76,7 +76,7 @@ bool Pool::steal_batch(const Place& place, const Ask& ask, Item* items, unsigned
 // All that the calling thread has freed of a class on a stream on which it only frees, behind one event: a thread that
 // allocates on one stream and frees on another asks the runtime once for a cacheful of blocks.
 unsigned Pool::pass_on(const Place& place, const Ask& ask, Item* items) {
-    if (place.cache == nullptr || ask.index == kHuge || (!ask.is_small() && ask.alignment > kGrain)) return 0;
+    if (place.cache == nullptr || ask.index >= kHuge || (!ask.is_small() && ask.alignment > kGrain)) return 0;
     Cache* const donor = find_idle_cache(*place.cache, ask.index);
     if (donor == nullptr) return 0;
     const std::shared_ptr<Arena> from = donor->arena;
@@ -134,16 +134,17 @@ bool Pool::steal(const Place& place, const Ask& ask, Item* items, unsigned& coun
         {
             const std::lock_guard<std::mutex> lock(heap_.mutex());
             if (place.arena->has_ended) return false;
+            const std::size_t most_cut = most_cut_for(ask);
             const auto has = [&](const Arena& arena) {
                 if (&arena == place.arena.get() || arena.has_ended || arena.is_of_call ||
                     (arena.is_per_thread && !arena.is_marked) ||
                     std::find(refused.begin(), refused.end(), &arena) != refused.end()) {
                     return false;
                 }
-                if (arena.unmerged >= ask.size) return true;
-                if (!ask.is_small()) return arena.find(ask.size, ask.alignment) != nullptr;
+                if (arena.unmerged.nbytes >= ask.size) return true;
+                if (!ask.is_small()) return arena.find(ask.size, ask.alignment, most_cut) != nullptr;
                 return !arena.bins[ask.index].empty() || arena.carving[ask.index] != nullptr || arena.whole != 0 ||
-                       arena.find(ask.need(), kGrain) != nullptr;
+                       arena.find(ask.need(), kGrain, most_cut, true) != nullptr;
             };
             for (const auto& entry : heap_.arenas()) {
                 if (!has(*entry.second)) continue;
@@ -159,11 +160,11 @@ bool Pool::steal(const Place& place, const Ask& ask, Item* items, unsigned& coun
             if (ask.is_small()) {
                 batch.items.resize(most_items);
                 batch.items.resize(heap_.take_from(*donor, ask.index, batch.items.data(), most_items));
-            } else if (is_kept(ask.index) && ask.alignment <= kGrain) {
+            } else if (is_kept(ask.index) && !is_shared(ask.index) && ask.alignment <= kGrain) {
                 batch.items.resize(most_kept);
                 batch.items.resize(heap_.take_kept(*donor, ask.index, batch.items.data(), most_kept));
             }
-            if (batch.items.empty()) (void)heap_.dissolve(*donor);
+            if (batch.items.empty()) (void)heap_.dissolve(*donor, kLargestKept);
             if (batch.items.empty()) {
                 const std::size_t length = ask.is_small() ? ask.need() : ask.size;
                 if (!heap_.detach_some(*donor, length, ask.alignment, is_of_call ? length : kLeastPiece, batch)) {

@@ -20,30 +20,55 @@ std::size_t Pool::Ask::stands_in() const noexcept {
 }
 
 std::size_t Pool::Ask::need() const noexcept {
+    if (index == kExact) return nbytes + (alignment > kGrain ? alignment : 0);
     if (is_small()) return round_up(std::max<std::size_t>(8 * size, 2 * kPage) * 2 + kPage, 2 * kPage);
     return round_up(size + (alignment > kGrain ? alignment : 0), 2 * kPage);
 }
 
-unsigned Pool::take_locked(Arena& own, const Ask& ask, Item* items, unsigned most) {
+// A block that is much smaller is not cut from a large one while there may be another place: of the upstream, or when
+// more comes back. It would keep the large one from those who want that much in one piece.
+std::size_t Pool::most_cut_for(const Ask& ask) noexcept {
+    if (ask.index == kExact || cuts_all_.load(std::memory_order_relaxed)) return SIZE_MAX;
+    if (ask.is_small()) return heap_.reserved() <= kFewBytes ? kLeastCut : 0;
+    return std::max({kLeastCut, heap_.reserved() / kCutShare, kCutTimes * ask.need()});
+}
+
+unsigned Pool::take_locked(Arena& own, const Ask& ask, Item* items, unsigned most, bool cuts_all) {
+    const std::size_t most_cut = cuts_all ? SIZE_MAX : most_cut_for(ask);
     // An arena that has ended may go with this call, and would take with it what is cut up for it.
     Arena& from = own.has_ended ? heap_.common() : own;
-    if (ask.is_small()) return heap_.take(from, ask.index, items, most);
+    if (ask.is_small()) return heap_.take(from, ask.index, items, most, most_cut);
+    const auto take_from = [&](Arena& arena) {
+        if (ask.index == kExact) return heap_.take_exact_from(arena, ask.size, ask.alignment, items[0]);
+        return heap_.take_large_from(arena, ask.size, ask.index, ask.alignment, items[0], most_cut);
+    };
     const bool may_be_kept = is_kept(ask.index) && ask.alignment <= kGrain;
     const unsigned count = may_be_kept ? heap_.take_kept(from, ask.index, items, most) : 0;
     if (count != 0) return count;
-    // One only: each is cut by itself, and what a call does for others is in its own time.
-    if (heap_.take_large_from(from, ask.size, ask.index, ask.alignment, items[0])) return 1;
-    if (from.unmerged != 0 && heap_.merge_larger(from, ask.stands_in()) &&
-        heap_.take_large_from(from, ask.size, ask.index, ask.alignment, items[0])) {
-        return 1;
+    // Of those that threads share a little larger one serves as well, which costs less than to have one cut.
+    const unsigned above = may_be_kept && is_shared(ask.index) ? std::min(ask.index + kMostAbove, kClasses - 1) : 0;
+    for (unsigned serving = ask.index + 1; serving <= above; ++serving) {
+        if (heap_.take_kept(from, serving, items, 1) != 0) return 1;
     }
-    if (&from == &heap_.common()) return 0;
-    return heap_.take_large_from(heap_.common(), ask.size, ask.index, ask.alignment, items[0]) ? 1 : 0;
+    // One only: each is cut by itself, and what a call does for others is in its own time.
+    if (take_from(from)) return 1;
+    if (from.unmerged.nbytes != 0 && heap_.merge_larger(from, ask.stands_in(), kLargestKept) && take_from(from))
+        return 1;
+    if (&from != &heap_.common() && take_from(heap_.common())) return 1;
+    if (from.shared.nbytes == 0) return 0;
+    return heap_.merge_larger(from, ask.stands_in(), std::min(most_cut, kLargestCached)) && take_from(from) ? 1 : 0;
 }
 
-unsigned Pool::take(const Place& place, const Ask& ask, Item* items, unsigned most) {
+unsigned Pool::take(const Place& place, const Ask& ask, Item* items, unsigned most, bool cuts_all) {
     const std::lock_guard<std::mutex> lock(heap_.mutex());
-    return take_locked(own(place), ask, items, most);
+    return take_locked(own(place), ask, items, most, cuts_all);
+}
+
+// Where there is no other place, also for those who come next, until there is: memory has gone back to the upstream.
+unsigned Pool::take_any(const Place& place, const Ask& ask, Item* items, unsigned most) {
+    const unsigned count = take(place, ask, items, most, true);
+    if (count != 0) cuts_all_.store(true, std::memory_order_relaxed);
+    return count;
 }
 
 unsigned Pool::take_with_calls(const Place& place, const Ask& ask, Item* items, unsigned most) {
@@ -55,7 +80,10 @@ unsigned Pool::take_with_calls(const Place& place, const Ask& ask, Item* items, 
             if (const unsigned count = take_locked(own(place), ask, items, most); count != 0) return count;
         }
     }
-    refuse_captured(place.stream, kCaptured);
+    if (is_captured(place.stream)) {
+        if (const unsigned count = take(place, ask, items, most, true); count != 0) return count;
+        throw Refused{PORTAMEM_POOL_INVALID, kCaptured};
+    }
     if (!defers()) {
         if (const unsigned count = pass_on(place, ask, items); count != 0) return count;
     }
@@ -63,7 +91,11 @@ unsigned Pool::take_with_calls(const Place& place, const Ask& ask, Item* items, 
     poll(place);
     if (const unsigned count = take(place, ask, items, most); count != 0) return count;
     if (!defers()) {
-        if (const unsigned count = take_over(place, ask, items, most); count != 0) return count;
+        if (const unsigned count = take_over(place, ask, items, most); count != 0) {
+            // Streams that have to take from each other had better cut what they have.
+            cuts_all_.store(true, std::memory_order_relaxed);
+            return count;
+        }
     }
     return gather(place, ask, items, most);
 }

@@ -116,7 +116,7 @@ Cache* find_idle_cache(const Cache& own, unsigned index) noexcept {
     Cache* found = nullptr;
     std::uint32_t most = batch_of(index) - 1;
     for (const auto& cache : this_thread().caches) {
-        if (cache->pool != own.pool || cache.get() == &own) continue;
+        if (cache->pool != own.pool || cache.get() == &own || cache->arena->is_marked_in_calls) continue;
         const std::uint64_t hits = cache->hits.get();
         if (hits != cache->hits_seen) {
             cache->hits_seen = hits;

@@ -49,8 +49,15 @@ int write_all(int file, const std::string& text) noexcept {
 
 // Files are written by one at a time; a device such as /dev/null by anybody.
 int open_alone(const std::string& path) {
-    const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    // A pipe that nothing reads is refused, where an open that may block would wait for a reader.
+    const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+    if (file < 0 && errno == ENXIO) {
+        throw std::runtime_error("the log " + path +
+                                 " is a pipe that nothing reads: start its reader first, or name a file");
+    }
     if (file < 0) throw std::runtime_error("the log " + path + " cannot be opened: " + in_words(errno));
+    const int flags = fcntl(file, F_GETFL);
+    if (flags >= 0) (void)fcntl(file, F_SETFL, flags & ~O_NONBLOCK);
     struct stat status {};
     if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) return file;
     if (flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {

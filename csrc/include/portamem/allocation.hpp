@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -74,20 +76,14 @@ class Allocation {
         allocation->own_traits_ = traits;
         allocation->traits_ = &allocation->own_traits_;
         allocation->owner_ = std::move(owner);
+        if (!stream->is_default()) allocation->expose();  // work of others is on the stream that was named
         allocation->exports_.store(0, std::memory_order_release);
         return allocation;
     }
 
     ~Allocation() {
         if (exports_.load(std::memory_order_relaxed) >= 0 && runtime_usable() && !give_back_at_hand()) {
-            detail::unlocked([this] {
-                try {
-                    give_back(*stream_);
-                } catch (...) {
-                    if (const auto tell = detail::tell_of_lost_failure().load()) tell(std::current_exception());
-                    give_back_later();
-                }
-            });
+            detail::unlocked([this] { drop(); });
         }
         if (keeper_.let_go != nullptr) keeper_.let_go(keeper_);
     }
@@ -95,6 +91,11 @@ class Allocation {
     Allocation& operator=(const Allocation&) = delete;
 
     void* ptr() const noexcept { return ptr_; }
+    /// The program knows the address, and may use it by work that portamem does not see: from here on all that its
+    /// streams hold when it is dropped counts as work on this memory, not portamem's own operations alone.
+    void expose() const noexcept {
+        if (!is_exposed_.load(std::memory_order_relaxed)) is_exposed_.store(true, std::memory_order_relaxed);
+    }
     std::size_t nbytes() const noexcept { return nbytes_; }
     const std::shared_ptr<Stream>& stream() const noexcept { return *stream_; }
     /// Null for somebody else's memory.
@@ -125,10 +126,12 @@ class Allocation {
     /// first time, the stream is also ordered behind the allocation itself.
     void use_on(const std::shared_ptr<Stream>& stream) {
         used_.store(true, std::memory_order_release);
-        if (stream == *stream_) return;
+        const std::uint64_t number = stream->declare();
+        if (stream == *stream_) return note_use_here(number);
         {
             std::lock_guard<std::mutex> lock(mutex_);
-            if (std::find(users_.begin(), users_.end(), stream) != users_.end()) return;
+            const auto user = std::find(users_.begin(), users_.end(), stream);
+            if (user != users_.end()) return raise_to(latest_use(user), number);
         }
         stream->refuse_capture("declaring a use of memory");
         refuse_captured(**stream_, "using memory on another stream");
@@ -136,9 +139,24 @@ class Allocation {
         shared_.store(true, std::memory_order_release);
         {
             std::lock_guard<std::mutex> lock(mutex_);
-            users_.push_back(stream);
+            add_user(stream, number);
         }
         if (resource_) resource_->note_use(ptr_, nbytes_, *stream);
+    }
+
+    /// An operation of portamem's own on this memory, on a stream declared before, has run when `done` has happened.
+    /// Stream-ordered memory need not know: it goes back in its stream's order.
+    void runs_until(const std::shared_ptr<Event>& done) {
+        if (traits_->stream_ordered) return;
+        done->rely();
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (operations_.size() >= kFewOperations && operations_.size() == operations_.capacity()) {
+            const detail::OwnQueries own;
+            const auto has_happened = [](const std::shared_ptr<Event>& event) { return event->has_happened(); };
+            operations_.erase(std::remove_if(operations_.begin(), operations_.end(), has_happened), operations_.end());
+            operations_.reserve(std::max(2 * operations_.size(), kFewOperations));
+        }
+        operations_.push_back(done);
     }
 
     /// Makes `stream` wait for all work declared on this memory.
@@ -157,10 +175,10 @@ class Allocation {
     void hand_over(const std::shared_ptr<Stream>& stream) {
         if (hand_over_at_once(stream)) return;
         used_.store(true, std::memory_order_release);
+        const std::uint64_t number = stream->declare();
         const auto before = all_users();
         const auto same = std::find_if(before.begin(), before.end(), [&](const std::shared_ptr<Stream>& user) {
-            // The device too: default streams have one handle on all of them.
-            return is_open(*user) && user->device() == stream->device() && user->handle() == stream->handle();
+            return is_open(*user) && user->has_handle_of(*stream);
         });
         bool refused = false;  // asking is for those who wait
         for (const auto& user : before) {
@@ -170,11 +188,11 @@ class Allocation {
             refuse_captured(*user, "handing memory over");
             stream->wait(*user);
         }
-        if (same != before.end()) return;
+        if (same != before.end()) return declare_for(*same);
         shared_.store(true, std::memory_order_release);
         std::lock_guard<std::mutex> lock(mutex_);
         if (stream->is_default()) {
-            users_.push_back(stream);
+            add_user(stream, number);
         } else if (std::find(borrowers_.begin(), borrowers_.end(), stream->device()) == borrowers_.end()) {
             borrowers_.push_back(stream->device());
         }
@@ -184,12 +202,14 @@ class Allocation {
     bool hand_over_at_once(const std::shared_ptr<Stream>& stream) noexcept {
         if (stream != *stream_ || !stream->is_default() || shared_.load(std::memory_order_acquire)) return false;
         used_.store(true, std::memory_order_release);
+        note_use_here(stream->declare());
         return true;
     }
 
     /// An open stream behind which all work declared on this memory is: what others wait for before they touch it.
     std::shared_ptr<Stream> exchange_stream() {
-        auto stream = open_stream(*stream_);
+        const Stream::Use use(**stream_);  // another thread may close it meanwhile
+        auto stream = use ? *stream_ : stand_in(**stream_);
         const auto declared = users();
         if (!declared.empty()) stream->refuse_capture("handing memory over");
         for (const auto& user : declared) {
@@ -203,16 +223,24 @@ class Allocation {
     void synchronize_users() {
         for (const auto& user : all_users()) {
             refuse_captured(*user, "waiting for the users of memory");
-            if (const auto tail = user->tail()) tail->synchronize();
+            const detail::DeclaredSoFar so_far = user->declared_so_far();
+            if (const auto tail = user->tail()) tail->wait();
+            so_far.note_run();
         }
     }
 
     /// Whether any work was ever declared on this memory.
     bool is_declared() const noexcept { return used_.load(std::memory_order_acquire); }
 
-    /// The same where something was declared at all; for readers that submit nothing themselves.
+    /// The same where something was declared at all; for readers that submit nothing themselves. A forked child, which
+    /// can wait for nothing, reads what its parent had waited for.
     void synchronize_declared() {
-        if (used_.load(std::memory_order_acquire)) synchronize_users();
+        if (!used_.load(std::memory_order_acquire)) return;
+        if (portamem_forked() == 0) return synchronize_users();
+        if (!has_run_declared()) {
+            detail::raise(rt::Error_t::InitializationError, "fork",
+                          "this memory can be read here if its work had run before the fork");
+        }
     }
 
     /// Gives the memory back, behind the work on `stream` (null: the one of the allocation) and on every stream
@@ -241,15 +269,14 @@ class Allocation {
     /// The same for what takes a call of the resource: outside of an embedder's lock, and it may throw as close() does.
     /// Nobody else can have the allocation meanwhile. False too where there is no keeper.
     bool close_in_place(Keeper& keeper) {
-        if (keeper_.let_go == nullptr || shared_.load(std::memory_order_acquire)) return false;
-        if (!(*stream_)->tells_its_end()) return false;  // give_back knows what to do where it is gone
-        if (exports_.load(std::memory_order_acquire) != 0) return false;
-        const Stream::Use use(**stream_);
-        if (!use) return false;
-        resource_->deallocate(ptr_, nbytes_, *stream_);
-        exports_.store(kClosed, std::memory_order_release);
-        keeper = std::exchange(keeper_, Keeper{});
-        return true;
+        // Of stream-ordered memory the resource below may not be: that waits for the stream itself.
+        return close_in_place(keeper, !traits_->stream_ordered && is_untouched());
+    }
+
+    /// The same for memory that is dropped. False too where work may use it: the destructor knows what to do.
+    bool drop_in_place(Keeper& keeper) {
+        if (traits_->stream_ordered) return close_in_place(keeper, false);
+        return is_untouched() && !may_wait() && close_in_place(keeper, true);
     }
 
     /// Of no memory, closed: to be reopened.
@@ -279,6 +306,8 @@ class Allocation {
         traits_ = &resource.traits();
         keeper_ = keeper;
         used_.store(false, std::memory_order_relaxed);
+        latest_use_here_.store(0, std::memory_order_relaxed);
+        is_exposed_.store(traits_->is_known_elsewhere, std::memory_order_relaxed);
         exports_.store(0, std::memory_order_release);
     }
 
@@ -296,7 +325,8 @@ class Allocation {
         drop_owner();
     }
 
-    /// Gives up ownership: the caller hands ptr() to the resource's deallocate.
+    /// Gives up ownership: the caller hands ptr() to the resource's deallocate, on a stream behind all work that uses
+    /// the memory. What was declared of it is forgotten here.
     void* release() {
         if (!resource_) throw std::invalid_argument("the memory is not owned by this buffer: nothing to release");
         if (!begin_close()) throw std::invalid_argument("the buffer is closed");
@@ -305,6 +335,7 @@ class Allocation {
 
   private:
     static constexpr std::int64_t kClosed = -(std::int64_t{1} << 62);
+    static constexpr std::size_t kFewOperations = 8;
 
     // Closes to new exports; false where it was closed before. Throws ExportError under an export.
     bool begin_close() {
@@ -314,10 +345,28 @@ class Allocation {
         refuse_exports(none);
     }
 
+    // Whether no work can use it.
+    bool is_untouched() const noexcept { return !is_exposed_.load(std::memory_order_relaxed) && operations_.empty(); }
+
+    bool close_in_place(Keeper& keeper, bool is_settled) {
+        if (keeper_.let_go == nullptr || shared_.load(std::memory_order_acquire)) return false;
+        if (!(*stream_)->tells_its_end()) return false;  // give_back knows what to do where it is gone
+        if (exports_.load(std::memory_order_acquire) != 0) return false;
+        const Stream::Use use(**stream_);
+        if (!use) return false;
+        const detail::Settled none_pending(is_settled ? ptr_ : nullptr);
+        resource_->deallocate(ptr_, nbytes_, *stream_);
+        operations_.clear();
+        exports_.store(kClosed, std::memory_order_release);
+        keeper = std::exchange(keeper_, Keeper{});
+        return true;
+    }
+
     void adopt(std::shared_ptr<MemoryResource> resource) noexcept {
         traits_ = &resource->traits();
         resource_ = resource.get();
         own_resource_ = std::move(resource);
+        is_exposed_.store(traits_->is_known_elsewhere, std::memory_order_relaxed);
         exports_.store(0, std::memory_order_release);
     }
 
@@ -325,6 +374,42 @@ class Allocation {
         throw ExportError("the buffer is in use by " + std::to_string(count) +
                           " export(s) (sub-views, views, memoryviews, DLPack tensors or a running copy): "
                           "close those first");
+    }
+
+    // Without waiting for a lock, which a thread of the parent may have held at the fork.
+    bool has_run_declared() const {
+        const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+        if (!lock.owns_lock() || !borrowers_.empty()) return false;
+        if (!(*stream_)->has_run(latest_use_here_.load(std::memory_order_relaxed))) return false;
+        for (std::size_t i = 0; i < users_.size(); ++i) {
+            if (!users_[i]->has_run(latest_uses_[i])) return false;
+        }
+        return true;
+    }
+
+    // Of two threads that declared, the one with the smaller number may come last.
+    void note_use_here(std::uint64_t number) noexcept {
+        auto known = latest_use_here_.load(std::memory_order_relaxed);
+        while (known < number && !latest_use_here_.compare_exchange_weak(known, number, std::memory_order_relaxed)) {
+        }
+    }
+    static void raise_to(std::uint64_t& latest, std::uint64_t number) noexcept { latest = std::max(latest, number); }
+    // Under the lock, as the next.
+    std::uint64_t& latest_use(std::vector<std::shared_ptr<Stream>>::iterator user) noexcept {
+        return latest_uses_[static_cast<std::size_t>(user - users_.begin())];
+    }
+    void add_user(const std::shared_ptr<Stream>& stream, std::uint64_t number) {
+        latest_uses_.reserve(users_.size() + 1);
+        users_.push_back(stream);
+        latest_uses_.push_back(number);
+    }
+    // A use on a stream that is declared already.
+    void declare_for(const std::shared_ptr<Stream>& user) {
+        const std::uint64_t number = user->declare();
+        if (user == *stream_) return note_use_here(number);
+        std::lock_guard<std::mutex> lock(mutex_);
+        const auto found = std::find(users_.begin(), users_.end(), user);
+        if (found != users_.end()) raise_to(latest_use(found), number);
     }
 
     std::vector<std::shared_ptr<Stream>> users() {
@@ -344,10 +429,6 @@ class Allocation {
     static bool is_open(const Stream& stream) noexcept { return !stream.is_closed() && !stream.is_elsewhere(); }
 
     // An open stream of this device that stands for `stream`, which may have been closed with work still in it.
-    std::shared_ptr<Stream> open_stream(const std::shared_ptr<Stream>& stream) const {
-        if (is_open(*stream)) return stream;
-        return stand_in(*stream);
-    }
     static std::shared_ptr<Stream> stand_in(Stream& stream) {
         auto stands_in = Stream::default_stream(stream.device());
         stands_in->wait(stream);
@@ -426,7 +507,7 @@ class Allocation {
         bool has_run = tail == nullptr;
         if (tail) {
             const detail::OwnQueries own;
-            has_run = tail->query();
+            has_run = tail->has_happened();
         }
         if (!has_run) stream.keep(std::move(tail), {owner_, nullptr});
         drop_owner();
@@ -439,8 +520,193 @@ class Allocation {
         dropped.swap(owner_);
     }
 
-    // What could not go back now (a capture in the way, a runtime out of resources) is tried again, never lost.
-    void give_back_later() noexcept {
+    // The work that this memory is dropped behind.
+    struct Work {
+        std::vector<std::shared_ptr<Event>> events;
+        std::vector<int> devices;  // of streams that only a wait for their device can tell of
+    };
+
+    // portamem's own operations have their events. Of an address that others know, all that its streams hold now counts.
+    // Marking a captured stream would harm the capture: std::invalid_argument, as long as it lasts.
+    Work pending_work() {
+        Work work;
+        const detail::OwnQueries own;
+        std::vector<std::shared_ptr<Stream>> streams;
+        {
+            std::lock_guard<std::mutex> lock(mutex_);
+            for (const auto& done : operations_) {
+                if (!done->has_happened()) work.events.push_back(done);
+            }
+            work.devices = borrowers_;
+            if (traits_->stream_ordered) return work;  // it goes back in its stream's order
+            if (is_exposed_.load(std::memory_order_relaxed)) streams = users_;
+        }
+        if (is_exposed_.load(std::memory_order_relaxed)) streams.push_back(*stream_);
+        for (const auto& stream : streams) {
+            if (stream->is_idle()) continue;
+            if (stream->is_elsewhere() && !stream->is_closed()) {
+                work.devices.push_back(stream->device());
+                continue;
+            }
+            try {
+                refuse_captured(*stream, "close");
+                if (auto tail = stream->tail()) work.events.push_back(std::move(tail));
+            } catch (const Error& e) {
+                if (!is_gone(*stream, e)) throw;
+                work.devices.push_back(stream->device());
+            }
+        }
+        return work;
+    }
+
+    bool has_borrowers() const {
+        std::lock_guard<std::mutex> lock(mutex_);
+        return !borrowers_.empty();
+    }
+
+    // The order checker learns that this memory is used no more; only who has asked all of that work may say so.
+    void note_settled() noexcept {
+        if (portamem_order_is_on(rt::BackendId) == 0) return;
+        try {
+            std::vector<std::shared_ptr<Event>> done;
+            std::vector<std::shared_ptr<Stream>> streams;
+            {
+                std::lock_guard<std::mutex> lock(mutex_);
+                done = operations_;
+                if (is_exposed_.load(std::memory_order_relaxed)) streams = users_;
+            }
+            for (const auto& event : done) detail::note_settled(*event, ptr_, nbytes_);
+            if (!is_exposed_.load(std::memory_order_relaxed)) return;
+            streams.push_back(*stream_);
+            const portamem_order_range range{ptr_, nbytes_};
+            for (const auto& stream : streams) {
+                const detail::OwnQueries about(&range, 1);
+                (void)stream->is_idle();
+            }
+        } catch (const std::exception&) {
+            return;
+        }
+    }
+
+    // Gives back what no work uses any more. Throws, and it is as before.
+    void give_back_settled() {
+        if (!resource_) return drop_owner();
+        const detail::Settled settled(ptr_);
+        const Stream::Use use(**stream_);
+        // The handle of a foreign stream may be gone by now, and no stream is waited for here.
+        const bool is_fit = use && (*stream_)->tells_its_end();
+        resource_->deallocate(ptr_, nbytes_, is_fit ? *stream_ : Stream::default_stream((*stream_)->device()));
+    }
+
+    // Nobody has it any more. Waits for nothing but the runtime's own Free, and for that only where no work uses the memory.
+    void drop() noexcept {
+        const detail::HearingScope at_once(detail::Hearing::AtOnce);  // what would wait is done later
+        std::optional<Work> work;
+        bool was_told = false;
+        try {
+            if (!detail::InHostFunction::here()) {
+                if (traits_->stream_ordered && !has_borrowers()) return give_back(*stream_);
+                work = pending_work();
+                if (work->events.empty() && work->devices.empty() && !may_wait()) {
+                    note_settled();
+                    return give_back_settled();
+                }
+            }
+        } catch (const detail::WaitLeft&) {
+            work.reset();
+        } catch (...) {
+            if (const auto tell = detail::tell_of_lost_failure().load()) tell(std::current_exception());
+            was_told = true;
+            work.reset();
+        }
+        const bool is_reapers = work && may_wait();
+        drop_later(std::move(work), was_told);
+        if (is_reapers) (void)detail::Leaving::instance().let_go(detail::Leaving::Caller::Drops);
+    }
+
+    // Whether giving back may wait for work that has nothing to do with this memory.
+    bool may_wait() const noexcept {
+        if (resource_ == nullptr) return traits_->kind == ResourceKind::Registered;
+        return rt::FreeMayWait && !traits_->stream_ordered;
+    }
+
+    // Dropped memory on its way back.
+    class Dropped : public detail::Leaver {
+      public:
+        Dropped(std::shared_ptr<Allocation> memory, std::optional<Work> work, bool was_told)
+            : memory_(std::move(memory)), work_(std::move(work)), was_told_(was_told) {
+            const MemoryTraits& traits = *memory_->traits_;
+            resource = memory_->resource_;
+            device_id = traits.device_id();
+            ptr = memory_->ptr_;
+            nbytes = memory_->nbytes_;
+        }
+
+        bool has_run() noexcept override {
+            try {
+                if (!work_) work_ = memory_->pending_work();
+                const detail::OwnQueries own;
+                auto& events = work_->events;
+                while (!events.empty() && events.back()->has_happened()) {
+                    happened_.push_back(std::move(events.back()));
+                    events.pop_back();
+                }
+                return events.empty() && work_->devices.empty();
+            } catch (...) {
+                return false;  // a capture is in the way, or the runtime is out of resources
+            }
+        }
+        bool needs_device() const noexcept override { return work_ && !work_->devices.empty(); }
+        void wait_for_device() noexcept override {
+            try {
+                while (needs_device()) {
+                    detail::refuse_in_capture("synchronizing the device");
+                    const detail::OwnQueries own;
+                    const RelaxedCapture beside(work_->devices.back());
+                    check(rt::DeviceSynchronize(), "DeviceSynchronize");
+                    work_->devices.pop_back();
+                }
+                const std::lock_guard<std::mutex> lock(memory_->mutex_);
+                memory_->borrowers_.clear();
+            } catch (...) {
+                return;  // a later round tries again
+            }
+        }
+        bool go() noexcept override {
+            if (!has_run()) return false;
+            const detail::HearingScope at_once(detail::Hearing::AtOnce);
+            try {
+                for (const auto& event : happened_) detail::note_settled(*event, ptr, nbytes);
+                happened_.clear();
+                memory_->note_settled();
+                if (memory_->traits_->stream_ordered) {
+                    memory_->give_back(*memory_->stream_);
+                } else {
+                    memory_->give_back_settled();
+                }
+                return true;
+            } catch (const detail::WaitLeft&) {
+                return false;
+            } catch (...) {
+                was_refused.store(true);
+                if (!was_told_) {
+                    was_told_ = true;
+                    if (const auto tell = detail::tell_of_lost_failure().load()) tell(std::current_exception());
+                }
+                return false;
+            }
+        }
+        bool may_wait() const noexcept override { return memory_->may_wait(); }
+
+      private:
+        const std::shared_ptr<Allocation> memory_;
+        std::optional<Work> work_;                      // none: not known yet
+        std::vector<std::shared_ptr<Event>> happened_;  // of work_
+        bool was_told_;                                 // of a failure
+    };
+
+    // What cannot go back now (work that uses it, a capture in the way, a runtime out of resources) does so later.
+    void drop_later(std::optional<Work> work, bool was_told) noexcept {
         try {
             auto again = std::make_shared<Allocation>(Key{}, ptr_, nbytes_, *stream_);
             again->own_traits_ = *traits_;
@@ -449,16 +715,12 @@ class Allocation {
             again->own_resource_ = resource();
             again->owner_ = owner_;
             again->users_ = std::move(users_);
+            again->latest_uses_ = std::move(latest_uses_);
             again->borrowers_ = std::move(borrowers_);
+            again->operations_ = std::move(operations_);
+            again->is_exposed_.store(is_exposed_.load(std::memory_order_relaxed), std::memory_order_relaxed);
             again->shared_.store(true, std::memory_order_relaxed);
-            Reaper::instance().add([again] {
-                try {
-                    again->give_back(again->own_stream_);
-                    return true;
-                } catch (...) {
-                    return false;
-                }
-            });
+            detail::Leaving::instance().add(std::make_shared<Dropped>(std::move(again), std::move(work), was_told));
         } catch (...) {
             // Out of host memory as well: the memory is lost to this process, which the counters keep showing.
         }
@@ -475,12 +737,16 @@ class Allocation {
     const std::shared_ptr<Stream> own_stream_;
     MemoryTraits own_traits_;  // of foreign memory
     std::shared_ptr<void> owner_;
-    mutable std::mutex mutex_;                    // guards users_ and borrowers_, and owner_ once it may be dropped
-    std::vector<std::shared_ptr<Stream>> users_;  // streams declared beside the allocation's own
-    std::vector<int> borrowers_;                  // devices of streams that were handed the memory, undeclared
-    std::atomic<bool> shared_{false};             // one of both has something in it
-    std::atomic<bool> used_{false};               // work was declared on the allocation's stream or another
-    std::atomic<std::int64_t> exports_;           // negative once closed, or not yet open
+    mutable std::mutex mutex_;  // guards users_, borrowers_, operations_, and owner_ once it may be dropped
+    std::vector<std::shared_ptr<Stream>> users_;      // streams declared beside the allocation's own
+    std::vector<std::uint64_t> latest_uses_;          // of each user, in their order
+    std::vector<int> borrowers_;                      // devices of streams that were handed the memory, undeclared
+    std::vector<std::shared_ptr<Event>> operations_;  // portamem's own, the latest at least
+    mutable std::atomic<bool> is_exposed_{false};
+    std::atomic<bool> shared_{false};                // one of both has something in it
+    std::atomic<bool> used_{false};                  // work was declared on the allocation's stream or another
+    std::atomic<std::uint64_t> latest_use_here_{0};  // on the allocation's own stream; 0: none
+    std::atomic<std::int64_t> exports_;              // negative once closed, or not yet open
 };
 
 /// A counted export: keeps the allocation alive and open.

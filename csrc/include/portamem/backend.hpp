@@ -2,21 +2,25 @@
 // portamem/backend.hpp: which backend this translation unit is built for, and its namespaces.
 //
 // Exactly one of PORTAMEM_CUDA, PORTAMEM_HIP, PORTAMEM_HOST is defined by the build (the CMake targets
-// portamem::cuda, portamem::hip and portamem::host carry it). Every type that depends on the choice lives in an
-// inline namespace of its own, so that code built for two backends can be loaded into one process without one
-// definition of `portamem::Buffer` taking the place of the other.
+// portamem::cuda, portamem::hip and portamem::host carry it). Every type lives in an inline namespace that names the
+// backend and the version of the headers, such as backend_host_v0_2: so two libraries of one process can be built for two
+// backends, or with two versions, and no definition of `portamem::Buffer` takes the place of another.
 #pragma once
+
+#include "portamem/version.h"
 
 #if (defined(PORTAMEM_CUDA) + defined(PORTAMEM_HIP) + defined(PORTAMEM_HOST)) != 1
 #error "portamem: define exactly one of PORTAMEM_CUDA, PORTAMEM_HIP, PORTAMEM_HOST (e.g. link portamem::host)"
 #endif
 
+#define PORTAMEM_VERSIONED_AS(name, major, minor) name##_v##major##_##minor
+#define PORTAMEM_VERSIONED(name, major, minor) PORTAMEM_VERSIONED_AS(name, major, minor)
 #if defined(PORTAMEM_CUDA)
-#define PORTAMEM_BACKEND backend_cuda
+#define PORTAMEM_BACKEND PORTAMEM_VERSIONED(backend_cuda, PORTAMEM_VERSION_MAJOR, PORTAMEM_VERSION_MINOR)
 #elif defined(PORTAMEM_HIP)
-#define PORTAMEM_BACKEND backend_hip
+#define PORTAMEM_BACKEND PORTAMEM_VERSIONED(backend_hip, PORTAMEM_VERSION_MAJOR, PORTAMEM_VERSION_MINOR)
 #else
-#define PORTAMEM_BACKEND backend_host
+#define PORTAMEM_BACKEND PORTAMEM_VERSIONED(backend_host, PORTAMEM_VERSION_MAJOR, PORTAMEM_VERSION_MINOR)
 #endif
 
 // Opens and closes portamem::<backend>, home of everything above the ground floor.

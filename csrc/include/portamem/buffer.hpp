@@ -51,7 +51,13 @@ class Buffer {
     }
 
     /// The address; null for a buffer of 0 bytes.
-    void* ptr() const { return at(open().ptr()); }
+    void* ptr() const {
+        const Allocation& memory = open();
+        memory.expose();
+        return at(memory.ptr());
+    }
+    /// The same for portamem's own operations, which declare each use of it.
+    void* address() const { return at(open().ptr()); }
     std::size_t nbytes() const noexcept { return nbytes_; }
     bool is_sub_view() const noexcept { return static_cast<bool>(export_); }
     bool is_closed() const noexcept { return !allocation_ || allocation_->is_closed(); }

@@ -103,6 +103,8 @@ typedef struct portamem_api {
     int (*scope_current)(portamem_backend, int, portamem_resource*);
     int (*offer_default_resource)(portamem_backend, int, portamem_resource);
     int (*default_resource)(portamem_backend, int, portamem_resource*);
+    /* Only where `size` reaches so far. */
+    int (*scope_end)(portamem_backend, int, const void*);
 } portamem_api;
 
 PORTAMEM_EXPORT const portamem_api* portamem_get_api(void);

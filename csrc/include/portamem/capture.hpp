@@ -7,6 +7,7 @@
 #include <string>
 
 #include "portamem/device_guard.hpp"
+#include "portamem/process_object.hpp"
 
 PORTAMEM_OPEN
 
@@ -43,7 +44,7 @@ namespace detail {
 
 // Captures that portamem itself has begun. Foreign ones are seen on their streams only.
 inline std::atomic<int>& open_captures() {
-    static std::atomic<int> count{0};
+    static auto& count = process_object<std::atomic<int>>("open captures");
     return count;
 }
 

@@ -11,8 +11,8 @@ PORTAMEM_OPEN
 // Of every function here: with a stream the work is queued, and the event answered is done when the bytes are there;
 // both ends are kept alive until then. With a null stream it runs on the default stream behind everything declared on
 // the memory, is done on return, and the answer is null.
-// Throws std::invalid_argument before any runtime call for sizes that do not fit and ranges that overlap, and from copies
-// of rows and boxes where PORTAMEM_QUIRKS cannot be read; Error.
+// Throws std::invalid_argument before any runtime call for sizes that do not fit, ranges that overlap and a target that is
+// read-only, and from copies of rows and boxes where PORTAMEM_QUIRKS cannot be read; Error.
 
 namespace detail {
 
@@ -42,13 +42,18 @@ inline bool must_wait_for_stream(const Span& dst, const Span& src) {
            (is_declared(dst) || is_declared(src));
 }
 
-inline void wait_for(const Stream& stream) { check(rt::StreamSynchronize(stream.handle()), "StreamSynchronize"); }
+// Whether the runtime's call itself waits for what the stream holds, as far as it is known.
+inline bool waits_in_its_call(const Span& dst, const Span& src) {
+    const auto is_pageable = [](const Span& span) { return !span.allocation || span.allocation->traits().pageable; };
+    return is_pageable(dst) || (is_pageable(src) && src.nbytes > rt::StagedAtOnce);
+}
 
 }  // namespace detail
 
 /// Copies all of src to dst, which is of the same size.
 inline std::shared_ptr<Event> copy(const Span& dst, const Span& src, const std::shared_ptr<Stream>& stream = nullptr) {
     refuse_forked();
+    dst.refuse_write();
     if (dst.nbytes != src.nbytes) {
         throw std::invalid_argument("a copy of " + std::to_string(src.nbytes) + " bytes does not fit a target of " +
                                     std::to_string(dst.nbytes) + " bytes: take a part of the larger end");
@@ -56,7 +61,8 @@ inline std::shared_ptr<Event> copy(const Span& dst, const Span& src, const std::
     if (detail::overlap(dst.ptr, dst.nbytes, src.ptr, src.nbytes)) detail::refuse_overlap();
     const bool waits = stream && detail::must_wait_for_stream(dst, src);
     return detail::run_on(stream, dst, src, [&](const Stream& on) {
-        if (waits) detail::wait_for(on);
+        if (waits) on.wait_for_work();
+        if (stream && detail::waits_in_its_call(dst, src)) on.hear_until_idle();
         const rt::Error_t answer = rt::MemcpyAsync(dst.ptr, src.ptr, src.nbytes, rt::MemcpyKind::Default, on.handle());
         if (answer != rt::Error_t::Success)
             detail::raise(answer, "MemcpyAsync", detail::hint_between_devices(dst, src));
@@ -125,6 +131,7 @@ inline rt::MemcpyKind kind_of_rows(const Span& dst, const Span& src, int device)
 inline std::shared_ptr<Event> copy_2d(const Span& dst, const Span& src, const Rows2D& rows,
                                       const std::shared_ptr<Stream>& stream = nullptr) {
     refuse_forked();
+    dst.refuse_write();
     const std::size_t to = detail::rows_extent("target", dst.nbytes, rows.width, rows.height, rows.dst_pitch);
     const std::size_t from = detail::rows_extent("source", src.nbytes, rows.width, rows.height, rows.src_pitch);
     const Box3D box{rows.width, rows.height, 1, rows.dst_pitch, rows.src_pitch, rows.height, rows.height};
@@ -132,7 +139,8 @@ inline std::shared_ptr<Event> copy_2d(const Span& dst, const Span& src, const Ro
     const rt::MemcpyKind kind = detail::kind_of_rows(dst, src, detail::device_of_work(stream, dst, src));
     const bool waits = stream && detail::must_wait_for_stream(dst, src);
     return detail::run_on(stream, dst, src, [&](const Stream& on) {
-        if (waits) detail::wait_for(on);
+        if (waits) on.wait_for_work();
+        if (stream && detail::waits_in_its_call(dst, src)) on.hear_until_idle();
         if (box.is_empty()) return;  // such memory has no pitch to speak of
         const rt::Error_t answer = rt::Memcpy2DAsync(dst.ptr, rows.dst_pitch, src.ptr, rows.src_pitch, rows.width,
                                                      rows.height, kind, on.handle());
@@ -146,6 +154,7 @@ inline std::shared_ptr<Event> copy_2d(const Span& dst, const Span& src, const Ro
 inline std::shared_ptr<Event> copy_3d(const Span& dst, const Span& src, const Box3D& box,
                                       const std::shared_ptr<Stream>& stream = nullptr) {
     refuse_forked();
+    dst.refuse_write();
     const std::size_t to =
         detail::slices_extent("target", dst.nbytes, box.width, box.height, box.depth, box.dst_pitch, box.dst_rows);
     const std::size_t from =
@@ -154,7 +163,8 @@ inline std::shared_ptr<Event> copy_3d(const Span& dst, const Span& src, const Bo
     const rt::MemcpyKind kind = detail::kind_of_rows(dst, src, detail::device_of_work(stream, dst, src));
     const bool waits = stream && detail::must_wait_for_stream(dst, src);
     return detail::run_on(stream, dst, src, [&](const Stream& on) {
-        if (waits) detail::wait_for(on);
+        if (waits) on.wait_for_work();
+        if (stream && detail::waits_in_its_call(dst, src)) on.hear_until_idle();
         if (box.is_empty()) return;  // such memory has no pitch to speak of
         // Of one slice nobody needs to know where the next would begin, and it may be beyond counting.
         const bool flat = box.depth == 1;

@@ -35,10 +35,6 @@ int native_answer(Function&& function) noexcept {
     }
 }
 
-inline std::shared_ptr<Stream> stream_of(const MemoryResource& resource, void* handle) {
-    return Stream::from_handle(static_cast<rt::Stream_t>(handle), resource.device());
-}
-
 inline PoolMemoryResource* pool_of(void* self) noexcept {
     return dynamic_cast<PoolMemoryResource*>(static_cast<Shared*>(self)->resource.get());
 }
@@ -48,11 +44,11 @@ inline const portamem_resource_ops* shared_ops() {
         sizeof(portamem_resource_ops),
         [](void* self, std::size_t nbytes, void* stream, void** ptr) {
             auto& resource = *static_cast<Shared*>(self)->resource;
-            return native_answer([&] { *ptr = resource.allocate(nbytes, stream_of(resource, stream)); });
+            return native_answer([&] { *ptr = resource.allocate(nbytes, static_cast<rt::Stream_t>(stream)); });
         },
         [](void* self, void* ptr, std::size_t nbytes, void* stream) {
             auto& resource = *static_cast<Shared*>(self)->resource;
-            return native_answer([&] { resource.deallocate(ptr, nbytes, stream_of(resource, stream)); });
+            return native_answer([&] { resource.deallocate(ptr, nbytes, static_cast<rt::Stream_t>(stream)); });
         },
         [](void* self) { return static_cast<Shared*>(self)->resource->is_host_accessible() ? 1 : 0; },
         [](void* self) { return static_cast<Shared*>(self)->resource->is_device_accessible() ? 1 : 0; },
@@ -92,11 +88,13 @@ class ForeignMemoryResource : public CountedMemoryResource {
         }
         void* ptr = nullptr;
         if (nbytes == 0) return ptr;  // null is given back to nobody
+        const Stream::Use use = stream->in_use();
         stream->refuse_capture("allocate");
         check(rt::Error_t{resource_.ops->allocate(resource_.self, nbytes, stream->handle(), &ptr)}, "allocate");
         return ptr;
     }
     void give_back(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) override {
+        const Stream::Use use = stream->in_use();
         stream->refuse_capture("deallocate");
         if (ptr == nullptr) return;
         check(rt::Error_t{resource_.ops->deallocate(resource_.self, ptr, nbytes, stream->handle())}, "deallocate");
@@ -160,6 +158,14 @@ inline std::shared_ptr<MemoryResource> current_resource(int device) {
     portamem_offer_default_resource(rt::BackendId, device, {detail::shared_ops(), shared});
     detail::shared_ops()->release(shared);
     return current_resource(device);  // another thread may have been first
+}
+
+/// Whether a scope says which resource is current on this thread for a device, rather than the process's default.
+inline bool has_resource_scope(int device) noexcept {
+    portamem_resource found{};
+    if (portamem_scope_current(rt::BackendId, device, &found) != 0) return false;
+    found.ops->release(found.self);
+    return true;
 }
 
 /// Makes a resource the current one of its device, on this thread. Pairs with pop_resource, which takes what this answers:

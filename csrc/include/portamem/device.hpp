@@ -12,7 +12,9 @@
 
 #include "portamem/capabilities.hpp"
 #include "portamem/capture.hpp"
+#include "portamem/declared_work.hpp"
 #include "portamem/device_guard.hpp"
+#include "portamem/device_wait.hpp"
 #include "portamem/kept.hpp"
 
 PORTAMEM_OPEN
@@ -156,8 +158,12 @@ class Device {
     void synchronize() const {
         detail::refuse_in_capture("synchronizing the device");
         const RelaxedCapture beside(ordinal_);
+        const auto unfinished = detail::DeclaredWorks::instance().unfinished(ordinal_);
+        detail::hear_until_idle(ordinal_);
         check(rt::DeviceSynchronize(), "DeviceSynchronize");
-        Reaper::instance().run_once();  // what the work kept alive goes now
+        for (const detail::DeclaredSoFar& work : unfinished) work.note_run();
+        detail::Leaving::instance().let_go(detail::Leaving::Caller::Waits);  // what the work kept alive goes now
+        Reaper::instance().run_once();
     }
 
     bool can_access_peer(Device peer) const {

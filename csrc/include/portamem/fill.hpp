@@ -33,7 +33,7 @@ inline void submit_fill(const Span& span, unsigned char value, const Stream& str
     if (span.nbytes == 0) return;  // the C library takes no null, even for nothing
     if (!span.allocation) {
         // Nobody could know of a pending fill: copies of such memory may read it during their call.
-        check(rt::StreamSynchronize(stream.handle()), "StreamSynchronize");
+        stream.wait_for_work();
         std::memset(span.ptr, value, span.nbytes);
         return;
     }
@@ -48,6 +48,7 @@ inline void submit_fill(const Span& span, unsigned char value, const Stream& str
 inline std::shared_ptr<Event> fill(const Span& span, unsigned char value,
                                    const std::shared_ptr<Stream>& stream = nullptr) {
     refuse_forked();
+    span.refuse_write();
     return detail::run_on(stream, span, Span{}, [&](const Stream& on) { detail::submit_fill(span, value, on); });
 }
 
@@ -55,6 +56,7 @@ inline std::shared_ptr<Event> fill(const Span& span, unsigned char value,
 inline std::shared_ptr<Event> fill_2d(const Span& span, std::size_t pitch, std::size_t width, std::size_t height,
                                       unsigned char value, const std::shared_ptr<Stream>& stream = nullptr) {
     refuse_forked();
+    span.refuse_write();
     (void)detail::rows_extent("target", span.nbytes, width, height, pitch);
     return detail::run_on(stream, span, Span{}, [&](const Stream& on) {
         if (width == 0 || height == 0) return;  // such memory has no pitch to speak of

@@ -51,7 +51,14 @@ class HostRegistration {
         Registered(void* where, std::size_t nbytes, int on, unsigned flags, std::shared_ptr<void> whose)
             : ptr(where), device(on), owner(std::move(whose)) {
             const RelaxedCapture beside(device);
-            check(rt::HostRegister(ptr, nbytes, flags), "HostRegister");
+            for (;;) {
+                const std::uint64_t seen = detail::Leaving::gone();
+                const rt::Error_t answer = rt::HostRegister(ptr, nbytes, flags);
+                // What was registered before and dropped may be on its way out still.
+                if (answer == rt::Error_t::HostMemoryAlreadyRegistered && is_given_up_since(seen, nbytes)) continue;
+                check(answer, "HostRegister");
+                return;
+            }
         }
         ~Registered() {
             if (!runtime_usable()) return;
@@ -63,6 +70,14 @@ class HostRegistration {
         Registered& operator=(const Registered&) = delete;
 
       private:
+        bool is_given_up_since(std::uint64_t seen, std::size_t nbytes) const noexcept {
+            const auto first = reinterpret_cast<std::uintptr_t>(ptr);
+            return detail::Leaving::instance().wait_for_one(seen, [&](const detail::Leaver& leaver) {
+                const auto theirs = reinterpret_cast<std::uintptr_t>(leaver.ptr);
+                return first < theirs + leaver.nbytes && theirs < first + nbytes;
+            });
+        }
+
         static bool unregister(void* ptr, int device) noexcept {
             try {
                 const RelaxedCapture beside(device);
@@ -91,6 +106,7 @@ class HostRegistration {
         traits.device = Device(device).ordinal();
         traits.is_host_memory = true;
         traits.host_accessible = true;
+        traits.read_only = (flags & rt::HostRegisterReadOnly) != 0;
         traits.device_accessible = detail::attribute(rt::DeviceAttr::CanMapHostMemory, device) != 0;
         auto registered = std::make_shared<Registered>(ptr, nbytes, device, flags, std::move(owner));
         return Buffer::from_handle(ptr, nbytes, Stream::default_stream(device), traits, std::move(registered));

@@ -2,24 +2,21 @@
 // portamem/kept.hpp: what queued work uses is kept alive until the work has run.
 //
 // A host callback could not do this: callbacks may not call the runtime, and letting go of a last reference may free.
-// So references sit in a list per stream, each behind an event; the list is drained by later calls on the stream, by
-// its synchronize, and by a reaper for streams that nobody touches any more.
+// So references sit in a list per stream, each behind an event. The list is drained by calls that ask or wait for events,
+// streams and devices, and by a reaper where there are none (leaving.hpp). Memory of portamem's own is not kept so: it
+// remembers the events of its work itself (Allocation).
 #pragma once
 
-#include <algorithm>
 #include <array>
-#include <chrono>
 #include <condition_variable>
-#include <functional>
 #include <memory>
 #include <mutex>
-#include <system_error>
-#include <thread>
 #include <vector>
 
 #include "portamem/capture.hpp"
 #include "portamem/event.hpp"
 #include "portamem/order_api.h"
+#include "portamem/reaper.hpp"
 
 PORTAMEM_OPEN
 
@@ -44,7 +41,7 @@ inline void note_settled(const Event& happened, const portamem_order_range* rang
     if (portamem_order_is_on(rt::BackendId) == 0) return;
     try {
         const OwnQueries about(ranges, count);
-        (void)happened.query();
+        (void)happened.has_happened();
     } catch (const std::exception&) {
         return;  // of a runtime that fails here nothing can be learned
     }
@@ -58,7 +55,7 @@ inline void note_settled(const Event& happened, const void* ptr, std::size_t nby
 inline void wait_for_use_of(const Event& event, const std::vector<portamem_order_range>& memory) {
     {
         const OwnQueries own;
-        event.synchronize();
+        event.wait();
     }
     note_settled(event, memory.data(), memory.size());
 }
@@ -71,6 +68,7 @@ class Kept {
 
     /// Keeps both references until the event has happened.
     void keep(std::shared_ptr<Event> until, References references) {
+        until->rely();
         std::lock_guard<std::mutex> lock(mutex_);
         entries_.push_back({std::move(until), std::move(references)});
     }
@@ -85,7 +83,10 @@ class Kept {
             const detail::OwnQueries own;
             const RelaxedCapture beside(entries_.front().until->device());  // a stream's events are of one device
             std::size_t done = 0;                                           // and happen in order
-            while (done < entries_.size() && rt::EventQuery(entries_[done].until->handle()) == rt::Error_t::Success) {
+            const auto has_happened = [](const Event& e) {
+                return rt::EventQuery(e.relied_handle()) == rt::Error_t::Success;
+            };
+            while (done < entries_.size() && has_happened(*entries_[done].until)) {
                 ++done;
             }
             if (done == 0) return;
@@ -104,9 +105,23 @@ class Kept {
         if (--letting_go_ == 0) let_go_.notify_all();
     }
 
+    /// Whether drain() would let go of something, or has nothing left to do.
+    bool can_drain() const noexcept {
+        try {
+            std::lock_guard<std::mutex> lock(mutex_);
+            if (entries_.empty()) return true;
+            const detail::OwnQueries own;
+            const RelaxedCapture beside(entries_.front().until->device());
+            return rt::EventQuery(entries_.front().until->relied_handle()) == rt::Error_t::Success;
+        } catch (const std::exception&) {
+            return false;
+        }
+    }
+
     /// drain(), and on return what other threads' drains had taken is let go as well: for those who promise that
     /// nothing finished is kept. What is let go may run anybody's code, so nobody waits from inside of that.
     void drain_all() noexcept {
+        if (is_settled()) return;  // as nearly always
         drain();
         if (letting_go_here() != 0) return;
         {
@@ -130,6 +145,12 @@ class Kept {
         References references;
     };
 
+    // Whether the list is empty, and no thread is letting go of what it took from the list.
+    bool is_settled() const noexcept {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        return entries_.empty() && letting_go_ == 0;
+    }
+
     // Drains that this thread is inside of, of whatever list.
     static int& letting_go_here() noexcept {
         static thread_local int depth = 0;
@@ -140,109 +161,6 @@ class Kept {
     std::condition_variable let_go_;
     std::vector<Entry> entries_;
     int letting_go_ = 0;  // drains that have taken entries and not destroyed them yet
-};
-
-/// Runs small chores again and again until each says that it is done. One thread per module, started with the first
-/// chore, detached and leaked: a process may exit while it sleeps.
-class Reaper {
-  public:
-    /// Answers true when there is nothing left for it to do. Must not throw.
-    using Chore = std::function<bool()>;
-
-    static Reaper& instance() {
-        static auto* leaked = new Reaper;
-        return *leaked;
-    }
-
-    void add(Chore chore) {
-        if (portamem_forked() != 0) return;  // the lock may be held for ever, by a thread that the child does not have
-        std::lock_guard<std::mutex> lock(mutex_);
-        if (stopped_) {
-            (void)new Chore(std::move(chore));  // leaked, as everything is from here on
-            return;
-        }
-        chores_.push_back(std::move(chore));
-        start();
-        wake_.notify_one();
-    }
-
-    /// Runs every chore once, now and on this thread: for those who need to know what is left.
-    void run_once() {
-        if (portamem_forked() != 0) return;
-        std::unique_lock<std::mutex> lock(mutex_);
-        if (busy_ && runner_ == std::this_thread::get_id()) return;  // asked by what a chore has let go
-        idle_.wait(lock, [this] { return !busy_; });
-        if (!stopped_ && runtime_usable() && !chores_.empty()) (void)run_round(lock);
-    }
-
-    /// Ends the reaper for good and waits for a chore that is being run: for hosts that are about to exit.
-    void stop() {
-        if (portamem_forked() != 0) return;
-        std::unique_lock<std::mutex> lock(mutex_);
-        stopped_ = true;
-        idle_.wait(lock, [this] { return !busy_; });
-    }
-
-  private:
-    // Where the system has no thread to give, the next chore tries again; run_once does without one.
-    void start() {
-        if (started_) return;
-        try {
-            std::thread([this] { run(); }).detach();
-            started_ = true;
-        } catch (const std::system_error&) {
-            return;
-        }
-    }
-
-    void run() {
-        auto pause = kShortest;
-        std::unique_lock<std::mutex> lock(mutex_);
-        while (!stopped_) {
-            if (chores_.empty()) {
-                pause = kShortest;
-                wake_.wait(lock);
-                continue;
-            }
-            wake_.wait_for(lock, pause);
-            idle_.wait(lock, [this] { return !busy_; });  // somebody runs a round of his own
-            if (stopped_ || !runtime_usable()) break;
-            if (chores_.empty()) continue;
-            pause = run_round(lock) ? kShortest : std::min(2 * pause, kLongest);
-        }
-    }
-
-    // Runs every chore once, without the lock. True if one of them is done with.
-    bool run_round(std::unique_lock<std::mutex>& lock) {
-        std::vector<Chore> round = std::move(chores_);
-        chores_.clear();
-        busy_ = true;
-        runner_ = std::this_thread::get_id();
-        lock.unlock();
-        std::vector<Chore> left;
-        for (Chore& chore : round) {
-            if (!chore()) left.push_back(std::move(chore));
-        }
-        const bool progress = left.size() < round.size();
-        round.clear();  // without the lock: a chore may hold the last reference to something
-        lock.lock();
-        busy_ = false;
-        for (Chore& chore : left) chores_.push_back(std::move(chore));
-        idle_.notify_all();
-        return progress;
-    }
-
-    static constexpr std::chrono::milliseconds kShortest{2};
-    static constexpr std::chrono::milliseconds kLongest{100};
-
-    std::mutex mutex_;
-    std::condition_variable wake_;
-    std::condition_variable idle_;
-    std::vector<Chore> chores_;
-    bool started_ = false;
-    bool stopped_ = false;
-    bool busy_ = false;
-    std::thread::id runner_;  // of the round, while busy_
 };
 
 PORTAMEM_CLOSE

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-// portamem/managed.hpp: moving managed memory, and advising on it.
+// portamem/managed.hpp: moving managed memory, and system memory that the device reaches, and advising on it.
 #pragma once
 
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "portamem/span.hpp"
@@ -10,12 +12,29 @@ PORTAMEM_OPEN
 
 namespace detail {
 
-inline void require_managed(const Span& span) {
-    if (span.allocation && span.allocation->traits().kind == ResourceKind::Managed) return;
-    if (span.allocation && span.allocation->traits().kind == ResourceKind::Foreign) return;  // the runtime decides
-    throw std::invalid_argument(std::string("only managed memory can be prefetched, advised or asked; this is ") +
-                                (span.allocation ? to_string(span.allocation->traits().kind) : "host") +
-                                " memory: take a ManagedMemoryResource");
+/// Whether memory of these traits moves between host and device.
+inline bool is_movable(const MemoryTraits& traits) {
+    return traits.kind == ResourceKind::Managed || (traits.kind == ResourceKind::System && traits.device_accessible);
+}
+
+/// What is wrong with memory that does not move.
+inline std::string not_movable(ResourceKind kind, int device, const char* whose) {
+    return std::string(
+               "only managed memory can be prefetched, advised or asked, and system memory where the device has "
+               "pageable memory access; ") +
+           whose + to_string(kind) + " memory" +
+           (kind == ResourceKind::System ? ", which device " + std::to_string(device) + " does not reach" : "") +
+           ": take a ManagedMemoryResource";
+}
+
+inline void require_movable(const Span& span) {
+    if (!span.allocation)
+        throw std::invalid_argument(
+            "only memory of a resource can be prefetched, advised or asked; this is host "
+            "memory: take a ManagedMemoryResource");
+    const MemoryTraits& traits = span.allocation->traits();
+    if (is_movable(traits) || traits.kind == ResourceKind::Foreign) return;  // of foreign memory the runtime decides
+    throw std::invalid_argument(not_movable(traits.kind, traits.device, "this is "));
 }
 
 inline void require_device(const rt::Location& location) {
@@ -24,30 +43,30 @@ inline void require_device(const rt::Location& location) {
 
 }  // namespace detail
 
-/// Moves managed memory to a location, in stream order as copy does.
+/// Moves memory to a location, in stream order as copy does: managed memory, and system memory that the device reaches.
 inline std::shared_ptr<Event> prefetch(const Span& span, rt::Location location,
                                        const std::shared_ptr<Stream>& stream = nullptr) {
     refuse_forked();
-    detail::require_managed(span);
+    detail::require_movable(span);
     detail::require_device(location);
     return detail::run_on(stream, span, Span{}, [&](const Stream& on) {
         check(rt::MemPrefetchAsync(span.ptr, span.nbytes, location, on.handle()), "MemPrefetchAsync");
     });
 }
 
-/// Advises on managed memory, at once.
+/// Advises on such memory, at once.
 inline void advise(const Span& span, rt::MemoryAdvise advice, rt::Location location) {
     refuse_forked();
-    detail::require_managed(span);
+    detail::require_movable(span);
     detail::require_device(location);
     const RelaxedCapture beside(span.device());
     check(rt::MemAdvise(span.ptr, span.nbytes, advice, location), "MemAdvise");
 }
 
-/// One attribute of managed memory: an int, or for AccessedBy the devices.
+/// One attribute of such memory: an int, or for AccessedBy the devices.
 inline std::vector<int> range_attribute(const Span& span, rt::MemRangeAttribute attribute) {
     refuse_forked();
-    detail::require_managed(span);
+    detail::require_movable(span);
     const std::size_t count =
         attribute == rt::MemRangeAttribute::AccessedBy ? static_cast<std::size_t>(device_count()) + 1 : 1;
     std::vector<int> values(count, rt::InvalidDeviceId);

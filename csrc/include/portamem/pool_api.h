@@ -42,9 +42,10 @@ typedef enum portamem_pool_status {
 
 /* What the pool has to know of a stream. */
 typedef struct portamem_pool_stream {
-    void* ref;         /* by which callbacks find the stream later, while it lives; given back by `forget` */
-    int ends_unseen;   /* nobody will tell when it ends: everything freed on it is marked at once */
-    int is_per_thread; /* marked by its own thread only */
+    void* ref;              /* by which callbacks find the stream later, while it lives; given back by `forget` */
+    int ends_unseen;        /* nobody will tell when it ends: everything freed on it is marked at once */
+    int is_per_thread;      /* marked by its own thread only */
+    int is_marked_in_calls; /* and by that in calls on it only, as nobody knows between them whether it is still there */
 } portamem_pool_stream;
 
 /* See `keep`. */
@@ -93,6 +94,13 @@ typedef struct portamem_pool_ops {
     /* Memory that `keep` wants gone waits for work, or `keep` is to be asked later: portamem_pool_release_due is to be called, by any thread, again and again
      * until it answers 1. Answers a status; but for OK nobody will. Null: nobody does. */
     int (*later)(void* self);
+    /* 1: all that was submitted to the stream has run, and all that an event recorded on it now would wait for; then what
+     * was freed on it waits for no event. 0: it has not, or that cannot be told now. No lock is held. Null: cannot be told. */
+    int (*has_run)(void* self, void* stream);
+    /* Another pool's call is about to take idle memory of this one: keeps the owner, and what the calling thread knows of
+     * callbacks that failed, until `let_go` of the answer. Null: the owner ends. A null function: it outlives every call. */
+    void* (*hold)(void* self);
+    void (*let_go)(void* held);
 } portamem_pool_ops;
 
 typedef struct portamem_pool_options {
@@ -100,6 +108,10 @@ typedef struct portamem_pool_options {
     size_t limit;        /* most bytes reserved; 0: none */
     int host_accessible; /* freed memory is handed out again only when the work before its free has run */
     int stream_ordered;  /* the upstream's memory may be used on the stream of its allocation only */
+    int is_of_device;    /* the memory is on `device` of `backend`: portamem_pools_idle counts the pool */
+    portamem_backend backend;
+    int device;      /* -1: host memory */
+    int shares_idle; /* before another pool of that memory refuses a call, it has this one give back what is idle */
 } portamem_pool_options;
 
 typedef struct portamem_pool_figures {
@@ -180,12 +192,17 @@ PORTAMEM_EXPORT int portamem_pool_trim(portamem_pool* pool, size_t keep);
 /* trim(0) for good, where nothing is out: PORTAMEM_POOL_BUSY otherwise. Closing twice is fine. */
 PORTAMEM_EXPORT int portamem_pool_close(portamem_pool* pool);
 PORTAMEM_EXPORT int portamem_pool_is_closed(const portamem_pool* pool);
+/* 1 while a call of another pool, on another thread, gives back what is idle here: portamem_pool_close is busy for so
+ * long. */
+PORTAMEM_EXPORT int portamem_pool_is_lending(const portamem_pool* pool);
 
 PORTAMEM_EXPORT void portamem_pool_stats(portamem_pool* pool, portamem_pool_figures* figures);
 /* Blocks and bytes that are out: a part of stats that costs little. */
 PORTAMEM_EXPORT void portamem_pool_live(portamem_pool* pool, uint64_t* blocks, uint64_t* nbytes);
 /* Bytes reserved now, and at most: the same. */
 PORTAMEM_EXPORT void portamem_pool_reserved(portamem_pool* pool, uint64_t* reserved, uint64_t* peak);
+/* Bytes of a device that the pools of the process have reserved and that are not out. */
+PORTAMEM_EXPORT uint64_t portamem_pools_idle(portamem_backend backend, int device);
 PORTAMEM_EXPORT void portamem_pool_reset_peak(portamem_pool* pool);
 /* Every piece of every chunk, by address, as it was at one moment; with no lock held. 0, or PORTAMEM_POOL_HOST_MEMORY. */
 PORTAMEM_EXPORT int portamem_pool_snapshot(portamem_pool* pool, portamem_pool_visitor visitor, void* self);

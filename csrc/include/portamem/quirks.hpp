@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "portamem/device.hpp"
+#include "portamem/process_object.hpp"
 
 PORTAMEM_OPEN
 
@@ -143,8 +144,8 @@ struct QuirkSwitches {
 };
 
 inline QuirkSwitches& quirk_switches() {
-    static auto* leaked = new QuirkSwitches;
-    return *leaked;
+    static auto& one = process_object<QuirkSwitches>("quirk switches");
+    return one;
 }
 
 }  // namespace detail

@@ -23,7 +23,7 @@ struct Span {
         Span span;
         span.pin = Export(buffer.allocation());
         span.allocation = buffer.allocation();
-        span.ptr = buffer.ptr();
+        span.ptr = buffer.address();
         span.nbytes = buffer.nbytes();
         return span;
     }
@@ -38,11 +38,21 @@ struct Span {
     /// The device whose streams should carry the operation; InvalidDeviceId for plain host memory.
     int device() const noexcept { return allocation ? allocation->traits().device : rt::InvalidDeviceId; }
 
-    /// What must live until queued work has run. Not stream-ordered memory: it goes back behind that work in any case,
-    /// and a stream that allocates, works and lets go in a loop has to find it again at once.
-    std::shared_ptr<void> keep_alive() const {
-        if (!allocation) return owner;
-        return allocation->traits().stream_ordered ? nullptr : allocation;
+    /// Throws std::invalid_argument for memory that may be read only, before an operation that would write it.
+    void refuse_write() const {
+        if (!allocation || !allocation->traits().read_only) return;
+        throw std::invalid_argument(
+            "the target is read-only memory: its owner lets others read it only. Copy it to memory of your own, and "
+            "write there");
+    }
+
+    /// What must live until queued work has run: the owner of plain host memory. Allocations go back behind their work
+    /// in any case.
+    std::shared_ptr<void> keep_alive() const { return allocation ? nullptr : owner; }
+
+    /// Work that was queued on this memory has run when `done` has happened.
+    void runs_until(const std::shared_ptr<Event>& done) const {
+        if (allocation) allocation->runs_until(done);
     }
 
     /// Declares the use: on a stream from now on, or, for an operation that is waited for, behind all that was declared.
@@ -62,12 +72,30 @@ inline int device_of_work(const std::shared_ptr<Stream>& stream, const Span& a, 
     return a.device() >= 0 ? a.device() : (b.device() >= 0 ? b.device() : current_device());
 }
 
+/// Keeps both ends alive behind what the stream holds now, and declares the use, so that a close waits for it as well. Of
+/// a runtime that fails here nothing can be had: its work is waited for.
+inline void keep_while_it_runs(const std::shared_ptr<Stream>& stream, const Span& a, const Span& b) noexcept {
+    const HearingScope deaf(Hearing::Nothing);
+    try {
+        auto until = Event::create(stream->device());
+        a.use_on(stream);
+        b.use_on(stream);
+        stream->record_unasked(*until);
+        a.runs_until(until);
+        b.runs_until(until);
+        stream->keep(std::move(until), {a.keep_alive(), b.keep_alive()});
+    } catch (...) {
+        (void)rt::StreamSynchronize(stream->handle());
+    }
+}
+
 /// Submits work that uses the spans: `submit(stream)`, which answers at once with an event, or, where
 /// stream is null, on the default stream behind everything declared on the memory, done on return with a null event.
 template <class Submit>
 std::shared_ptr<Event> run_on(const std::shared_ptr<Stream>& stream, const Span& a, const Span& b, Submit&& submit) {
     const bool blocking = stream == nullptr;
     const auto on = blocking ? Stream::default_stream(device_of_work(nullptr, a, b)) : stream;
+    const Stream::Use use = on->in_use();  // another thread may close it meanwhile
     on->refuse_capture(blocking ? "a blocking operation" : "an operation that keeps its memory alive");
     const RelaxedCapture beside(on->device());
     for (const Span* span : {&a, &b}) {
@@ -78,16 +106,26 @@ std::shared_ptr<Event> run_on(const std::shared_ptr<Stream>& stream, const Span&
         }
     }
     if (blocking) {
+        (void)on->hear_until_idle();  // the call may wait as well, for pageable memory
         submit(std::as_const(*on));
-        on->synchronize();
+        try {
+            on->finish();
+        } catch (...) {  // the wait ended, and the work goes on
+            keep_while_it_runs(on, a, b);
+            throw;
+        }
         return nullptr;
     }
     // Made before the work is submitted: from there on nothing may fail without the work having been waited for.
     auto done = Event::create(on->device());
     submit(std::as_const(*on));
     try {
+        const DeclaredSoFar so_far = on->declared_so_far();
         on->record_unasked(*done);
         done->set_mark(Event::Mark::Work);
+        done->stand_behind(so_far);
+        a.runs_until(done);
+        b.runs_until(done);
         Kept::References references{a.keep_alive(), b.keep_alive()};
         if (references[0] || references[1]) on->keep(done, std::move(references));
     } catch (...) {

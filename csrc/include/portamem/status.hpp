@@ -4,12 +4,13 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <exception>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
 
-#include "portamem/c_api.h"
+#include "portamem/process_api.h"
 #include "portamem/rt/rt.hpp"
 
 PORTAMEM_OPEN
@@ -37,7 +38,7 @@ class Error : public std::runtime_error {
 struct MemoryFigures {
     std::optional<std::size_t> asked;
     std::optional<std::size_t> free;            ///< of the device
-    std::optional<std::size_t> used;            ///< held by portamem's buffers on the device
+    std::optional<std::size_t> used;            ///< held by portamem's buffers on the device: what pools keep is none
     std::optional<std::size_t> cached;          ///< in the resource, free to be trimmed
     std::optional<std::size_t> largest_free;    ///< of that, the largest block
     std::optional<std::size_t> used_by_others;  ///< contexts, caches and other users of the device
@@ -124,6 +125,71 @@ void unlocked(Function&& function) noexcept {
     }
 }
 
+/// What ends the waits of this thread early, by an exception.
+enum class Hearing : unsigned char {
+    Nothing,     ///< on most threads, and wherever portamem is embedded in no other language
+    Dropping,    ///< nothing either: in destructors
+    AtOnce,      ///< where others are kept waiting, and memory can go back later: a wait ends before it begins
+    Leaving,     ///< in destructors of memory, which can go back later: what asks the program to end
+    Interrupts,  ///< under a lock: what asks the program to end, if none of its own code has to run for that
+    Everything,  ///< what the program's signal handlers raise
+};
+
+inline Hearing& hearing() noexcept {
+    static thread_local Hearing now = Hearing::Nothing;
+    return now;
+}
+
+/// A wait that was left, by a caller who comes back later.
+class WaitLeft : public std::exception {
+  public:
+    const char* what() const noexcept override { return "the wait is left"; }
+};
+
+/// Another hearing for its scope.
+class HearingScope {
+  public:
+    explicit HearingScope(Hearing inside) noexcept : before_(hearing()) { hearing() = inside; }
+    ~HearingScope() { hearing() = before_; }
+    HearingScope(const HearingScope&) = delete;
+    HearingScope& operator=(const HearingScope&) = delete;
+
+  private:
+    const Hearing before_;
+};
+
+/// For a scope in which the caller holds a lock while others wait: the program's own code, which may want that lock as
+/// well, does not run.
+class HearingUnderLock : public HearingScope {
+  public:
+    HearingUnderLock() noexcept
+        : HearingScope(hearing() < Hearing::Interrupts ? Hearing::Nothing : Hearing::Interrupts) {}
+};
+
+/// Answers once `is_done(argument)` is true, and throws what this thread hears before that, or what is_done throws. Null:
+/// portamem is embedded in no language that has signals of its own.
+using WaitHook = void (*)(bool (*is_done)(void*), void* argument);
+
+inline std::atomic<WaitHook>& wait_hook() {
+    static std::atomic<WaitHook> hook{nullptr};
+    return hook;
+}
+
+/// Stands before a call that blocks until `is_done()`: in such a call nothing is heard. What it throws leaves the work
+/// as it is. False where there is nothing to hear, and the call has to wait; true once it has nothing to wait for.
+template <class IsDone>
+bool hear_until(IsDone&& is_done) {
+    if (__builtin_expect(hearing() <= Hearing::Dropping, 1)) return false;
+    if (hearing() == Hearing::AtOnce) {
+        if (is_done()) return true;
+        throw WaitLeft();
+    }
+    const WaitHook hook = wait_hook().load(std::memory_order_relaxed);
+    if (hook == nullptr) return false;
+    hook([](void* argument) -> bool { return (*static_cast<std::remove_reference_t<IsDone>*>(argument))(); }, &is_done);
+    return true;
+}
+
 }  // namespace detail
 
 /// Throws Error, or OutOfMemory, unless the answer is Success.
@@ -138,8 +204,22 @@ inline bool check_ready(rt::Error_t answer, const char* call) {
     return true;
 }
 
-/// Stands at the top of every public operation, before any lock: a forked child is refused in words.
+namespace detail {
+
+// Before anything else is asked of the library: what it is asked is private to its version.
+inline bool is_library_of_headers() {
+    const char* const refused = portamem_check_headers(PORTAMEM_VERSION_MAJOR, PORTAMEM_VERSION_MINOR);
+    if (refused == nullptr) return true;
+    throw Error(rt::Error_t::NotSupported, "OtherVersion", "libportamem", refused);
+}
+
+}  // namespace detail
+
+/// Stands at the top of every public operation, before any lock: a forked child is refused in words, and so is a library of
+/// another version than these headers.
 inline void refuse_forked() {
+    static const bool checked = detail::is_library_of_headers();
+    (void)checked;
     if (portamem_forked() != 0) detail::raise(rt::Error_t::InitializationError, "fork");
 }
 

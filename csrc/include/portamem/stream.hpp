@@ -4,44 +4,25 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "portamem/declared_work.hpp"
 #include "portamem/device.hpp"
+#include "portamem/handle_use.hpp"
 #include "portamem/kept.hpp"
+#include "portamem/stream_users.hpp"
 
 PORTAMEM_OPEN
 
-namespace detail {
-
-// A thread's own number. std::thread::id would not do: the system gives it to another once the thread has ended.
-inline std::uint64_t this_thread_number() {
-    static thread_local const std::uint64_t number = portamem_new_identity();
-    return number;
-}
-
-}  // namespace detail
-
-class Stream;
-
-/// Told when a stream ends: those who keep something by its identity, such as pools.
-class StreamListener {
-  public:
-    virtual ~StreamListener() = default;
-    /// The stream is being closed or destroyed, once and for all, behind `last` (null: nothing to wait for). Its handle
-    /// still lives. No lock is held that others take.
-    virtual void stream_ended(std::uint64_t identity, std::shared_ptr<Event> last) noexcept = 0;
-};
-
 /// A stream of a device. Known by an identity that is never reused, unlike handles, which vendors hand out again.
 /// Everything that was submitted still runs after close(); using a closed stream is std::invalid_argument.
-/// Thread-safe, but for close() while another thread still submits: as with a file, the handle may be gone by then.
+/// Thread-safe, close() included: a call of another thread that has begun keeps the handle until it is over, and any later
+/// one is refused.
 class Stream : public std::enable_shared_from_this<Stream> {
   public:
     /// A new stream. flags: rt::StreamFlags.
@@ -51,34 +32,59 @@ class Stream : public std::enable_shared_from_this<Stream> {
         rt::Stream_t handle{};
         check(rt::StreamCreateWithPriority(&handle, flags, priority), "StreamCreateWithPriority");
         detail::watch_exit();
-        return make(handle, device, Kind::Owned, nullptr);
+        auto made = make(handle, device, Kind::Owned, nullptr);
+        made->is_known_nonblocking_ = (flags & rt::StreamNonBlocking) != 0;
+        return known(std::move(made));
     }
 
     /// Somebody else's stream: never destroyed here, `owner` kept alive instead. The values that vendors and exchange
     /// protocols reserve (0 and 1 legacy, 2 per-thread) are the device's default streams. ends_announced: the caller's
-    /// promise to close() it before the handle is destroyed; to let go of it is not enough, since others may hold it. With
-    /// an owner or that promise memory of pools is freed on it as on a stream made here; without both each free there
-    /// costs an event.
+    /// promise to close() it before the handle is destroyed; to let go of it is not enough, since others may hold it.
+    ///
+    /// With an owner or that promise memory of pools is freed on it as on a stream made here. Without both, pools know the
+    /// handle by the Stream that tells its end, where the process has one; else by the number of its stream, where the
+    /// runtime numbers streams and only the device reaches the memory: from some uses on, what a thread has freed on a
+    /// handle is its next allocation's there. A handle may be destroyed and come again without a word: an allocation sees
+    /// that, and what was freed before then waits for the device. Elsewhere each free costs an event. A thread that names a
+    /// bare handle again is given the same object, until that is closed.
     static std::shared_ptr<Stream> from_handle(rt::Stream_t handle, int device, std::shared_ptr<void> owner = nullptr,
                                                bool ends_announced = false) {
         const auto value = reinterpret_cast<std::uintptr_t>(handle);
         if (value <= 1 || handle == rt::StreamLegacy()) return default_stream(device);
         if (value == 2 || handle == rt::StreamPerThread()) return per_thread(device);
-        return make(handle, device, Kind::Foreign, std::move(owner), ends_announced);
+        if (owner.use_count() != 0 || ends_announced) {
+            auto made = make(handle, device, Kind::Foreign, std::move(owner), ends_announced);
+            return made->tells_its_end_ ? known(std::move(made)) : made;
+        }
+        refuse_forked();
+        if (const auto* found = detail::HandlesOfThread::find(handle, device)) return *found;
+        return make(handle, device, Kind::Foreign, nullptr);
+    }
+    /// The same for a bare handle, as an object of its own, which others do not close.
+    static std::shared_ptr<Stream> from_handle_alone(rt::Stream_t handle, int device) {
+        const std::shared_ptr<Stream> shared = from_handle(handle, device);
+        if (shared->is_default()) return shared;
+        return std::shared_ptr<Stream>(new Stream(*shared, ForItself{}));
+    }
+    /// What a call with a bare handle uses at once, without counting a reference; null where from_handle is to be asked.
+    static const std::shared_ptr<Stream>* of_this_thread(rt::Stream_t handle, int device) {
+        const auto value = reinterpret_cast<std::uintptr_t>(handle);
+        if (value <= 2 || handle == rt::StreamLegacy() || handle == rt::StreamPerThread()) return nullptr;
+        return detail::HandlesOfThread::find(handle, device);
     }
 
-    /// The legacy default stream of a device: one object per device, never closed.
+    /// The legacy default stream of a device: one object per device in the process, never closed.
     static std::shared_ptr<Stream> default_stream(int device) {
         struct Defaults {
             std::mutex mutex;
             std::map<int, std::shared_ptr<Stream>> streams;
         };
-        static auto* leaked = new Defaults;
+        static auto& all = detail::process_object<Defaults>("default streams");
         static thread_local const std::shared_ptr<Stream>* latest = nullptr;  // most threads use one device
         refuse_forked();
         if (latest != nullptr && (*latest)->device() == device) return *latest;
-        std::lock_guard<std::mutex> lock(leaked->mutex);
-        std::shared_ptr<Stream>& stream = leaked->streams[device];
+        std::lock_guard<std::mutex> lock(all.mutex);
+        std::shared_ptr<Stream>& stream = all.streams[device];
         if (!stream) stream = make(rt::StreamLegacy(), device, Kind::Legacy, nullptr);
         latest = &stream;
         return stream;
@@ -93,32 +99,69 @@ class Stream : public std::enable_shared_from_this<Stream> {
     }
 
     ~Stream() {
+        if (is_known_) detail::KnownStreams::instance().remove(handle_, weak_from_this());
         count_capture(false);
         if (!closed_ && !listeners_.empty() && runtime_usable()) detail::unlocked([this] { tell_end_unasked(); });
         if (kind_ != Kind::Owned || closed_ || !runtime_usable()) return;
-        detail::unlocked([this] {
-            try {
-                const DeviceGuard guard(device_);
-                (void)rt::StreamDestroy(handle_);
-            } catch (...) {
-                // The device is gone, and its streams with it.
-            }
-        });
+        detail::unlocked([this] { destroy_unasked(); });
     }
     Stream(const Stream&) = delete;
     Stream& operator=(const Stream&) = delete;
 
-    /// The native handle of an open stream. A per-thread stream's means another stream on every other thread, so it is
-    /// given on its own thread only (std::invalid_argument elsewhere).
+    /// The native handle of an open stream, valid within a Use; else until the stream is closed. A per-thread stream's means
+    /// another stream on every other thread, so it is given on its own thread only (std::invalid_argument elsewhere).
     rt::Stream_t handle() const {
-        if (is_elsewhere()) {
-            throw std::invalid_argument("a per-thread default stream belongs to its own thread: use it there");
-        }
-        if (is_closed()) throw std::invalid_argument("the stream is closed");
+        if (is_elsewhere() || is_closed() || users_.is_refused_here()) refuse_use();
         return handle_;
     }
+    /// Whether both are streams of one handle, whatever has become of it since.
+    bool has_handle_of(const Stream& other) const noexcept {
+        return device_ == other.device_ && handle_ == other.handle_;  // default streams have one handle on all devices
+    }
+
+    /// Keeps the handle valid for its scope: every call that hands it to the runtime is within one. close(), on another
+    /// thread, waits for the scope's end. False where the stream is closed, or being closed, or another thread's own.
+    class Use {
+      public:
+        explicit Use(const Stream& stream) noexcept
+            : is_here_(!stream.is_elsewhere()), use_(stream.is_default() ? nullptr : &stream.users_) {}
+        Use(const Use&) = delete;
+        Use& operator=(const Use&) = delete;
+
+        explicit operator bool() const noexcept { return is_here_ && use_; }
+
+      private:
+        friend class Stream;
+        struct Needed {};
+        Use(const Stream& stream, Needed) : Use(stream) {
+            if (!*this) stream.refuse_use();
+        }
+
+        const bool is_here_;
+        const detail::StreamUsers::Use use_;
+    };
+    /// A use that the caller cannot do without: throws std::invalid_argument where it would be false.
+    [[nodiscard]] Use in_use() const { return Use(*this, Use::Needed{}); }
+
     int device() const noexcept { return device_; }
     std::uint64_t identity() const noexcept { return identity_; }
+    /// What pools know memory by that is freed on it: of a bare handle, the identity of its stream's use.
+    std::uint64_t memory_identity() const noexcept {
+        if (__builtin_expect(use_ == nullptr, 1)) return memory_identity_;
+        return use_->is_of_this_thread() && use_->is_followed() ? use_->identity() : identity_;
+    }
+    /// Of a bare handle whose end nobody tells.
+    detail::HandleUse* handle_use() const noexcept { return use_.get(); }
+    /// Whether this is a bare handle's, and tells pools of that stream.
+    bool stands_for(const Stream& told) const noexcept {
+        return use_ == nullptr && memory_identity_ == told.identity_ && &told != this;
+    }
+    /// The stream that tells the end of this handle: this one mostly. Null where that has ended.
+    std::shared_ptr<Stream> teller() {
+        if (memory_identity_ == identity_) return tells_its_end_ ? shared_from_this() : nullptr;
+        auto told = told_.lock();
+        return told && !told->is_closed() ? told : nullptr;
+    }
     bool is_default() const noexcept { return kind_ == Kind::Legacy || kind_ == Kind::PerThread; }
     bool is_per_thread() const noexcept { return kind_ == Kind::PerThread; }
     /// A per-thread stream of another thread: it can be waited for, by tail(), and nothing else.
@@ -128,17 +171,21 @@ class Stream : public std::enable_shared_from_this<Stream> {
     /// thread marks, and not of a foreign one with neither an owner nor the promise that its end is announced: its handle
     /// may be gone before anybody is told.
     bool can_be_marked_later() const noexcept { return tells_its_end_ && !is_per_thread(); }
+    /// Whether portamem has made it such that no default stream's work is ordered with its own. False of a foreign one.
+    bool is_known_nonblocking() const noexcept { return is_known_nonblocking_; }
     bool is_nonblocking() const {
         if (is_default()) return false;
+        const Use use = in_use();
         refuse_capture("is_nonblocking");  // asking would invalidate the capture
         unsigned flags = 0;
-        check(rt::StreamGetFlags(handle(), &flags), "StreamGetFlags");
+        check(rt::StreamGetFlags(handle_, &flags), "StreamGetFlags");
         return (flags & rt::StreamNonBlocking) != 0;
     }
     int priority() const {
+        const Use use = in_use();
         const DeviceGuard guard(device_);
         int priority = 0;
-        check(rt::StreamGetPriority(handle(), &priority), "StreamGetPriority");
+        check(rt::StreamGetPriority(handle_, &priority), "StreamGetPriority");
         return priority;
     }
 
@@ -162,34 +209,117 @@ class Stream : public std::enable_shared_from_this<Stream> {
         return true;
     }
 
+    /// Notes that work on this stream is to use memory; answers the number of that use, for has_run().
+    std::uint64_t declare() noexcept {
+        const std::uint64_t number = work_->declare();
+        if (number == 1) list_work();
+        return number;
+    }
+    /// Whether a question or a wait has shown that all uses up to a number have run. Asks no runtime.
+    bool has_run(std::uint64_t number) const noexcept { return work_->has_run(number); }
+    /// Asks the runtime, and notes what has run: for a forked child, which cannot ask. A foreign handle that may be gone is
+    /// not asked about.
+    void note_what_has_run() const noexcept {
+        const detail::DeclaredSoFar so_far = declared_so_far();
+        if (!tells_its_end_ || work_->has_run(so_far.number)) return;
+        const detail::OwnQueries own;
+        if (is_idle()) so_far.note_run();
+    }
+
+    /// All that was declared on it until now.
+    detail::DeclaredSoFar declared_so_far() const noexcept { return {work_, work_->declared()}; }
+
     /// True when all work has run.
     bool query() {
-        refuse_capture("query");
+        refuse_forked();
         const RelaxedCapture beside(device_);
-        const bool done = check_ready(rt::StreamQuery(handle()), "StreamQuery");
+        if (!has_run_now("query")) return false;
         kept_.drain();
-        return done;
+        detail::Leaving::instance().let_go(detail::Leaving::Caller::Asks);
+        return true;
     }
 
     /// Blocks until all work submitted so far has run, and what that work kept alive was let go.
     void synchronize() {
         refuse_capture("synchronize");
         const RelaxedCapture beside(device_);
-        check(rt::StreamSynchronize(handle()), "StreamSynchronize");
+        wait_for_work();  // which close() of another thread does not wait for
+        kept_.drain_all();
+        detail::Leaving::instance().let_go(detail::Leaving::Caller::Waits);
+    }
+
+    /// Whether all work has run, for portamem's own needs: nothing is let go of. Of a closed stream, that it had. Never
+    /// of a captured one, nor of another thread's own.
+    bool is_idle() const noexcept {
+        try {
+            const std::lock_guard<std::mutex> lock(mutex_);  // it is not closed meanwhile
+            if (is_closed()) return !last_ || last_->has_happened();
+            if (is_elsewhere() || status_unasked() != rt::StreamCaptureStatus::None) return false;
+            const RelaxedCapture beside(device_);
+            return rt::StreamQuery(handle_) == rt::Error_t::Success;
+        } catch (const std::exception&) {
+            return false;
+        }
+    }
+
+    /// synchronize for those who mostly find nothing to wait for: asks first, which takes less time.
+    void settle() {
+        refuse_forked();
+        const RelaxedCapture beside(device_);
+        if (!has_run_now("synchronize")) return finish();
         kept_.drain_all();
     }
 
+    /// synchronize for those who hold a RelaxedCapture and have made sure that there is no capture. The program asked
+    /// for no synchronization: where the work is seen to have run, the runtime is not called for one.
+    void finish() {
+        {
+            const Waiting waiting(*this);
+            const auto declared = work_->declared();
+            if (!hear_until_idle()) check(rt::StreamSynchronize(handle_), "StreamSynchronize");
+            work_->note_run(declared);
+        }
+        kept_.drain_all();
+    }
+
+    /// Before a call that waits for that work as well: blocks where something else is to be heard meanwhile. Answers as
+    /// hear_until does.
+    bool hear_until_idle() const {
+        const Waiting waiting(*this);
+        return detail::hear_until([this] { return check_ready(rt::StreamQuery(handle_), "StreamSynchronize"); });
+    }
+
+    /// As synchronize(), and what that work kept alive is let go later.
+    void wait_for_work() const {
+        const Waiting waiting(*this);
+        const auto declared = work_->declared();
+        (void)hear_until_idle();
+        check(rt::StreamSynchronize(handle_), "StreamSynchronize");
+        work_->note_run(declared);
+    }
+
     /// Marks the stream's present end. Under capture the mark belongs to the graph: streams may wait for it, nobody asks.
+    /// std::invalid_argument for an event of another device: runtimes refuse it.
     void record(const Event& event) const {
+        if (event.is_owned() && event.device() != device_) {
+            throw std::invalid_argument("an event of device " + std::to_string(event.device()) +
+                                        " cannot be recorded on a stream of device " + std::to_string(device_) +
+                                        ": make the event on the stream's device");
+        }
+        const Use use = in_use();
         const bool captured = capture_status() != rt::StreamCaptureStatus::None;
         if (captured && is_default()) refuse_capture("record");
+        event.leave_relied();
+        event.stand_behind({});
+        const detail::DeclaredSoFar so_far = declared_so_far();
         record_unasked(event);
         event.set_mark(captured ? Event::Mark::Captured : Event::Mark::Work);
+        if (!captured) event.stand_behind(so_far);
     }
     /// The same for those who know of no capture, or ask the event nothing.
     void record_unasked(const Event& event) const {
-        const DeviceGuard guard(device_);
-        check(rt::EventRecord(event.handle(), handle()), "EventRecord");
+        const Use use = in_use();
+        record_in_use(event);
     }
 
     /// A new event at the stream's present end, or, of a closed stream, at its last one. Null if nothing was ever
@@ -200,6 +330,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
         if (is_elsewhere()) {
             detail::refuse_in_capture("synchronizing the device");
             const RelaxedCapture beside(device_);
+            detail::hear_until_idle(device_);
             check(rt::DeviceSynchronize(), "DeviceSynchronize");  // and no chore is run: the caller may hold a lock
             return nullptr;
         }
@@ -208,19 +339,21 @@ class Stream : public std::enable_shared_from_this<Stream> {
         std::lock_guard<std::mutex> lock(mutex_);
         if (is_closed()) return last_;
         if (is_default()) refuse_capture("record");
-        record_unasked(*event);
+        record_in_use(*event);
         return event;
     }
 
     /// Work submitted later waits for the event's mark, or for what `other` holds now. Under capture that must belong to
     /// the capture: std::invalid_argument, and the capture stays valid.
     void wait(const Event& event) const {
+        const Use use = in_use();
         if (is_default() || event.mark() == Event::Mark::Work) refuse_capture("waiting for work outside of a capture");
         const DeviceGuard guard(device_);
-        check(rt::StreamWaitEvent(handle(), event.handle()), "StreamWaitEvent");
+        check(rt::StreamWaitEvent(handle_, event.handle()), "StreamWaitEvent");
     }
     void wait(Stream& other) {
         if (&other == this) return;
+        const Use use = in_use();
         if (!is_default() && is_in_capture() && !other.is_in_capture()) {
             refuse_capture("waiting for work outside of a capture");
         }
@@ -229,24 +362,18 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
     /// Runs a function on a thread of the runtime, in stream order. It may call neither the runtime nor portamem.
     void launch_host_func(rt::HostFn_t fn, void* user_data) const {
+        const Use use = in_use();
         if (is_default()) refuse_capture("launch_host_func");
         const DeviceGuard guard(device_);
-        check(rt::LaunchHostFunc(handle(), fn, user_data), "LaunchHostFunc");
+        check(rt::LaunchHostFunc(handle_, fn, user_data), "LaunchHostFunc");
     }
 
     /// Keeps references until `until`, an event recorded on this stream, has happened.
     void keep(std::shared_ptr<Event> until, Kept::References references) {
-        kept_.drain();
         kept_.keep(std::move(until), std::move(references));
-        bool expected = false;
-        if (!reaped_.compare_exchange_strong(expected, true)) return;
-        // The chore holds the stream: references outlive the last user of the stream, as the work does.
-        Reaper::instance().add([self = shared_from_this()] {
-            self->kept_.drain();
-            if (!self->kept_.empty()) return false;
-            self->reaped_.store(false);
-            return self->kept_.empty();
-        });
+        if (reaped_.exchange(true)) return;
+        // It holds the stream: references outlive the last user of the stream, as the work does.
+        detail::Leaving::instance().add(std::make_shared<Keeping>(shared_from_this()));
     }
 
     /// Lets go of what finished work kept.
@@ -255,97 +382,96 @@ class Stream : public std::enable_shared_from_this<Stream> {
     rt::StreamCaptureStatus capture_status() const {
         refuse_forked();
         if (is_elsewhere()) return rt::StreamCaptureStatus::None;  // asking would ask this thread's stream
-        const bool counted = captured_here_.load();
-        auto status = rt::StreamCaptureStatus::None;
-        const rt::Error_t answer = ask_capture(&status);
-        // The legacy stream under somebody's capture: work on it is forbidden just the same.
-        if (answer == rt::Error_t::StreamCaptureImplicit) return rt::StreamCaptureStatus::Active;
-        check(answer, "StreamIsCapturing");
-        if (counted && status == rt::StreamCaptureStatus::None) count_capture(false);  // others have ended it
-        return status;
+        const Use use = in_use();
+        return status_unasked();
     }
 
     /// Throws before a call that a capture forbids, so that the capture stays valid.
-    void refuse_capture(const char* what) const {
-        if (capture_status() == rt::StreamCaptureStatus::None) return;
-        throw std::invalid_argument(std::string(what) + " is forbidden while " +
-                                    (is_default() ? "a stream is captured: name a stream"
-                                                  : "its stream is captured: do it before or after the capture"));
-    }
+    void refuse_capture(const char* what) const { refuse(capture_status(), what); }
 
     /// The same for those who only wait for it: a closed stream has its mark already, and is not asked.
     void refuse_capture_if_open(const char* what) const {
         std::lock_guard<std::mutex> lock(mutex_);
-        if (!is_closed()) refuse_capture(what);
+        if (!is_closed() && !is_elsewhere()) refuse(status_unasked(), what);
     }
 
     void begin_capture(rt::StreamCaptureMode mode) const {
         if (is_default()) throw std::invalid_argument("a default stream cannot be captured: create a stream");
+        const Use use = in_use();
         refuse_capture("begin_capture");
         const DeviceGuard guard(device_);
-        check(rt::StreamBeginCapture(handle(), mode), "StreamBeginCapture");
+        check(rt::StreamBeginCapture(handle_, mode), "StreamBeginCapture");
         count_capture(true);
     }
 
     /// Ends a capture and drops its graph: portamem launches nothing.
     void end_capture() const {
         refuse_forked();
+        const Use use = in_use();
         const DeviceGuard guard(device_);
         rt::Graph_t graph{};
-        const rt::Error_t answer = rt::StreamEndCapture(handle(), &graph);
+        const rt::Error_t answer = rt::StreamEndCapture(handle_, &graph);
         // A capture of another thread stays open.
         if (answer == rt::Error_t::Success || answer == rt::Error_t::StreamCaptureInvalidated) count_capture(false);
         if (graph != rt::Graph_t{}) (void)rt::GraphDestroy(graph);
         check(answer, "StreamEndCapture");
     }
 
-    /// Keeps the handle valid for its scope, where the stream is not closed yet: for those who do not choose when it is,
-    /// such as memory that goes back on the stream it came from. close() waits for the scope's end.
-    class Use {
-      public:
-        explicit Use(Stream& stream) noexcept : stream_(stream), holds_(stream.begin_use()) {}
-        ~Use() {
-            if (holds_) stream_.uses_.fetch_sub(1, std::memory_order_release);
-        }
-        Use(const Use&) = delete;
-        Use& operator=(const Use&) = delete;
-
-        explicit operator bool() const noexcept { return holds_; }
-
-      private:
-        Stream& stream_;
-        const bool holds_;
-    };
-
     /// Hands over what is pending and destroys the handle if it is owned. Closing twice is fine; default streams of a
-    /// device cannot be closed.
+    /// device cannot be closed. Calls of other threads that submit to it are waited for; of those that wait for its work, the
+    /// last destroys an owned handle. std::invalid_argument within such a call of this thread, in a callback of it.
     void close() {
         refuse_forked();
         if (is_default()) throw std::invalid_argument("a default stream belongs to its device and cannot be closed");
+        if (closer_.load() == detail::this_thread_number()) return;  // called by what its own close() runs
         std::shared_ptr<void> owner;  // let go with no lock held: that may run anybody's code
-        std::lock_guard<std::mutex> one(closing_);
+        std::unique_lock<std::mutex> one(closing_, std::try_to_lock);
+        if (!one.owns_lock() && !detail::hear_until([&one] { return one.try_lock(); })) one.lock();
         if (is_closed()) return;
+        const Closer closer(*this);
+        if (users_.is_used_here(kind_ != Kind::Owned)) {
+            throw std::invalid_argument(
+                "the stream is in use by a call further out on this thread: close it when that has returned");
+        }
         refuse_capture("close");
         const RelaxedCapture beside(device_);
-        refuse_uses();
+        users_.refuse(kind_ != Kind::Owned);
         try {
             mark_closed(true, tail());
         } catch (...) {
-            closing_now_.store(false);
+            users_.allow();
             throw;
         }
+        if (is_known_) detail::KnownStreams::instance().remove(handle_, weak_from_this());
         tell_end(last());
         // Without the lock: destroying may wait for the stream's work (HIP's does).
-        const rt::Error_t answer = kind_ == Kind::Owned ? rt::StreamDestroy(handle_) : rt::Error_t::Success;
+        const bool destroys = kind_ == Kind::Owned && !users_.leave_to_waits();
+        const rt::Error_t answer = destroys ? rt::StreamDestroy(handle_) : rt::Error_t::Success;
         if (answer != rt::Error_t::Success) {
             mark_closed(false, nullptr);
-            closing_now_.store(false);
+            users_.allow();
         }
         check(answer, "StreamDestroy");
         owner = std::move(owner_);
     }
 
   private:
+    // What the stream keeps, as it goes.
+    class Keeping : public detail::Leaver {
+      public:
+        explicit Keeping(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
+        bool has_run() noexcept override { return stream_->kept_.can_drain(); }
+        bool go() noexcept override {
+            stream_->kept_.drain();
+            if (!stream_->kept_.empty()) return false;
+            stream_->reaped_.store(false);
+            return stream_->kept_.empty() || stream_->reaped_.exchange(true);
+        }
+
+      private:
+        const std::shared_ptr<Stream> stream_;
+    };
+
     enum class Kind { Owned, Foreign, Legacy, PerThread };
 
     Stream(rt::Stream_t handle, int device, Kind kind, std::shared_ptr<void> owner, bool ends_announced)
@@ -355,31 +481,136 @@ class Stream : public std::enable_shared_from_this<Stream> {
           tells_its_end_(kind != Kind::Foreign || owner || ends_announced),
           owner_(std::move(owner)) {}
 
+    struct ForItself {};
+    Stream(const Stream& other, ForItself)
+        : handle_(other.handle_),
+          device_(other.device_),
+          kind_(Kind::Foreign),
+          tells_its_end_(false),
+          use_(other.use_),
+          told_(other.told_) {
+        if (other.memory_identity_ != other.identity_) memory_identity_ = other.memory_identity_;
+    }
+
+    friend class detail::HandlesOfThread;
+    // A thread's, for a handle that another tells the end of, or nobody.
+    static std::shared_ptr<Stream> of_handle(rt::Stream_t handle, int device, const std::shared_ptr<Stream>& told) {
+        auto made = make(handle, device, Kind::Foreign, nullptr);
+        made->told_ = told;
+        made->memory_identity_ = told->identity_;
+        return made;
+    }
+    static std::shared_ptr<Stream> of_handle(rt::Stream_t handle, int device, std::shared_ptr<detail::HandleUse> use) {
+        auto made = make(handle, device, Kind::Foreign, nullptr);
+        made->use_ = std::move(use);
+        return made;
+    }
+
+    // Found by its handle from now on, until it ends.
+    static std::shared_ptr<Stream> known(std::shared_ptr<Stream> stream) {
+        stream->is_known_ = true;
+        detail::KnownStreams::instance().add(stream->handle_, stream);
+        return stream;
+    }
+
     static std::shared_ptr<Stream> make(rt::Stream_t handle, int device, Kind kind, std::shared_ptr<void> owner,
                                         bool ends_announced = false) {
         return std::shared_ptr<Stream>(new Stream(handle, device, kind, std::move(owner), ends_announced));
     }
 
-    bool is_in_capture() const { return !is_closed() && capture_status() != rt::StreamCaptureStatus::None; }
+    // Which thread is within close(), for that scope.
+    class Closer {
+      public:
+        explicit Closer(Stream& stream) noexcept : stream_(stream) {
+            stream_.closer_.store(detail::this_thread_number());
+        }
+        ~Closer() { stream_.closer_.store(0); }
+        Closer(const Closer&) = delete;
+        Closer& operator=(const Closer&) = delete;
 
-    rt::Error_t ask_capture(rt::StreamCaptureStatus* status) const {
-        if (!is_default()) return rt::StreamIsCapturing(handle(), status);
+      private:
+        Stream& stream_;
+    };
+
+    // A call that waits for the stream's work: close() does not wait for it, but where the handle is somebody else's.
+    class Waiting {
+      public:
+        explicit Waiting(const Stream& stream)
+            : stream_(stream), wait_(stream.is_default() ? nullptr : &stream.users_) {
+            if (!wait_ || stream.is_elsewhere()) stream.refuse_use();
+        }
+        ~Waiting() {
+            if (wait_.end()) detail::unlocked([this] { stream_.destroy_unasked(); });
+        }
+        Waiting(const Waiting&) = delete;
+        Waiting& operator=(const Waiting&) = delete;
+
+      private:
+        const Stream& stream_;
+        detail::StreamUsers::Wait wait_;
+    };
+
+    [[noreturn, gnu::cold, gnu::noinline]] void refuse_use() const {
+        if (is_elsewhere()) {
+            throw std::invalid_argument("a per-thread default stream belongs to its own thread: use it there");
+        }
+        throw std::invalid_argument("the stream is closed");
+    }
+
+    void destroy_unasked() const noexcept {
+        if (!runtime_usable()) return;
+        try {
+            const DeviceGuard guard(device_);
+            (void)rt::StreamDestroy(handle_);
+        } catch (...) {
+            // The device is gone, and its streams with it.
+        }
+    }
+
+    // query(), with the stream's device current and beside captures, and nothing is let go of.
+    bool has_run_now(const char* what) const {
+        const Use use = in_use();
+        refuse(status_here(), what);
+        const auto declared = work_->declared();
+        if (!check_ready(rt::StreamQuery(handle_), "StreamQuery")) return false;
+        work_->note_run(declared);
+        return true;
+    }
+
+    void record_in_use(const Event& event) const {
         const DeviceGuard guard(device_);
-        return rt::StreamIsCapturing(handle(), status);
+        check(rt::EventRecord(event.handle(), handle_), "EventRecord");
     }
 
-    // Both sides write before they read: either the use is seen here, or the closing there.
-    bool begin_use() noexcept {
-        if (is_elsewhere()) return false;
-        uses_.fetch_add(1);
-        if (!closing_now_.load()) return true;
-        uses_.fetch_sub(1);
-        return false;
+    bool is_in_capture() const {
+        const Use use(*this);
+        return use && status_unasked() != rt::StreamCaptureStatus::None;
     }
-    void refuse_uses() {
-        closing_now_.store(true);
-        // Seldom, and mostly for a call's time; giving plain memory back may wait for the stream's work.
-        while (uses_.load() != 0) std::this_thread::sleep_for(std::chrono::microseconds(20));
+
+    // capture_status in a use, or under the lock of an open stream.
+    rt::StreamCaptureStatus status_unasked() const {
+        if (!is_default()) return status_here();
+        const DeviceGuard guard(device_);
+        return status_here();
+    }
+
+    // The same with the stream's device current.
+    rt::StreamCaptureStatus status_here() const {
+        const bool counted = captured_here_.load();
+        auto status = rt::StreamCaptureStatus::None;
+        const rt::Error_t answer = rt::StreamIsCapturing(handle_, &status);
+        // The legacy stream under somebody's capture: work on it is forbidden just the same.
+        if (answer == rt::Error_t::StreamCaptureImplicit) return rt::StreamCaptureStatus::Active;
+        check(answer, "StreamIsCapturing");
+        if (counted && status == rt::StreamCaptureStatus::None) count_capture(false);  // others have ended it
+        return status;
+    }
+
+    void refuse(rt::StreamCaptureStatus status, const char* what) const {
+        if (status == rt::StreamCaptureStatus::None) return;
+        throw std::invalid_argument(std::string(what) + " is forbidden while " +
+                                    (is_default() ? "a stream is captured: name a stream"
+                                                  : "its stream is captured: do it before or after the capture"));
     }
 
     void mark_closed(bool closed, std::shared_ptr<Event> last) {
@@ -420,6 +651,11 @@ class Stream : public std::enable_shared_from_this<Stream> {
         }
     }
 
+    void list_work() noexcept {
+        work_->stream = weak_from_this();
+        detail::DeclaredWorks::add(work_);
+    }
+
     // Each capture begun here counts once, however and by whomever it is ended.
     void count_capture(bool open) const noexcept {
         if (captured_here_.exchange(open) != open) detail::open_captures().fetch_add(open ? 1 : -1);
@@ -428,20 +664,45 @@ class Stream : public std::enable_shared_from_this<Stream> {
     const rt::Stream_t handle_;
     const int device_;
     const Kind kind_;
+    bool is_known_nonblocking_ = false;  // written before others know the stream
     const bool tells_its_end_;
     const std::uint64_t identity_ = portamem_new_identity();
+    std::uint64_t memory_identity_ = identity_;  // another's where that tells the end of this handle
+    std::shared_ptr<detail::HandleUse> use_;  // of a handle whose end nobody tells, where the runtime numbers streams
+    std::weak_ptr<Stream> told_;
+    bool is_known_ = false;
     const std::uint64_t thread_ = detail::this_thread_number();
     std::shared_ptr<void> owner_;
     Kept kept_;
+    const std::shared_ptr<detail::DeclaredWork> work_ = std::make_shared<detail::DeclaredWork>(device_);
     std::atomic<bool> reaped_{false};
     mutable std::atomic<bool> captured_here_{false};
-    std::mutex closing_;  // one closes at a time
-    std::atomic<int> uses_{0};
-    std::atomic<bool> closing_now_{false};  // since close() began; refuses further uses
+    std::mutex closing_;                    // one closes at a time
+    std::atomic<std::uint64_t> closer_{0};  // its thread's number
+    mutable detail::StreamUsers users_;
     std::atomic<bool> closed_{false};
-    mutable std::mutex mutex_;  // guards last_ and listeners_, and closed_ against those who only wait
+    mutable std::mutex mutex_;  // guards last_ and listeners_, and closed_ against calls that are no use
     std::vector<std::weak_ptr<StreamListener>> listeners_;
     std::shared_ptr<Event> last_;
 };
 
+namespace detail {
+
+/// Before a fork: what has run is noted for the child. Asks the runtime about each stream with declared work that is not
+/// known to have run, and waits for nothing. Never throws.
+inline void note_what_has_run() noexcept {
+    if (!runtime_usable() || InHostFunction::here()) return;
+    try {
+        for (const DeclaredSoFar& unfinished : DeclaredWorks::instance().unfinished(DeclaredWorks::kEveryDevice)) {
+            if (const auto stream = unfinished.work->stream.lock()) stream->note_what_has_run();
+        }
+    } catch (const std::exception&) {
+        return;  // the child is refused what is not known to have run
+    }
+}
+
+}  // namespace detail
+
 PORTAMEM_CLOSE
+
+#include "portamem/handles_of_thread.hpp"

@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "../main_interpreter.hpp"
 #include "kernels.hpp"
 #include "portamem/host/runtime_api.h"
 #include "portamem/status.hpp"
@@ -45,7 +46,8 @@ std::map<std::string, std::uintptr_t> kernel_addresses() {
 
 }  // namespace
 
-PYBIND11_MODULE(_knobs, m) {
+PORTAMEM_MODULE_OF_MAIN_INTERPRETER(_knobs, m) {
+    portamem::python::refuse_other_interpreters();
     m.doc() = "Knobs of the CPU reference runtime, for tests.";
     py::register_local_exception_translator(&translate);
     m.def(

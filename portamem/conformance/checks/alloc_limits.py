@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from typing import Any
 
 from portamem.conformance.check import check
@@ -91,6 +93,22 @@ def out_of_memory_and_then_success(env: Env, resource: Any) -> None:
             env.write(buf, pattern(MIB, 1))
             expect_bytes(env.read(buf), pattern(MIB, 1), "memory allocated after running out")
         expect_bytes(env.read(keeper), pattern(4096), "memory that was live all the while")
+
+
+@check("ALLOC-11", backends=("host",))
+def pinned_memory_has_an_end(env: Env) -> None:
+    """All pinned and registered memory together is no more than the machine has."""
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    resource = env.resource("pinned")
+    for asked in (machine + 1, 10 * machine):
+        with refused(OutOfMemoryError, name="OutOfMemory"):
+            resource.allocate(asked)
+    with contextlib.ExitStack() as held, refused(OutOfMemoryError, name="OutOfMemory"):
+        for _ in range(9):  # where a memory group gives less, it ends sooner
+            held.enter_context(resource.allocate(machine // 8))
+    with resource.allocate(MIB) as buf:
+        env.write(buf, pattern(MIB))
+        expect_bytes(env.read(buf), pattern(MIB), "memory allocated after running out")
 
 
 def _need_any_size(env: Env, resource: Any) -> None:

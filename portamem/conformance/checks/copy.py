@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 import portamem
-from portamem.conformance import kinds
+from portamem.conformance import dlpack, kinds
 from portamem.conformance.check import check
+from portamem.conformance.dlpack import Producer
 from portamem.conformance.env import Env
 from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
 from portamem.conformance.memory import KIB, MIB, pattern
+from portamem.conformance.no_bytes import no_bytes
 from portamem.conformance.outcome import NotShown, Unsupported
 from portamem.errors import Error
 
@@ -77,6 +79,39 @@ def python_objects_are_ends(env: Env, resource: Any) -> None:
             env.pm.copy(view, numbers)
             env.pm.copy(out, view)
         expect(np.array_equal(out.ravel(), numbers.ravel()), "arrays of other shapes have other numbers")
+
+
+@check("COPY-02")
+def arrays_without_a_buffer(env: Env, resource: Any) -> None:
+    """Of times NumPy gives no buffer. Others have an array interface, or DLPack, and nothing else."""
+
+    class Interface:
+        def __init__(self, array: Any) -> None:
+            self.array = array
+            self.__array_interface__ = array.__array_interface__
+
+    stream = env.stream()
+    with env.allocate(resource, 64) as buf:
+        for dtype in ("datetime64[ns]", "timedelta64[s]", [("when", "datetime64[D]"), ("what", "float64")]):
+            times = np.frombuffer(pattern(64), np.uint8).view(dtype)
+            for on in (None, stream):
+                out = np.zeros_like(times)
+                env.pm.copy(buf, times, stream=on)
+                stream.synchronize()
+                env.pm.copy(out, buf, stream=on)
+                stream.synchronize()
+                expect_bytes(out.tobytes(), pattern(64), f"an array of {dtype}, there and back")
+        numbers, out = np.arange(16, dtype=np.float32), np.zeros(16, np.float32)
+        env.pm.copy(buf, Interface(numbers))
+        env.pm.copy(Interface(out), buf)
+        expect(np.array_equal(out, numbers), "what went through __array_interface__")
+        halves = Producer(numbers.ctypes.data, (32,), memory=numbers, dtype=(dlpack.BFLOAT, 16, 1))
+        there = Producer(out.ctypes.data, (32,), memory=out, dtype=(dlpack.BFLOAT, 16, 1))
+        out[:] = 0
+        env.pm.copy(buf, halves, stream=stream).synchronize()
+        env.pm.copy(there, buf)
+        expect(np.array_equal(out, numbers), "what went through DLPack, of elements that have no name here")
+    del halves, there
 
 
 @check("COPY-02")
@@ -188,9 +223,11 @@ def what_is_no_end(env: Env, resource: Any) -> None:
         ("text", TypeError, "source is a str"),
         (None, TypeError, "source is a NoneType"),
         (np.zeros(8192, np.uint8)[::2], ValueError, "source is not C-contiguous"),
+        *no_bytes("source"),
     )
     targets: tuple[tuple[Any, type[Exception], str], ...] = (
         (42, TypeError, "target is a int"),
+        *no_bytes("target"),
         (bytes(4096), ValueError, "target is read-only"),
         (frozen, ValueError, "target is read-only"),
         (np.zeros((64, 64), np.uint8, order="F"), ValueError, "target is not C-contiguous"),

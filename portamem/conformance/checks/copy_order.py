@@ -77,9 +77,11 @@ def copies_keep_their_ends(env: Env, resource: Any) -> None:
         env.write(source, data)
         held = env.latch(stream)
         _opens_soon(resource, held)
-        target.copy_from(source, stream=stream)
+        done = target.copy_from(source, stream=stream)
         del source
         gc.collect()
+        done.record(env.stream())
+        done.synchronize()  # which is no more about the copy
         if not resource.is_stream_ordered and resource.kind != "system":
             expect_equal(resource.live_buffers, 1, "live buffers: the source of a pending copy")
         held.release()
@@ -229,3 +231,62 @@ def what_was_kept_goes_by_itself(env: Env, resource: Any) -> None:
         done.synchronize()
         expect(eventually(lambda: resource.live_buffers == 0), "the source was never let go")
         expect_bytes(env.read(target), data, "the target")
+
+
+@check("COPY-27")
+def dropped_ends_make_room(env: Env, resource: Any) -> None:
+    stream = env.stream()
+    limited = env.pm.LimitingAdaptor(resource, NBYTES)
+    with other_end(env, resource) as target:
+        for turn in range(5):
+            done = target.copy_from(limited.allocate(NBYTES), stream=stream)
+            done.synchronize()
+            limited.allocate(NBYTES).close()
+            expect_equal(limited.allocated, 0, f"bytes out of the limit in turn {turn}")
+
+
+@check("COPY-27")
+def dropped_registrations_make_room(env: Env, resource: Any) -> None:
+    stream, host = env.stream(), bytearray(NBYTES)
+    target = resource if resource.device_id != -1 else env.resource("device")
+    with target.allocate(NBYTES) as memory:
+        for _ in range(5):
+            registration = env.pm.HostRegistration(host)
+            done = memory.copy_from(registration, stream=stream)
+            del registration
+            done.synchronize()
+            env.pm.HostRegistration(host).close()
+        memory.copy_from(host, stream=stream).synchronize()
+
+    def resized() -> bool:
+        try:
+            host.append(0)
+        except BufferError:
+            return False
+        return True
+
+    expect(eventually(resized), "a bytearray that a finished copy read stays exported")
+
+
+@check("COPY-28")
+def nothing_waits_for_dropped_ends(env: Env, resource: Any) -> None:
+    stream = env.stream()
+    with other_end(env, resource) as target, resource.allocate(NBYTES) as source:
+        target.copy_from(resource.allocate(NBYTES), stream=stream)
+        held = env.latch(stream)  # the copy has run, and its source is on its way back
+        for queue in (
+            lambda: target.copy_from(source, stream=stream),
+            lambda: target.fill(1, stream=stream),
+            lambda: stream.launch_host_func(lambda: None),
+            stream.record,
+        ):
+            queue()
+        source.record_stream(stream)
+        dropped = resource.allocate(NBYTES)
+        target.copy_from(dropped, stream=stream)
+        del dropped
+        gc.collect()
+        expect(not stream.query(), "a call that queues or drops has waited for the stream's work")
+        held.release()
+        stream.synchronize()
+    expect(eventually(lambda: resource.live_buffers == 0), "a dropped buffer was never let go")

@@ -149,6 +149,37 @@ def rows_that_do_not_fit(env: Env, resource: Any) -> None:
         expect_equal(flat.exports, 0, "exports after refusals")
 
 
+def _bytes_of(start: int, pitch: int, width: int, height: int) -> set[int]:
+    return {start + row * pitch + column for row in range(height) for column in range(width)}
+
+
+@check("COPY-16")
+def rows_within_one_buffer(env: Env, resource: Any) -> None:
+    """Ends of one pitch may lie between each other's rows, if they share no byte. Ends of different pitches have
+    to lie one behind the other: refused is what interleaves, whether a byte is shared or not."""
+    width, height, size = 6, 3, 96
+    with resource.allocate(size) as buf:
+        for src_pitch in (6, 8, 20):
+            for dst_pitch in (6, 8, 20):
+                for to in range(0, size - (height - 1) * dst_pitch - width, 5):
+                    source, target = (_bytes_of(*end, width, height) for end in ((20, src_pitch), (to, dst_pitch)))
+                    apart = max(source) < min(target) or max(target) < min(source)
+                    ends = {"width": width, "height": height, "src_pitch": src_pitch, "dst_pitch": dst_pitch}
+                    before = pattern(size)
+                    env.write(buf, before)
+                    with buf[to:] as dst, buf[20:] as src:
+                        if apart or (src_pitch == dst_pitch and not source & target):
+                            env.pm.copy_2d(dst, src, **ends)
+                            moved = bytearray(before)
+                            for new, old in zip(sorted(target), sorted(source), strict=True):
+                                moved[new] = before[old]
+                            before = bytes(moved)
+                        else:
+                            with refused(ValueError, saying="overlap"):
+                                env.pm.copy_2d(dst, src, **ends)
+                    expect_bytes(env.read(buf), before, f"the buffer after rows from 20 to {to}, {ends}")
+
+
 @check("COPY-17")
 def rows_are_filled(env: Env, resource: Any) -> None:
     stream = env.stream()

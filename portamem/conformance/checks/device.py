@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -331,6 +332,45 @@ def of_another_device(env: Env) -> None:
                 buf.close(stream=stream)
             expect_equal((buf.is_closed, resource.live_buffers), (False, 1), "is_closed and live buffers")
             expect_bytes(env.read(buf), pattern(NBYTES), "memory after what was refused")
+
+
+@check("DEVICE-26")
+def memory_of_another_device(env: Env) -> None:
+    other = env.other_device
+    with env.allocate(env.resource("device", other), NBYTES) as buf:
+        with refused(ValueError, saying=f"device {other.ordinal}, not on device {env.device.ordinal}"):
+            env.pm.Buffer.from_handle(buf.handle, NBYTES, device=env.device)
+        for named in ({}, {"device": other}, {"stream": env.stream()}):
+            with env.pm.Buffer.from_handle(buf.handle, NBYTES, **named) as seen:
+                expect_equal(seen.device, other, "the device of its memory")
+    with (
+        env.allocate(env.resource("pinned", other), NBYTES) as pinned,
+        env.pm.Buffer.from_handle(pinned.handle, NBYTES, device=env.device) as seen,
+    ):
+        expect_equal(seen.device, env.device, "the device that was named for memory of the host")
+
+
+@check("DEVICE-26")
+def events_of_another_device(env: Env) -> None:
+    other = env.other_device
+    here, there = env.pm.Event(env.device, timing=True), env.pm.Event(other, timing=True)
+    ours, theirs = env.stream(), env.stream(other)
+    calls: tuple[Callable[[], object], ...] = (
+        lambda: here.record(theirs),
+        lambda: theirs.record(here),
+        lambda: there.record(ours),
+        lambda: here.record(other.default_stream),
+        lambda: here.elapsed_time(there),
+    )
+    for event, stream in ((here, ours), (there, theirs)):
+        event.record(stream)
+        event.synchronize()
+    for call in calls:
+        with refused(ValueError, saying=f"device {other.ordinal}"):
+            call()
+    ours.wait(there)  # which both vendors allow
+    ours.synchronize()
+    expect(here.query() and here.elapsed_time(here) == 0, "an event after refusals")
 
 
 @check("DEVICE-27")

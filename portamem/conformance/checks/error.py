@@ -89,6 +89,16 @@ def figures_of_out_of_memory(env: Env) -> None:
     expect(0 <= error.used_by_others <= total - error.free, f"used_by_others is {error.used_by_others}")
     for word in ("1024 TiB", "free", "hold", "others", "close"):
         expect(word in str(error), f"{word!r} is not in the text: {error}")
+    stream = env.stream()
+    with env.pm.PoolMemoryResource(plain) as pool:  # what a pool keeps is no buffer
+        pool.allocate(5 * MIB, stream=stream).close()
+        with pool.allocate(100, stream=stream):
+            held, kept = env.pm.held(device), pool.stats().reserved - pool.stats().used
+            with refused(OutOfMemoryError, saying="trim()") as refusal:
+                plain.allocate(TOO_MUCH)
+        stream.synchronize()
+    error = refusal.error
+    expect(0 <= error.used <= held - kept, f"{error.used} bytes are used, where a pool keeps {kept} of {held}")
     with refused(OutOfMemoryError) as refusal:
         env.resource("pinned").allocate(TOO_MUCH)
     error = refusal.error

@@ -90,3 +90,49 @@ def reach_follows_the_address(env: Env) -> None:
             expect_bytes(env.read(far), pattern(NBYTES, seed), "what the device read at an address that is used again")
             seen.fill(seed)
             expect_bytes(bytes(memory), bytes([seed]) * NBYTES, "what the device filled in place")
+
+
+@check("MANAGED-21")
+def it_is_prefetched_and_advised(env: Env, resource: Any) -> None:
+    env.need(env.device.capabilities.pageable_memory_access, "pageable_memory_access")
+    stream = env.stream()
+    with env.allocate(resource, NBYTES) as buf:
+        env.write(buf, pattern(NBYTES))
+        for location in (env.device, env.ordinal, "host"):
+            buf.prefetch(location)
+            buf.prefetch(location, stream=stream).synchronize()
+            expect_bytes(env.read(buf), pattern(NBYTES), f"it after a prefetch to {location}")
+        for advice in ("read_mostly", "preferred_location", "accessed_by"):
+            for which in (advice, f"unset_{advice}"):
+                buf.advise(which, env.device)
+                expect_bytes(env.read(buf), pattern(NBYTES), f"it after {which}")
+
+
+@check("MANAGED-21", backends=("host",))
+def it_is_told_what_was_asked(env: Env, resource: Any) -> None:
+    env.need(env.device.capabilities.pageable_memory_access, "pageable_memory_access")
+    half = NBYTES // 2
+    with env.allocate(resource, NBYTES) as buf, buf[:half] as first, buf[half:] as second:
+        first.prefetch(env.device)
+        second.prefetch("host")
+        expect_equal(first.range_attribute("last_prefetch_location"), env.ordinal, "where the first half was sent")
+        expect_equal(second.range_attribute("last_prefetch_location"), "host", "where the second half was sent")
+        expect_equal(buf.range_attribute("last_prefetch_location"), None, "where both halves were sent")
+        first.advise("read_mostly")
+        expect_equal(first.range_attribute("read_mostly"), True, "read_mostly of the half that was advised")
+        expect_equal(second.range_attribute("read_mostly"), False, "read_mostly of the other half")
+        first.advise("unset_read_mostly")
+        for name, location, told in (
+            ("preferred_location", env.device, env.ordinal),
+            ("accessed_by", "host", ["host"]),
+        ):
+            first.advise(name, location)
+            expect_equal(first.range_attribute(name), told, f"{name} once advised")
+            first.advise(f"unset_{name}", location)
+            none: list[str] | None = None if name == "preferred_location" else []
+            expect_equal(first.range_attribute(name), none, f"{name} once undone")
+    memory = bytearray(NBYTES)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    with env.pm.Buffer.from_handle(address, NBYTES, owner=memory, device=env.device) as seen:
+        seen.prefetch(env.device)
+        expect_equal(seen.range_attribute("last_prefetch_location"), env.ordinal, "where other memory was sent")

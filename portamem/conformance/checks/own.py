@@ -13,7 +13,7 @@ from typing import Any
 from portamem.conformance.check import check
 from portamem.conformance.checks.free import interrupt
 from portamem.conformance.env import Env
-from portamem.conformance.expect import eventually, expect, expect_bytes, expect_equal, refused
+from portamem.conformance.expect import eventually, expect, expect_bytes, expect_equal, expect_soon, refused
 from portamem.conformance.memory import pattern
 
 NBYTES = 4096
@@ -66,7 +66,9 @@ def a_part_keeps_the_memory(env: Env, resource: Any) -> None:
     inner.close()
     del inner
     gc.collect()
-    expect_equal((resource.live_buffers, resource.live_bytes), (0, 0), "live buffers and bytes after the last part")
+    expect_soon(
+        lambda: (resource.live_buffers, resource.live_bytes), (0, 0), "live buffers and bytes after the last part"
+    )
 
 
 @check("OWN-03")
@@ -101,7 +103,7 @@ def an_exception_is_never_hidden(env: Env, resource: Any) -> None:
     part.close()
     del part, buf
     gc.collect()
-    expect_equal(resource.live_buffers, 0, "live buffers after the last export")
+    expect_soon(lambda: resource.live_buffers, 0, "live buffers after the last export")
     buf = env.allocate(resource, NBYTES)
     with refused(BufferError, saying="export"), buf:
         part = buf[:16]
@@ -319,18 +321,18 @@ def the_owner_outlives_declared_work(env: Env) -> None:
 def objects_that_were_never_made(env: Env) -> None:
     pm = env.pm
     for cls in (pm.Buffer, pm.PitchedBuffer):
-        with refused(TypeError, saying="cannot create"):
+        with refused(TypeError, saying="from_handle"):
             cls()
-    classes = (pm.DeviceMemoryResource, pm.Stream, pm.View)
-    for cls in classes:
+    classes = (pm.DeviceMemoryResource, pm.Stream)
+    for cls in (*classes, pm.View):
         with refused(TypeError, saying="__init__"):
             cls.__new__(cls)
+    with refused(TypeError):
+        object.__new__(pm.View)
     # By the base that all modules made with pybind11 share, which is not ours to close.
-    resource, stream, view = (cls.__mro__[-2].__new__(cls) for cls in classes)
+    resource, stream = (cls.__mro__[-2].__new__(cls) for cls in classes)
     with refused(TypeError, saying="__init__"):
         resource.allocate(16)
-    with refused(TypeError):
-        view.__dlpack__()
     with env.resource("device").allocate(64) as buf:
         with refused(TypeError, saying="__init__"):
             env.resource("device").allocate(16, stream=stream)

@@ -14,7 +14,7 @@ from portamem.conformance import dlpack
 from portamem.conformance.check import check
 from portamem.conformance.dlpack import CPU, Taken
 from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
+from portamem.conformance.expect import expect, expect_bytes, expect_equal, expect_soon, refused
 from portamem.conformance.memory import pattern
 
 NBYTES = 4096
@@ -177,7 +177,7 @@ def a_tensor_keeps_the_memory(env: Env, resource: Any) -> None:
         thread = threading.Thread(target=taken.delete)
         thread.start()
         thread.join()
-        expect_equal(resource.live_buffers, 0, "live buffers after the deleter, on another thread")
+        expect_soon(lambda: resource.live_buffers, 0, "live buffers after the deleter, on another thread")
     buf = env.allocate(resource, NBYTES)
     with buf.view("float32") as view:
         array = np.from_dlpack(view, device="cpu", copy=False)
@@ -189,7 +189,7 @@ def a_tensor_keeps_the_memory(env: Env, resource: Any) -> None:
     expect(resource.live_buffers == 1 and (array == 2.5).all(), "NumPy's array lost its memory")
     del array
     gc.collect()
-    expect_equal(resource.live_buffers, 0, "live buffers when NumPy has let go")
+    expect_soon(lambda: resource.live_buffers, 0, "live buffers when NumPy has let go")
 
 
 @check("OWN-25", backends=("cuda", "hip"))
@@ -223,7 +223,7 @@ def the_cpu_has_no_streams(env: Env, resource: Any) -> None:
         for device in ((-1, 0), (1, -1), (1 << 31, 0), (1, 1 << 31)):
             with refused(ValueError, saying="dl_device"):
                 view.__dlpack__(dl_device=device)
-        with refused(OverflowError):
+        with refused(ValueError, saying="64 bits"):
             view.__dlpack__(stream=1 << 70)
         with refused(LookupError):
             view.__dlpack__(stream=WontSay())

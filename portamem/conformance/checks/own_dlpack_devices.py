@@ -93,7 +93,8 @@ def copies_are_other_memory(env: Env, resource: Any) -> None:
                 expect_bytes(env.read(copied), pattern(NBYTES), "the copy after the source was written")
             env.write(buf, pattern(NBYTES))
             taken.delete()
-            expect_equal(resource.live_buffers, 1, "live buffers after the copy went back")
+            # Work of the consumer's may use it still, on a stream that portamem does not see: it goes behind that.
+            expect(eventually(lambda: resource.live_buffers == 1), "the copy did not go back")
 
 
 @check("OWN-22")

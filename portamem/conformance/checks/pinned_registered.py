@@ -18,6 +18,7 @@ from portamem.conformance.checks.pinned import needs_registration
 from portamem.conformance.env import Env
 from portamem.conformance.expect import eventually, expect, expect_bytes, expect_equal, refused
 from portamem.conformance.memory import KIB, pattern
+from portamem.conformance.no_bytes import no_bytes
 from portamem.conformance.outcome import Unsupported
 from portamem.conformance.witness.base import Witness
 
@@ -309,6 +310,9 @@ def what_cannot_be_registered(env: Env) -> None:
     for memory in (42, None, object(), "text"):
         with refused(TypeError, saying="buffer"):
             env.pm.HostRegistration(memory, device=env.device)
+    for memory, error, message in no_bytes("the memory to register"):
+        with refused(error, saying=message):
+            env.pm.HostRegistration(memory, device=env.device)
     with refused(ValueError, BufferError, saying="contiguous"):
         env.pm.HostRegistration(strided, device=env.device)
     with refused(ValueError, saying="no bytes"):
@@ -330,3 +334,31 @@ def every_flag_registers(env: Env) -> None:
                     far.copy_to(registered)
                     what = f"memory with portable={portable}, mapped={mapped}, to {device!r} and back"
                     expect_bytes(bytes(memory), pattern(NBYTES, seed), what)
+
+
+@check("PINNED-18")
+def what_is_not_there(env: Env) -> None:
+    needs_registration(env)
+    memory = pages(pattern(4 * NBYTES))
+    address = address_of(memory)
+    hole = address + 2 * NBYTES
+    protect = ctypes.CDLL(None).mprotect
+    protect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    expect_equal(protect(hole, NBYTES, 0), 0, "the answer of mprotect")  # an unmapped range could be another's at once
+    try:
+        for begin, nbytes, what in (
+            (8, 8, "the first page"),
+            (hole, NBYTES, "pages without access"),
+            (address + NBYTES, 2 * NBYTES, "a range whose end has no access"),
+            (hole + NBYTES - 4096, 8192, "a range whose start has no access"),
+            (address, 4 * NBYTES, "a range whose middle has no access"),
+        ):
+            nowhere = (ctypes.c_char * nbytes).from_address(begin)
+            with refused(Error, name="InvalidValue"):
+                env.pm.HostRegistration(nowhere, device=env.device)
+            expect_equal(env.pm.pointer_info(begin).kind, "unregistered", f"the kind of {what}")
+        with env.pm.HostRegistration((ctypes.c_char * NBYTES).from_address(address), device=env.device):
+            expect_equal(env.pm.pointer_info(address).kind, "host", "the kind of the pages in front of it")
+    finally:
+        protect(hole, NBYTES, mmap.PROT_READ | mmap.PROT_WRITE)
+    expect_bytes(bytes(memory), pattern(4 * NBYTES), "the object's bytes")

@@ -48,6 +48,18 @@ def what_a_stream_freed_is_put_together_first(env: Env, resource: Any) -> None:
         expect_filled(env, [whole], 7, "memory that was put together")
 
 
+@check("POOL-22")
+def what_was_outgrown_goes_back(env: Env, resource: Any) -> None:
+    stream, nbytes = env.stream(), 8 * MIB
+    with pool_like(env, resource) as pool:
+        while nbytes < 48 * MIB:
+            with pool.allocate(nbytes, stream=stream):
+                reserved = pool.stats().reserved
+                expect(reserved <= 2.2 * nbytes, f"{reserved} bytes are reserved, where {nbytes} are the most so far")
+            stream.synchronize()
+            nbytes += nbytes // 8
+
+
 @check("POOL-41")
 def without_host_access(env: Env) -> None:
     for name in ("device", "pinned"):
@@ -87,6 +99,23 @@ def a_stream_gets_its_own_memory_at_once(env: Env, resource: Any) -> None:
             expect_equal(resource.stats().misses, misses, "misses of a loop that takes what it gave back")
         stream.synchronize()
         expect_bytes(env.read(seen), b"".join(bytes([turn]) * nbytes for turn in range(turns)), "what each turn wrote")
+
+
+@check("POOL-23")
+def a_stream_gets_what_another_of_its_threads_gave_back(env: Env, resource: Any) -> None:
+    stream, nbytes = env.stream(), 3 * MIB
+    first = resource.allocate(nbytes, stream=stream)
+    where = first.handle
+    with env.latch(stream):
+        first.close()  # this thread lives on, and has the block no more than others
+
+        def again() -> int:
+            with resource.allocate(nbytes, stream=stream) as buf:
+                return int(buf.handle)
+
+        for _ in range(3):
+            expect_equal(on_a_thread(again), where, "the address of what another thread has freed on the stream")
+        expect(not stream.query(), "the pool waited for the stream's work")
 
 
 @check("POOL-24")

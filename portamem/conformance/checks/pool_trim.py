@@ -261,6 +261,33 @@ def up_to_its_limit(env: Env, resource: Any) -> None:
 
 
 @check("POOL-37")
+def up_to_a_limit_of_any_size(env: Env, resource: Any) -> None:
+    stream = env.stream()
+    for limit in (1000, 1024, 48 * KIB, MIB + 5):
+        with pool_like(env, resource, limit=limit) as pool:
+            for nbytes in (limit // 4, limit, limit // 2, limit):
+                with pool.allocate(nbytes, stream=stream) as buf:
+                    buf.fill(5, stream=stream)
+                    expect_bytes(env.read(buf), b"\x05" * nbytes, f"{nbytes} bytes of a pool with a limit of {limit}")
+            parts = [pool.allocate(limit // 4, stream=stream) for _ in range(2)]
+            with refused(OutOfMemoryError, saying="limit"):
+                pool.allocate(limit, stream=stream)
+            for part in parts:
+                part.close()
+            expect(pool.stats().peak <= limit, f"{pool.stats().peak} bytes were reserved under a limit of {limit}")
+
+
+@check("POOL-37")
+def a_small_block_has_its_own_place(env: Env, resource: Any) -> None:
+    stream = env.stream()
+    with pool_like(env, resource, limit="40 MiB") as pool:
+        pool.allocate("32 MiB", stream=stream).close()
+        for nbytes in (100, 10_000, 200 * KIB):
+            with pool.allocate(nbytes, stream=stream), pool.allocate("32 MiB", stream=stream):
+                expect(pool.stats().reserved <= 40 * MIB, f"{pool.stats().reserved} bytes are reserved")
+
+
+@check("POOL-37")
 def limits_that_are_none(env: Env, resource: Any) -> None:
     below = env.kind_of(resource).upstream
     upstream = below.make(env.pm, env.device) if below else None

@@ -17,17 +17,23 @@ BEFORE = """
     buf, host = resource.allocate(4096), pinned.allocate(4096)
     part, view, spare = buf[:16], host.view("float32"), resource.allocate(16)
     given = resource.allocate(16)
+    filled, pending = pinned.allocate(4096), pinned.allocate(4096)
     before = {"here": pm.held(device), "host": pm.held("host"), "address": given.handle, "live": resource.live_buffers}
     registered = pm.HostRegistration(bytearray(4096))
     buf.fill(1, stream=stream)
+    filled.fill(9, stream=stream)
     stream.synchronize()
     stream.record(event)
+    other, shut = pm.Stream(device), threading.Event()
+    other.launch_host_func(lambda: shut.wait(20))
+    pending.fill(8, stream=other)
     sys.stdout.flush()
 """
 FORKED = """
     child = os.fork()
     if child:
         _, status = os.waitpid(child, 0)
+        shut.set()
         out = bytearray(4096)
         buf.copy_to(out)
         assert set(out) == {1}, set(out)
@@ -64,7 +70,7 @@ CALLS = (
     *("device.default_stream", "device.uuid", "device.set_limit('stack_size', 1 << 16)", "stream.priority"),
     *("view.__dlpack__()", "pm.StatisticsAdaptor(resource)", "pm.TrackingAdaptor(resource)"),
     *("pm.PoolMemoryResource(resource)", "pm.using(resource).__enter__()", "pm.runtime_version()"),
-    "pm.set_quirk('free_on_other_stream', True)",
+    *("pm.set_quirk('free_on_other_stream', True)", "memoryview(pending)"),
 )
 """What would reach the runtime, or wait for what a thread of the parent may hold."""
 
@@ -73,6 +79,7 @@ GOES_ON = (
     *("resource.live_buffers == before['live']", "pm.held(device) == before['here']"),
     *("pm.held('host') == before['host']", "memoryview(host).nbytes == 4096", "memoryview(view).shape == (1024,)"),
     *("buf[:16].nbytes == 16", "host.view('uint8').shape == (4096,)", "view[1:3].shape == (2,)"),
+    *("set(memoryview(filled)) == {9}", "bytes(filled.view()[:2]) == b'\\x09\\x09'"),
     *("view.reshape(2, 512).shape == (2, 512)", "pm.LimitingAdaptor(resource, '1 MiB').limit == 1 << 20"),
     *("given.release() == before['address']", "given.is_closed", "part.close() is None", "view.close() is None"),
     *("part.is_closed and view.is_closed",),
@@ -129,6 +136,63 @@ def what_needs_no_runtime_goes_on(env: Env) -> None:
     expect_equal(said, ["all of it", PARENT], "what the child and then the parent said")
 
 
+FINISHED = (
+    "later.synchronize()",
+    "while not later.query(): pass",
+    "waited = filled.copy_to(bytearray(4096), stream=stream); waited.synchronize()",
+    "stream.record().synchronize()",
+    "while not stream.query(): pass",
+    "set(memoryview(filled))",
+    "device.synchronize()",
+    "after = pm.Stream(device); after.wait(stream); after.synchronize()",
+    "after = pm.Event(device); after.record(stream); other.wait(after); other.synchronize()",
+    "filled.copy_to(bytearray(4096))",
+    "stream.close(); later.synchronize()",
+    "handle = pm.Stream.from_handle(stream.handle, device=device); handle.synchronize()",
+)
+"""In which ways a parent may see that its work has run, or wait for it."""
+
+READS = """
+    import os, threading, warnings
+    import portamem
+    warnings.simplefilter("ignore", DeprecationWarning)
+    device = pm.Device(0)
+    stream, other, gate = pm.Stream(device), pm.Stream(device), threading.Event()
+    filled, busy = (pm.PinnedMemoryResource(device).allocate(4096) for _ in range(2))
+    later = filled.fill(9, stream=stream)
+    {finish}
+    if {is_busy} and not stream.is_closed:
+        stream.launch_host_func(lambda: gate.wait(20))
+        busy.fill(8, stream=stream)
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        for memory in (filled, busy):
+            try:
+                print(*set(memoryview(memory)))
+            except portamem.Error as error:
+                print(error.name)
+        sys.exit(0)
+    _, status = os.waitpid(child, 0)
+    gate.set()
+    print("parent", os.waitstatus_to_exitcode(status))
+"""
+
+
+@check("PROCESS-13")
+def memory_that_the_parent_has_finished_with(env: Env) -> None:
+    for finish in FINISHED:
+        said = env.output(READS.format(finish=finish, is_busy=False)).splitlines()
+        expect_equal((said[0], said[-1]), ("9", "parent 0"), f"what the child and the parent said after {finish}")
+
+
+@check("PROCESS-13")
+def memory_beside_work_that_goes_on(env: Env) -> None:
+    for finish in FINISHED[:7]:
+        said = env.output(READS.format(finish=finish, is_busy=True)).splitlines()
+        expect_equal(said, ["9", "Forked", "parent 0"], f"what the child and the parent said after {finish}")
+
+
 @check("PROCESS-05")
 def the_child_ends_in_silence(env: Env) -> None:
     for ending in (
@@ -149,6 +213,7 @@ WITH_BLOCKS = """
         if child == 0:
             sys.exit(0)
         _, status = os.waitpid(child, 0)
+        shut.set()
         print("parent", os.waitstatus_to_exitcode(status), "device")
 """
 
@@ -168,6 +233,7 @@ HELD = """
     assert not stream.query()
     _, status = os.waitpid(child, 0)
     gate.set()
+    shut.set()
     stream.synchronize()
     out = bytearray(4096)
     buf.copy_to(out)

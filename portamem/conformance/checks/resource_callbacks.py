@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 from portamem.conformance.check import check
 from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
+from portamem.conformance.expect import expect, expect_bytes, expect_equal, expect_soon, refused
 from portamem.conformance.memory import KIB, MIB, pattern
+from portamem.conformance.reported import unraisable
 from portamem.conformance.threads import on_a_thread
 from portamem.errors import OutOfMemoryError
 
@@ -216,3 +219,98 @@ def what_could_not_be_freed_is_known_as_before(env: Env) -> None:
         expect_bytes(env.read(buf), pattern(NBYTES), "memory that could not be freed")
         buf.close()
         expect_equal(adaptor.outstanding(), [], "what is out at the end")
+
+
+class _Owner:
+    """Of foreign memory: counts its end."""
+
+    def __init__(self, told: Callable[[], object]) -> None:
+        self.told = told
+
+    def __del__(self) -> None:
+        self.told()
+
+
+def _drop_under_an_exception(make: Callable[[], Any]) -> str:
+    """What arrives of a KeyError that is raised while what was made has no other holder than the call's arguments."""
+    try:
+        print(make(), dict[str, int]()["on its way"])
+    except BaseException as e:
+        return f"{type(e).__name__}: {e}"
+    return "nothing"
+
+
+@check("RESOURCE-21")
+def an_exception_on_its_way(env: Env) -> None:
+    functions, stream, told, kept = _Functions(env), env.stream(), list[str](), list[Any]()
+    backing = env.resource("system").allocate(NBYTES)
+    mine = env.pm.CallbackMemoryResource(functions.allocate, functions.deallocate, device=env.device)
+
+    def tell(*_: Any) -> int:
+        try:
+            int("no number")
+        except ValueError:
+            told.append("told")
+        return 0
+
+    def policy(stats: Any) -> int:
+        tell()
+        raise _MineError("in a policy")
+
+    def asked() -> Any:
+        return env.pm.PoolMemoryResource(env.resource("device"), release=tell).allocate(65 * MIB, stream=stream)
+
+    def asked_in_vain() -> Any:
+        return env.pm.PoolMemoryResource(env.resource("device"), release=policy).allocate(65 * MIB, stream=stream)
+
+    def owned() -> Any:
+        return env.pm.Buffer.from_handle(backing.handle, NBYTES, owner=_Owner(tell), device=env.device)
+
+    def watched() -> Any:
+        made = mine.allocate(NBYTES, stream=stream)
+        kept.append(weakref.ref(made, tell))
+        return made
+
+    for make, lost in ((asked, []), (asked_in_vain, ["_MineError: in a policy"]), (owned, []), (watched, [])):
+        told.clear()
+        with unraisable() as reported:
+            arrived = _drop_under_an_exception(make)
+        expect_equal(arrived, "KeyError: 'on its way'", f"what arrives ({make.__name__})")
+        expect(bool(told), f"the function was not called ({make.__name__})")
+        expect(reported == lost or set(reported) == set(lost), f"sys.unraisablehook was told {reported}, not {lost}")
+    functions.raises = "deallocate"
+    with unraisable() as reported:
+        arrived = _drop_under_an_exception(lambda: mine.allocate(NBYTES, stream=stream))
+        expect_soon(lambda: reported, ["_MineError: in deallocate"], "what sys.unraisablehook was told")
+    functions.raises = ""
+    expect_equal(arrived, "KeyError: 'on its way'", "what arrives")
+
+
+@check("RESOURCE-22")
+def memory_that_is_out(env: Env) -> None:
+    stream = env.stream()
+    back: list[int] = []
+    answers: list[int] = []
+    with env.resource("device").allocate(4 * MIB) as below:
+        resource = env.pm.CallbackMemoryResource(
+            lambda nbytes, stream: below.handle + answers[-1],
+            lambda address, nbytes, stream: back.append(address - below.handle),
+            device=env.device,
+        )
+        answers.append(MIB)
+        with resource, resource.allocate(NBYTES, stream=stream) as out:
+            env.write(out, pattern(NBYTES))
+            for offset, nbytes in ((MIB, NBYTES), (MIB, 1), (MIB + 256, 256), (MIB - 256, 257), (0, 2 * MIB)):
+                answers.append(offset)
+                with refused(ValueError, saying=f"{NBYTES} bytes"):
+                    resource.allocate(nbytes, stream=stream)
+                expect_equal((resource.live_buffers, resource.live_bytes), (1, NBYTES), "live buffers and bytes")
+            expect_equal(back, [], "what went back of the memory that is in use")
+            answers.append(2 * MIB + 1)
+            with refused(ValueError, saying="multiple"):
+                resource.allocate(NBYTES, stream=stream)
+            expect_equal(back, [2 * MIB + 1], "what went back of the address that is not aligned")
+            for offset, nbytes in ((MIB - 256, 256), (MIB + NBYTES, 256)):
+                answers.append(offset)
+                resource.allocate(nbytes, stream=stream).close()
+            expect_bytes(env.read(out), pattern(NBYTES), "the memory that is out")

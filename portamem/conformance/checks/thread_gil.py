@@ -14,7 +14,7 @@ from portamem.conformance.expect import eventually, expect, expect_bytes
 
 NBYTES = 4096
 
-_CALLS: dict[str, Callable[[Env, Any, Any], object]] = {
+CALLS: dict[str, Callable[[Env, Any, Any], object]] = {
     "Stream.synchronize": lambda env, stream, buf: stream.synchronize(),
     "Event.synchronize": lambda env, stream, buf: stream.record().synchronize(),
     "Device.synchronize": lambda env, stream, buf: env.device.synchronize(),
@@ -33,7 +33,7 @@ _CALLS: dict[str, Callable[[Env, Any, Any], object]] = {
     "the end of a block": lambda env, stream, buf: buf.__exit__(None, None, None),
 }
 
-_HOST_CALLS: dict[str, Callable[[Env, Any, Any], object]] = {
+HOST_CALLS: dict[str, Callable[[Env, Any, Any], object]] = {
     "memoryview": lambda env, stream, buf: memoryview(buf).release(),
     "bytes": lambda env, stream, buf: bytes(memoryview(buf)),
 }
@@ -51,18 +51,18 @@ def _lets_others_run(env: Env, resource: Any, calls: dict[str, Callable[[Env, An
 
 @check("THREAD-08")
 def calls_that_wait(env: Env) -> None:
-    _lets_others_run(env, env.resource("device"), _CALLS)
+    _lets_others_run(env, env.resource("device"), CALLS)
 
 
 @check("THREAD-08")
 def calls_that_wait_on_pinned_memory(env: Env) -> None:
-    _lets_others_run(env, env.resource("pinned"), {**_CALLS, **_HOST_CALLS})
+    _lets_others_run(env, env.resource("pinned"), {**CALLS, **HOST_CALLS})
 
 
 @check("THREAD-08")
 def calls_that_wait_on_managed_memory(env: Env) -> None:
     prefetch = {"Buffer.prefetch": lambda env, stream, buf: buf.prefetch("host")}
-    _lets_others_run(env, env.resource("managed"), {**_CALLS, **_HOST_CALLS, **prefetch})
+    _lets_others_run(env, env.resource("managed"), {**CALLS, **HOST_CALLS, **prefetch})
 
 
 @check("THREAD-08")

@@ -21,8 +21,9 @@ CLAUSES = (
     ),
     Clause(
         "COPY-02",
-        "Objects with the buffer protocol (bytes, bytearray, memoryview, NumPy arrays of any shape and type) are an "
-        "end of a copy like any memory; so are two of them.",
+        "Objects with the buffer protocol (bytes, bytearray, memoryview, NumPy arrays of any shape and type, also of "
+        "the types that have no such buffer, as times), with __array_interface__ or with __dlpack__ are an end of a "
+        "copy like any memory; so are two of them.",
         "every resource of the runtime",
     ),
     Clause(
@@ -45,8 +46,9 @@ CLAUSES = (
     ),
     Clause(
         "COPY-06",
-        "What cannot be an end of a copy is refused in words: TypeError for objects without memory, ValueError for a "
-        "target that is read-only and for what is not C-contiguous. A read-only source is fine.",
+        "What cannot be an end of a copy is refused in words: TypeError for objects without memory and for memory "
+        "that holds references to Python objects, ValueError for a target that is read-only, for masked arrays and for "
+        "what is not C-contiguous. A read-only source is fine.",
         "every resource of the runtime",
     ),
     Clause(
@@ -62,8 +64,8 @@ CLAUSES = (
     ),
     Clause(
         "COPY-09",
-        "A copy on a stream keeps both its ends until it has happened, also Python objects: dropping them disturbs "
-        "nothing, and they are let go afterwards.",
+        "A copy on a stream keeps both its ends until it has happened, also Python objects: to drop them, or to record "
+        "the copy's event again, disturbs nothing, and they are let go afterwards.",
         "every resource of the runtime",
     ),
     Clause(
@@ -109,9 +111,10 @@ CLAUSES = (
     ),
     Clause(
         "COPY-16",
-        "Rows that do not fit are refused with ValueError before a byte is written: a pitch below the width, more rows "
-        "than there are, ends that overlap, numbers that are negative or beyond counting. Without a width or height "
-        "that anybody knows it is a TypeError.",
+        "Rows that do not fit are refused before a byte is written: ValueError for a pitch below the width, more rows "
+        "than there are, ends that overlap, numbers that are negative or beyond counting, TypeError where neither "
+        "width nor height is known. Ends of one pitch may lie between each other's rows if they share no byte; ends of "
+        "different pitches may not.",
         "plain device memory",
     ),
     Clause(
@@ -174,5 +177,17 @@ CLAUSES = (
         "both its ends until it has happened.",
         "memory of the runtime",
         shortfalls=(MAY_BLOCK,),
+    ),
+    Clause(
+        "COPY-27",
+        "What a copy used goes back behind that copy. Once the copy's event was waited for, memory of its dropped ends "
+        "is there for an allocation up to a limit, a registration can be made again, and a bytearray resized.",
+        "plain memory of the runtime",
+    ),
+    Clause(
+        "COPY-28",
+        "While the ends of a finished copy wait to go back, copies, fills, marks and host functions are queued at "
+        "once, and a buffer is dropped at once, whatever the stream holds.",
+        "plain memory of the runtime",
     ),
 )

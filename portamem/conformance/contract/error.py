@@ -42,7 +42,8 @@ CLAUSES = (
     Clause(
         "ERROR-04",
         "OutOfMemoryError knows what was asked and, as far as it can be known, what is free, in use by portamem, "
-        "cached in the resource and used by others; the text says so, and what would help.",
+        "cached in the resource and used by others; the text says so, and what would help. What pools keep, and no "
+        "buffer has out, is not in use: the text says how much it is, and that trim() gives it back.",
         defects=(THRESHOLD_IGNORED,),
     ),
     Clause(

@@ -107,8 +107,8 @@ CLAUSES = (
     ),
     Clause(
         "MANAGED-12",
-        "Prefetch, advice and range attributes of memory that is not managed are refused with ValueError, and the "
-        "memory is as usable as before.",
+        "Prefetch, advice and range attributes of memory that is neither managed nor system memory which the device "
+        "reaches are refused with ValueError, and the memory is as usable as before.",
         shortfalls=(
             Shortfall(
                 "amd",
@@ -175,5 +175,12 @@ CLAUSES = (
         "MANAGED-20",
         "Managed memory can be used on every device, whichever device its resource is of.",
         "managed memory",
+    ),
+    Clause(
+        "MANAGED-21",
+        "Where pageable_memory_access is true, system memory is prefetched and advised on like managed memory, and no "
+        "byte changes; what the runtime refuses of it is raised, never ignored.",
+        "system memory",
+        shortfalls=_PAGEABLE_OUT_OF_REACH,
     ),
 )

@@ -180,13 +180,15 @@ CLAUSES = (
     ),
     Clause(
         "OWN-27",
-        "A tensor that is of no use here (not C-contiguous, read-only, of unknown elements, of a newer major version, "
-        "larger than any memory) is refused in words, and its deleter is called once.",
+        "A tensor that is of no use here (not C-contiguous, of elements without a name here) is refused with "
+        "ValueError, and one that is malformed in any field, of a newer major version or taken already with "
+        "BufferError, before anything that it points to is used; its deleter is called once.",
     ),
     Clause(
         "OWN-28",
-        "What is no producer is refused with TypeError, a producer's own exception passes through, and memory that "
-        "this backend cannot reach is refused before the producer is asked for it.",
+        "What is no producer is refused with TypeError, an answer that is no tensor with BufferError; a producer's own "
+        "exception passes through, and memory that this backend cannot reach is refused before the producer is asked "
+        "for it.",
     ),
     Clause(
         "OWN-29",
@@ -206,5 +208,11 @@ CLAUSES = (
         "OWN-32",
         "Buffers are made by resources and from_handle alone, and an object whose __init__ never ran is refused with "
         "TypeError.",
+    ),
+    Clause(
+        "OWN-33",
+        "Memory that a producer calls read-only becomes a read-only View, as does a capsule of before DLPack 1, which "
+        "cannot tell: it and its buffer and their parts say so to every consumer, go into no capsule that cannot say "
+        "it, and refuse with ValueError to be the target of a copy or a fill.",
     ),
 )

@@ -143,8 +143,8 @@ CLAUSES = (
     ),
     Clause(
         "PINNED-15",
-        "What has no buffer, is not contiguous, is empty, or is read-only and not registered as that, is refused with "
-        "TypeError, ValueError or BufferError.",
+        "What has no buffer, is not contiguous, is empty, holds references to Python objects, is a masked array, or is "
+        "read-only and not registered as that, is refused with TypeError, ValueError or BufferError.",
     ),
     Clause(
         "PINNED-16",
@@ -156,5 +156,10 @@ CLAUSES = (
         "for: one like the last two, or twice as large where each is twice the one before. Who takes it calls nothing "
         "that can be refused.",
         backends=("host",),
+    ),
+    Clause(
+        "PINNED-18",
+        "Memory that is not there is not registered: a range that the process cannot read to its last page is "
+        "refused with InvalidValue, and nothing is registered.",
     ),
 )

@@ -176,13 +176,15 @@ CLAUSES = (
     Clause(
         "POOL-22",
         "A PoolMemoryResource takes nothing of its upstream before it must, little more than it must, and gives all of "
-        "it back when it is closed.",
+        "it back when it is closed. What a buffer that is made anew, each time larger, has outgrown goes back: at most "
+        "2.2 times of what was out at once is reserved.",
         "pools",
     ),
     Clause(
         "POOL-23",
         "Memory that a stream gave back is that stream's again at once, before the work on it is done, where the host "
-        "does not reach it: a loop takes no more of the device than its first turn.",
+        "does not reach it: a loop takes no more of the device than its first turn. A block above 1 MiB is so for "
+        "every thread of the stream, a smaller one for the thread that gave it back.",
         "pools of memory that devices alone reach",
     ),
     Clause(
@@ -263,7 +265,8 @@ CLAUSES = (
     ),
     Clause(
         "POOL-37",
-        "A pool with a limit never reserves more: it makes room out of what is free, and else refuses with "
+        "A pool with a limit never reserves more, and serves what fits into it, to the byte: it makes room out of what "
+        "is free, cuts no small block from a large one while the limit has another place for it, and else refuses with "
         "OutOfMemoryError that names the limit. What is no limit is refused.",
         "pools",
     ),
@@ -324,6 +327,19 @@ CLAUSES = (
         "POOL-47",
         "What a thread has freed on its own default stream serves others when the thread has ended, behind its last "
         "work there.",
+        "pools",
+    ),
+    Clause(
+        "POOL-48",
+        "Before a pool says that its upstream has no memory, what other pools of that device's memory, or of host "
+        "memory, keep idle goes back, where its last use has run, and what is out stays. A pool that is made with "
+        "shares_idle=False keeps its own.",
+        "pools",
+    ),
+    Clause(
+        "POOL-49",
+        "A pool whose last reference is gone gives all its memory back, behind the work that used it. Where a capture "
+        "forbids the pool to wait for that work, the memory goes back when the capture has ended.",
         "pools",
     ),
 )

@@ -24,8 +24,8 @@ CLAUSES = (
         "PROCESS-04",
         "In the child of a fork what reaches the runtime, such as allocating, freeing, copying, queuing and waiting, "
         "raises portamem.Error, named Forked, that speaks of the fork and of spawn. What needs the process's own "
-        "memory alone goes on: sizes, addresses, held(device), parts and shapes, memoryviews of pinned memory, a limit "
-        "over a resource, and release().",
+        "memory alone goes on: sizes, addresses, held(device), parts and shapes, memoryviews of pinned memory whose "
+        "work had run, a limit over a resource, and release().",
         shortfalls=(
             Shortfall(
                 "nvidia",
@@ -70,5 +70,11 @@ CLAUSES = (
         "PROCESS-12",
         "An exception that ends a program is told as itself: letting go of memory meanwhile adds nothing and hides "
         "nothing.",
+    ),
+    Clause(
+        "PROCESS-13",
+        "The child of os.fork reads pinned memory whose work had run by then, however the parent waited for it, and is "
+        "refused memory whose work is pending. Where a stream has later work by then, the child reads what the parent "
+        "had waited for by the stream, an event or the device, or had read itself.",
     ),
 )

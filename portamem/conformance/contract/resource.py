@@ -108,4 +108,34 @@ CLAUSES = (
         "What of a TrackingAdaptor's is out when it goes, or when the process ends, is said on standard error: how "
         "much in all, and of each buffer its size, tag, thread, stream and the line that asked for it.",
     ),
+    Clause(
+        "RESOURCE-21",
+        "A function of the program's that is called while an exception is on its way, since memory is dropped then, "
+        "runs as at any other time, and the exception arrives: a release policy, the functions of a "
+        "CallbackMemoryResource, the finalizer of what owns foreign memory, a weak reference's function. What it "
+        "raises itself is told `sys.unraisablehook`.",
+    ),
+    Clause(
+        "RESOURCE-22",
+        "Memory of a CallbackMemoryResource's that shares a byte with what it has out is refused with ValueError, "
+        "which says what is out: the program's second function is not called for it, since the memory is in use, and "
+        "what is out keeps its bytes. An address that is no multiple of the alignment is refused and goes back.",
+    ),
+    Clause(
+        "RESOURCE-23",
+        "After a call that failed, an adaptor's figures are what they were before it, whatever failed: no memory, an "
+        "error of the runtime, an exception of the program's, a free that the resource below did not take or that was "
+        "refused. An allocation that failed counts once more as refused, and a buffer whose free failed stays open and "
+        "can be closed again.",
+    ),
+    Clause(
+        "RESOURCE-24",
+        "Peaks that are reset start again at what is current: in all, for each tag and for each thread. Totals stay.",
+    ),
+    Clause(
+        "RESOURCE-25",
+        "Every adaptor over a pool hands on alignments of any size: the address is a multiple, the bytes are the "
+        "buffer's own, and the figures count the bytes that were asked for. What the resource below cannot align is "
+        "refused with ValueError.",
+    ),
 )

@@ -104,4 +104,18 @@ CLAUSES = (
         "using() takes an open resource of its own backend, and refuses anything else in words, with the scope as it "
         "was.",
     ),
+    Clause(
+        "THREAD-18",
+        "What a signal handler of the program's raises, as for Ctrl-C, ends the wait that Python's first thread is in, "
+        "before the work is done: of streams, events, devices, copies and fills without a stream, Python buffers, "
+        "allocations that wait for memory, trim and close. The same call can be made again, nothing is lost, and what "
+        "was queued already still happens to memory that is nobody else's.",
+    ),
+    Clause(
+        "THREAD-19",
+        "A stream may be closed by one thread while others call it: each call is done, or refused in words as a closed "
+        "stream's are; none reaches a destroyed handle, and no memory is lost. A thread that waits for the stream's "
+        "work meanwhile goes on waiting.",
+        "every resource",
+    ),
 )

@@ -40,6 +40,7 @@ def _backend(run: Run) -> dict[str, Any]:
         **run.platform,
         "seconds": round(run.seconds, 2),
         "finished": run.finished,
+        **({"interrupted": True} if run.interrupted else {}),
         "counts": dict(sorted(counts.items())),
         "cases": len(run.cases),
         "kinds": len(run.kinds),

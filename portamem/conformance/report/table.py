@@ -92,7 +92,7 @@ def print_sums(out: Console, runs: Sequence[Run]) -> None:
         on = ", ".join(device["name"] for device in run.platform["devices"]) or "no device"
         out.print(
             f"{run.backend} ({run.platform['evidence']}: {on}): {counted(about)}; {_cases(run)}; {run.seconds:.1f} s"
-            + ("" if run.finished else ", ended by the first failure")
+            + (", interrupted" if run.interrupted else "" if run.finished else ", ended by the first failure")
         )
 
 

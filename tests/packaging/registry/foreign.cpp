@@ -5,6 +5,8 @@
 // the capsule, which is what a package does that must also load without portamem.
 #include <Python.h>
 
+#include <cstddef>
+
 #include "portamem/c_api.h"
 
 namespace {
@@ -52,6 +54,11 @@ PyObject* push(PyObject*, PyObject*) {
 
 PyObject* pop(PyObject*, PyObject*) { return PyLong_FromLong(api->scope_pop(PORTAMEM_BACKEND_HOST, 0)); }
 
+PyObject* end(PyObject*, PyObject*) {
+    const bool reaches = api->size > offsetof(portamem_api, scope_end);
+    return PyLong_FromLong(reaches ? api->scope_end(PORTAMEM_BACKEND_HOST, 0, &kSelf) : -2);
+}
+
 PyObject* current(PyObject*, PyObject*) {
     portamem_resource resource{};
     if (api->scope_current(PORTAMEM_BACKEND_HOST, 0, &resource) != 0) Py_RETURN_NONE;
@@ -66,6 +73,7 @@ PyMethodDef methods[] = {{"abi_version", abi_version, METH_NOARGS, nullptr},
                          {"own_resource", own_resource, METH_NOARGS, nullptr},
                          {"push", push, METH_NOARGS, nullptr},
                          {"pop", pop, METH_NOARGS, nullptr},
+                         {"end", end, METH_NOARGS, nullptr},
                          {"current", current, METH_NOARGS, nullptr},
                          {nullptr, nullptr, 0, nullptr}};
 

@@ -321,6 +321,8 @@ PORTAMEM_EXPORT pmhError_t pmhLaunchHostFunc(pmhStream_t stream, pmhHostFn_t fn,
 PORTAMEM_EXPORT pmhError_t pmhStreamGetFlags(pmhStream_t stream, unsigned* flags);
 PORTAMEM_EXPORT pmhError_t pmhStreamGetPriority(pmhStream_t stream, int* priority);
 PORTAMEM_EXPORT pmhError_t pmhStreamGetDevice(pmhStream_t stream, int* device);
+/* Of a created stream: a number that no other stream ever has. */
+PORTAMEM_EXPORT pmhError_t pmhStreamGetId(pmhStream_t stream, uint64_t* id);
 PORTAMEM_EXPORT pmhError_t pmhEventCreateWithFlags(pmhEvent_t* event, unsigned flags);
 PORTAMEM_EXPORT pmhError_t pmhEventDestroy(pmhEvent_t event);
 PORTAMEM_EXPORT pmhError_t pmhEventRecord(pmhEvent_t event, pmhStream_t stream);

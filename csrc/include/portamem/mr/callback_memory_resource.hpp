@@ -14,7 +14,7 @@
 #include "portamem/mr/bytes_text.hpp"
 #include "portamem/mr/chunk_request.hpp"
 #include "portamem/mr/counted_memory_resource.hpp"
-#include "portamem/mr/live_blocks.hpp"
+#include "portamem/mr/live_ranges.hpp"
 
 PORTAMEM_OPEN
 
@@ -24,7 +24,9 @@ PORTAMEM_OPEN
 /// std::invalid_argument, and no function is called.
 class CallbackMemoryResource : public CountedMemoryResource {
   public:
-    /// Memory of at least nbytes (never 0), aligned to kAlignment. Null means that there is none.
+    /// Memory of at least nbytes (never 0), aligned to kAlignment, that shares no byte with what is out. Null means that
+    /// there is none. An address that is no multiple of the alignment is given back and refused. One whose bytes are in
+    /// part out already is refused and never given back: that would free memory in use.
     using Allocate = std::function<void*(std::size_t nbytes, const std::shared_ptr<Stream>& stream)>;
     /// Takes it back. Of stream-ordered memory behind the work on `stream`; of other memory that work has run.
     using Deallocate = std::function<void(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream)>;
@@ -35,7 +37,9 @@ class CallbackMemoryResource : public CountedMemoryResource {
 
     /// traits: what the memory is; memory_of gives those of a kind.
     CallbackMemoryResource(Allocate allocate, Deallocate deallocate, const MemoryTraits& traits)
-        : CountedMemoryResource(traits), allocate_(std::move(allocate)), deallocate_(std::move(deallocate)) {
+        : CountedMemoryResource(known_to_function(traits)),
+          allocate_(std::move(allocate)),
+          deallocate_(std::move(deallocate)) {
         if (!allocate_ || !deallocate_)
             throw std::invalid_argument("a function to allocate or to deallocate is missing");
         (void)Device(traits.device);
@@ -87,13 +91,16 @@ class CallbackMemoryResource : public CountedMemoryResource {
                                   " allocate: OutOfMemory: the function of the program gave " + "no address for " +
                                   detail::bytes_text(nbytes));
         }
-        if (reinterpret_cast<std::uintptr_t>(ptr) % alignment != 0) refuse_address(ptr, nbytes, stream, alignment);
+        if (nbytes - 1 > UINTPTR_MAX - reinterpret_cast<std::uintptr_t>(ptr)) refuse_wrapped(ptr, nbytes);
+        detail::LiveRanges::Range other;
         try {
-            live_.add(ptr, nbytes);
+            other = live_.add(ptr, nbytes);
         } catch (...) {
             deallocate_(ptr, nbytes, stream);
             throw;
         }
+        if (other.nbytes != 0) refuse_shared(ptr, nbytes, other);
+        if (reinterpret_cast<std::uintptr_t>(ptr) % alignment != 0) refuse_misaligned(ptr, nbytes, stream, alignment);
         return ptr;
     }
 
@@ -104,30 +111,59 @@ class CallbackMemoryResource : public CountedMemoryResource {
         if (block.empty()) detail::refuse_unknown_block();
         live_.give_back(std::move(block), [&] {
             const RelaxedCapture beside(device());
-            if (!is_stream_ordered()) {
-                if (const auto tail = stream->tail()) tail->synchronize();
+            if (!is_stream_ordered() && !detail::Settled::covers(ptr)) {
+                if (const auto tail = stream->tail()) tail->wait();
             }
+            using detail::Hearing;
+            // What the program's function waits for is its own matter.
+            const detail::HearingScope own(detail::hearing() == Hearing::AtOnce ? Hearing::Nothing : detail::hearing());
             deallocate_(ptr, nbytes, stream);
         });
     }
 
   private:
+    // The program's functions may queue work on the memory.
+    static MemoryTraits known_to_function(MemoryTraits traits) {
+        traits.is_known_elsewhere = true;
+        return traits;
+    }
     static void* native(const Stream& stream) { return reinterpret_cast<void*>(stream.handle()); }
 
-    [[noreturn]] void refuse_address(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream,
-                                     std::size_t alignment) {
-        char address[32];
-        std::snprintf(address, sizeof address, "0x%llx",
-                      static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(ptr)));
+    static std::string text(std::uintptr_t address) {
+        char text[32];
+        std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(address));
+        return text;
+    }
+    static std::string given(void* ptr) {
+        return "the function of the program gave the address " + text(reinterpret_cast<std::uintptr_t>(ptr));
+    }
+
+    [[noreturn]] void refuse_misaligned(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream,
+                                        std::size_t alignment) {
+        (void)live_.take(ptr, nbytes);
         deallocate_(ptr, nbytes, stream);
-        throw std::invalid_argument(std::string("the function of the program gave the address ") + address +
-                                    ", which is no multiple of " + std::to_string(alignment) +
+        throw std::invalid_argument(given(ptr) + ", which is no multiple of " + std::to_string(alignment) +
                                     ": allocate with that alignment");
+    }
+
+    [[noreturn]] static void refuse_wrapped(void* ptr, std::size_t nbytes) {
+        throw std::invalid_argument(given(ptr) + ", from which " + std::to_string(nbytes) +
+                                    " bytes go beyond the last address: give the address of that many bytes");
+    }
+
+    [[noreturn]] static void refuse_shared(void* ptr, std::size_t nbytes, const detail::LiveRanges::Range& other) {
+        const bool is_same = other.address == reinterpret_cast<std::uintptr_t>(ptr);
+        throw std::invalid_argument(given(ptr) + " for " + std::to_string(nbytes) + " bytes, " +
+                                    (is_same ? "which is out already as " : "which overlap a block that is out: ") +
+                                    std::to_string(other.nbytes) + " bytes" +
+                                    (is_same ? std::string() : " at " + text(other.address)) +
+                                    ": give each block memory of its own, and take an address for free only once it "
+                                    "was deallocated. The refused address is not deallocated: its memory is in use");
     }
 
     const Allocate allocate_;
     const Deallocate deallocate_;
-    detail::LiveBlocks live_;
+    detail::LiveRanges live_;
 };
 
 PORTAMEM_CLOSE

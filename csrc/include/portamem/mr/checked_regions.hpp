@@ -15,6 +15,7 @@
 #include "portamem/capture.hpp"
 #include "portamem/mr/memory_resource.hpp"
 #include "portamem/pool_annotator.h"
+#include "portamem/rt/checker.hpp"
 
 PORTAMEM_OPEN
 namespace detail {

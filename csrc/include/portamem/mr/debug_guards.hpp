@@ -113,7 +113,7 @@ class DebugSlot {
 inline bool wait_a_moment(const Event& event, std::chrono::steady_clock::duration patience = std::chrono::seconds(2)) {
     const OwnQueries own;
     const auto give_up = std::chrono::steady_clock::now() + patience;
-    while (!event.query()) {
+    while (!event.has_happened()) {
         if (std::chrono::steady_clock::now() > give_up) return false;
         std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
@@ -151,7 +151,8 @@ class DebugBlock : public portamem_debug_block {
                                                         {ptr() + nbytes, PORTAMEM_DEBUG_REDZONE}};
                 note_settled(*done, written, 2);
             } else if (!traits_.stream_ordered) {
-                done->synchronize();
+                const HearingScope deaf(Hearing::Nothing);  // the memory is out already
+                done->wait();
             }
         }
         is_guarded = 1;
@@ -161,20 +162,24 @@ class DebugBlock : public portamem_debug_block {
     /// somebody has written to a redzone.
     void check_and_poison(const std::shared_ptr<Stream>& stream) const {
         if (is_guarded == 0) return;
+        const bool is_settled = Settled::covers(ptr());
         const Stream::Use use(*stream);
-        if (use && stream->capture_status() != rt::StreamCaptureStatus::None) return;
+        if (use && !is_settled && stream->capture_status() != rt::StreamCaptureStatus::None) return;
         const RelaxedCapture beside(traits_.device);
         if (traits_.is_host_memory) {
-            if (const auto tail = stream->tail(); tail && !wait_a_moment(*tail)) return;  // it is still being used
+            if (!is_settled) {
+                if (const auto tail = stream->tail(); tail && !wait_a_moment(*tail)) return;  // it is still being used
+            }
             refuse_damage(reinterpret_cast<unsigned char*>(ptr()) - PORTAMEM_DEBUG_REDZONE,
                           reinterpret_cast<unsigned char*>(ptr()) + nbytes);
             std::memset(ptr(), PORTAMEM_DEBUG_FREED_BYTE, nbytes);
             return;
         }
-        if (!use) {  // closed, or another thread's: nothing is submitted to it any more
+        if (!use && !is_settled) {  // closed, or another thread's: nothing is submitted to it any more
+            const HearingScope deaf(Hearing::Nothing);
             if (const auto tail = stream->tail()) wait_for_use_of(*tail, {{base, total}});
         }
-        const Stream& on = use ? *stream : debug_stream(traits_.device);
+        const Stream& on = use && !is_settled ? *stream : debug_stream(traits_.device);
         auto slot = std::make_shared<DebugSlot>();
         const auto done = Event::create(on.device());
         bool is_done = false;
@@ -188,7 +193,7 @@ class DebugBlock : public portamem_debug_block {
                 Reaper::instance().add([block = *this, slot, done] {
                     try {
                         const OwnQueries own;
-                        if (!done->query()) return false;
+                        if (!done->has_happened()) return false;
                         note_settled(*done, slot->before(), DebugSlot::kBytes);
                         char text[2048];
                         (void)portamem_debug_check(&block, slot->before(), slot->behind(), text, sizeof text);
@@ -262,12 +267,15 @@ class DebugBlock : public portamem_debug_block {
 [[gnu::cold]] inline void* MemoryResource::allocate_guarded(std::size_t nbytes, const std::shared_ptr<Stream>& stream,
                                                             std::size_t alignment) {
     const detail::DebugScope scope;
+    // No other thread closes the stream between the allocation and its redzones.
+    const Stream::Use use(*stream);
+    if (!use && !stream->is_elsewhere()) throw std::invalid_argument("the stream is closed");
     const std::size_t front = std::max<std::size_t>(alignment, PORTAMEM_DEBUG_REDZONE);
     const std::size_t more = front + PORTAMEM_DEBUG_REDZONE;
     const bool is_sane =
         nbytes != 0 && alignment <= (std::size_t{1} << 40) && nbytes < std::numeric_limits<std::size_t>::max() - more;
     if (!scope.is_outermost() || !is_sane) {
-        void* ptr = do_allocate(nbytes, stream, alignment);
+        void* ptr = obtain(nbytes, stream, alignment);
         portamem_debug_forget(ptr);
         return ptr;
     }
@@ -278,7 +286,7 @@ class DebugBlock : public portamem_debug_block {
     block.nbytes = nbytes;
     block.total = nbytes + more;
     block.read = traits_.is_host_memory ? &detail::DebugBlock::read_host : &detail::DebugBlock::read_device;
-    block.base = do_allocate(block.total, stream, alignment);
+    block.base = obtain(block.total, stream, alignment);
     detail::DebugBlock guarded(block, traits_);
     try {
         guarded.write(stream);
@@ -301,6 +309,7 @@ class DebugBlock : public portamem_debug_block {
     const detail::DebugBlock guarded(block, traits_);
     try {
         guarded.check_and_poison(stream);
+        const detail::Settled settled(detail::Settled::covers(ptr) ? block.base : detail::Settled::here());
         do_deallocate(block.base, block.total, stream);
     } catch (const Error& e) {
         if (e.name() == "Corrupted") block.is_guarded = 0;  // said once: the next free goes through

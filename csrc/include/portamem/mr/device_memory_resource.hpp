@@ -59,10 +59,12 @@ class DeviceMemoryResource : public RuntimeMemoryResource {
   private:
     Rows take_pitched(std::size_t width, std::size_t height, Stream& stream) {
         std::size_t pitch = 0;
-        const Block block = allocated(width * height, stream, [&] {
-            void* ptr = nullptr;
-            check(rt::MallocPitch(&ptr, &pitch, width, height), "MallocPitch");
-            return Block{ptr, pitch * height};
+        const Block block = with_room([&] {
+            return allocated(width * height, stream, [&] {
+                void* ptr = nullptr;
+                check(rt::MallocPitch(&ptr, &pitch, width, height), "MallocPitch");
+                return Block{ptr, pitch * height};
+            });
         });
         return {block.ptr, pitch, block.nbytes};
     }

@@ -27,12 +27,12 @@ class FailureCallbackAdaptor : public KnowingAdaptor {
     }
 
   protected:
-    /// Throws the upstream's own OutOfMemory where the callback says no.
+    /// Throws the upstream's own OutOfMemory where the callback says no. What was dropped before goes back first.
     void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) override {
         for (;;) {
             std::exception_ptr failure;
             try {
-                return KnowingAdaptor::take(nbytes, stream, alignment);
+                return with_room([&] { return KnowingAdaptor::take(nbytes, stream, alignment); });
             } catch (const OutOfMemory&) {
                 failure = std::current_exception();
             }
@@ -40,6 +40,8 @@ class FailureCallbackAdaptor : public KnowingAdaptor {
             if (!callback_(nbytes)) std::rethrow_exception(failure);
         }
     }
+
+    bool makes_room_itself() const noexcept override { return true; }
 
   private:
     const Callback callback_;

@@ -109,15 +109,18 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
             throw std::invalid_argument("the block is free already: it was given back before");
         }
         detail::refuse_other_size(chunk->asked[index], nbytes);
+        if (!is_stream_ordered() && detail::Settled::covers(ptr)) {
+            if (common_.size() == common_.capacity()) common_.reserve(2 * common_.size() + 1);
+            common_.push_back({ptr, nullptr});
+            return note_free(*chunk, index);
+        }
         // What a captured stream was given has not even begun to run.
         if (!is_stream_ordered()) stream->refuse_capture_if_open("deallocate");
         Lane& lane = lane_of(stream, dropped);
         if (lane.blocks.size() == lane.blocks.capacity()) lane.blocks.reserve(2 * lane.blocks.size() + 1);
         lane.end.note(stream);
         lane.blocks.push_back(ptr);
-        chunk->asked[index] = 0;
-        ++chunk->free;
-        ++free_blocks_;
+        note_free(*chunk, index);
     }
 
     void at_close() override { give_back_chunks(take_free_chunks(0)); }
@@ -219,7 +222,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         const detail::OwnQueries own;
         while (!lane.marked.empty()) {
             Batch& oldest = lane.marked.front();
-            if (oldest.mark && !oldest.mark->query()) return;
+            if (oldest.mark && !oldest.mark->has_happened()) return;
             common_.reserve(common_.size() + oldest.blocks.size());
             for (void* block : oldest.blocks) common_.push_back({block, oldest.mark});
             lane.marked.pop_front();
@@ -239,18 +242,22 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
             if (!common_.empty()) return true;
         }
         const detail::OwnQueries own;
-        if (oldest) oldest->synchronize();
+        if (oldest) oldest->wait();
         return oldest != nullptr;
     }
 
-    // With no lock held while the upstream runs. Where memory is short, a smaller chunk will do.
+    // With no lock held while the upstream runs. Where memory is short, a smaller chunk will do, at last one of a single
+    // block, to the byte.
     void* take_of_new_chunk(std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
+        const std::size_t least = block_size_ + kRedzones;
         UpstreamChunk memory;
-        for (std::size_t count = blocks_per_chunk_; memory.ptr == nullptr; count /= 2) {
+        for (std::size_t wanted = blocks_per_chunk_ * stride_; memory.ptr == nullptr;) {
             try {
-                memory = {detail::allocate_chunk(upstream_, count * stride_, stream), count * stride_, stream};
+                memory = {detail::allocate_chunk(upstream_, wanted, stream), wanted, stream};
             } catch (const OutOfMemory&) {
-                if (count == 1) throw;
+                if (wanted <= least) throw;
+                const std::size_t half = wanted / stride_ / 2;
+                wanted = half != 0 ? half * stride_ : least;
             }
         }
         try {
@@ -262,7 +269,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
     }
 
     void* add_chunk(const UpstreamChunk& memory, std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
-        const std::size_t count = memory.nbytes / stride_;
+        const std::size_t count = std::max<std::size_t>(1, memory.nbytes / stride_);
         auto* const first = static_cast<char*>(memory.ptr);
         Chunk chunk{memory, std::vector<std::size_t>(count, 0), count};
         StreamEnd::Dropped dropped;
@@ -293,6 +300,12 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         T last = std::move(from.back());
         from.pop_back();
         return last;
+    }
+
+    void note_free(Chunk& chunk, std::size_t index) {
+        chunk.asked[index] = 0;
+        ++chunk.free;
+        ++free_blocks_;
     }
 
     void* given_out(void* ptr, std::size_t nbytes) {

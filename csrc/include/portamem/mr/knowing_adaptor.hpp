@@ -15,7 +15,8 @@ PORTAMEM_OPEN
 /// nothing has changed. Costs about 40 bytes of host memory for each buffer that is out, and tens of nanoseconds.
 class KnowingAdaptor : public ResourceAdaptor {
   protected:
-    explicit KnowingAdaptor(std::shared_ptr<MemoryResource> upstream) : ResourceAdaptor(std::move(upstream)) {}
+    explicit KnowingAdaptor(std::shared_ptr<MemoryResource> upstream, bool queues_work = false)
+        : ResourceAdaptor(std::move(upstream), queues_work) {}
 
     void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) override {
         void* const ptr = ResourceAdaptor::take(nbytes, stream, alignment);

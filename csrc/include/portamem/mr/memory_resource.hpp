@@ -48,9 +48,11 @@ struct MemoryTraits {
     bool stream_ordered = false;
     bool host_accessible = false;
     bool device_accessible = true;
-    bool pageable = false;   ///< of malloc and the like: the runtime knows nothing of its pages
-    bool is_pooled = false;  ///< cut from a pool's chunks
-    int levels = 0;          ///< how many resources are below, one over the other
+    bool read_only = false;           ///< of foreign or registered memory: no copy and no fill may write it
+    bool pageable = false;            ///< of malloc and the like: the runtime knows nothing of its pages
+    bool is_pooled = false;           ///< cut from a pool's chunks
+    bool is_known_elsewhere = false;  ///< the program or a resource may have queued work on it before it is handed out
+    int levels = 0;                   ///< how many resources are below, one over the other
 
     int device_id() const noexcept { return is_host_memory ? rt::CpuDeviceId : device; }
 };
@@ -85,11 +87,13 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     /// Memory that work submitted to `stream` from now on may use; on a resource that is not stream-ordered, any work.
     /// 0 bytes give a null pointer, which deallocate takes back like any other. alignment: a power of two; resources
     /// that call the runtime for each allocation give up to kAlignment.
+    /// Where there is no memory, what finished work has kept is let go of first, and memory that was dropped while work
+    /// uses it is waited for, a few seconds at most.
     /// Throws OutOfMemory, Error; std::invalid_argument when closed, for a stream of another device or, unless the
     /// resource has the memory at hand, under capture, and for an alignment that it cannot give.
     void* allocate(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment = kAlignment) {
         if (is_watched()) return allocate_watched(nbytes, stream, alignment);
-        return do_allocate(nbytes, stream, alignment);
+        return obtain(nbytes, stream, alignment);
     }
 
     /// Takes memory of allocate back. Stream-ordered: behind the work on `stream`, at once for the host. Otherwise
@@ -99,6 +103,22 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     void deallocate(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
         if (is_watched()) return deallocate_watched(ptr, nbytes, stream);
         do_deallocate(ptr, nbytes, stream);
+    }
+
+    /// Both with a bare handle: null is the default stream of the resource's device. Stream::from_handle says by what pools
+    /// know it.
+    void* allocate(std::size_t nbytes, rt::Stream_t handle, std::size_t alignment = kAlignment) {
+        if (const auto* stream = Stream::of_this_thread(handle, device())) {
+            void* const ptr = allocate_at_hand(nbytes, *stream, alignment);
+            if (__builtin_expect(ptr != nullptr, 1)) return ptr;
+        }
+        return allocate(nbytes, Stream::from_handle(handle, device()), alignment);
+    }
+    void deallocate(void* ptr, std::size_t nbytes, rt::Stream_t handle) {
+        if (const auto* stream = Stream::of_this_thread(handle, device())) {
+            if (__builtin_expect(deallocate_at_hand(ptr, nbytes, *stream), 1)) return;
+        }
+        deallocate(ptr, nbytes, Stream::from_handle(handle, device()));
     }
 
     /// allocate, where the resource has the memory at hand: with no runtime's call, no upstream's and no user's, and no
@@ -133,13 +153,14 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     /// Bytes that the resource holds without anybody using them; nothing where it cannot say.
     virtual std::optional<std::size_t> cached() const { return std::nullopt; }
 
-    /// Refuses (ExportError) while memory is out, or a call is under way. Closing twice is fine.
+    /// Refuses (ExportError) while memory is out, or a call is under way; what was dropped while work uses it is waited
+    /// for, a few seconds at most. Closing twice is fine.
     void close() {
         refuse_forked();
         if (permanent_.load(std::memory_order_relaxed)) {
             throw ExportError("the process's default resource stays open: others allocate from it");
         }
-        if (live_buffers() > 0) Reaper::instance().run_once();  // what waits to go back may go
+        if (live_buffers() > 0) wait_for_dropped();
         const bool was_closed = is_closed();
         if (try_close()) {
             if (!was_closed && detail::is_recording()) note_closed();
@@ -188,6 +209,22 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
         return {recorder, record_of(), stream, ptr, nbytes, alignment};
     }
 
+    /// Whether do_allocate itself waits for what was dropped: then its refusal is the last word.
+    virtual bool makes_room_itself() const noexcept { return false; }
+
+    /// Runs an allocating function, again where it finds no memory and some has come free meanwhile.
+    template <class Function>
+    auto with_room(Function&& function) {
+        for (;;) {
+            const std::uint64_t seen = detail::Leaving::gone();
+            try {
+                return function();
+            } catch (const OutOfMemory&) {
+                if (!make_room_since(seen)) throw;
+            }
+        }
+    }
+
     /// Refuses a stream that a stream-ordered resource cannot follow.
     void refuse_stream_of_another_device(const Stream& stream) const {
         if (!traits_.stream_ordered || stream.device() == traits_.device) return;
@@ -199,6 +236,28 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     void note_closed() const noexcept {
         const auto resource = record_of();
         portamem_record_closed(portamem_record_process(), &resource);
+    }
+
+    // do_allocate, again where memory has come free meanwhile.
+    void* obtain(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) {
+        if (makes_room_itself()) return do_allocate(nbytes, stream, alignment);
+        return with_room([&] { return do_allocate(nbytes, stream, alignment); });
+    }
+
+    // Memory that was dropped goes back to the resource that gave it, and so comes free in those below.
+    [[gnu::cold, gnu::noinline]] bool make_room_since(std::uint64_t seen) const noexcept {
+        return detail::Leaving::instance().wait_for_one(seen, [this](const detail::Leaver& leaver) {
+            return leaver.resource == this ||
+                   (traits_.levels == 0 && leaver.resource != nullptr && leaver.device_id == traits_.device_id());
+        });
+    }
+
+    // Until nothing of it is on its way any more.
+    void wait_for_dropped() noexcept {
+        auto& leaving = detail::Leaving::instance();
+        Reaper::instance().run_once();
+        const auto is_mine = [this](const detail::Leaver& leaver) { return leaver.resource == this; };
+        while (live_buffers() > 0 && leaving.size() != 0 && leaving.wait_for_one(leaving.gone(), is_mine)) continue;
     }
 
     // One branch on the usual path, whoever watches. What is recorded is what the program sees: redzones are below.
@@ -222,7 +281,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     }
 
     void* allocate_checked(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) {
-        return detail::debug_on ? allocate_guarded(nbytes, stream, alignment) : do_allocate(nbytes, stream, alignment);
+        return detail::debug_on ? allocate_guarded(nbytes, stream, alignment) : obtain(nbytes, stream, alignment);
     }
     void deallocate_checked(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
         detail::debug_on ? deallocate_guarded(ptr, nbytes, stream) : do_deallocate(ptr, nbytes, stream);

@@ -149,7 +149,7 @@ class PoolAnnotations {
 
     static bool has_happened(const std::shared_ptr<Event>& until) {
         try {
-            return until == nullptr || until->query();
+            return until == nullptr || until->has_happened();
         } catch (const std::exception&) {
             return false;  // a later call asks again
         }

@@ -62,12 +62,16 @@ struct PoolOptions {
     /// chunks that nobody uses any more go back, and nobody is waited for: what work still uses goes when that has run, on
     /// a thread of portamem's. Asked with no lock held, and not again while it answers, should it use the pool itself: of
     /// memory that the host reaches at every free, of other where a cache is full. A function of your own gets figures
-    /// that are counted block by block each time; keep_share_of_peak needs none. Null: everything stays until trim() or
-    /// until the upstream has no more.
+    /// that are counted thread by thread and stream by stream each time; keep_share_of_peak needs none. Null: everything
+    /// stays until trim(), until the upstream has no more, or until the pool would have more than its blocks ever needed.
     std::function<std::optional<std::size_t>(const PoolStats&)> release;
     /// Whether the host may reach the memory where it can. False: it is used again in stream order on every machine, at
     /// once, also where the host could reach it, which keeps to no stream; buffers refuse the host then.
     bool host_access = true;
+    /// Whether this pool helps others that find no memory. True: before another pool of the same memory (this device's, or
+    /// the host's) refuses a call, that call gives whole idle chunks of this pool back to this pool's upstream, on its own
+    /// thread. False: what is idle here stays until this pool's own calls give it back.
+    bool shares_idle = true;
 
     /// A release policy: keeps a share (from 0) of the most bytes that were reserved at once.
     static std::function<std::optional<std::size_t>(const PoolStats&)> keep_share_of_peak(double share) {

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "portamem/mr/pool_ending.hpp"
 #include "portamem/mr/pool_passthrough.hpp"
 #include "portamem/mr/pool_runtime.hpp"
 
@@ -20,36 +21,49 @@ PORTAMEM_OPEN
 
 /// Stream-ordered memory cut from chunks of any upstream, which is kept alive.
 ///
-/// Order. What is freed on a stream is used on it again at once where only devices reach it. Memory that the host reaches
-/// is handed out again only when an event recorded at or after its free has happened. Another stream takes memory over
-/// behind one event on the stream it was freed on, never by a wait of the host. The whole device is waited for where memory
-/// was freed on a stream that nobody can mark any more: by another thread that closes a Buffer of a thread's own default
-/// stream, and, of what is left on such streams, before the pool says that there is no memory and at trim(). A stream that
-/// ends leaves its memory behind its last event. A foreign handle whose owner portamem does not hold, and whose end nobody has
-/// promised to announce (Stream::from_handle), costs an event at each free. What is freed on a captured stream is taken
-/// back where that takes no event; an allocation on one is served from what is at hand, and refused before any vendor
-/// call otherwise.
+/// Order. What is freed on a stream is used on it again at once where only devices reach it. Memory that the host
+/// reaches is handed out again only when an event recorded at or after its free has happened, or the runtime says that
+/// all which such an event would wait for has run. Another stream takes memory over behind one event on the stream it
+/// was freed on, never by a wait of the host. The whole device is waited for where memory was freed on a stream that
+/// nobody can mark any more: by another thread that closes a Buffer of a thread's own default stream, and, of what is
+/// left on such streams, before the pool says that there is no memory and at trim(). A stream that ends leaves its
+/// memory behind its last event. A foreign handle whose owner portamem does not hold, and whose end nobody has promised
+/// to announce (Stream::from_handle), is known by its stream's number, which each allocation asks for; where there is
+/// none, on its first uses, and of memory that the host reaches, each free records an event. Where a handle has become
+/// another stream's, what was freed before waits for all work of the device, on a thread of its own. What is freed on a
+/// captured stream is taken back where that takes no event; an allocation on one is served from what is at hand, and
+/// refused before any vendor call otherwise.
 ///
-/// Cost. Of memory that devices alone reach, a block that the calling thread has freed on the same stream is found again
-/// without a lock, a vendor call or a write to memory that other threads write: threads and streams share nothing until a
-/// cache is empty or full. Of memory that the host reaches, a free asks the runtime whether its stream is captured, and
-/// each 64th (or 16 MiB) records an event and takes the pool's lock. Where there is a release policy, or a limit that pools
-/// share, each free of such memory takes the lock.
+/// Cost. Of memory that devices alone reach, a block of up to 1 MiB that the calling thread has freed on the same
+/// stream is found again without a lock, a vendor call or a write to memory that other threads write: threads and
+/// streams share nothing until a cache is empty or full. Larger blocks are the stream's: every thread that uses the
+/// stream finds them, and takes the pool's lock for that. Of memory that the host reaches, a free asks the runtime
+/// whether its stream is captured. For each 64 of them, or 16 MiB, and for an allocation that finds nothing else, the
+/// runtime is asked whether the stream's work has run: then all of that may be used again; while it has not, an event
+/// is recorded and the pool's lock taken. Where there is a release policy, or a limit that pools share, each free of
+/// such memory takes the lock.
 ///
 /// Waste. A block is at most 255 bytes or 6.25 % larger than was asked for (above 64 MiB: less than 2 MiB), and up to
 /// `alignment` larger for an alignment above 256. Between 33 KiB and 64 MiB it may be 18.75 % larger, where the thread
-/// has such a block at hand and none that fits better. A thread's cache for a stream holds at most 80 MiB of what was freed,
-/// and up to 16 MiB that came for the next allocations; other threads empty it when memory runs out, and at trim(): that
-/// of a thread's own default stream behind all work of the device, as nobody else can mark it. A stream keeps up to
-/// 32 MiB of freed blocks of 33 to 256 KiB unmerged, until somebody needs them together. Before the upstream is asked,
-/// what the calling thread's cache and its stream have is merged: arrays on one stream that grow and shrink all the time
-/// reserve about twice what is live, and up to four times where that is a few MiB. Chunks are a power of two between an eighth
-/// and a quarter of what the pool has, from 2 to 256 MiB, but for large blocks no more than these take, an eighth of that,
-/// and 2 MiB; where what is free would do, were it in one piece, they have room for up to a sixth of the pool more, in
-/// blocks of that size. Nothing is reserved before it is asked for, and at least 64 KiB then: where there is no room for
-/// many small blocks, each stands by itself. What is left over of a free block stays with what is cut from it where it is
-/// less than a 32nd of that. The pool's own records take 5 bytes of host memory for each block of 256 bytes, and about 90
-/// for a larger one; above 2 MiB, 4 more for each MiB.
+/// has such a block at hand and none that fits better. A thread's cache for a stream holds at most 80 MiB of what was
+/// freed, in blocks of up to 1 MiB, and up to 16 MiB that came for the next allocations; other threads empty it when
+/// memory runs out, and at trim(): that of a thread's own default stream behind all work of the device, as nobody else
+/// can mark it. A stream keeps up to 32 MiB of freed blocks of 33 to 256 KiB and about 80 MiB of larger ones above 1
+/// MiB unmerged, until somebody needs them together. Before the upstream is asked, what the calling thread's cache and
+/// its stream have is merged, and where the pool would have a sixth more than was ever out at once (with several
+/// streams: as many times as much, up to four), chunks that nobody uses go back first: of streams whose work has run,
+/// as nothing is waited for. Arrays on one stream that grow and shrink all the time reserve about twice what is live,
+/// and up to four times where that is a few MiB. A block is not cut from a free one that is more than 16 times as large
+/// (and more than 4 MiB, and an eighth of the pool) while the upstream has another place. Blocks of up to 32 KiB have
+/// chunks of their own where the pool has more than 64 MiB. Chunks are a power of two between an eighth and a quarter
+/// of what the pool has, from 2 to 256 MiB, but for large blocks no more than these take, an eighth of that, and 2 MiB,
+/// and for small ones up to an eighth of the pool; where what is free would do, were it in one piece, they have room
+/// for up to a sixth of the pool more, in blocks of that size. Nothing is reserved before it is asked for. Under a
+/// limit, or where the upstream has little left, what fits is served to the byte: where there is no room for many small
+/// blocks, or for what a large one is rounded up to, a block has as many bytes as were asked for, and the pool's lock
+/// is taken for it. What is left over of a free block stays with what is cut from it where it is less than a 32nd of
+/// that. The pool's own records take 5 bytes of host memory for each block of 256 bytes, and about 90 for a larger one;
+/// above 2 MiB, 4 more for each MiB.
 ///
 /// PORTAMEM_POOL=off: each allocation goes straight to the upstream, and comes straight back. PORTAMEM_POOL_LIMIT: the
 /// limit of the process's pools of a device's memory that were made without one, all together
@@ -70,7 +84,12 @@ class PoolMemoryResource : public MemoryResource {
                            : nullptr),
           is_watched_(passthrough_ != nullptr || runtime_->annotations() != nullptr) {}
 
-    ~PoolMemoryResource() override { runtime_->call_off_due(); }
+    ~PoolMemoryResource() override {
+        detail::unlocked([this] {
+            runtime_->call_off_due();
+            detail::EndingPool::give_back(runtime_);
+        });
+    }
 
     static std::shared_ptr<PoolMemoryResource> create(std::shared_ptr<MemoryResource> upstream,
                                                       PoolOptions options = {}) {
@@ -138,15 +157,29 @@ class PoolMemoryResource : public MemoryResource {
 
     /// Bytes that are reserved and not out.
     std::optional<std::size_t> cached() const override {
+        const std::size_t all = reserved();
+        const std::size_t used = live_bytes();
+        return all > used ? all - used : 0;
+    }
+    /// Bytes that the pool holds of its upstream; stats() has them too, and costs more.
+    std::size_t reserved() const {
         refuse_forked();
-        const PoolStats now = figures();
-        return now.reserved > now.used ? now.reserved - now.used : 0;
+        if (passthrough_) return passthrough_->stats().reserved;
+        std::uint64_t now = 0;
+        std::uint64_t peak = 0;
+        portamem_pool_reserved(runtime_->pool(), &now, &peak);
+        return now;
     }
 
   protected:
     void* do_allocate(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) final {
-        if (__builtin_expect(has_watcher(), 0)) return take_watched(nbytes, stream, alignment);
-        return take(nbytes, stream, alignment);
+        if (auto* const use = stream->handle_use(); __builtin_expect(use != nullptr, 0)) {
+            if (use->is_of_this_thread() && !use->is_same()) {
+                const detail::HandleUse::Unsure without(*use);
+                return take_anyhow(nbytes, stream, alignment);
+            }
+        }
+        return take_anyhow(nbytes, stream, alignment);
     }
 
     void do_deallocate(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) final {
@@ -157,10 +190,13 @@ class PoolMemoryResource : public MemoryResource {
     void* do_allocate_at_hand(std::size_t nbytes, const std::shared_ptr<Stream>& stream,
                               std::size_t alignment) noexcept final {
         if (has_watcher() || alignment != kAlignment) return nullptr;
-        return portamem_pool_allocate_at_hand(pool_, nbytes, stream->identity());
+        if (auto* const use = stream->handle_use(); __builtin_expect(use != nullptr, 0)) {
+            if (!use->is_of_this_thread() || !use->is_same()) return nullptr;
+        }
+        return portamem_pool_allocate_at_hand(pool_, nbytes, stream->memory_identity());
     }
     bool do_deallocate_at_hand(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) noexcept final {
-        return !has_watcher() && portamem_pool_deallocate_at_hand(pool_, ptr, nbytes, stream->identity()) != 0;
+        return !has_watcher() && portamem_pool_deallocate_at_hand(pool_, ptr, nbytes, stream->memory_identity()) != 0;
     }
 
     bool try_close() final {
@@ -187,14 +223,19 @@ class PoolMemoryResource : public MemoryResource {
     static constexpr std::chrono::milliseconds kCallsTime{100};
     static constexpr std::chrono::milliseconds kUpstreamsTime{10000};
 
+    void* take_anyhow(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) {
+        if (__builtin_expect(has_watcher(), 0)) return take_watched(nbytes, stream, alignment);
+        return take(nbytes, stream, alignment);
+    }
+
     void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) {
         if (alignment == kAlignment) {
-            void* const ptr = portamem_pool_allocate(pool_, nbytes, stream->identity(), address_of(stream));
+            void* const ptr = portamem_pool_allocate(pool_, nbytes, stream->memory_identity(), address_of(stream));
             if (ptr != nullptr) return ptr;
         } else {
             detail::refuse_alignment(alignment);
             void* const ptr =
-                portamem_pool_allocate_aligned(pool_, nbytes, alignment, stream->identity(), address_of(stream));
+                portamem_pool_allocate_aligned(pool_, nbytes, alignment, stream->memory_identity(), address_of(stream));
             if (ptr != nullptr) return ptr;
         }
         answer(portamem_pool_error(nullptr), nbytes);
@@ -202,7 +243,7 @@ class PoolMemoryResource : public MemoryResource {
     }
 
     void give_back(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
-        const int status = portamem_pool_deallocate(pool_, ptr, nbytes, stream->identity(), address_of(stream));
+        const int status = portamem_pool_deallocate(pool_, ptr, nbytes, stream->memory_identity(), address_of(stream));
         if (status != PORTAMEM_POOL_OK) answer(status, nbytes);
     }
 

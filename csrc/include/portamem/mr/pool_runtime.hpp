@@ -39,7 +39,12 @@ class PoolRuntime : public StreamListener {
         settings.limit = runtime->options_.limit;
         const bool host_reaches = runtime->upstream_->is_host_accessible() && runtime->options_.host_access;
         settings.host_accessible = host_reaches ? 1 : 0;
+        runtime->defers_ = host_reaches;
         settings.stream_ordered = runtime->upstream_->is_stream_ordered() ? 1 : 0;
+        settings.is_of_device = runtime->upstream_->traits().is_host_memory ? 0 : 1;
+        settings.backend = rt::BackendId;
+        settings.device = runtime->upstream_->traits().device_id();
+        settings.shares_idle = runtime->options_.shares_idle ? 1 : 0;
         const bool gives_back =
             runtime->options_.release != nullptr || (runtime->default_limit_ && runtime->default_limit_->is_share());
         runtime->pool_ = portamem_pool_create(ops(gives_back), runtime.get(), &settings);
@@ -68,10 +73,22 @@ class PoolRuntime : public StreamListener {
         portamem_pool_call_off_due(pool_);
         for (int i = 0; i < 1000 && is_giving_back(); ++i) std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
-    /// Whether a chore is giving back for the pool just now, on another thread.
+    /// Whether a chore, or a call of another pool, is giving back for the pool just now, on another thread.
     bool is_giving_back() const noexcept {
+        if (portamem_pool_is_lending(pool_) != 0) return true;
         const std::uint64_t thread = is_at_it_->load();
         return thread != 0 && thread != this_thread_number();
+    }
+    /// Waits for all work that used the pool's memory, and gives back every chunk of which nothing is out. False where the
+    /// pool cannot wait for some of that work now, as under a capture, and still has chunks.
+    bool give_all_back() noexcept {
+        const Failure of_others;
+        was_wait_refused_.store(false);
+        (void)portamem_pool_trim(pool_, 0);
+        std::uint64_t reserved = 0;
+        std::uint64_t peak = 0;
+        portamem_pool_reserved(pool_, &reserved, &peak);
+        return reserved == 0 || !was_wait_refused_.load();
     }
     const std::shared_ptr<MemoryResource>& upstream() const noexcept { return upstream_; }
     const PoolOptions& options() const noexcept { return options_; }
@@ -114,8 +131,9 @@ class PoolRuntime : public StreamListener {
         if (last) {
             handle = handle_of(last);
             if (handle == nullptr) {  // no host memory to keep the event: waited for here
+                const HearingScope deaf(Hearing::Nothing);
                 try {
-                    last->synchronize();
+                    last->wait();
                 } catch (...) {
                     return;
                 }
@@ -182,10 +200,17 @@ class PoolRuntime : public StreamListener {
         bool restores_ = true;
     };
 
+    /// What another pool's call keeps while it takes idle memory of this one: that call's failure is told to its caller.
+    struct Lending {
+        std::shared_ptr<PoolRuntime> owner;
+        Failure of_others;
+    };
+
     // What the upstream and the user's functions call may be pools too: only what fails here is kept.
     template <class Function>
     static int guarded(Function&& function, int failed = PORTAMEM_POOL_THROWN) noexcept {
         Failure before;
+        const HearingUnderLock locked;
         try {
             return function();
         } catch (const OutOfMemory&) {
@@ -226,7 +251,7 @@ class PoolRuntime : public StreamListener {
                            -1);
         };
         ops.mark = [](void* self, void* ref, void* stream, void** event) {
-            return guarded([&] {
+            const int status = guarded([&] {
                 if (ref == nullptr) return of(self).mark(stream_of(stream), event);
                 Held target(1);  // let go once no lock is held: its end may run anybody's code
                 target.front() = static_cast<const StreamRef*>(ref)->stream.lock();
@@ -245,6 +270,8 @@ class PoolRuntime : public StreamListener {
                     throw;
                 }
             });
+            if (status == PORTAMEM_POOL_BUSY || status == PORTAMEM_POOL_THROWN) of(self).was_wait_refused_.store(true);
+            return status;
         };
         ops.rest = [](void* self, int status, int may_block) {
             if (status == PORTAMEM_POOL_OK) failure() = nullptr;  // it was dealt with
@@ -261,22 +288,32 @@ class PoolRuntime : public StreamListener {
             return guarded(
                 [&] {
                     const OwnQueries own;
-                    return event_of(event).query() ? 1 : 0;
+                    return event_of(event).has_happened() ? 1 : 0;
                 },
                 -1);
         };
+        ops.has_run = [](void* self, void* stream) {
+            try {
+                return of(self).has_run(stream_of(stream)) ? 1 : 0;
+            } catch (const std::exception&) {
+                return 0;  // whatever is wrong with the stream is told by what marks it
+            }
+        };
         ops.synchronize = [](void* self, void* event) {
-            return guarded([&] {
+            const int status = guarded([&] {
                 if (event == nullptr) {
                     refuse_in_capture("waiting for a device");
                     const RelaxedCapture beside(of(self).device_);
+                    hear_until_idle(of(self).device_);
                     check(rt::DeviceSynchronize(), "DeviceSynchronize");
                 } else {
                     const OwnQueries own;
-                    event_of(event).synchronize();
+                    event_of(event).wait();
                 }
                 return static_cast<int>(PORTAMEM_POOL_OK);
             });
+            if (status != PORTAMEM_POOL_OK) of(self).was_wait_refused_.store(true);
+            return status;
         };
         ops.happened = [](void*, void* event, const portamem_order_range* ranges, std::size_t count) {
             note_settled(event_of(event), ranges, count);
@@ -286,6 +323,15 @@ class PoolRuntime : public StreamListener {
             if (self == nullptr) return;
             of(self).recycle(std::move(*dropped));
         };
+        ops.hold = [](void* self) -> void* {
+            try {
+                auto owner = of(self).self_.lock();
+                return owner && runtime_usable() ? new Lending{std::move(owner), {}} : nullptr;
+            } catch (...) {
+                return nullptr;
+            }
+        };
+        ops.let_go = [](void* held) { delete static_cast<Lending*>(held); };
         ops.claim = [](void* self, std::size_t least, std::size_t* nbytes) {
             return guarded([&] {
                 const PoolLimit* limit = of(self).shared_limit();
@@ -380,14 +426,29 @@ class PoolRuntime : public StreamListener {
                                         ", the resource to device " + std::to_string(device_));
         }
         (void)stream->handle();  // refuses a closed one, and another thread's own
+        if (auto* const use = stream->handle_use()) return describe(*use, about);
         about.is_per_thread = stream->is_per_thread() ? 1 : 0;
-        about.ends_unseen = stream->tells_its_end() ? 0 : 1;
+        const std::shared_ptr<Stream> teller = stream->teller();
+        about.ends_unseen = teller ? 0 : 1;
         if (about.ends_unseen != 0) return PORTAMEM_POOL_OK;
-        about.ref = new StreamRef{stream};
-        if (!stream->listen(self_)) {
+        about.ref = new StreamRef{teller};
+        if (!teller->listen(self_)) {
             delete static_cast<StreamRef*>(std::exchange(about.ref, nullptr));
             throw std::invalid_argument("the stream is closed");
         }
+        return PORTAMEM_POOL_OK;
+    }
+
+    // A bare handle: the calling thread marks it, and in its calls alone. Memory that the host reaches is marked at each
+    // free, where a mark later on would be of a handle that may be gone.
+    int describe(HandleUse& use, portamem_pool_stream& about) {
+        const bool is_followed =
+            !defers_ && use.is_of_this_thread() && use.is_followed() && !use.is_new() && runtime_usable();
+        about.ends_unseen = is_followed ? 0 : 1;
+        if (!is_followed) return PORTAMEM_POOL_OK;
+        about.is_per_thread = 1;
+        about.is_marked_in_calls = 1;
+        use.listen(self_);
         return PORTAMEM_POOL_OK;
     }
 
@@ -420,6 +481,10 @@ class PoolRuntime : public StreamListener {
     // Busy: it cannot be marked now, or not by this thread, and nothing is wrong.
     int mark(const std::shared_ptr<Stream>& stream, void** event) {
         if (stream->is_elsewhere() || !runtime_usable()) return PORTAMEM_POOL_BUSY;
+        auto* const use = stream->handle_use();
+        if (use != nullptr && use->is_of_this_thread() && use->is_followed() && !use->is_same_now()) {
+            return PORTAMEM_POOL_BUSY;  // a mark of another stream would be none of what was freed before
+        }
         const RelaxedCapture beside(device_);
         {
             const Stream::Use use(*stream);  // it may be closed by another thread just now
@@ -430,6 +495,26 @@ class PoolRuntime : public StreamListener {
         *event = handle_of(std::move(tail));
         if (*event == nullptr) throw std::bad_alloc();
         return PORTAMEM_POOL_OK;
+    }
+
+    // A stream that is ordered with no other is asked itself. Of others an event tells, as work on them may wait for the
+    // legacy stream's, which they do not know of when they are asked.
+    bool has_run(const std::shared_ptr<Stream>& stream) {
+        if (stream->is_elsewhere() || !runtime_usable()) return false;
+        const Stream::Use use(*stream);  // it may be closed by another thread just now
+        if (!use || stream->capture_status() != rt::StreamCaptureStatus::None) return false;
+        const OwnQueries own;
+        if (stream->is_known_nonblocking()) {
+            const RelaxedCaptureMode beside;
+            return rt::StreamQuery(stream->handle()) == rt::Error_t::Success;
+        }
+        const RelaxedCapture beside(device_);
+        auto event = blank();
+        if (event == nullptr) event = Event::create(device_);
+        stream->record_unasked(*event);
+        const bool has_run = rt::EventQuery(event->handle()) == rt::Error_t::Success;
+        recycle(std::move(event));
+        return has_run;
     }
 
     std::shared_ptr<Event> blank() {
@@ -481,12 +566,14 @@ class PoolRuntime : public StreamListener {
     /// The thread whose chore gives back what is due, and holds the pool; 0: none.
     const std::shared_ptr<std::atomic<std::uint64_t>> is_at_it_ = std::make_shared<std::atomic<std::uint64_t>>(0);
     portamem_pool* pool_ = nullptr;
-    std::mutex mutex_;  // a leaf
+    bool defers_ = false;  // what is freed waits for an event
+    std::mutex mutex_;     // a leaf
     std::vector<std::shared_ptr<Event>> idle_;
     std::vector<std::shared_ptr<Event>> surplus_;
     Held held_;
     std::atomic<bool> is_holding_{false};  // something is in held_, or in surplus_
     std::shared_ptr<Stream> idle_stream_;
+    std::atomic<bool> was_wait_refused_{false};  // some work could not be marked, or not waited for; of give_all_back
 };
 
 }  // namespace detail

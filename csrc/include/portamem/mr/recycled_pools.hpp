@@ -18,15 +18,16 @@
 
 #include "portamem/capture.hpp"
 #include "portamem/kept.hpp"
+#include "portamem/process_object.hpp"
 
 PORTAMEM_OPEN
 
-/// The pools of one module. Thread-safe; leaked, as the pools are, when the process ends.
+/// The pools of the process. Thread-safe; leaked, as the pools are, when the process ends.
 class RecycledPools {
   public:
     static RecycledPools& instance() {
-        static auto* leaked = new RecycledPools;
-        return *leaked;
+        static auto& one = detail::process_object<RecycledPools>("recycled pools");
+        return one;
     }
 
     /// A pool without memory and with the settings that pools are made with. max_size 0: as large as the device.

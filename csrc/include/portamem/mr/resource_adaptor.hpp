@@ -18,8 +18,9 @@ class ResourceAdaptor : public CountedMemoryResource {
     std::optional<std::size_t> cached() const override { return upstream_->cached(); }
 
   protected:
-    explicit ResourceAdaptor(std::shared_ptr<MemoryResource> upstream)
-        : CountedMemoryResource(detail::traits_over(upstream)), upstream_(std::move(upstream)) {}
+    /// queues_work: the adaptor queues work of its own on the memory that it gives.
+    explicit ResourceAdaptor(std::shared_ptr<MemoryResource> upstream, bool queues_work = false)
+        : CountedMemoryResource(traits_of(upstream, queues_work)), upstream_(std::move(upstream)) {}
 
     void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) override {
         return detail::open_upstream(upstream_)->allocate(nbytes, stream, alignment);
@@ -32,6 +33,12 @@ class ResourceAdaptor : public CountedMemoryResource {
     }
 
   private:
+    static MemoryTraits traits_of(const std::shared_ptr<MemoryResource>& upstream, bool queues_work) {
+        MemoryTraits traits = detail::traits_over(upstream);
+        traits.is_known_elsewhere = traits.is_known_elsewhere || queues_work;
+        return traits;
+    }
+
     const std::shared_ptr<MemoryResource> upstream_;
 };
 

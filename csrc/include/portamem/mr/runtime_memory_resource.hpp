@@ -2,6 +2,7 @@
 // portamem/mr/runtime_memory_resource.hpp: resources over one runtime call each.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include "portamem/mr/counted_memory_resource.hpp"
 #include "portamem/mr/default_cache.hpp"
 #include "portamem/mr/live_blocks.hpp"
+#include "portamem/pool_api.h"
 
 PORTAMEM_OPEN
 
@@ -19,6 +21,14 @@ PORTAMEM_OPEN
 /// what is out: another size, or memory of another resource, is refused before the vendor is asked; what nobody has out
 /// is the vendor's to refuse.
 class RuntimeMemoryResource : public CountedMemoryResource {
+    // The calls of stream-ordered memory are given the stream's handle, and another thread may close it meanwhile.
+    template <class Function>
+    auto in_use(const Stream& stream, Function&& function) {
+        if (!is_stream_ordered()) return function();
+        const Stream::Use use = stream.in_use();
+        return function();
+    }
+
   protected:
     explicit RuntimeMemoryResource(const MemoryTraits& traits) : CountedMemoryResource(traits) {}
 
@@ -48,8 +58,8 @@ class RuntimeMemoryResource : public CountedMemoryResource {
         auto block = live_.take(ptr, nbytes);
         if (block.empty()) refuse_unknown(ptr);
         live_.give_back(std::move(block), [&] {
-            if (!is_stream_ordered()) wait_for(*stream);
-            call_deallocate(ptr, nbytes, *stream);
+            if (!is_stream_ordered() && !detail::Settled::covers(ptr)) wait_for(*stream);
+            in_use(*stream, [&] { call_deallocate(ptr, nbytes, *stream); });
         });
     }
 
@@ -83,8 +93,10 @@ class RuntimeMemoryResource : public CountedMemoryResource {
         if (is_stream_ordered()) stream.refuse_capture("allocate");
         for (bool again = false;; again = true) {
             try {
-                const Beside beside(traits(), stream);
-                return noted(function(), stream);
+                return in_use(stream, [&] {
+                    const Beside beside(traits(), stream);
+                    return noted(function(), stream);
+                });
             } catch (const OutOfMemory& e) {
                 if (again || !make_room(asked)) explain(e, asked);
             }
@@ -122,7 +134,7 @@ class RuntimeMemoryResource : public CountedMemoryResource {
     }
 
     static void wait_for(Stream& stream) {
-        if (const auto tail = stream.tail()) tail->synchronize();
+        if (const auto tail = stream.tail()) tail->wait();
     }
 
     // The refusal again, with where the memory is and what would help.
@@ -142,14 +154,22 @@ class RuntimeMemoryResource : public CountedMemoryResource {
         std::size_t total = 0;
         if (!traits().is_host_memory && rt::MemGetInfo(&free, &total) == rt::Error_t::Success) {
             const std::size_t held = portamem_held(rt::BackendId, traits().device);
+            // Of the default resource nothing is counted as held that is not out.
+            const auto in_pools = static_cast<std::size_t>(portamem_pools_idle(rt::BackendId, traits().device));
+            const std::size_t by_default = detail::DefaultCache(traits().device).nbytes();
+            const std::size_t idle = std::min(held, in_pools > by_default ? in_pools - by_default : 0);
             const std::size_t others = total - free > held ? total - free - held : 0;
             figures.free = free;
-            figures.used = held;
+            figures.used = held - idle;
             const std::size_t caches = figures.cached.value_or(0) + kept;
             figures.used_by_others = others > caches ? others - caches : 0;
             text += ", device " + std::to_string(traits().device) + " has " + detail::bytes_text(free) + " of " +
-                    detail::bytes_text(total) + " free, portamem's buffers hold " + detail::bytes_text(held) +
+                    detail::bytes_text(total) + " free, portamem's buffers hold " + detail::bytes_text(held - idle) +
                     ", used by others and caches " + detail::bytes_text(others);
+            if (idle > 0) {
+                text += ", pools of this process keep " + detail::bytes_text(idle) +
+                        " of which no buffer is out: trim() gives that back";
+            }
         }
         if (figures.cached) text += ", cached in this resource " + detail::bytes_text(*figures.cached);
         if (!traits().is_host_memory && kept > 0) {

@@ -64,7 +64,7 @@ class StreamEnd {
     /// Of a retired one: whether that work has run.
     bool has_run() const {
         const detail::OwnQueries own;
-        return !event_ || event_->query();
+        return !event_ || event_->has_happened();
     }
 
   private:
@@ -96,6 +96,14 @@ class StreamEnds {
             it = next;
         }
         others.ends_.clear();
+    }
+
+    /// Turns what was noted into events to be asked. Throws as mark() does; what is not turned stays.
+    void into(std::vector<std::shared_ptr<Event>>& marks) {
+        while (!ends_.empty()) {
+            if (auto mark = ends_.begin()->second.mark()) marks.push_back(std::move(mark));
+            ends_.erase(ends_.begin());
+        }
     }
 
     /// Blocks until the work of all streams but `behind` has run, which then uses that memory no more. Throws Error, and

@@ -2,6 +2,7 @@
 // portamem/mr/upstream_chunks.hpp: large pieces of an upstream's memory on their way back to it.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <new>
@@ -52,6 +53,13 @@ class ReturningChunks {
         }
     }
 
+    /// Whether all that work has run; asks, and waits for nothing. Throws as give_back() does.
+    bool has_run() {
+        ends.into(marks);
+        const detail::OwnQueries own;
+        return std::all_of(marks.begin(), marks.end(), [](const auto& mark) { return mark->has_happened(); });
+    }
+
     std::size_t nbytes() const noexcept {
         std::size_t sum = 0;
         for (const UpstreamChunk& chunk : chunks) sum += chunk.nbytes;
@@ -89,12 +97,13 @@ class ReturningChunks {
         }
     }
 
-    /// give_back() for destructors: what cannot go back now is tried again, never lost.
+    /// give_back() for destructors, which wait for nothing: what cannot go back now is tried again, never lost.
     static void leave(ReturningChunks&& chunks) noexcept {
         if (!runtime_usable()) return;
         detail::unlocked([&chunks] {
             try {
-                chunks.give_back();
+                if (!chunks.has_run()) return leave_later(std::move(chunks));
+                chunks.give_back_settled();
             } catch (...) {
                 leave_later(std::move(chunks));
             }
@@ -102,22 +111,21 @@ class ReturningChunks {
     }
 
   private:
-    static void leave_later(ReturningChunks&& chunks) noexcept {
-        try {
-            auto left = std::make_shared<ReturningChunks>(chunks.upstream_);
-            left->add(std::move(chunks));
-            Reaper::instance().add([left] {
-                try {
-                    left->give_back();
-                    return true;
-                } catch (...) {
-                    return false;
-                }
-            });
-        } catch (...) {
-            // Out of host memory as well: the memory is lost to this process, which the upstream's counters keep showing.
+    // Once all that work has run.
+    void give_back_settled() {
+        for (const auto& mark : marks) {
+            for (const UpstreamChunk& chunk : chunks) detail::note_settled(*mark, chunk.ptr, chunk.nbytes);
+        }
+        const auto stream = Stream::default_stream(upstream_->device());
+        while (!chunks.empty()) {
+            const detail::Settled settled(chunks.back().ptr);
+            upstream_->deallocate(chunks.back().ptr, chunks.back().nbytes, stream);
+            chunks.pop_back();
         }
     }
+
+    class Left;
+    static void leave_later(ReturningChunks&& chunks) noexcept;
 
     // Whether a chunk goes back on the stream that it came from, where it can be reused at once: not on one that may be
     // gone without anybody having been told, or takes no work.
@@ -127,5 +135,51 @@ class ReturningChunks {
 
     std::shared_ptr<MemoryResource> upstream_;
 };
+
+/// Chunks that wait for their work.
+class ReturningChunks::Left : public detail::Leaver {
+  public:
+    explicit Left(std::shared_ptr<MemoryResource> upstream) : chunks(upstream) {
+        resource = upstream.get();
+        device_id = upstream->device_id();
+    }
+    bool has_run() noexcept override {
+        try {
+            return chunks.has_run();
+        } catch (...) {
+            return false;  // a capture is in the way, or the runtime is out of resources
+        }
+    }
+    bool go() noexcept override {
+        try {
+            chunks.give_back_settled();
+            return true;
+        } catch (...) {
+            was_refused.store(true);
+            return false;
+        }
+    }
+    bool may_wait() const noexcept override { return rt::FreeMayWait; }
+
+    ReturningChunks chunks;
+};
+
+inline void ReturningChunks::leave_later(ReturningChunks&& chunks) noexcept {
+    std::shared_ptr<Left> left;
+    try {
+        left = std::make_shared<Left>(chunks.upstream_);
+        left->chunks.add(std::move(chunks));
+        left->nbytes = left->chunks.nbytes();
+        return detail::Leaving::instance().add(left);
+    } catch (...) {
+        // There is no host memory to keep them for later: their work is waited for here.
+    }
+    const detail::HearingScope deaf(detail::Hearing::Nothing);
+    try {
+        (left && !left->chunks.chunks.empty() ? left->chunks : chunks).give_back();
+    } catch (...) {
+        // The memory is lost to this process, which the upstream's counters keep showing.
+    }
+}
 
 PORTAMEM_CLOSE

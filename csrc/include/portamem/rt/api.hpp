@@ -4,7 +4,6 @@
 // A backend that forgets one does not compile cleanly: an inline function that is declared and never defined is a
 // warning, and warnings are errors here.
 #pragma once
-#include "portamem/rt/api/checker.hpp"
 #include "portamem/rt/api/copy.hpp"
 #include "portamem/rt/api/device.hpp"
 #include "portamem/rt/api/error.hpp"

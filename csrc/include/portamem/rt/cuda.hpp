@@ -6,7 +6,6 @@
 
 #include "portamem/rt/api.hpp"
 
-#include "portamem/rt/cuda/checker.hpp"
 #include "portamem/rt/cuda/copy.hpp"
 #include "portamem/rt/cuda/device.hpp"
 #include "portamem/rt/cuda/error.hpp"

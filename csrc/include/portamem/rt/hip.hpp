@@ -6,7 +6,6 @@
 
 #include "portamem/rt/api.hpp"
 
-#include "portamem/rt/hip/checker.hpp"
 #include "portamem/rt/hip/copy.hpp"
 #include "portamem/rt/hip/device.hpp"
 #include "portamem/rt/hip/error.hpp"

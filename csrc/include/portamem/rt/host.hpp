@@ -6,7 +6,6 @@
 
 #include "portamem/rt/api.hpp"
 
-#include "portamem/rt/host/checker.hpp"
 #include "portamem/rt/host/copy.hpp"
 #include "portamem/rt/host/device.hpp"
 #include "portamem/rt/host/error.hpp"

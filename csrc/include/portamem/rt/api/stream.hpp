@@ -37,6 +37,12 @@ inline Error_t StreamGetPriority(Stream_t stream, int* priority);
 /// The device that a stream belongs to; for null and the default streams the current device.
 inline Error_t StreamGetDevice(Stream_t stream, int* device);
 
+/// The number of a created stream, which no other stream of the process ever has: handles are given out again. Errors:
+/// NotSupported where the runtime numbers no streams; StreamCaptureUnsupported, and the capture stays valid, where it must
+/// not be asked of a captured one (CUDA answers 900 in every mode and invalidates the capture: measured); InvalidHandle for
+/// a default stream. A handle that was destroyed must not be asked: CUDA's driver crashes (measured).
+inline Error_t StreamGetId(Stream_t stream, std::uint64_t* id);
+
 /// Starts capture of a stream into a graph. The legacy stream cannot be captured: StreamCaptureUnsupported. Of the
 /// per-thread stream CUDA allows it (measured).
 inline Error_t StreamBeginCapture(Stream_t stream, StreamCaptureMode mode);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "portamem/rt/cuda/nvtx.hpp"
+#include "portamem/rt/enums.hpp"
 
 PORTAMEM_RT_OPEN
 

@@ -44,6 +44,7 @@ struct EntryPoints {
     CUresult (*pointer_get_attribute)(void*, CUpointer_attribute, CUdeviceptr);
     CUresult (*stream_get_ctx)(CUstream, CUcontext*);
     CUresult (*stream_get_device)(CUstream, CUdevice*);
+    CUresult (*stream_get_id)(CUstream, unsigned long long*);
     CUresult (*stream_is_capturing)(CUstream, CUstreamCaptureStatus*);
     CUresult (*thread_exchange_stream_capture_mode)(CUstreamCaptureMode*);
     CUresult (*mem_alloc_from_pool_async)(CUdeviceptr*, std::size_t, CUmemoryPool, CUstream);
@@ -62,6 +63,7 @@ struct EntryPoints {
         find(pointer_get_attribute, "cuPointerGetAttribute");
         find(stream_get_ctx, "cuStreamGetCtx");
         find(stream_get_device, "cuStreamGetDevice", 12080);
+        find(stream_get_id, "cuStreamGetId");
         find(stream_is_capturing, "cuStreamIsCapturing");
         find(thread_exchange_stream_capture_mode, "cuThreadExchangeStreamCaptureMode");
         find(mem_alloc_from_pool_async, "cuMemAllocFromPoolAsync");
@@ -208,6 +210,19 @@ inline Error_t stream_is_capturing(CUstream stream, CUstreamCaptureStatus* statu
     const EntryPoints& driver = entry_points();
     if (driver.stream_is_capturing == nullptr) return without_driver();
     return answer(driver.stream_is_capturing(stream, status));
+}
+
+/// Needs no context. Of a captured stream it is not asked: that invalidates the capture.
+inline Error_t stream_get_id(CUstream stream, std::uint64_t* id) {
+    const EntryPoints& driver = entry_points();
+    if (driver.stream_get_id == nullptr) return without_driver();
+    auto status = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (const Error_t error = stream_is_capturing(stream, &status); error != Error_t::Success) return error;
+    if (status != CU_STREAM_CAPTURE_STATUS_NONE) return Error_t::StreamCaptureUnsupported;
+    unsigned long long found = 0;
+    const CUresult result = driver.stream_get_id(stream, &found);
+    if (result == CUDA_SUCCESS) *id = found;
+    return answer(result);
 }
 
 /// cudaThreadExchangeStreamCaptureMode takes six times as long, and gives a thread without a context one on device 0.

@@ -62,6 +62,12 @@ inline Error_t StreamGetDevice(Stream_t stream, int* device) {
     return driver::stream_get_device(stream, device);
 }
 
+inline Error_t StreamGetId(Stream_t stream, std::uint64_t* id) {
+    if (id == nullptr) return Error_t::InvalidValue;
+    if (is_default_stream(stream)) return Error_t::InvalidHandle;
+    return driver::stream_get_id(stream, id);
+}
+
 inline Error_t StreamBeginCapture(Stream_t stream, StreamCaptureMode mode) {
     return answer(cudaStreamBeginCapture(stream, static_cast<cudaStreamCaptureMode>(mode)));
 }

@@ -26,6 +26,11 @@ inline constexpr portamem_backend BackendId = PORTAMEM_BACKEND_CUDA;
 
 /// Whether device memory goes to array libraries through __cuda_array_interface__ (on HIP by convention).
 inline constexpr bool HasDeviceArrayInterface = true;
+/// Whether Free and HostFree may wait for work that has nothing to do with the memory; HostUnregister always may.
+inline constexpr bool FreeMayWait = true;
+
+/// Most bytes of pageable memory that a copy reads without waiting for what its stream holds.
+inline constexpr std::size_t StagedAtOnce = std::size_t{64} << 10;
 
 /// What DLPack calls this backend's memory and streams.
 inline constexpr DlpackDeviceTypes DlpackTypes{2, 3, 13};

@@ -90,6 +90,16 @@ inline Error_t StreamGetDevice(Stream_t stream, int* device) {
 #endif
 }
 
+inline Error_t StreamGetId(Stream_t stream, std::uint64_t* id) {
+    if (id == nullptr) return Error_t::InvalidValue;
+    if (is_default_stream(stream)) return Error_t::InvalidHandle;
+#if defined(__HIP_PLATFORM_NVIDIA__)
+    return driver::stream_get_id(stream, id);
+#else
+    return Error_t::NotSupported;
+#endif
+}
+
 inline Error_t StreamBeginCapture(Stream_t stream, StreamCaptureMode mode) {
     return answer(hipStreamBeginCapture(stream, static_cast<hipStreamCaptureMode>(mode)));
 }

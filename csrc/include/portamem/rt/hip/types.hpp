@@ -40,6 +40,16 @@ inline constexpr portamem_backend BackendId = PORTAMEM_BACKEND_HIP;
 
 /// Whether device memory goes to array libraries through __cuda_array_interface__ (on HIP by convention).
 inline constexpr bool HasDeviceArrayInterface = true;
+/// Whether Free and HostFree may wait for work that has nothing to do with the memory; HostUnregister always may.
+inline constexpr bool FreeMayWait = true;
+
+/// Most bytes of pageable memory that a copy reads without waiting for what its stream holds. HIP promises none on AMD:
+/// such a copy may block its caller (hip_runtime_api.h, hipMemcpyAsync).
+#if defined(__HIP_PLATFORM_NVIDIA__)
+inline constexpr std::size_t StagedAtOnce = std::size_t{64} << 10;
+#else
+inline constexpr std::size_t StagedAtOnce = 0;
+#endif
 
 /// What DLPack calls this backend's memory and streams.
 #if defined(__HIP_PLATFORM_NVIDIA__)

@@ -45,6 +45,8 @@ inline Error_t StreamGetPriority(Stream_t stream, int* priority) {
 
 inline Error_t StreamGetDevice(Stream_t stream, int* device) { return answer(pmhStreamGetDevice(stream, device)); }
 
+inline Error_t StreamGetId(Stream_t stream, std::uint64_t* id) { return answer(pmhStreamGetId(stream, id)); }
+
 inline Error_t StreamBeginCapture(Stream_t stream, StreamCaptureMode mode) {
     return answer(pmhStreamBeginCapture(stream, static_cast<int>(mode)));
 }

@@ -20,6 +20,11 @@ inline constexpr portamem_backend BackendId = PORTAMEM_BACKEND_HOST;
 
 /// Whether device memory goes to array libraries through __cuda_array_interface__ (on HIP by convention).
 inline constexpr bool HasDeviceArrayInterface = false;
+/// Whether Free and HostFree may wait for work that has nothing to do with the memory; HostUnregister always may.
+inline constexpr bool FreeMayWait = false;
+
+/// Most bytes of pageable memory that a copy reads without waiting for what its stream holds.
+inline constexpr std::size_t StagedAtOnce = 0;
 
 /// What DLPack calls this backend's memory and streams.
 inline constexpr DlpackDeviceTypes DlpackTypes{};

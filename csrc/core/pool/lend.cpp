@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// core/pool/lend.cpp: what one pool keeps idle, for another that finds no memory.
+#include <memory>
+#include <utility>
+
+#include "pool.hpp"
+
+namespace portamem::pool {
+
+Pool::OtherPools::OtherPools(const Pool& pool) : pool_(pool) {}
+
+bool Pool::OtherPools::have_given_back() noexcept {
+    try {
+        if (!std::exchange(is_listed_, true)) pools_ = pools_that_help(pool_);
+    } catch (...) {
+        return false;
+    }
+    while (!pools_.empty()) {
+        const std::shared_ptr<Pool> next = std::move(pools_.back());
+        pools_.pop_back();
+        if (next->lend() != 0) return true;
+    }
+    return false;
+}
+
+// The upstream is called as by the pool's own calls, with no lock held. What work still uses stays behind its marks.
+std::size_t Pool::lend() noexcept {
+    if (is_closed() || Inside::is_of(*this)) return 0;
+    const void* none = nullptr;
+    if (!lender_.compare_exchange_strong(none, &calls_of_thread_)) return 0;
+    std::size_t released = 0;
+    void* held = nullptr;
+    try {
+        const Inside inside(*this);
+        if (ops_.hold != nullptr) held = ops_.hold(self_);
+        if (held != nullptr || ops_.hold == nullptr) {
+            bool is_free = true;
+            try {
+                is_free = reclaim(false);
+            } catch (...) {
+                // Of a stream that cannot be marked, or without host memory: what is idle by now goes back all the same.
+            }
+            if (is_free) released = release(0, false);
+        }
+    } catch (...) {
+        // It was closed meanwhile, or its upstream fails: another pool may help.
+    }
+    if (held != nullptr) {
+        rest(PORTAMEM_POOL_OK, false);
+        lender_.store(nullptr, std::memory_order_release);
+        ops_.let_go(held);  // the owner may end with it
+    } else {
+        lender_.store(nullptr, std::memory_order_release);
+    }
+    return released;
+}
+
+}  // namespace portamem::pool

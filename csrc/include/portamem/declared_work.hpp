@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+// portamem/declared_work.hpp: which of the work that was declared on streams has run.
+//
+// A forked child cannot ask the runtime, and may read what its parent's work has written. So each stream numbers the uses
+// of memory that are declared on it, and what waits or asks notes up to which number all have run.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "portamem/process_object.hpp"
+
+PORTAMEM_OPEN
+
+class Stream;
+
+namespace detail {
+
+/// The declared work of one stream. Thread-safe.
+class DeclaredWork {
+  public:
+    explicit DeclaredWork(int device) noexcept : device_(device) {}
+
+    int device() const noexcept { return device_; }
+    /// One more use; answers its number, which is not 0.
+    std::uint64_t declare() noexcept { return declared_.fetch_add(1, std::memory_order_relaxed) + 1; }
+    /// The number of the latest use; 0 where there is none.
+    std::uint64_t declared() const noexcept { return declared_.load(std::memory_order_relaxed); }
+    /// Whether all up to a number is known to have run. Asks no runtime.
+    bool has_run(std::uint64_t number) const noexcept { return has_run_.load(std::memory_order_acquire) >= number; }
+    /// All up to a number has run. Of two threads that waited, the one that waited longer may be told first.
+    void note_run(std::uint64_t number) noexcept {
+        auto known = has_run_.load(std::memory_order_relaxed);
+        while (known < number && !has_run_.compare_exchange_weak(known, number, std::memory_order_acq_rel)) {
+        }
+    }
+
+    /// Whose work it is: written before the work is listed.
+    std::weak_ptr<Stream> stream;
+
+  private:
+    const int device_;
+    std::atomic<std::uint64_t> declared_{0};
+    std::atomic<std::uint64_t> has_run_{0};
+};
+
+/// A moment of a stream: all that was declared on it so far.
+struct DeclaredSoFar {
+    std::shared_ptr<DeclaredWork> work;
+    std::uint64_t number = 0;
+
+    void note_run() const noexcept {
+        if (work) work->note_run(number);
+    }
+};
+
+/// What an event's mark stands behind. The mark may be set again by another thread, while this one asks the runtime.
+class MarkedWork {
+  public:
+    void set(DeclaredSoFar so_far) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        so_far_ = std::move(so_far);
+        is_set_.store(so_far_.work != nullptr, std::memory_order_release);
+    }
+    DeclaredSoFar get() const {
+        if (!is_set_.load(std::memory_order_acquire)) return {};
+        const std::lock_guard<std::mutex> lock(mutex_);
+        return so_far_;
+    }
+    /// The mark that stood behind `before` has happened, unless it was set again meanwhile.
+    void note_run(const DeclaredSoFar& before) const {
+        if (!before.work) return;
+        const DeclaredSoFar now = get();
+        if (now.work == before.work && now.number == before.number) before.note_run();
+    }
+
+  private:
+    std::atomic<bool> is_set_{false};
+    mutable std::mutex mutex_;
+    DeclaredSoFar so_far_;
+};
+
+/// The declared work of all streams of the process. Thread-safe.
+class DeclaredWorks {
+  public:
+    static constexpr int kEveryDevice = -1;
+
+    static DeclaredWorks& instance() {
+        static auto& one = process_object<DeclaredWorks>("declared work");
+        return one;
+    }
+
+    /// Work that cannot be listed is waited for by its stream and its events alone.
+    static void add(const std::shared_ptr<DeclaredWork>& work) noexcept {
+        try {
+            instance().list(work);
+        } catch (const std::exception&) {
+            return;
+        }
+    }
+
+    /// What is not known to have run, of a device or of all.
+    std::vector<DeclaredSoFar> unfinished(int device) {
+        std::vector<DeclaredSoFar> found;
+        const std::lock_guard<std::mutex> lock(mutex_);
+        for (const auto& each : works_) {
+            auto work = each.lock();
+            if (!work || (device != kEveryDevice && work->device() != device)) continue;
+            const auto number = work->declared();
+            if (!work->has_run(number)) found.push_back({std::move(work), number});
+        }
+        return found;
+    }
+
+  private:
+    void list(const std::shared_ptr<DeclaredWork>& work) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (works_.size() == works_.capacity()) {
+            const auto is_gone = [](const std::weak_ptr<DeclaredWork>& each) { return each.expired(); };
+            works_.erase(std::remove_if(works_.begin(), works_.end(), is_gone), works_.end());
+            works_.reserve(std::max<std::size_t>(2 * works_.size(), 16));
+        }
+        works_.push_back(work);
+    }
+
+    std::mutex mutex_;
+    std::vector<std::weak_ptr<DeclaredWork>> works_;
+};
+
+}  // namespace detail
+
+PORTAMEM_CLOSE

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+// portamem/device_wait.hpp: waiting for a whole device by a caller who listens to something else meanwhile.
+//
+// No runtime can be asked whether a device is idle, so another thread makes the call that blocks, and is asked instead.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "portamem/capture.hpp"
+
+PORTAMEM_OPEN
+
+namespace detail {
+
+/// Threads that wait for devices. One per module in most programs, more where a wait that its caller has left goes on.
+/// Detached and leaked: a process may exit while they wait.
+class DeviceWaiters {
+  public:
+    /// What the runtime answered, once it has.
+    class Answer {
+      public:
+        bool is_there() const noexcept { return is_there_.load(std::memory_order_acquire); }
+        /// Throws Error where it was a refusal. Only once the answer is there.
+        void check() const {
+            if (refusal_) std::rethrow_exception(refusal_);
+        }
+
+      private:
+        friend class DeviceWaiters;
+        std::exception_ptr refusal_;  // of its thread: so is the runtime's text
+        std::atomic<bool> is_there_{false};
+    };
+
+    static DeviceWaiters& instance() {
+        static auto* leaked = new DeviceWaiters;
+        return *leaked;
+    }
+
+    /// Begins a wait for the work that the device has now. Throws std::system_error where the system has no thread.
+    std::shared_ptr<const Answer> begin(int device) {
+        auto answer = std::make_shared<Answer>();
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (jobs_.size() >= idle_) std::thread([this] { run(); }).detach();
+        jobs_.push_back({device, answer});
+        wake_.notify_one();
+        return answer;
+    }
+
+  private:
+    struct Job {
+        int device;
+        std::shared_ptr<Answer> answer;
+    };
+
+    void run() {
+        std::unique_lock<std::mutex> lock(mutex_);
+        for (;;) {
+            ++idle_;
+            wake_.wait(lock, [this] { return !jobs_.empty(); });
+            --idle_;
+            const Job job = std::move(jobs_.front());
+            jobs_.pop_front();
+            lock.unlock();
+            try {
+                const RelaxedCapture beside(job.device);
+                check(rt::DeviceSynchronize(), "DeviceSynchronize");
+            } catch (...) {
+                job.answer->refusal_ = std::current_exception();
+            }
+            job.answer->is_there_.store(true, std::memory_order_release);
+            lock.lock();
+        }
+    }
+
+    std::mutex mutex_;
+    std::condition_variable wake_;
+    std::deque<Job> jobs_;
+    std::size_t idle_ = 0;
+};
+
+/// hear_until for a device, which is current and not captured: its work at the time of the call has run then.
+inline void hear_until_idle(int device) {
+    if (hearing() <= Hearing::AtOnce) return;
+    std::shared_ptr<const DeviceWaiters::Answer> answer;
+    try {
+        answer = DeviceWaiters::instance().begin(device);
+    } catch (const std::system_error&) {
+        return;
+    }
+    hear_until([&answer] { return answer->is_there(); });
+    answer->check();
+}
+
+}  // namespace detail
+
+PORTAMEM_CLOSE

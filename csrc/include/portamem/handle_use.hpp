@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: MIT
+// portamem/handle_use.hpp: what pools know a stream by that the program names by its handle.
+//
+// A handle says little: vendors give it out again as soon as its stream is destroyed, while work of that stream may still
+// run, and a handle that was destroyed must not be touched. So pools know streams by numbers that never come again
+// (identities). For a bare handle there are three ways to one.
+// 1. The handle is of a portamem Stream that tells its end: one made here, one with an owner, one whose end was promised.
+//    Its identity serves (KnownStreams), in each module of the process.
+// 2. The runtime numbers its streams (rt::StreamGetId). One thread's use of the handle has an identity (HandleUse), as long
+//    as the number stays the same, which is asked before memory is handed out again. The thread alone marks the stream, in
+//    calls that name it. Where the number has changed, the memory waits for all work of the device.
+// 3. Otherwise each free records an event, and the memory waits for that.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "portamem/kept.hpp"
+#include "portamem/process_object.hpp"
+
+PORTAMEM_OPEN
+
+class Stream;
+
+/// Told when a stream ends: those who keep something by its identity, such as pools.
+class StreamListener {
+  public:
+    virtual ~StreamListener() = default;
+    /// The stream is being closed or destroyed, once and for all, behind `last` (null: nothing to wait for). Its handle
+    /// still lives. No lock is held that others take.
+    virtual void stream_ended(std::uint64_t identity, std::shared_ptr<Event> last) noexcept = 0;
+};
+
+namespace detail {
+
+// A thread's own number. std::thread::id would not do: the system gives it to another once the thread has ended.
+inline std::uint64_t this_thread_number() {
+    static thread_local const std::uint64_t number = portamem_new_identity();
+    return number;
+}
+
+void end_handles_of_thread(void* handles) noexcept;
+
+// Where the thread keeps its handles, in libportamem; its address tells threads that live apart, in every module.
+inline void** place_of_handles() noexcept {
+    static thread_local void** place = nullptr;
+    if (__builtin_expect(place == nullptr, 0)) {
+        try {
+            place = portamem_thread_place(key_of("handles").c_str(), end_handles_of_thread);
+        } catch (...) {
+            return nullptr;
+        }
+    }
+    return place;
+}
+
+/// One thread's use of a handle whose end nobody tells, while the handle is of one stream. But for its constructor and
+/// is_of_this_thread(), only its thread calls it.
+class HandleUse {
+  public:
+    HandleUse(rt::Stream_t handle, int device, std::uint64_t id) : handle_(handle), device_(device), id_(id) {}
+
+    /// Never in a forked child, nor of a thread that has ended.
+    bool is_of_this_thread() const noexcept {
+        return place_ != nullptr && place_ == place_of_handles() && *place_ != PORTAMEM_THREAD_ENDED;
+    }
+    std::uint64_t identity() const noexcept { return identity_; }
+    bool has_ended() const noexcept { return has_ended_; }
+
+    /// Whether the handle is still the stream that it was; false too where the runtime does not say. Asked before memory is
+    /// handed out again: where it is another stream, the use has ended.
+    bool is_same() noexcept {
+        if (has_ended_) return false;
+        std::uint64_t id = 0;
+        if (rt::StreamGetId(handle_, &id) != rt::Error_t::Success) return false;
+        if (id == id_) return true;
+        end();
+        return false;
+    }
+    /// The same within a call that frees, which the end of the use would come in the midst of.
+    bool is_same_now() const noexcept {
+        std::uint64_t id = 0;
+        return rt::StreamGetId(handle_, &id) == rt::Error_t::Success && id == id_;
+    }
+
+    /// Whether pools may keep what is freed here for the stream's next allocations: not in a call that could not tell
+    /// whether it is the same stream.
+    bool is_followed() const noexcept { return !has_ended_ && !is_unsure_; }
+
+    /// Counts what reached a pool. The first uses of a handle cost an event at each free: a stream that comes and goes
+    /// leaves nothing behind for which the device would have to be waited.
+    bool is_new() noexcept { return uses_ < kUsesOfNew && ++uses_ < kUsesOfNew; }
+
+    void listen(const std::weak_ptr<StreamListener>& listener) {
+        for (const auto& known : listeners_) {
+            if (!known.owner_before(listener) && !listener.owner_before(known)) return;
+        }
+        listeners_.push_back(listener);
+    }
+
+    /// Nothing is freed by this identity any more. What was is everybody's once all work of the device has run, for which
+    /// a thread of its own waits: the calling one may hold up that work.
+    void end() noexcept {
+        if (std::exchange(has_ended_, true) || listeners_.empty() || !runtime_usable()) return;
+        try {
+            const auto wait = [device = device_, identity = identity_, listeners = std::move(listeners_)] {
+                return wait_and_tell(device, identity, listeners);
+            };
+            try {
+                std::thread([wait] {
+                    for (int i = 0; !wait() && i < 1000; ++i)
+                        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+                }).detach();
+            } catch (const std::system_error&) {
+                Reaper::instance().add(wait);
+            }
+        } catch (...) {
+            return;  // no host memory: the pools keep it until they wait for the device themselves
+        }
+    }
+
+    /// For its scope, the identity is not to be used.
+    class Unsure {
+      public:
+        explicit Unsure(HandleUse& use) noexcept : use_(use), was_(std::exchange(use.is_unsure_, true)) {}
+        ~Unsure() { use_.is_unsure_ = was_; }
+        Unsure(const Unsure&) = delete;
+        Unsure& operator=(const Unsure&) = delete;
+
+      private:
+        HandleUse& use_;
+        const bool was_;
+    };
+
+  private:
+    using Listeners = std::vector<std::weak_ptr<StreamListener>>;
+
+    // False where the device cannot be waited for now: under a capture.
+    static bool wait_and_tell(int device, std::uint64_t identity, const Listeners& listeners) noexcept {
+        try {
+            if (!runtime_usable()) return true;
+            {
+                const RelaxedCapture beside(device);
+                if (rt::DeviceSynchronize() != rt::Error_t::Success) return false;
+            }
+            for (const auto& listener : listeners) {
+                if (const auto told = listener.lock()) told->stream_ended(identity, nullptr);
+            }
+        } catch (...) {
+            return false;
+        }
+        return true;
+    }
+
+    static constexpr unsigned kUsesOfNew = 64;
+
+    const rt::Stream_t handle_;
+    const int device_;
+    const std::uint64_t id_;
+    void** const place_ = place_of_handles();
+    const std::uint64_t identity_ = portamem_new_identity();
+    bool has_ended_ = false;
+    bool is_unsure_ = false;
+    unsigned uses_ = 0;
+    Listeners listeners_;
+};
+
+/// The process's streams that tell their end, by handle. Thread-safe.
+class KnownStreams {
+  public:
+    static KnownStreams& instance() {
+        static auto& one = process_object<KnownStreams>("streams by handle");
+        return one;
+    }
+
+    /// Of several of one handle, the first that lives.
+    void add(rt::Stream_t handle, const std::shared_ptr<Stream>& stream) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        std::weak_ptr<Stream>& known = streams_[handle];
+        if (known.expired()) known = stream;
+        changes_.fetch_add(1, std::memory_order_release);
+    }
+    /// Before the handle may be another stream's. `known`: nobody has it any more, or it is this one.
+    void remove(rt::Stream_t handle, const std::weak_ptr<Stream>& stream) noexcept {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        const auto found = streams_.find(handle);
+        if (found == streams_.end()) return;
+        const bool is_it = !found->second.owner_before(stream) && !stream.owner_before(found->second);
+        if (!is_it && !found->second.expired()) return;
+        streams_.erase(found);
+        changes_.fetch_add(1, std::memory_order_release);
+    }
+    std::shared_ptr<Stream> find(rt::Stream_t handle) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        const auto found = streams_.find(handle);
+        return found == streams_.end() ? nullptr : found->second.lock();
+    }
+    /// What was found may be something else once this has changed.
+    std::uint64_t changes() const noexcept { return changes_.load(std::memory_order_acquire); }
+
+  private:
+    std::mutex mutex_;
+    std::unordered_map<rt::Stream_t, std::weak_ptr<Stream>> streams_;
+    std::atomic<std::uint64_t> changes_{1};
+};
+
+/// The handles that a thread has named, each with a Stream of it.
+class HandlesOfThread {
+  public:
+    /// The calling thread's Stream of a handle that is no default stream's, to be used at once: the next call may replace
+    /// it. Null where the handle has nothing to be known by, or the thread is about to end.
+    static const std::shared_ptr<Stream>* find(rt::Stream_t handle, int device);
+
+    HandlesOfThread() = default;
+    ~HandlesOfThread() { clear(); }
+    HandlesOfThread(const HandlesOfThread&) = delete;
+    HandlesOfThread& operator=(const HandlesOfThread&) = delete;
+
+  private:
+    struct Entry {
+        int device = 0;
+        std::uint64_t changes = 0;
+        std::shared_ptr<Stream> stream;
+    };
+
+    const std::shared_ptr<Stream>* look(rt::Stream_t handle, int device);
+    bool is_good(Entry& entry, rt::Stream_t handle, int device);
+    void clear() noexcept;
+
+    static constexpr std::size_t kMost = 256;
+
+    rt::Stream_t latest_handle_{};
+    Entry* latest_ = nullptr;
+    std::unordered_map<rt::Stream_t, Entry> entries_;
+};
+
+inline void end_handles_of_thread(void* handles) noexcept { delete static_cast<HandlesOfThread*>(handles); }
+
+}  // namespace detail
+
+PORTAMEM_CLOSE

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: MIT
+// portamem/leaving.hpp: what goes once the work that uses it has run, and nothing else holds it.
+//
+// Memory that was dropped while work may use it, what a copy keeps, host memory that was registered: each is given up
+// behind the events of its own work, not behind what its stream got to do later. Calls that wait for the device, and
+// allocations that fail, let go of what has run; calls that only ask do so where that waits for nothing; the reaper does
+// for the rest. No call that only queues work lets go of anything.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "portamem/reaper.hpp"
+
+PORTAMEM_OPEN
+
+namespace detail {
+
+/// For its scope this thread runs a function of Stream::launch_host_func, which may not call the runtime: what is dropped
+/// goes later.
+class InHostFunction {
+  public:
+    InHostFunction() noexcept { ++depth(); }
+    ~InHostFunction() { --depth(); }
+    InHostFunction(const InHostFunction&) = delete;
+    InHostFunction& operator=(const InHostFunction&) = delete;
+
+    static bool here() noexcept { return depth() != 0; }
+
+  private:
+    static int& depth() noexcept {
+        static thread_local int count = 0;
+        return count;
+    }
+};
+
+/// One thing that is on its way out. All is called by Leaving: one thread at a time.
+class Leaver {
+  public:
+    Leaver() = default;
+    virtual ~Leaver() = default;
+    Leaver(const Leaver&) = delete;
+    Leaver& operator=(const Leaver&) = delete;
+
+    /// Whether its work has run. Asks the runtime, and waits for nothing; Leaving's lock is held.
+    virtual bool has_run() noexcept = 0;
+    /// Whether only a wait for a whole device can tell; then wait_for_device() comes before has_run(), with no lock held.
+    virtual bool needs_device() const noexcept { return false; }
+    virtual void wait_for_device() noexcept {}
+    /// Lets go, with no lock held. False where that cannot be now: it is tried again.
+    virtual bool go() noexcept = 0;
+    /// Whether go() may wait for work of the device that is none of its own: then only the reaper calls it.
+    virtual bool may_wait() const noexcept { return false; }
+
+    /// The memory that comes free: the resource that it goes back to (null: none), where it is, and its addresses.
+    const void* resource = nullptr;
+    int device_id = -2;
+    const void* ptr = nullptr;
+    std::size_t nbytes = 0;
+    /// go() sets this where the resource refused the memory. The reaper tries again; no allocation waits for that.
+    std::atomic<bool> was_refused{false};
+};
+
+/// What is on its way out, in this module. Thread-safe.
+class Leaving {
+  public:
+    enum class Caller { Asks, Drops, Waits, Reaper };
+
+    static Leaving& instance() {
+        static auto* leaked = new Leaving;
+        return *leaked;
+    }
+
+    /// Throws std::bad_alloc: then the caller has it still.
+    void add(const std::shared_ptr<Leaver>& leaver) {
+        if (portamem_forked() != 0) return;
+        count_.fetch_add(1, std::memory_order_release);  // first: from here on the reaper's chore stays
+        try {
+            start_reaping();
+            const std::lock_guard<std::mutex> lock(mutex_);
+            leavers_.push_back(leaver);
+        } catch (...) {
+            count_.fetch_sub(1, std::memory_order_release);
+            throw;
+        }
+        Reaper::instance().hurry();
+    }
+
+    /// Lets go of what has run. For those who wait, what other threads are letting go of is gone on return as well, but
+    /// for what takes long.
+    bool let_go(Caller caller) noexcept {
+        if (count_.load(std::memory_order_acquire) == 0 || portamem_forked() != 0 || !runtime_usable()) return false;
+        if (depth_here() != 0 || InHostFunction::here()) return false;  // called by what is being let go of
+        const std::uint64_t before = gone();
+        unlocked([&] { let_go_unlocked(caller); });
+        return gone() != before;
+    }
+
+    /// Lets go of what has run. If nothing has, waits until a Leaver has gone of which `counts` is true. False where no such
+    /// Leaver is left (one that was refused does not count), and after kPatience: the work may wait for the calling thread.
+    template <class Counts>
+    bool wait_for_one(std::uint64_t seen, Counts&& counts) noexcept {
+        if (count_.load(std::memory_order_acquire) == 0) return gone() != seen;
+        if (portamem_forked() != 0 || !runtime_usable() || depth_here() != 0) return false;
+        bool went = false;
+        unlocked([&] {
+            const auto give_up = std::chrono::steady_clock::now() + kPatience;
+            auto pause = std::chrono::microseconds(20);
+            for (;;) {
+                let_go_unlocked(Caller::Waits);
+                went = gone() != seen;
+                std::unique_lock<std::mutex> lock(mutex_);
+                const auto is_worth_it = [&](const std::shared_ptr<Leaver>& l) {
+                    return !l->was_refused.load() && counts(std::as_const(*l));
+                };
+                const bool is_coming = going_ != 0 || std::any_of(leavers_.begin(), leavers_.end(), is_worth_it);
+                if (went || !is_coming || std::chrono::steady_clock::now() > give_up) return;
+                (void)changed_.wait_for(lock, pause);
+                pause = std::min(2 * pause, std::chrono::microseconds(1000));
+            }
+        });
+        return went;
+    }
+
+    /// How many things have gone so far.
+    static std::uint64_t gone() noexcept { return gone_count().load(std::memory_order_acquire); }
+    std::size_t size() const noexcept { return count_.load(std::memory_order_acquire); }
+
+  private:
+    using List = std::vector<std::shared_ptr<Leaver>>;
+
+    static std::atomic<std::uint64_t>& gone_count() noexcept {
+        static std::atomic<std::uint64_t> count{0};
+        return count;
+    }
+    static int& depth_here() noexcept {
+        static thread_local int depth = 0;
+        return depth;
+    }
+
+    void start_reaping() {
+        if (is_reaped_.exchange(true)) return;
+        try {
+            Reaper::instance().add([this] {
+                (void)let_go(Caller::Reaper);
+                if (count_.load() != 0) return false;
+                is_reaped_.store(false);
+                return count_.load() == 0 || is_reaped_.exchange(true);
+            });
+        } catch (...) {
+            is_reaped_.store(false);
+            throw;
+        }
+    }
+
+    void let_go_unlocked(Caller caller) noexcept {
+        List ready;
+        std::size_t left = 0;
+        {
+            std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
+            if (caller == Caller::Asks) {
+                if (!lock.try_lock()) return Reaper::instance().hurry();
+            } else {
+                lock.lock();
+            }
+            take_ready(caller, ready, left);
+        }
+        part_with(ready);
+        if (caller == Caller::Reaper) return wait_for_devices();
+        if (caller == Caller::Asks) return;
+        std::unique_lock<std::mutex> lock(mutex_);
+        if (caller == Caller::Waits) {
+            (void)changed_.wait_for(lock, kMoment, [this] { return going_ == going_and_waiting_; });
+        }
+        // The reaper's part, which mostly waits for nothing. Once it does, no caller waits for the reaper.
+        if (left == 0 || is_stuck_) return;
+        const std::uint64_t enough = gone_by_reaper_ + left;
+        is_stuck_ = !changed_.wait_for(lock, kReapersMoment, [&] { return gone_by_reaper_ >= enough; });
+    }
+
+    // Under the lock.
+    void take_ready(Caller caller, List& ready, std::size_t& left) noexcept {
+        try {
+            ready.reserve(leavers_.size());
+        } catch (const std::bad_alloc&) {
+            return;  // a later call tries again
+        }
+        auto stays = leavers_.begin();
+        for (auto it = leavers_.begin(); it != leavers_.end(); ++it) {
+            bool goes = !(*it)->needs_device() && (*it)->has_run();
+            if (goes && caller != Caller::Reaper && (*it)->may_wait()) {
+                goes = false;
+                ++left;
+            }
+            if (goes) {
+                note_going(**it, 1);
+                ready.push_back(std::move(*it));
+            } else {
+                if (stays != it) *stays = std::move(*it);
+                ++stays;
+            }
+        }
+        leavers_.erase(stays, leavers_.end());
+        if (left != 0) Reaper::instance().hurry();
+    }
+
+    void note_going(const Leaver& leaver, int change) noexcept {
+        going_ += change;
+        if (leaver.may_wait()) going_and_waiting_ += change;
+    }
+
+    void part_with(List& ready) noexcept {
+        for (auto& leaver : ready) {
+            const bool may_wait = leaver->may_wait();
+            ++depth_here();
+            const bool went = leaver->go();
+            if (went) leaver.reset();
+            --depth_here();
+            const std::lock_guard<std::mutex> lock(mutex_);
+            --going_;
+            if (may_wait) {
+                --going_and_waiting_;
+                ++gone_by_reaper_;
+                is_stuck_ = false;
+            }
+            if (went) {
+                gone_count().fetch_add(1, std::memory_order_release);
+                count_.fetch_sub(1, std::memory_order_release);
+            } else {
+                put_back(std::move(leaver));
+            }
+            changed_.notify_all();
+        }
+    }
+
+    // Under the lock.
+    void put_back(std::shared_ptr<Leaver>&& leaver) noexcept {
+        try {
+            leavers_.push_back(std::move(leaver));
+        } catch (const std::bad_alloc&) {
+            count_.fetch_sub(1, std::memory_order_release);
+            (void)new (std::nothrow) std::shared_ptr<Leaver>(std::move(leaver));  // for ever, then
+        }
+    }
+
+    // One after the other, and last: others may go meanwhile.
+    void wait_for_devices() noexcept {
+        for (;;) {
+            List one;
+            {
+                const std::lock_guard<std::mutex> lock(mutex_);
+                const auto found = std::find_if(leavers_.begin(), leavers_.end(),
+                                                [](const auto& leaver) { return leaver->needs_device(); });
+                if (found == leavers_.end()) return;
+                try {
+                    one.reserve(1);
+                } catch (const std::bad_alloc&) {
+                    return;
+                }
+                note_going(**found, 1);
+                one.push_back(std::move(*found));
+                leavers_.erase(found);
+            }
+            one.front()->wait_for_device();
+            const bool is_stuck = one.front()->needs_device();
+            part_with(one);
+            if (is_stuck) return;
+        }
+    }
+
+    // Longer than a runtime's call takes, and shorter than the program would wait.
+    static constexpr std::chrono::milliseconds kMoment{200};
+    static constexpr std::chrono::milliseconds kReapersMoment{20};
+    static constexpr std::chrono::milliseconds kPatience{2000};
+
+    std::atomic<std::size_t> count_{0};  // in leavers_ or going
+    std::atomic<bool> is_reaped_{false};
+    std::mutex mutex_;  // held while the runtime is asked, never while something goes
+    std::condition_variable changed_;
+    List leavers_;
+    int going_ = 0;              // taken out by a thread that lets go of them
+    int going_and_waiting_ = 0;  // of those, the ones that may wait
+    std::uint64_t gone_by_reaper_ = 0;
+    bool is_stuck_ = false;  // a caller has waited for the reaper in vain
+};
+
+/// For its scope, no work uses this memory any more: who gives it back has asked the events of that work. Resources need
+/// not wait for the stream that they are given.
+class Settled {
+  public:
+    explicit Settled(const void* ptr) noexcept : before_(std::exchange(here(), ptr)) {}
+    ~Settled() { here() = before_; }
+    Settled(const Settled&) = delete;
+    Settled& operator=(const Settled&) = delete;
+
+    static bool covers(const void* ptr) noexcept { return ptr != nullptr && here() == ptr; }
+    static const void*& here() noexcept {
+        static thread_local const void* ptr = nullptr;
+        return ptr;
+    }
+
+  private:
+    const void* const before_;
+};
+
+}  // namespace detail
+
+PORTAMEM_CLOSE

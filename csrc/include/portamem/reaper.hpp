@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+// portamem/reaper.hpp: a thread for what waits until work of others has run.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "portamem/status.hpp"
+
+PORTAMEM_OPEN
+
+/// Runs small chores again and again until each says that it is done. One thread per module, started with the first
+/// chore, detached and leaked: a process may exit while it sleeps.
+class Reaper {
+  public:
+    /// Answers true when there is nothing left for it to do. Must not throw.
+    using Chore = std::function<bool()>;
+
+    static Reaper& instance() {
+        static auto* leaked = new Reaper;
+        return *leaked;
+    }
+
+    void add(Chore chore) {
+        if (portamem_forked() != 0) return;  // the lock may be held for ever, by a thread that the child does not have
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (stopped_) {
+            (void)new Chore(std::move(chore));  // leaked, as everything is from here on
+            return;
+        }
+        chores_.push_back(std::move(chore));
+        is_hurried_ = true;
+        start();
+        wake_.notify_one();
+    }
+
+    /// Runs every chore once, now and on this thread: for those who need to know what is left.
+    void run_once() {
+        if (portamem_forked() != 0) return;
+        std::unique_lock<std::mutex> lock(mutex_);
+        if (busy_ && runner_ == std::this_thread::get_id()) return;  // asked by what a chore has let go
+        // A chore may run the program's code, which may wait for this thread: not for ever, then.
+        if (!idle_.wait_for(lock, kPatience, [this] { return !busy_; })) return;
+        if (!stopped_ && runtime_usable() && !chores_.empty()) (void)run_round(lock);
+    }
+
+    /// Has the chores run soon, however long they had nothing to do.
+    void hurry() {
+        if (portamem_forked() != 0) return;
+        std::lock_guard<std::mutex> lock(mutex_);
+        is_hurried_ = true;
+        wake_.notify_one();
+    }
+
+    /// Ends the reaper for good and waits a moment for a chore that is being run: for hosts that are about to exit, which
+    /// no work that never ends may keep from that.
+    void stop() {
+        if (portamem_forked() != 0) return;
+        std::unique_lock<std::mutex> lock(mutex_);
+        stopped_ = true;
+        (void)idle_.wait_for(lock, kPatience, [this] { return !busy_; });
+    }
+
+  private:
+    // Where the system has no thread to give, the next chore tries again; run_once does without one.
+    void start() {
+        if (started_) return;
+        try {
+            std::thread([this] { run(); }).detach();
+            started_ = true;
+        } catch (const std::system_error&) {
+            return;
+        }
+    }
+
+    void run() {
+        auto pause = kShortest;
+        std::unique_lock<std::mutex> lock(mutex_);
+        while (!stopped_) {
+            if (chores_.empty()) {
+                pause = kShortest;
+                wake_.wait(lock);
+                continue;
+            }
+            wake_.wait_for(lock, pause, [this] { return is_hurried_ || stopped_; });
+            if (std::exchange(is_hurried_, false)) pause = kShortest;
+            idle_.wait(lock, [this] { return !busy_; });  // another thread runs a round
+            if (stopped_ || !runtime_usable()) break;
+            if (chores_.empty()) continue;
+            pause = run_round(lock) ? kShortest : std::min(2 * pause, kLongest);
+        }
+    }
+
+    // Runs every chore once, without the lock. True if one of them is done with.
+    bool run_round(std::unique_lock<std::mutex>& lock) {
+        std::vector<Chore> round = std::move(chores_);
+        chores_.clear();
+        busy_ = true;
+        runner_ = std::this_thread::get_id();
+        lock.unlock();
+        std::vector<Chore> left;
+        for (Chore& chore : round) {
+            if (!chore()) left.push_back(std::move(chore));
+        }
+        const bool progress = left.size() < round.size();
+        round.clear();  // without the lock: a chore may hold the last reference to something
+        lock.lock();
+        busy_ = false;
+        for (Chore& chore : left) chores_.push_back(std::move(chore));
+        idle_.notify_all();
+        return progress;
+    }
+
+    static constexpr std::chrono::milliseconds kShortest{2};
+    static constexpr std::chrono::milliseconds kLongest{100};
+    static constexpr std::chrono::milliseconds kPatience{1000};
+
+    std::mutex mutex_;
+    std::condition_variable wake_;
+    std::condition_variable idle_;
+    std::vector<Chore> chores_;
+    bool started_ = false;
+    bool stopped_ = false;
+    bool is_hurried_ = false;
+    bool busy_ = false;
+    std::thread::id runner_;  // of the round, while busy_
+};
+
+PORTAMEM_CLOSE

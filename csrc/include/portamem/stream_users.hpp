@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT
+// portamem/stream_users.hpp: the calls that hold a stream's handle, and its close, which may come on another thread.
+//
+// A destroyed handle must reach no runtime, and vendors give its value out again. So each call that hands a stream's handle
+// to the runtime is counted while it does. close() refuses calls from then on, and waits for those that have begun: they
+// queue work, which takes a call's time as a rule. A call that waits for the stream's work takes as long as that work
+// does, which may itself wait for the closing thread: such calls are counted apart, and the last of them destroys the
+// handle in close()'s place.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "portamem/process_api.h"
+#include "portamem/status.hpp"
+
+PORTAMEM_OPEN
+
+namespace detail {
+
+/// Of one stream. Thread-safe.
+class StreamUsers {
+    // One use or wait in the list of its thread's.
+    struct Scope {
+        explicit Scope(StreamUsers* of, bool waits = false) noexcept : users(of), is_wait(waits) {}
+
+        void enter(Scope** first) noexcept {
+            outer = *first;
+            *first = this;
+            place = first;
+        }
+        // False where it is in no list.
+        bool leave() noexcept {
+            if (place == nullptr) return false;
+            *std::exchange(place, nullptr) = outer;
+            return true;
+        }
+
+        StreamUsers* const users;
+        const bool is_wait;
+        Scope* outer = nullptr;
+        Scope** place = nullptr;
+    };
+
+    static Scope** first_of_thread() noexcept { return reinterpret_cast<Scope**>(portamem_stream_uses_of_thread()); }
+    static bool is_in_use(const Scope* first, const StreamUsers* users) noexcept {
+        for (; first != nullptr; first = first->outer) {
+            if (first->users == users && !first->is_wait) return true;
+        }
+        return false;
+    }
+    static bool is_in_any(const Scope* first, const StreamUsers* users) noexcept {
+        for (; first != nullptr; first = first->outer) {
+            if (first->users == users) return true;
+        }
+        return false;
+    }
+
+  public:
+    StreamUsers() = default;
+    StreamUsers(const StreamUsers&) = delete;
+    StreamUsers& operator=(const StreamUsers&) = delete;
+
+    /// One use, for its scope. Within another use by the same thread it costs nothing, and is never refused: that one holds
+    /// the handle. Null users: a stream that has no end.
+    class Use {
+      public:
+        explicit Use(StreamUsers* users) noexcept : scope_(users), holds_(users == nullptr) {
+            if (holds_) return;
+            Scope** const first = first_of_thread();
+            if (is_in_use(*first, users)) {
+                holds_ = true;
+            } else if (users->begin()) {
+                holds_ = true;
+                scope_.enter(first);
+            }
+        }
+        ~Use() {
+            if (scope_.leave()) scope_.users->uses_.fetch_sub(1, std::memory_order_release);
+        }
+        Use(const Use&) = delete;
+        Use& operator=(const Use&) = delete;
+
+        /// False where the close has begun.
+        explicit operator bool() const noexcept { return holds_; }
+
+      private:
+        Scope scope_;
+        bool holds_;
+    };
+
+    /// A call that waits for the stream's work, in the same way. Within a use it is a part of that.
+    class Wait {
+      public:
+        explicit Wait(StreamUsers* users) : scope_(users, true), holds_(users == nullptr) {
+            if (holds_) return;
+            Scope** const first = first_of_thread();
+            if (is_in_any(*first, users)) {
+                holds_ = true;
+            } else if (users->begin_wait()) {
+                holds_ = true;
+                scope_.enter(first);
+            }
+        }
+        ~Wait() { (void)end(); }
+        Wait(const Wait&) = delete;
+        Wait& operator=(const Wait&) = delete;
+
+        explicit operator bool() const noexcept { return holds_; }
+        /// Ends it before its scope does. True where the handle is left to the caller to destroy.
+        bool end() noexcept { return scope_.leave() && scope_.users->end_wait(); }
+
+      private:
+        Scope scope_;
+        bool holds_;
+    };
+
+    /// Whether the calling thread is within a use, of whichever module; `or_wait`: or a wait.
+    bool is_used_here(bool or_wait) const noexcept {
+        return or_wait ? is_in_any(*first_of_thread(), this) : is_in_use(*first_of_thread(), this);
+    }
+
+    /// Whether a use that the calling thread began now would be refused.
+    bool is_refused_here() const noexcept { return is_closing_.load() && !is_used_here(false); }
+
+    /// Of a stream that is being closed: no use begins from here on. Returns once those that have begun are over;
+    /// `waits_too`: the waits as well. Throws what this thread hears meanwhile, and all is as before.
+    void refuse(bool waits_too) {
+        is_closing_.store(true);
+        auto is_over = [this, waits_too] { return uses_.load() == 0 && (!waits_too || waits_.load() == 0); };
+        if (is_over()) return;
+        try {
+            if (hear_until(is_over)) return;
+        } catch (...) {
+            allow();
+            throw;
+        }
+        while (!is_over()) std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+    /// The close has failed.
+    void allow() noexcept { is_closing_.store(false); }
+
+    /// Whether waits are under way, the last of which will destroy the handle.
+    bool leave_to_waits() {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        return is_left_ = waits_.load() != 0;
+    }
+
+  private:
+    // Both sides write before they read: either the use is seen by the close, or the close by the use.
+    bool begin() noexcept {
+        uses_.fetch_add(1);
+        if (!is_closing_.load()) return true;
+        uses_.fetch_sub(1);
+        return false;
+    }
+
+    // Under the lock: a wait begins before the close, which is told of it, or not at all.
+    bool begin_wait() {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (is_closing_.load()) return false;
+        waits_.fetch_add(1);
+        return true;
+    }
+    // Whether the handle is left to the caller to destroy.
+    bool end_wait() noexcept {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        return waits_.fetch_sub(1) == 1 && is_left_;
+    }
+
+    std::atomic<int> uses_{0};
+    std::atomic<int> waits_{0};
+    std::atomic<bool> is_closing_{false};
+    bool is_left_ = false;
+    std::mutex mutex_;  // guards is_left_, and waits_ against the close
+};
+
+}  // namespace detail
+
+PORTAMEM_CLOSE

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: MIT
+// python/fast/arrays.cpp: empty and zeros: typed memory in one call.
+//
+// A pool hands memory out in less time than Python takes to call a function. So the way from the arguments to the View
+// runs no Python code, makes no object but the two that it answers, and keeps what it looked up: the objects of default
+// resources and of default streams.
+#include "arrays.hpp"
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "../convert.hpp"
+#include "../resources.hpp"
+#include "view_object.hpp"
+
+namespace portamem::python {
+inline namespace PORTAMEM_BACKEND {
+
+namespace {
+
+// A shape, as Python gives it. Of a few dimensions it takes no memory of its own.
+class Extents {
+  public:
+    explicit Extents(PyObject* shape) {
+        if (!add_plain(shape)) add_by_rules(shape);
+    }
+
+    const std::size_t* data() const noexcept { return many_.empty() ? few_.data() : many_.data(); }
+    std::size_t ndim() const noexcept { return ndim_; }
+
+    // What the elements take. Throws ValueError where that is more than any memory has.
+    std::size_t nbytes(std::size_t itemsize) const {
+        std::size_t product = itemsize;
+        for (std::size_t i = 0; i < ndim_; ++i) {
+            const std::size_t extent = data()[i];
+            if (extent == kTooLarge || __builtin_mul_overflow(product, extent, &product) || product > PTRDIFF_MAX) {
+                refuse(itemsize);
+            }
+        }
+        return product;
+    }
+
+  private:
+    static constexpr std::size_t kTooLarge = ~std::size_t{0};
+
+    // An int, or a tuple or list of ints, as nearly always. False, and nothing was added, for all else.
+    bool add_plain(PyObject* shape) {
+        if (PyLong_CheckExact(shape)) return add_plain(&shape, 1);
+        if (PyTuple_CheckExact(shape)) return add_plain(&PyTuple_GET_ITEM(shape, 0), PyTuple_GET_SIZE(shape));
+        if (PyList_CheckExact(shape)) return add_plain(&PyList_GET_ITEM(shape, 0), PyList_GET_SIZE(shape));
+        return false;
+    }
+    bool add_plain(PyObject* const* extents, Py_ssize_t ndim) {
+        if (static_cast<std::size_t>(ndim) > few_.size()) return false;
+        for (Py_ssize_t i = 0; i < ndim; ++i) {
+            if (!PyLong_CheckExact(extents[i])) return false;
+            const Py_ssize_t extent = PyLong_AsSsize_t(extents[i]);
+            if (extent < 0) {
+                PyErr_Clear();
+                return false;
+            }
+            few_[static_cast<std::size_t>(i)] = static_cast<std::size_t>(extent);
+        }
+        ndim_ = static_cast<std::size_t>(ndim);
+        return true;
+    }
+
+    // Anything else that is a shape, by the rules in Python, which refuse what is none.
+    void add_by_rules(PyObject* shape) {
+        given_ = py::module_::import("portamem._arrays").attr("extents_of")(py::handle(shape));
+        for (const py::handle extent : given_) {
+            const Py_ssize_t value = PyLong_AsSsize_t(extent.ptr());
+            PyErr_Clear();
+            many_.push_back(value < 0 ? kTooLarge : static_cast<std::size_t>(value));
+        }
+        ndim_ = many_.size();
+    }
+
+    [[noreturn]] void refuse(std::size_t itemsize) const {
+        py::tuple extents = given_;
+        if (many_.empty()) extents = to_tuple(View::Shape(few_.begin(), few_.begin() + ndim_));
+        py::int_ nbytes = itemsize;
+        for (const py::handle extent : extents) nbytes = py::int_(nbytes * py::reinterpret_borrow<py::object>(extent));
+        (void)to_size(nbytes);  // throws, unless an extent is 0
+        throw py::value_error("a view of shape " + py::str(extents).cast<std::string>() + " is larger than any memory");
+    }
+
+    std::array<std::size_t, 8> few_{};
+    std::vector<std::size_t> many_;
+    std::size_t ndim_ = 0;
+    py::tuple given_{0};
+};
+
+// The objects of what lives as long as the process, by device. Under the GIL.
+class KeptObjects {
+  public:
+    PyObject*& of(int device) {
+        const auto index = static_cast<std::size_t>(device);
+        if (index >= objects_.size()) objects_.resize(index + 1, nullptr);
+        return objects_[index];
+    }
+
+  private:
+    std::vector<PyObject*> objects_;
+};
+
+// The object of a device's default stream; borrowed.
+PyObject* default_stream_object(int device) {
+    static auto* kept = new KeptObjects;
+    if (PyObject* known = kept->of(device)) return known;
+    PyObject* made = py::cast(Stream::default_stream(device)).release().ptr();
+    return kept->of(device) = made;
+}
+
+// The objects of the default resources, which no device ever changes.
+KeptObjects& default_objects() {
+    static auto* kept = new KeptObjects;
+    return *kept;
+}
+
+bool is_named(PyObject* argument) noexcept { return argument != nullptr && argument != Py_None; }
+
+// The calling thread's current device, or the one that is named.
+int ordinal_of(PyObject* device) {
+    if (is_named(device)) return to_device(device).ordinal();
+    int current = 0;
+    refuse_forked();
+    if (rt::GetDevice(&current) == rt::Error_t::Success && current >= 0) return current;
+    return to_device(py::none()).ordinal();  // says why there is none
+}
+
+py::object current_resource_object(PyObject* device) {
+    const int ordinal = ordinal_of(device);
+    if (!has_resource_scope(ordinal)) {
+        if (PyObject* known = default_objects().of(ordinal)) return py::reinterpret_borrow<py::object>(known);
+    }
+    const int checked = Device(ordinal).ordinal();
+    const auto resource = [checked] {
+        const WithoutGil nogil;
+        return current_resource(checked);
+    }();
+    py::object object = py::cast(resource);
+    if (resource->is_permanent()) default_objects().of(ordinal) = Py_NewRef(object.ptr());
+    return object;
+}
+
+std::string text_of_object(const py::handle& object) { return py::repr(object).cast<std::string>(); }
+
+// The resource to take from, as an object.
+py::object resource_object(PyObject* resource, PyObject* device) {
+    static const auto* type = reinterpret_cast<PyTypeObject*>(py::type::of<MemoryResource>().release().ptr());
+    if (!is_named(resource)) return current_resource_object(device);
+    if (!PyObject_TypeCheck(resource, const_cast<PyTypeObject*>(type))) {
+        throw py::type_error(text_of_object(resource) + " is not a memory resource of portamem." + rt::BackendName);
+    }
+    const auto* known = value_of<MemoryResource>(resource);
+    if (known == nullptr) throw py::type_error("the resource was made without its __init__");
+    if (is_named(device) && to_device(device).ordinal() != known->device()) {
+        throw py::value_error("the resource is of " + text_of_object(py::cast(Device(known->device()))) + ", not of " +
+                              text_of_object(py::cast(to_device(device))));
+    }
+    return py::reinterpret_borrow<py::object>(resource);
+}
+
+struct ArrayRequest {
+    PyObject* shape;
+    PyObject* dtype;
+    PyObject* resource;
+    PyObject* device;
+    PyObject* stream;
+};
+
+// Who waits for the memory: the caller of empty without a stream, or nobody, as the next work is on its stream anyway.
+enum class Wait { UntilThere, Never };
+
+py::object make_array(const ArrayRequest& request, Wait wait) {
+    const Extents extents(request.shape);
+    const ElementType& type = to_element_type(request.dtype);
+    const std::size_t nbytes = extents.nbytes(type.itemsize);
+    const py::object resource = resource_object(request.resource, request.device);
+    auto& known = *value_of<MemoryResource>(resource.ptr());
+    const bool unnamed = !is_named(request.stream) && known.is_stream_ordered();
+    PyObject* stream = unnamed ? default_stream_object(known.device()) : request.stream;
+    auto buffer = py::reinterpret_steal<py::object>(
+        allocate_buffer(resource.ptr(), known, nbytes, stream, MemoryResource::kAlignment));
+    const Buffer& memory = *buffer_of(buffer);
+    if (unnamed && wait == Wait::UntilThere) {
+        const auto on = memory.stream();
+        const WithoutGil nogil;
+        on->settle();  // without a stream the memory is there on return, for every stream
+    }
+    return open_view(std::move(buffer), memory, type, extents.data(), extents.ndim(), 0);
+}
+
+ArrayRequest parse(const Parameters<5>& parameters, PyObject* const* args, Py_ssize_t nargs, PyObject* keywords) {
+    static PyObject* const float64 = PyUnicode_InternFromString("float64");
+    const auto [shape, dtype, resource, device, stream] = parameters.parse(args, nargs, keywords);
+    if (shape == nullptr) parameters.missing(0);
+    return {shape, dtype == nullptr ? float64 : dtype, resource, device, stream};
+}
+
+constexpr std::array<const char*, 5> kParameters = {"shape", "dtype", "resource", "device", "stream"};
+
+PyObject* empty(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* keywords) {
+    return answer_python([&] {
+        static const Parameters<5> parameters("empty", 2, kParameters);
+        return make_array(parse(parameters, args, nargs, keywords), Wait::UntilThere).release().ptr();
+    });
+}
+
+PyObject* zeros(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* keywords) {
+    return answer_python([&] {
+        static const Parameters<5> parameters("zeros", 2, kParameters);
+        const ArrayRequest request = parse(parameters, args, nargs, keywords);
+        py::object view = make_array(request, Wait::Never);
+        const auto on = to_stream(is_named(request.stream) ? py::handle(request.stream) : py::none());
+        {
+            const Span span = Span::of(view_of(view)->memory());
+            const WithoutGil nogil;
+            (void)fill(span, 0, on);
+        }
+        return view.release().ptr();
+    });
+}
+
+}  // namespace
+
+void register_arrays(py::module_& m) {
+    static PyMethodDef functions[] = {
+        fast_method<empty>(
+            "empty",
+            "empty($module, /, shape, dtype='float64', *, resource=None, device=None, stream=None)\n--\n\n"
+            "A View of new memory, whose contents are whatever was there.\n\n"
+            "The memory comes from ``resource``, or else from the current resource of ``device``."),
+        fast_method<zeros>(
+            "zeros",
+            "zeros($module, /, shape, dtype='float64', *, resource=None, device=None, stream=None)\n--\n\n"
+            "A View of new memory, all bytes zero. With a stream, that is so from there on in the stream's order."),
+        {nullptr, nullptr, 0, nullptr},
+    };
+    if (PyModule_AddFunctions(m.ptr(), functions) != 0) throw py::error_already_set();
+}
+
+}  // namespace PORTAMEM_BACKEND
+}  // namespace portamem::python

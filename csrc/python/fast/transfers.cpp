@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+// python/fast/transfers.cpp: copies between whole pieces of memory, without pybind11 between.
+#include "transfers.hpp"
+
+#include "../transfer.hpp"
+
+namespace portamem::python {
+inline namespace PORTAMEM_BACKEND {
+
+namespace {
+
+// An object of ours as an end of a copy is no more than its memory, so the methods are copies between two objects.
+PyObject* copy_objects(PyObject* dst, PyObject* src, PyObject* stream) {
+    const auto on = stream == nullptr ? nullptr : to_stream(stream);
+    return copy_unlocked(to_span(dst, true, "the target", on), to_span(src, false, "the source", on), on)
+        .release()
+        .ptr();
+}
+
+PyObject* copy_to(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* keywords) {
+    return answer_python([&] {
+        static const Parameters<2> parameters("copy_to", 1, {"dst", "stream"});
+        const auto [dst, stream] = parameters.parse(args, nargs, keywords);
+        if (dst == nullptr) parameters.missing(0);
+        return copy_objects(dst, self, stream);
+    });
+}
+
+PyObject* copy_from(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* keywords) {
+    return answer_python([&] {
+        static const Parameters<2> parameters("copy_from", 1, {"src", "stream"});
+        const auto [src, stream] = parameters.parse(args, nargs, keywords);
+        if (src == nullptr) parameters.missing(0);
+        return copy_objects(self, src, stream);
+    });
+}
+
+PyObject* copy_any(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* keywords) {
+    return answer_python([&] {
+        static const Parameters<3> parameters("copy", 2, {"dst", "src", "stream"});
+        const auto [dst, src, stream] = parameters.parse(args, nargs, keywords);
+        if (dst == nullptr) parameters.missing(0);
+        if (src == nullptr) parameters.missing(1);
+        return copy_objects(dst, src, stream);
+    });
+}
+
+}  // namespace
+
+PyMethodDef copy_to_method() {
+    return fast_method<copy_to>("copy_to",
+                                "copy_to($self, /, dst, *, stream=None)\n--\n\nCopies all of it to `dst`; see copy.");
+}
+
+PyMethodDef copy_from_method() {
+    return fast_method<copy_from>(
+        "copy_from", "copy_from($self, /, src, *, stream=None)\n--\n\nCopies all of `src` here; see copy.");
+}
+
+void register_transfers(py::module_& m) {
+    static PyMethodDef functions[] = {
+        fast_method<copy_any>(
+            "copy",
+            "copy($module, /, dst, src, *, stream=None)\n--\n\n"
+            "Copies all of src to dst, of the same size. With a stream: queued, answers an Event, both ends are kept "
+            "alive until it is done. Without: done on return, behind all work declared on the memory; answers None."),
+        {nullptr, nullptr, 0, nullptr},
+    };
+    if (PyModule_AddFunctions(m.ptr(), functions) != 0) throw py::error_already_set();
+}
+
+}  // namespace PORTAMEM_BACKEND
+}  // namespace portamem::python

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+// python/host_bytes.hpp: the memory of the host's own objects, as bytes.
+#pragma once
+
+#include "bindings.hpp"
+
+namespace portamem::python {
+inline namespace PORTAMEM_BACKEND {
+
+/// The memory of an object, and what keeps it in place.
+struct HostBytes {
+    void* ptr = nullptr;
+    std::size_t nbytes = 0;
+    std::shared_ptr<void> owner;
+};
+
+/// The memory of an object with the buffer protocol, with __array_interface__, or with DLPack and in host memory.
+/// Throws ValueError where it is not C-contiguous, or read-only and `writable`, and for masked arrays; TypeError where
+/// it has no memory, or holds references to Python objects. `role` names the object in the message: "the source".
+HostBytes host_bytes(const py::handle& object, bool writable, const char* role);
+
+/// ValueError for a masked array, TypeError for one of references to Python objects: also where what it gives away by
+/// another protocol does not say so. Other objects pass.
+void refuse_more_than_bytes(const py::handle& object, const char* role);
+
+}  // namespace PORTAMEM_BACKEND
+}  // namespace portamem::python

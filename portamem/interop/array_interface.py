@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: MIT
+"""``__array_interface__`` and ``__cuda_array_interface__`` of others, read with care: both are the same dictionary."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from portamem.interop.host_memory import refuse_no_bytes, refuse_objects
+
+# Letter and size of a typestr, and the unit of a time. Of these alone are the elements all that they show.
+_TYPESTR = re.compile(r"[<>|=]?([a-zA-Z])(\d*)(\[.*\])?")
+_PLAIN = "biufcmMSUV"
+_MOST_BYTES = (1 << 63) - 1
+
+
+class Described(NamedTuple):
+    """C-contiguous memory as an array interface describes it."""
+
+    pointer: int
+    nbytes: int
+    read_only: bool
+    shape: tuple[int, ...]
+    typestr: str
+
+
+def describe(interface: Any, role: str) -> Described:
+    """What an array interface says. TypeError and ValueError for what is malformed or cannot be taken as bytes."""
+    try:
+        shape = tuple(map(operator.index, interface["shape"]))
+        typestr, (pointer, read_only) = interface["typestr"], interface["data"]
+        pointer = operator.index(pointer)
+        letter, digits = _element_of(typestr)
+    except (KeyError, TypeError, ValueError) as e:
+        raise TypeError(f"the array interface of {role} is malformed ({type(e).__name__}: {e}): {interface!r}") from e
+    if letter in "OT" or _has_objects(interface.get("descr")):
+        refuse_objects(role, f"array of {typestr}")
+    if letter not in _PLAIN or not digits:
+        raise ValueError(f"{role} has elements of type {typestr!r}, which are no whole bytes: convert it first")
+    refuse_mask(interface, role)
+    itemsize = int(digits) * (4 if letter == "U" else 1)
+    if any(extent < 0 for extent in shape):
+        raise ValueError(f"the array interface of {role} has a negative extent: {shape}")
+    nbytes = math.prod(shape) * itemsize
+    if nbytes > _MOST_BYTES or not 0 <= pointer <= 2 * _MOST_BYTES + 1 - nbytes:
+        raise ValueError(f"the array interface of {role} describes more than any memory: {shape} at {pointer}")
+    if nbytes != 0 and pointer == 0:
+        raise ValueError(f"the array interface of {role} gives address 0 for {nbytes} bytes")
+    strides = interface.get("strides")
+    if strides is not None and len(strides) != len(shape):
+        raise ValueError(f"the array interface of {role} has {len(strides)} strides for {len(shape)} dimensions")
+    if not is_contiguous(shape, strides, itemsize):
+        raise ValueError(f"{role} is not C-contiguous: make a contiguous copy of it first")
+    return Described(pointer, nbytes, bool(read_only), shape, typestr)
+
+
+def refuse_mask(interface: Any, role: str) -> None:
+    """ValueError for an array interface with a mask, which would be lost."""
+    if interface.get("mask") is not None:
+        raise ValueError(f"{role} is masked memory: pass the data and the mask on their own")
+
+
+def is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int) -> bool:
+    """C order; the stride of an axis with one element does not matter, nor any stride of an empty array."""
+    if strides is None or 0 in shape:
+        return True
+    expected = itemsize
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if extent != 1 and stride != expected:
+            return False
+        expected *= extent
+    return True
+
+
+def host_bytes(obj: Any, role: str) -> tuple[int, int, bool] | None:
+    """Address, bytes and whether they may only be read, of an object with ``__array_interface__``; else None."""
+    refuse_no_bytes(obj, role)
+    interface = getattr(obj, "__array_interface__", None)
+    if interface is None:
+        return None
+    described = describe(interface, role)
+    return described.pointer, described.nbytes, described.read_only
+
+
+def device_buffer(native: ModuleType, obj: Any, stream: Any, role: str) -> tuple[Any, Described] | None:
+    """The memory of an object with ``__cuda_array_interface__`` as a Buffer, ready as asarray says; else None."""
+    interface = getattr(obj, "__cuda_array_interface__", None)
+    if interface is None:
+        return None
+    if native.backend == "host":
+        raise TypeError(f"{role} is memory of a GPU, which the host backend cannot reach: copy it through host memory")
+    described = describe(interface, role)
+    device = native.pointer_info(described.pointer).device_id if described.nbytes else None
+    _order(native, interface.get("stream"), stream, device)
+    buffer = native.Buffer.from_handle(
+        described.pointer, described.nbytes, owner=obj, device=device, stream=stream, readonly=described.read_only
+    )
+    return buffer, described
+
+
+def _order(native: ModuleType, producer: int | None, stream: Any, device: int | None) -> None:
+    """Puts what the producer has queued before what the caller will do: on ``stream``, or by waiting here."""
+    if producer is None:
+        return
+    theirs = native.Stream.from_handle(producer, device=device)
+    if stream is None:
+        theirs.synchronize()
+    else:
+        ours = stream if isinstance(stream, native.Stream) else native.Stream.wrap(stream)
+        ours.wait(theirs)
+
+
+def _element_of(typestr: Any) -> tuple[str, str]:
+    """Letter and size: of references to Python objects NumPy gives no size."""
+    found = _TYPESTR.fullmatch(typestr)
+    if found is None:
+        raise ValueError(f"{typestr!r} is no type of elements")
+    return found[1], found[2]
+
+
+def _has_objects(descr: Any) -> bool:
+    """Whether a field of a record, or of one in it, refers to Python objects."""
+    if not isinstance(descr, (list, tuple)):
+        return False
+    for field in descr:
+        kind = field[1] if isinstance(field, (list, tuple)) and len(field) > 1 else None
+        if isinstance(kind, str) and kind.lstrip("<>|=")[:1] in ("O", "T"):
+            return True
+        if _has_objects(kind):
+            return True
+    return False

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT
+// Pools and bare handles: by what a handle is known, and what is safe where it comes again without a word.
+#include "pm_pool_support.hpp"
+
+#include <thread>
+#include <vector>
+
+namespace {
+
+constexpr std::size_t kSize = 4096;
+constexpr int kUsesOfNew = 64;  // of a handle, at each of which a free records an event
+
+bool numbers_streams(rt::Stream_t handle) {
+    std::uint64_t id = 0;
+    return rt::StreamGetId(handle, &id) == rt::Error_t::Success;
+}
+
+// Until pools follow the handle.
+void use_often(const Pool& pool, rt::Stream_t handle) {
+    for (int i = 0; i < kUsesOfNew; ++i) {
+        void* const ptr = pool->allocate(kSize, handle);
+        pool->deallocate(ptr, kSize, handle);
+    }
+}
+
+std::uint64_t steals_of(const Pool& pool) { return pool->stats().steals; }
+
+}  // namespace
+
+TEST_CASE("pm handles: the handle of a stream made here finds what was freed on the stream, and the other way round") {
+    if (no_device()) return;
+    const Pool pool = pool_over(device_resource());
+    if (reaches_host(pool)) return;  // such memory waits for the work of its stream
+    const StreamPtr stream = pm::Stream::create(0);
+    const rt::Stream_t handle = stream->handle();
+    const Gate gate(stream);  // nothing is handed out for having run
+    void* const ptr = pool->allocate(kSize, stream);
+    pool->deallocate(ptr, kSize, handle);
+    CHECK(pool->allocate(kSize, stream) == ptr);
+    pool->deallocate(ptr, kSize, stream);
+    CHECK(pool->allocate(kSize, handle) == ptr);
+    const StreamPtr wrapped = pm::Stream::from_handle(handle, 0);
+    CHECK(wrapped != stream);
+    pool->deallocate(ptr, kSize, wrapped);
+    CHECK(pool->allocate(kSize, handle) == ptr);
+    pool->deallocate(ptr, kSize, handle);
+    CHECK(pool->stats().steals == 0);
+}
+
+TEST_CASE("pm handles: closing a Stream of a handle leaves the stream and other Streams of it as they are") {
+    if (no_device()) return;
+    const StreamPtr stream = pm::Stream::create(0);
+    const StreamPtr one = pm::Stream::from_handle(stream->handle(), 0);
+    CHECK(pm::Stream::from_handle(stream->handle(), 0) == one);
+    const StreamPtr alone = pm::Stream::from_handle_alone(stream->handle(), 0);
+    one->close();
+    CHECK_FALSE(alone->is_closed());
+    CHECK_FALSE(stream->is_closed());
+    const StreamPtr next = pm::Stream::from_handle(stream->handle(), 0);
+    CHECK(next != one);
+    next->synchronize();
+    stream->close();
+    CHECK_FALSE(alone->is_closed());
+    CHECK(alone->teller() == nullptr);
+}
+
+TEST_CASE("pm handles: a handle that is used again and again costs no event at a free") {
+    if (no_device()) return;
+    const Pool pool = pool_over(device_resource());
+    const TestStream native;
+    if (reaches_host(pool) || !numbers_streams(native.handle)) return;
+    use_often(pool, native.handle);
+    void* const ptr = pool->allocate(kSize, native.handle);
+    pool->deallocate(ptr, kSize, native.handle);
+    const auto before = steals_of(pool);
+    for (int i = 0; i < 100; ++i) {
+        CHECK(pool->allocate(kSize, native.handle) == ptr);
+        pool->deallocate(ptr, kSize, native.handle);
+        const StreamPtr named = pm::Stream::from_handle(native.handle, 0);
+        CHECK(pool->allocate(kSize, named) == ptr);
+        pool->deallocate(ptr, kSize, named);
+    }
+    CHECK(steals_of(pool) == before);
+    CHECK(rt::StreamSynchronize(native.handle) == Success);
+}
+
+TEST_CASE("pm handles: a handle that comes again is another stream's, and finds nothing in its order") {
+    if (no_device()) return;
+    const Pool pool = pool_over(device_resource());
+    if (reaches_host(pool)) return;
+    auto first = std::make_unique<TestStream>();
+    const rt::Stream_t handle = first->handle;
+    if (!numbers_streams(handle)) return;
+    use_often(pool, handle);
+    const StreamPtr kept = pm::Stream::from_handle(handle, 0);
+    const std::uint64_t before = kept->memory_identity();
+    void* const ptr = pool->allocate(kSize, handle);
+    pool->deallocate(ptr, kSize, handle);
+    CHECK(pm::Stream::from_handle(handle, 0)->memory_identity() == before);
+    CHECK(rt::StreamSynchronize(handle) == Success);
+    first.reset();
+    std::vector<std::unique_ptr<TestStream>> others;
+    do {
+        others.push_back(std::make_unique<TestStream>());
+    } while (others.back()->handle != handle && others.size() < 1000);
+    if (others.back()->handle != handle) return;      // this runtime takes its time
+    void* const again = pool->allocate(kSize, kept);  // by an old Stream of it, too
+    CHECK(kept->memory_identity() != before);
+    CHECK(kept->handle_use()->has_ended());
+    CHECK(pm::Stream::from_handle(handle, 0)->memory_identity() != before);
+    pool->deallocate(again, kSize, kept);
+    void* const third = pool->allocate(kSize, handle);
+    pool->deallocate(third, kSize, handle);
+    CHECK(rt::StreamSynchronize(handle) == Success);
+    // Nothing was lost: what the ended stream had comes back once a thread of the pool's has waited for the device.
+    CHECK(eventually([&] {
+        pool->trim();
+        return pool->stats().reserved == 0;
+    }));
+}
+
+TEST_CASE("pm handles: threads that use one handle do not meet") {
+    if (no_device()) return;
+    const Pool pool = pool_over(device_resource());
+    const TestStream native;
+    const StreamPtr of_main = pm::Stream::from_handle(native.handle, 0);
+    use_often(pool, native.handle);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 3; ++t) {
+        threads.emplace_back([&] {
+            std::vector<void*> out;
+            for (int i = 0; i < 200; ++i) {
+                out.push_back(pool->allocate(kSize, i % 2 == 0 ? pm::Stream::from_handle(native.handle, 0) : of_main));
+            }
+            for (void* const ptr : out) pool->deallocate(ptr, kSize, of_main);
+            use_often(pool, native.handle);
+        });
+    }
+    for (auto& thread : threads) thread.join();
+    CHECK(pool->live_buffers() == 0);
+    CHECK(rt::StreamSynchronize(native.handle) == Success);
+    pool->trim();  // also of what threads have left that are gone
+    CHECK(pool->stats().reserved == 0);
+}
+
+TEST_CASE("pm handles: under a capture nothing is asked that would break it") {
+    if (no_device()) return;
+    const Pool pool = pool_over(device_resource());
+    const TestStream native;
+    use_often(pool, native.handle);
+    const StreamPtr stream = pm::Stream::from_handle(native.handle, 0);
+    REQUIRE(rt::StreamBeginCapture(native.handle, rt::StreamCaptureMode::Global) == rt::Error_t::Success);
+    void* ptr = nullptr;
+    try {
+        ptr = pool->allocate(kSize, native.handle);
+    } catch (const std::invalid_argument&) {
+        // there may be nothing at hand
+    }
+    auto status = rt::StreamCaptureStatus::None;
+    CHECK(rt::StreamIsCapturing(native.handle, &status) == rt::Error_t::Success);
+    CHECK(status == rt::StreamCaptureStatus::Active);
+    rt::Graph_t graph{};
+    CHECK(rt::StreamEndCapture(native.handle, &graph) == rt::Error_t::Success);
+    CHECK(rt::GraphDestroy(graph) == rt::Error_t::Success);
+    if (ptr != nullptr) pool->deallocate(ptr, kSize, native.handle);
+    CHECK(rt::StreamSynchronize(native.handle) == Success);
+}
+
+TEST_CASE("pm handles: a null handle is the default stream of the resource's device") {
+    if (no_device()) return;
+    const Pool pool = pool_over(device_resource());
+    if (reaches_host(pool)) return;  // such memory waits for the work of its stream
+    void* const ptr = pool->allocate(kSize, rt::Stream_t{});
+    pool->deallocate(ptr, kSize, pm::Stream::default_stream(0));
+    CHECK(pool->allocate(kSize, pm::Stream::default_stream(0)) == ptr);
+    pool->deallocate(ptr, kSize, rt::Stream_t{});
+    pm::Stream::default_stream(0)->synchronize();
+}
