@@ -169,9 +169,8 @@ def test_array_interfaces() -> None:
     assert host_bytes(object(), "it") is None
 
 
+@pytest.mark.host_only
 def test_a_gpus_array_interface_is_nothing_to_the_host(pm: ModuleType, memory: Any) -> None:
-    if pm.backend != "host":
-        pytest.skip("the host backend is meant")
     theirs = SimpleNamespace(__cuda_array_interface__=interface())
     for call in (pm.copy, lambda a, b: pm.copy(b, a)):
         with pytest.raises(TypeError, match="memory of a GPU"):

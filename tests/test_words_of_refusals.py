@@ -86,7 +86,7 @@ def described(owner: str, node: ast.FunctionDef) -> Bound:
 
 
 def make(pm: ModuleType, name: str) -> Any:
-    """A new object of a class, or None where it takes more than is known here."""
+    """An object of a class."""
     if name == "Buffer":
         return pm.PinnedMemoryResource().allocate(64)
     if name == "View":
@@ -95,12 +95,20 @@ def make(pm: ModuleType, name: str) -> Any:
         return pm.DeviceMemoryResource().allocate_pitched(8, 8)
     if name == "HostRegistration":
         return pm.HostRegistration(bytearray(4096))
+    if name == "MemoryResource":
+        return pm.DeviceMemoryResource()
+    if name == "LoggingAdaptor":
+        return pm.LoggingAdaptor(pm.DeviceMemoryResource(), "/dev/null")
+    if name == "Capabilities":
+        return pm.Device(0).capabilities
+    if name == "ProbedCapabilities":
+        return pm.Device(0).probe()
     for args in ((), (pm.DeviceMemoryResource(),), (pm.DeviceMemoryResource(), 1 << 20)):
         try:
             return getattr(pm, name)(*args)
         except TypeError:
             continue
-    return None
+    raise AssertionError(f"no way is known here to make a {name}")
 
 
 def calls(pm: ModuleType, what: Bound) -> Iterator[Callable[[], object]]:
@@ -152,7 +160,13 @@ def calls(pm: ModuleType, what: Bound) -> Iterator[Callable[[], object]]:
                 )
 
 
+# A protocol of the stub's own, and what no call of the CPU backend answers: there is no object to try their methods on.
+NO_OBJECTS = ("_HasDlpack", "Quirk")
+
+
 def is_tried(what: Bound) -> bool:
+    if what.owner in NO_OBJECTS and what.kind == "method" and what.name != "__init__":
+        return False
     special = what.name.startswith("__") and what.name not in ("__init__", "__getitem__", "__len__", "__dlpack__")
     return not special
 
@@ -169,10 +183,6 @@ def raised(call: Callable[[], object]) -> Exception | None:
 def test_no_words_of_the_binding(what: Bound, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # text that names a file makes one
     pm = import_module("portamem._host")
-    if what.owner and make_class(pm, what.owner) is None:
-        pytest.skip(f"{what.owner} is no class of the module")
-    if what.kind in ("method", "setter") and what.name != "__init__" and make(pm, what.owner) is None:
-        pytest.skip(f"{what.owner} objects are answers only")
     with ThreadPoolExecutor(1) as thread:  # what is begun on a thread and never ended goes with it
         refused = thread.submit(lambda: [error for error in map(raised, calls(pm, what)) if error is not None]).result()
     for error in refused:
@@ -181,10 +191,6 @@ def test_no_words_of_the_binding(what: Bound, tmp_path: Path, monkeypatch: pytes
         is_own = isinstance(error, portamem.Error) or "not open on this thread" in text
         assert is_own or not isinstance(error, (RuntimeError, SystemError)), text
     assert refused or not (what.positional or what.by_name), "nothing was refused"
-
-
-def make_class(pm: ModuleType, name: str) -> Any:
-    return getattr(pm, name, None)
 
 
 @pytest.mark.parametrize("name", ["Capabilities", "MemoryInfo", "MemoryResource", "PointerInfo", "Quirk", "Buffer"])
