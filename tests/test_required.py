@@ -113,6 +113,7 @@ NOT_A_KNOB = {
     "test_order_check.py": "the order checker sees the calls of the host runtime only",
     "test_the_reference_has_none": "a vendor's devices may have quirks",
     "test_memory_without_a_device": "DLPack has names for a GPU's memory",
+    "test_a_gpus_array_interface_is_nothing_to_the_host": "a GPU's backend takes the memory that the CPU refuses",
 }
 """Tests of the host runtime alone that turn none of its knobs, and why a GPU cannot run them."""
 
