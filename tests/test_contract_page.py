@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 from pathlib import Path
 
 import pytest
+from helpers.script import load_script
 
 from portamem.conformance.checks import checks
 from portamem.conformance.clause import ANSWERS, EVERYWHERE
@@ -47,11 +47,7 @@ def is_a_source(text: str) -> bool:
 
 
 def test_the_page_is_the_generated_one() -> None:
-    spec = importlib.util.spec_from_file_location("contract", GENERATOR)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load_script(GENERATOR)
     if not module.PAGE.parent.exists():
         pytest.skip("a source distribution leaves docs out")
     assert module.PAGE.read_text(encoding="utf-8") == module.page(), "run: python ci/contract.py --write"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 from pathlib import Path
@@ -10,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from helpers.script import load_script
 
 ROOT = Path(__file__).parent.parent
 GENERATOR = ROOT / "ci" / "evidence.py"
@@ -17,11 +17,7 @@ GENERATOR = ROOT / "ci" / "evidence.py"
 
 @pytest.fixture(scope="module")
 def evidence() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("evidence", GENERATOR)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load_script(GENERATOR)
     if not module.FOLDER.exists():
         pytest.skip("a source distribution leaves docs out")
     return module

@@ -383,10 +383,11 @@ TEST_CASE("pm pool: when the upstream has no more, what is cached goes back firs
 
 TEST_CASE("pm pool: threads and streams at once") {
     if (no_device()) return;
-    for (const char* const what : {"device memory", "pinned memory", "device memory on bare handles"}) {
+    for (const std::string& what :
+         std::vector<std::string>{"device memory", "pinned memory", "memory of bare handles"}) {
         CAPTURE(what);
-        const bool pinned = std::string(what) == "pinned memory";
-        const bool bare = std::string(what) == "device memory on bare handles";
+        const bool pinned = what == "pinned memory";
+        const bool bare = what == "memory of bare handles";
         const Pool pool = pool_over(pinned ? pinned_resource() : device_resource(), 256 * MiB);
         const std::vector<TestStream> natives(4);
         std::vector<StreamPtr> streams;

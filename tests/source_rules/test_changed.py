@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -10,18 +9,14 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from helpers.script import load_script
 
 FILE = Path(__file__).parents[2] / "ci" / "changed.py"
 
 
 @pytest.fixture(scope="module")
 def changed() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("changed", FILE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(FILE)
 
 
 TESTS = {

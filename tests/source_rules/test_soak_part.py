@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from helpers.script import load_script
 
 ROOT = Path(__file__).resolve().parents[2]
 PRINTED = """            1200  allocate
@@ -19,12 +19,7 @@ soak on cuda: 16 threads, 12 streams: all was right after 240 s
 
 @pytest.fixture
 def soak_part() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("soak_part", ROOT / "ci" / "soak_part.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(ROOT / "ci" / "soak_part.py")
 
 
 def test_what_was_done_is_told(soak_part: ModuleType) -> None:

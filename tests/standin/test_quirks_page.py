@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import sys
@@ -11,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from helpers.script import load_script
 
 from portamem.conformance import contract
 
@@ -29,13 +29,7 @@ pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="the sources of port
 
 @pytest.fixture(scope="module")
 def quirks() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("quirks_page", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+    return load_script(SCRIPT)
 
 
 REPORT = {
