@@ -5,6 +5,7 @@
     python ci/mutants.py --write            the same, and writes docs/suite.md
     python ci/mutants.py --only-page        only writes docs/suite.md
     python ci/mutants.py --fresh            forgets what is known
+    python ci/mutants.py --parts            over adaptors, events and copies alone; known: mutants-parts.json beside it
     python ci/mutants.py --show ID          what a mutant changes, and what the suite says of it
 
 The draw is uniform over the tokens that can be exchanged, and depends on the seed alone. One that does not compile is
@@ -29,7 +30,7 @@ from mutation import page, trial
 from mutation.farm import MODELS, Farm
 from mutation.reasons import REASONS
 from mutation.record import Record, Result, digest_of
-from mutation.sites import Mutant, draw
+from mutation.sites import PARTS, Mutant, draw
 from mutation.workshop import ROOT
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -40,7 +41,7 @@ class Round:
 
     def __init__(self, options: argparse.Namespace, record: Record, out: Console, bar: Progress) -> None:
         self._record, self._path = record, options.record
-        self._order = draw(ROOT, options.seed)
+        self._order = draw(ROOT, options.seed, PARTS if options.parts else ("*",))
         self._farm = Farm(options.folder, options.jobs)
         self._models = {model: MODELS[model] for model in options.models}
         self._suite = digest_of(ROOT / "portamem")
@@ -125,7 +126,8 @@ class Round:
 
 def show(options: argparse.Namespace, out: Console) -> None:
     """Prints what one mutant changes and what the whole suite says of it, in every model."""
-    mutant = next((mutant for mutant in draw(ROOT, options.seed) if mutant.id == options.show), None)
+    order = draw(ROOT, options.seed, PARTS if options.parts else ("*",))
+    mutant = next((mutant for mutant in order if mutant.id == options.show), None)
     if mutant is None:
         raise SystemExit(f"no mutant of seed {options.seed} is called {options.show}")
     farm = Farm(options.folder, 1)
@@ -144,7 +146,8 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "mutants", help="where the copies are")
-    parser.add_argument("--record", type=Path, default=page.RECORD, help="what is known so far, and what comes of this")
+    parser.add_argument("--record", type=Path, help="what is known so far, and what comes of this")
+    parser.add_argument("--parts", action="store_true", help="draw only from adaptors, events and copies")
     parser.add_argument(
         "--models", nargs="*", choices=MODELS, default=["discrete"], help="in which machine models (default: discrete)"
     )
@@ -153,6 +156,8 @@ def main() -> int:
     parser.add_argument("--only-page", action="store_true", help="only write docs/suite.md")
     parser.add_argument("--show", metavar="ID", help="one mutant, and what the suite says of it")
     options = parser.parse_args()
+    options.record = options.record or (page.RECORD_OF_PARTS if options.parts else page.RECORD)
+    wanted = page.WANTED_OF_PARTS if options.parts else page.WANTED
     out = Console(highlight=False)
     if options.show:
         show(options, out)
@@ -171,7 +176,7 @@ def main() -> int:
     wrong = [id for id, result in record.results.items() if page.is_listed_equivalent(id) and result.state == "killed"]
     if wrong:
         out.print(f"listed as equivalent, but killed: {', '.join(wrong)}", style="bold red")
-    return int(bool(wrong) or page.rate(record) < page.WANTED)
+    return int(bool(wrong) or page.rate(record) < wanted)
 
 
 if __name__ == "__main__":

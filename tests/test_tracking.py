@@ -114,3 +114,26 @@ def test_nothing_is_said_where_nothing_is_out(pm):
     """
     done = run_python(code)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+LEAVING = """
+import portamem.{backend} as pm
+tracking = pm.TrackingAdaptor(pm.DeviceMemoryResource())
+kept = tracking.allocate(1234).release()
+pm.copy(tracking.allocate(99), pm.DeviceMemoryResource().allocate(99), stream=pm.Stream())
+"""
+
+
+@pytest.mark.host_only
+@pytest.mark.parametrize("asked", ["report", "table"])
+def test_what_nobody_has_any_more_is_not_out_at_the_end(pm, asked):
+    """The work that still uses it holds it, and does not keep the process from its end."""
+    env = {"PORTAMEM_STATS": "exit" if asked == "table" else None}
+    done = run_python(LEAVING.format(backend=pm.backend), PORTAMEM_HOST_COPY_DELAY="20000000", **env)
+    assert done.returncode == 0, done.stderr
+    if asked == "report":
+        assert "1 allocation(s) of 1.205 KiB in all are still out" in done.stderr
+        assert "99 bytes" not in done.stderr
+        return
+    (row,) = [line for line in done.stderr.splitlines() if "TrackingAdaptor" in line]
+    assert row.split()[-3:] == ["2", "1", "0"], "allocations, those that are live, and those that failed"

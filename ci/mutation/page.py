@@ -14,8 +14,10 @@ from mutation.workshop import ROOT
 
 PAGE = ROOT / "docs" / "suite.md"
 RECORD = ROOT / "docs" / "suite" / "mutants.json"
+RECORD_OF_PARTS = ROOT / "docs" / "suite" / "mutants-parts.json"
 DEFECTS = ROOT / "docs" / "suite" / "defects.json"
 WANTED = 0.85
+WANTED_OF_PARTS = 0.9
 """The least part that the suite has to notice, of the mutants that stand."""
 
 
@@ -35,6 +37,8 @@ def page() -> str:
         *_defects(),
         "",
         *_mutants(),
+        "",
+        *_mutants_of_parts(),
     ]
     return "\n".join(lines) + "\n"
 
@@ -64,8 +68,7 @@ def _mutants() -> Iterator[str]:
         yield "None were tried yet."
         return
     standing = [result for result in record.results.values() if stands(result)]
-    killed = [result for result in standing if result.state == "killed"]
-    how = Counter(result.how for result in killed)
+    how = Counter(result.how for result in standing if result.state == "killed")
     spent = sum(result.build_seconds + result.suite_seconds for result in record.results.values())
     yield f"{words(record)}."
     yield ""
@@ -85,22 +88,42 @@ def _mutants() -> Iterator[str]:
         yield "suite. What was changed since the last run is told by no result yet."
     yield "Clauses were written for survivors of this very draw: another seed may do worse."
     yield ""
-    yield "### Survivors"
+    yield from _tables(record, "")
+
+
+def _mutants_of_parts() -> Iterator[str]:
+    record = Record.read(RECORD_OF_PARTS, 1, 100)
+    yield "## Mutants of adaptors, events and copies"
+    yield ""
+    yield "A second draw, in the same way, from the files alone that adaptors, the events behind freed memory, and"
+    yield "copies are in (`PARTS` in `ci/mutation/sites.py`): `ci/mutants.py --parts`."
+    yield ""
+    if not record.results:
+        yield "None were tried yet."
+        return
+    yield f"{words(record)}."
+    yield ""
+    yield from _tables(record, " of the parts")
+
+
+def _tables(record: Record, whose: str) -> Iterator[str]:
+    standing = [result for result in record.results.values() if stands(result)]
+    yield f"### Survivors{whose}"
     yield ""
     yield from _survivors([result for result in standing if result.state == "survived"])
     yield ""
-    yield "### Equivalent"
+    yield f"### Equivalent{whose}"
     yield ""
     yield "Those that were drawn, survived, and do not count: no program can tell them from the original on the CPU"
     yield "runtime."
     yield ""
     yield from _survivors([result for result in record.results.values() if is_equivalent(result)])
     yield ""
-    yield "### Killed"
+    yield f"### Killed{whose}"
     yield ""
     yield "| where | change | by |"
     yield "|---|---|---|"
-    for result in sorted(killed, key=_place):
+    for result in sorted((result for result in standing if result.state == "killed"), key=_place):
         by = ", ".join(result.clauses) or result.how
         yield f"| {_where(result)} | {_code(result.operator)} | {by}{f' ({result.model})' if result.model else ''} |"
 

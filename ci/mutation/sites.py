@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 
@@ -22,6 +23,19 @@ LEFT_OUT = (
     *("csrc/include/portamem/host/runtime_api.h", "csrc/include/portamem/c_api.h", "csrc/include/portamem/version.h"),
 )
 """Beginnings of paths: what a build for host leaves out, the umbrella, and lists of types and names without code."""
+
+PARTS = (
+    *("csrc/include/portamem/mr/*adaptor.hpp", "csrc/include/portamem/mr/recorded.hpp"),
+    *("csrc/include/portamem/mr/counted_memory_resource.hpp", "csrc/include/portamem/mr/memory_resource.hpp"),
+    *("csrc/core/record/api.cpp", "csrc/core/record/live.*", "csrc/core/record/recorder.*"),
+    *("csrc/core/record/tallies.*", "csrc/core/pool/events.cpp", "csrc/core/pool/mark.hpp"),
+    *("csrc/core/pool/waiting.hpp", "csrc/core/pool/batches.cpp", "csrc/core/pool/reclaim.cpp"),
+    *("csrc/core/pool/give.cpp", "csrc/core/pool/second_path.cpp"),
+    *("csrc/include/portamem/event.hpp", "csrc/host/event.hpp", "csrc/host/event_api.cpp"),
+    *("csrc/include/portamem/copy.hpp", "csrc/include/portamem/fill.hpp", "csrc/include/portamem/layout.hpp"),
+    *("csrc/include/portamem/span.hpp", "csrc/host/copy*", "csrc/python/copy.cpp"),
+)
+"""Adaptors and what they count with, events and what pools put behind them, copies: names of files with *."""
 
 BINARY = {
     "<": ("<=", ">="),
@@ -138,9 +152,11 @@ def files(root: Path) -> list[str]:
     return [file for file in found if not file.startswith(LEFT_OUT)]
 
 
-def draw(root: Path, seed: int) -> Iterator[Mutant]:
-    """All mutants of a checkout, one for each site, in the order of the draw. A change elsewhere leaves it as it is."""
-    sites = [site for file in files(root) for site in sites_of(file, (root / file).read_bytes())]
+def draw(root: Path, seed: int, within: Sequence[str] = ("*",)) -> Iterator[Mutant]:
+    """All mutants of a checkout, one for each site, in the order of the draw. A change elsewhere leaves it as it is.
+    ``within``: only of files with such names."""
+    drawn = [file for file in files(root) if any(fnmatchcase(file, name) for name in within)]
+    sites = [site for file in drawn for site in sites_of(file, (root / file).read_bytes())]
     for site in sorted(sites, key=lambda site: site.number(seed)):
         yield Mutant(site, site.choices[site.number(seed + 1) % len(site.choices)])
 

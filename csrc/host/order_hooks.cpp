@@ -22,7 +22,7 @@ order::StreamName name_of(Stream& stream) {
     const order::Role role = stream.is_legacy()     ? order::Role::Legacy
                              : stream.is_blocking() ? order::Role::Blocking
                                                     : order::Role::Free;
-    const auto handle = is_created ? reinterpret_cast<std::uintptr_t>(stream.handle()) : 0;
+    const auto handle = is_created ? reinterpret_cast<std::uintptr_t>(stream.handle) : 0;
     return {stream.identity, handle, stream.device, role, stream.role == Stream::Role::PerThread};
 }
 

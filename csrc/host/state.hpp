@@ -52,6 +52,7 @@ struct State {
     ManagedRanges pageable{SIZE_MAX - SIZE_MAX % page_size};  ///< by address: memory that the runtime did not give
     std::size_t locked = 0;                                   ///< bytes of pinned and registered memory
     std::unordered_map<pmhStream_t, std::shared_ptr<Stream>> streams;
+    std::vector<pmhStream_t> spare_handles;  ///< of destroyed streams: the latest is the next stream's, as vendors do
     std::unordered_map<pmhEvent_t, std::unique_ptr<Event>> events;
     std::unordered_map<pmhMemPool_t, std::shared_ptr<Pool>> pools;
     std::unordered_map<pmhGraph_t, std::unique_ptr<Graph>> graphs;

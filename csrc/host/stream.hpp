@@ -75,7 +75,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
     bool is_blocking() const { return !is_legacy() && (flags & pmhStreamNonBlocking) == 0; }
     bool is_idle() const { return completed == submitted; }
     Point end() { return {shared_from_this(), submitted}; }
-    pmhStream_t handle() { return reinterpret_cast<pmhStream_t>(this); }
+    /// Null but for a created one; another stream's once this is destroyed.
+    pmhStream_t handle = nullptr;
 
     void push(std::vector<Point> waits, std::function<void()> work);
 

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <memory>
 #include <vector>
 
 #include "entry.hpp"
@@ -43,6 +44,11 @@ const std::shared_ptr<Stream>& own_stream(State& state, Device& device) {
     return stream;
 }
 
+// What a handle points to: nothing that is ever read. Never deleted.
+struct Cell {
+    char unused = 0;
+};
+
 // A handle may be another stream's after any of these; a call that is to fail is counted as one.
 std::atomic<std::uint64_t> streams_destroyed{0};
 
@@ -56,6 +62,16 @@ __attribute__((tls_model("initial-exec"))) __thread Numbered latest{};
 
 // In a forked child every call is refused.
 const int numbers_end_at_fork = pthread_atfork(nullptr, nullptr, [] { latest = {}; });
+
+// The one that the next stream gets.
+pmhStream_t spare_handle(State& state) {
+    if (state.spare_handles.empty()) {
+        auto made = std::make_unique<Cell>();
+        state.spare_handles.push_back(reinterpret_cast<pmhStream_t>(made.get()));
+        (void)made.release();
+    }
+    return state.spare_handles.back();
+}
 
 }  // namespace
 
@@ -81,8 +97,10 @@ pmhError_t pmhStreamCreateWithPriority(pmhStream_t* handle, unsigned flags, int)
         Device& device = current_device(state);
         auto stream = std::make_shared<Stream>(device.ordinal, Stream::Role::Created, flags);
         device.streams.push_back(stream);
-        *handle = stream->handle();
+        stream->handle = spare_handle(state);
+        *handle = stream->handle;
         state.streams.emplace(*handle, std::move(stream));
+        state.spare_handles.pop_back();
     });
 }
 
@@ -91,6 +109,7 @@ pmhError_t pmhStreamDestroy(pmhStream_t handle) {
         const auto found = state.streams.find(handle);
         if (found == state.streams.end())
             refuse(pmhErrorInvalidHandle, "there is no stream %p that could be destroyed", static_cast<void*>(handle));
+        state.spare_handles.push_back(handle);
         const std::shared_ptr<Stream> stream = std::move(found->second);
         state.streams.erase(found);
         streams_destroyed.fetch_add(1, std::memory_order_release);

@@ -2,6 +2,9 @@
 // Pools and bare handles: by what a handle is known, and what is safe where it comes again without a word.
 #include "pm_pool_support.hpp"
 
+#include <atomic>
+#include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -21,6 +24,23 @@ void use_often(const Pool& pool, rt::Stream_t handle) {
         void* const ptr = pool->allocate(kSize, handle);
         pool->deallocate(ptr, kSize, handle);
     }
+}
+
+// A stream that has the handle of `ended`, which ends here; null where the runtime does not give it out again.
+std::unique_ptr<TestStream> again_under(std::unique_ptr<TestStream> ended) {
+    const rt::Stream_t handle = ended->handle;
+    CHECK(rt::StreamSynchronize(handle) == Success);
+    ended.reset();
+    std::vector<std::unique_ptr<TestStream>> others;  // live until then, or they would have the handles of each other
+    for (int i = 0; i < 1000; ++i) {
+        others.push_back(std::make_unique<TestStream>());
+        if (others.back()->handle == handle) return std::move(others.back());
+    }
+    return nullptr;
+}
+
+void wait_until_open(void* is_open) {
+    while (!static_cast<std::atomic<bool>*>(is_open)->load()) std::this_thread::yield();
 }
 
 std::uint64_t steals_of(const Pool& pool) { return pool->stats().steals; }
@@ -97,13 +117,8 @@ TEST_CASE("pm handles: a handle that comes again is another stream's, and finds 
     void* const ptr = pool->allocate(kSize, handle);
     pool->deallocate(ptr, kSize, handle);
     CHECK(pm::Stream::from_handle(handle, 0)->memory_identity() == before);
-    CHECK(rt::StreamSynchronize(handle) == Success);
-    first.reset();
-    std::vector<std::unique_ptr<TestStream>> others;
-    do {
-        others.push_back(std::make_unique<TestStream>());
-    } while (others.back()->handle != handle && others.size() < 1000);
-    if (others.back()->handle != handle) return;      // this runtime takes its time
+    const auto second = again_under(std::move(first));
+    if (second == nullptr) return;
     void* const again = pool->allocate(kSize, kept);  // by an old Stream of it, too
     CHECK(kept->memory_identity() != before);
     CHECK(kept->handle_use()->has_ended());
@@ -117,6 +132,65 @@ TEST_CASE("pm handles: a handle that comes again is another stream's, and finds 
         pool->trim();
         return pool->stats().reserved == 0;
     }));
+}
+
+TEST_CASE("pm handles: memory is freed on a handle that has come again as it is on any") {
+    if (no_device()) return;
+    const auto has_come_again = [](int uses, const std::string& named) {
+        const Pool pool = pool_over(device_resource());
+        const StreamPtr other = pm::Stream::create(0);
+        auto first = std::make_unique<TestStream>();
+        const rt::Stream_t handle = first->handle;
+        if (reaches_host(pool) || !numbers_streams(handle)) return true;
+        const StreamPtr kept = pm::Stream::from_handle(handle, 0);
+        for (int i = 0; i < uses; ++i) pool->deallocate(pool->allocate(kSize, kept), kSize, kept);
+        const auto second = again_under(std::move(first));
+        if (second == nullptr) return false;
+        void* const ptr = pool->allocate(kSize, other);
+        void* const large = pool->allocate(3 * MiB, other);
+        std::atomic<bool> is_open{false};  // work of the new stream, which still uses the memory
+        REQUIRE(rt::LaunchHostFunc(handle, wait_until_open, &is_open) == Success);
+        const auto free = [&](void* memory, std::size_t nbytes) {
+            if (named == "kept") return pool->deallocate(memory, nbytes, kept);
+            if (named == "bare") return pool->deallocate(memory, nbytes, handle);
+            pool->deallocate(memory, nbytes, pm::Stream::from_handle(handle, 0));
+        };
+        CHECK_NOTHROW(free(ptr, kSize));
+        CHECK_NOTHROW(free(large, 3 * MiB));
+        CHECK(pool->live_buffers() == 0);
+        void* const next = pool->allocate(3 * MiB, other);
+        if (next == large) CHECK_FALSE(other->query());  // behind that work
+        is_open = true;
+        pool->deallocate(next, 3 * MiB, other);
+        CHECK(rt::StreamSynchronize(handle) == Success);
+        CHECK(eventually([&] {
+            pool->trim();
+            return pool->stats().reserved == 0;
+        }));
+        return true;
+    };
+    for (const int uses : {1, kUsesOfNew}) {
+        for (const char* const named : {"kept", "anew", "bare"}) {
+            CAPTURE(uses);
+            CAPTURE(named);
+            for (int tries = 0; tries < 10 && !has_come_again(uses, named); ++tries) {
+            }
+        }
+    }
+}
+
+TEST_CASE("pm handles: a handle that has come again is named anew by a Stream of its own") {
+    if (no_device()) return;
+    auto first = std::make_unique<TestStream>();
+    const rt::Stream_t handle = first->handle;
+    if (!numbers_streams(handle)) return;
+    const StreamPtr before = pm::Stream::from_handle(handle, 0);
+    const auto second = again_under(std::move(first));
+    if (second == nullptr) return;
+    const StreamPtr now = pm::Stream::from_handle(handle, 0);
+    CHECK(now != before);
+    CHECK(now->memory_identity() != before->memory_identity());
+    CHECK(pm::Stream::from_handle(handle, 0) == now);
 }
 
 TEST_CASE("pm handles: threads that use one handle do not meet") {

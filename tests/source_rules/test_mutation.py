@@ -10,6 +10,7 @@ import io
 import json
 import shutil
 import sys
+from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
 
@@ -97,6 +98,15 @@ def test_a_draw_is_its_seeds_alone(mutation):
     assert first == again
     assert len(set(first)) == 200
     assert len(set(first) & set(other)) < 60
+
+
+def test_a_draw_of_parts_is_of_their_files_alone(mutation):
+    sites = mutation["sites"]
+    drawn = {mutant.site.file for mutant in sites.draw(ROOT, 1, sites.PARTS)}
+    assert {"csrc/host/copy.cpp", "csrc/core/pool/events.cpp", "csrc/core/record/tallies.cpp"} <= drawn
+    assert not any("heap" in file or "managed" in file for file in drawn)
+    unmatched = [name for name in sites.PARTS if not any(fnmatchcase(file, name) for file in drawn)]
+    assert not unmatched, "no file has such a name, or none of its tokens can be exchanged"
 
 
 def test_a_draw_reaches_every_folder_in_proportion(mutation):
@@ -223,7 +233,7 @@ def test_a_round_draws_until_as_many_stand_as_were_asked_for(mutation, monkeypat
     states[drawn[2].id] = states[drawn[4].id] = "survived"
     for expected in (drawn[2], drawn[4], drawn[3]):
         monkeypatch.setitem(page.REASONS, expected.id, (page.EQUIVALENT, ""))
-    monkeypatch.setattr(mutants, "draw", lambda root, seed: iter(drawn))
+    monkeypatch.setattr(mutants, "draw", lambda root, seed, within: iter(drawn))
     monkeypatch.setattr(mutants, "Farm", lambda folder, jobs: Farm())
     tried = []
 
@@ -236,7 +246,9 @@ def test_a_round_draws_until_as_many_stand_as_were_asked_for(mutation, monkeypat
 
     monkeypatch.setattr(mutants.trial, "judge", judge)
     path = tmp_path / "found" / "mutants.json"
-    options = argparse.Namespace(record=path, seed=3, count=4, folder=tmp_path, jobs=jobs, models=["discrete"])
+    options = argparse.Namespace(
+        record=path, parts=False, seed=3, count=4, folder=tmp_path, jobs=jobs, models=["discrete"]
+    )
     for runs, count in enumerate((4, 4, 6), 1):
         tried.clear()
         kept = record.Record.read(path, 3, count)

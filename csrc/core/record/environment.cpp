@@ -8,6 +8,8 @@
 #include <cstring>
 #include <exception>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "recorder.hpp"
 #include "text.hpp"
@@ -36,9 +38,23 @@ void print_row(const std::string& name, const Counts& counts) {
                        static_cast<long long>(counts.failed_count));
 }
 
+// What nobody has any more is not the program's.
+std::vector<std::pair<portamem_record_resource, Counts>> rows_at_exit(portamem_recorder& recorder) {
+    auto rows = recorder.tallies().by_resource();
+    for (const Live& live : recorder.live().all()) {
+        if (!is_leaving(live)) continue;
+        for (auto& [resource, counts] : rows) {
+            if (resource.identity != live.filed.resource) continue;
+            counts.current_bytes -= static_cast<std::int64_t>(live.nbytes);
+            --counts.current_count;
+        }
+    }
+    return rows;
+}
+
 void print_table() {
     try {
-        const auto rows = process.load()->tallies().by_resource();
+        const auto rows = rows_at_exit(*process.load());
         (void)std::fprintf(stderr,
                            "portamem: statistics of process %llu, rank %llu\n  %-44s %12s %12s %12s %12s %10s %8s\n",
                            static_cast<unsigned long long>(getpid()), static_cast<unsigned long long>(rank()),

@@ -183,7 +183,8 @@ void portamem_recorder::end() noexcept {
 }
 
 std::string portamem_recorder::report() const {
-    const auto live = live_.all();
+    auto live = live_.all();
+    live.erase(std::remove_if(live.begin(), live.end(), portamem::record::is_leaving), live.end());
     if (live.empty()) return {};
     std::size_t nbytes = 0;
     for (const Live& each : live) nbytes += each.nbytes;

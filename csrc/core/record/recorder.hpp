@@ -31,7 +31,7 @@ struct portamem_recorder {
 
     /// Ends the log, and reports what is live where that was asked for: at the recorder's end, or the program's.
     void end() noexcept;
-    /// What is live, as lines of text; empty where nothing is.
+    /// What is out, as lines of text; empty where nothing is.
     std::string report() const;
 
     portamem::record::Tallies& tallies() noexcept { return tallies_; }
@@ -55,6 +55,9 @@ struct portamem_recorder {
 };
 
 namespace portamem::record {
+
+/// Whether memory is on its way back, and nobody has it any more, as one of the process's modules says.
+bool is_leaving(const Live& live) noexcept;
 
 /// Every recorder that is open when the program exits is ended then.
 void end_at_exit(portamem_recorder& recorder);

@@ -14,10 +14,12 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "portamem/reaper.hpp"
+#include "portamem/record_api.h"
 
 PORTAMEM_OPEN
 
@@ -74,7 +76,11 @@ class Leaving {
     enum class Caller { Asks, Drops, Waits, Reaper };
 
     static Leaving& instance() {
-        static auto* leaked = new Leaving;
+        static auto* leaked = [] {
+            auto* const made = new Leaving;
+            portamem_record_leaving([](const void* ptr) { return instance().has(ptr) ? 1 : 0; });
+            return made;
+        }();
         return *leaked;
     }
 
@@ -120,13 +126,28 @@ class Leaving {
                 const auto is_worth_it = [&](const std::shared_ptr<Leaver>& l) {
                     return !l->was_refused.load() && counts(std::as_const(*l));
                 };
-                const bool is_coming = going_ != 0 || std::any_of(leavers_.begin(), leavers_.end(), is_worth_it);
+                const bool is_coming = !going_.empty() || std::any_of(leavers_.begin(), leavers_.end(), is_worth_it);
                 if (went || !is_coming || std::chrono::steady_clock::now() > give_up) return;
                 (void)changed_.wait_for(lock, pause);
                 pause = std::min(2 * pause, std::chrono::microseconds(1000));
             }
         });
         return went;
+    }
+
+    /// Whether nobody has the memory at `ptr` any more, and it only waits for its work. For the report of what is out when
+    /// the process exits, where other threads may have stopped anywhere: false where the lock cannot be had.
+    bool has(const void* ptr) noexcept {
+        if (count_.load(std::memory_order_acquire) == 0) return false;
+        std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+        for (int i = 0; !lock.owns_lock() && i < 100; ++i) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            lock.try_lock();
+        }
+        if (!lock.owns_lock()) return false;
+        const auto is_it = [ptr](const std::shared_ptr<Leaver>& l) { return l->ptr == ptr && !l->was_refused.load(); };
+        return std::any_of(leavers_.begin(), leavers_.end(), is_it) ||
+               std::any_of(going_.begin(), going_.end(), [ptr](const Going& going) { return going.ptr == ptr; });
     }
 
     /// How many things have gone so far.
@@ -177,7 +198,7 @@ class Leaving {
         if (caller == Caller::Asks) return;
         std::unique_lock<std::mutex> lock(mutex_);
         if (caller == Caller::Waits) {
-            (void)changed_.wait_for(lock, kMoment, [this] { return going_ == going_and_waiting_; });
+            (void)changed_.wait_for(lock, kMoment, [this] { return going_.size() == going_and_waiting_; });
         }
         // The reaper's part, which mostly waits for nothing. Once it does, no caller waits for the reaper.
         if (left == 0 || is_stuck_) return;
@@ -189,6 +210,7 @@ class Leaving {
     void take_ready(Caller caller, List& ready, std::size_t& left) noexcept {
         try {
             ready.reserve(leavers_.size());
+            going_.reserve(going_.size() + leavers_.size());
         } catch (const std::bad_alloc&) {
             return;  // a later call tries again
         }
@@ -200,7 +222,7 @@ class Leaving {
                 ++left;
             }
             if (goes) {
-                note_going(**it, 1);
+                note_going(**it);
                 ready.push_back(std::move(*it));
             } else {
                 if (stays != it) *stays = std::move(*it);
@@ -211,20 +233,26 @@ class Leaving {
         if (left != 0) Reaper::instance().hurry();
     }
 
-    void note_going(const Leaver& leaver, int change) noexcept {
-        going_ += change;
-        if (leaver.may_wait()) going_and_waiting_ += change;
+    // Under the lock, as the next. There is room for it.
+    void note_going(const Leaver& leaver) noexcept {
+        going_.push_back({&leaver, leaver.ptr});
+        if (leaver.may_wait()) ++going_and_waiting_;
+    }
+    void note_gone(const Leaver* leaver) noexcept {
+        const auto is_it = [leaver](const Going& going) { return going.leaver == leaver; };
+        going_.erase(std::find_if(going_.begin(), going_.end(), is_it));
     }
 
     void part_with(List& ready) noexcept {
         for (auto& leaver : ready) {
             const bool may_wait = leaver->may_wait();
+            const Leaver* const which = leaver.get();
             ++depth_here();
             const bool went = leaver->go();
             if (went) leaver.reset();
             --depth_here();
             const std::lock_guard<std::mutex> lock(mutex_);
-            --going_;
+            note_gone(which);
             if (may_wait) {
                 --going_and_waiting_;
                 ++gone_by_reaper_;
@@ -261,10 +289,11 @@ class Leaving {
                 if (found == leavers_.end()) return;
                 try {
                     one.reserve(1);
+                    going_.reserve(going_.size() + 1);
                 } catch (const std::bad_alloc&) {
                     return;
                 }
-                note_going(**found, 1);
+                note_going(**found);
                 one.push_back(std::move(*found));
                 leavers_.erase(found);
             }
@@ -285,8 +314,12 @@ class Leaving {
     std::mutex mutex_;  // held while the runtime is asked, never while something goes
     std::condition_variable changed_;
     List leavers_;
-    int going_ = 0;              // taken out by a thread that lets go of them
-    int going_and_waiting_ = 0;  // of those, the ones that may wait
+    struct Going {
+        const Leaver* leaver;  // named only: it may be gone
+        const void* ptr;
+    };
+    std::vector<Going> going_;           // taken out by a thread that lets go of them
+    std::size_t going_and_waiting_ = 0;  // of those, the ones that may wait
     std::uint64_t gone_by_reaper_ = 0;
     bool is_stuck_ = false;  // a caller has waited for the reaper in vain
 };

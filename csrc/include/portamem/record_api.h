@@ -136,6 +136,10 @@ typedef void (*portamem_live_visitor)(void* self, const portamem_record_live* li
 PORTAMEM_EXPORT int portamem_recorder_visit_live(portamem_recorder* recorder, portamem_live_visitor visitor,
                                                  void* self);
 
+/* Has no report or table name memory as out that nobody has any more, and that only waits for the work that uses it: the
+ * function says of an address whether it is such. For good; one of each module of the process. */
+PORTAMEM_EXPORT void portamem_record_leaving(int (*is_leaving)(const void* ptr));
+
 /* Tags what the calling thread allocates, until popped. Within another tag it is that one's part: "solver/setup".
  * push answers the tag's number, or 0 where there is no memory for one more; pop takes that number and answers 0; 1 where
  * others that were pushed later are open, which stay as they are; -1 where it is not open on this thread. */

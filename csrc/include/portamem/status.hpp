@@ -2,6 +2,7 @@
 // portamem/status.hpp: a runtime's refusal as a C++ exception, and when a runtime may be called at all.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <exception>
@@ -163,7 +164,7 @@ class HearingScope {
 class HearingUnderLock : public HearingScope {
   public:
     HearingUnderLock() noexcept
-        : HearingScope(hearing() < Hearing::Interrupts ? Hearing::Nothing : Hearing::Interrupts) {}
+        : HearingScope(hearing() < Hearing::Leaving ? Hearing::Nothing : std::min(hearing(), Hearing::Interrupts)) {}
 };
 
 /// Answers once `is_done(argument)` is true, and throws what this thread hears before that, or what is_done throws. Null:

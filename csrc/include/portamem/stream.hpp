@@ -46,7 +46,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     /// runtime numbers streams and only the device reaches the memory: from some uses on, what a thread has freed on a
     /// handle is its next allocation's there. A handle may be destroyed and come again without a word: an allocation sees
     /// that, and what was freed before then waits for the device. Elsewhere each free costs an event. A thread that names a
-    /// bare handle again is given the same object, until that is closed.
+    /// bare handle again is given the same object, until that is closed, or the handle is another stream's.
     static std::shared_ptr<Stream> from_handle(rt::Stream_t handle, int device, std::shared_ptr<void> owner = nullptr,
                                                bool ends_announced = false) {
         const auto value = reinterpret_cast<std::uintptr_t>(handle);
@@ -57,7 +57,11 @@ class Stream : public std::enable_shared_from_this<Stream> {
             return made->tells_its_end_ ? known(std::move(made)) : made;
         }
         refuse_forked();
-        if (const auto* found = detail::HandlesOfThread::find(handle, device)) return *found;
+        const auto* found = detail::HandlesOfThread::find(handle, device);
+        auto* const use = found == nullptr ? nullptr : (*found)->handle_use();
+        // The handle may have come again. Where it has, the use ends, and the thread is given another Stream.
+        if (use != nullptr && !use->is_same()) found = detail::HandlesOfThread::find(handle, device);
+        if (found != nullptr) return *found;
         return make(handle, device, Kind::Foreign, nullptr);
     }
     /// The same for a bare handle, as an object of its own, which others do not close.

@@ -86,6 +86,10 @@ class PoolMemoryResource : public MemoryResource {
 
     ~PoolMemoryResource() override {
         detail::unlocked([this] {
+            using detail::Hearing;
+            // A wait that is left is made by the reaper, later.
+            const bool hears = detail::hearing() == Hearing::Dropping;
+            const detail::HearingScope leaving(hears ? Hearing::Leaving : detail::hearing());
             runtime_->call_off_due();
             detail::EndingPool::give_back(runtime_);
         });
@@ -243,8 +247,17 @@ class PoolMemoryResource : public MemoryResource {
     }
 
     void give_back(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
-        const int status = portamem_pool_deallocate(pool_, ptr, nbytes, stream->memory_identity(), address_of(stream));
+        int status = portamem_pool_deallocate(pool_, ptr, nbytes, stream->memory_identity(), address_of(stream));
+        if (status == PORTAMEM_POOL_BUSY && ends_use(*stream)) {
+            status = portamem_pool_deallocate(pool_, ptr, nbytes, stream->memory_identity(), address_of(stream));
+        }
         if (status != PORTAMEM_POOL_OK) answer(status, nbytes);
+    }
+
+    // Whether a bare handle is of another stream than it was. The memory is freed on that one, under its own identity.
+    static bool ends_use(Stream& stream) noexcept {
+        auto* const use = stream.handle_use();
+        return use != nullptr && use->is_of_this_thread() && use->is_followed() && !use->is_same() && use->has_ended();
     }
 
     // Under a memory checker, which is told of the block; or past the pool.
@@ -335,8 +348,11 @@ class PoolMemoryResource : public MemoryResource {
                 break;
         }
         if (status == PORTAMEM_POOL_THROWN && thrown) std::rethrow_exception(thrown);
-        throw std::invalid_argument(words.empty() ? "the stream cannot be marked now: it is captured, or it has ended"
-                                                  : words);
+        if (!words.empty()) throw std::invalid_argument(words);
+        throw std::invalid_argument(status == PORTAMEM_POOL_BUSY
+                                        ? "the stream takes no work now: it is another thread's, its handle is no "
+                                          "stream's any more, or the process is exiting"
+                                        : "the stream has ended");
     }
 
     PoolStats figures() const { return passthrough_ ? passthrough_->stats() : runtime_->stats(); }
