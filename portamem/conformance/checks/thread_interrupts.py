@@ -96,17 +96,21 @@ def calls_that_wait_for_memory_of_a_pool(env: Env) -> None:
 def the_last_reference_to_a_pool(env: Env) -> None:
     """It waits for the work that used the pool's memory. Where that is interrupted, the memory goes back later."""
     for kind in ("pinned", "device"):
-        stream, upstream = env.stream(), env.resource(kind)
-        pool = env.pm.PoolMemoryResource(upstream)
-        with env.latch(stream) as held:
-            with pool.allocate(NBYTES, stream=stream) as buf:
-                buf.fill(1, stream=stream)
-            with _interrupted(f"the last reference to a pool of {kind} memory"):
-                del pool
-                time.sleep(_SOON_S)  # what was heard at the end of the pool is raised here
-            expect(not held.timed_out, f"the end of a pool of {kind} memory heard no signal")
-        expect(eventually(lambda of=upstream: of.live_buffers == 0), f"a pool whose end was interrupted keeps {kind} memory")
-        upstream.close()
+        _interrupted_end_of_a_pool(env, kind)
+
+
+def _interrupted_end_of_a_pool(env: Env, kind: str) -> None:
+    stream, upstream = env.stream(), env.resource(kind)
+    pool = env.pm.PoolMemoryResource(upstream)
+    with env.latch(stream) as held:
+        with pool.allocate(NBYTES, stream=stream) as buf:
+            buf.fill(1, stream=stream)
+        with _interrupted(f"the last reference to a pool of {kind} memory"):
+            del pool
+            time.sleep(_SOON_S)  # what was heard at the end of the pool is raised here
+        expect(not held.timed_out, f"the end of a pool of {kind} memory heard no signal")
+    expect(eventually(lambda: upstream.live_buffers == 0), f"a pool whose end was interrupted keeps {kind} memory")
+    upstream.close()
 
 
 @check("THREAD-18")
