@@ -80,8 +80,76 @@ TEST_CASE("pm handles: closing a Stream of a handle leaves the stream and other 
     CHECK(next != one);
     next->synchronize();
     stream->close();
-    CHECK_FALSE(alone->is_closed());
+    CHECK(alone->is_closed());
     CHECK(alone->teller() == nullptr);
+}
+
+TEST_CASE("pm handles: a Stream of a handle ends with the stream, and no call reaches the handle" *
+          ends_a_held_stream()) {
+    if (no_device()) return;
+    for (const bool closes : {true, false}) {
+        CAPTURE(closes);
+        const Pool pool = pool_over(device_resource());
+        StreamPtr stream = pm::Stream::create(0);
+        const StreamPtr named = pm::Stream::from_handle_alone(stream->handle(), 0);
+        const StreamPtr other = pm::Stream::create(0);
+        void* const ptr = pool->allocate(kSize, other);
+        pm::Buffer used(pool, kSize, other);
+        pm::Buffer allocated(pool, kSize, named);
+        used.record_stream(named);
+        const Gate gate(named);
+        if (closes) stream->close();
+        stream.reset();
+        CHECK(named->is_closed());
+        CHECK(contains(refusal<std::invalid_argument>([&] { (void)named->handle(); }), "the stream is closed"));
+        CHECK_THROWS_AS(named->synchronize(), std::invalid_argument);
+        CHECK_THROWS_AS(named->record(*pm::Event::create(0)), std::invalid_argument);
+        CHECK_THROWS_AS(pool->deallocate(ptr, kSize, named), std::invalid_argument);
+        CHECK_FALSE(named->is_idle());  // its last work goes on
+        pool->deallocate(ptr, kSize, other);
+        CHECK_NOTHROW(used.close());
+        CHECK_NOTHROW(allocated.close());
+        gate.open();
+        const auto last = named->tail();
+        REQUIRE(last != nullptr);
+        last->synchronize();
+        CHECK(named->is_idle());
+        CHECK(pool->live_buffers() == 0);
+    }
+}
+
+TEST_CASE("pm handles: threads use Streams of a handle while the stream is closed, or gone") {
+    if (no_device()) return;
+    for (int turn = 0; turn < 100; ++turn) {
+        StreamPtr stream = pm::Stream::create(0);
+        const StreamPtr named = pm::Stream::from_handle_alone(stream->handle(), 0);
+        const DeviceMemory memory(kSize);
+        std::atomic<int> begun{0};
+        std::vector<std::thread> threads;
+        for (int i = 0; i < 3; ++i) {
+            threads.emplace_back([&, i] {
+                try {
+                    for (;;) {
+                        ++begun;
+                        if (i == 0) named->synchronize();
+                        if (i == 1) (void)named->query();
+                        const pm::Stream::Use use = named->in_use();
+                        const rt::Error_t answer = rt::MemsetAsync(memory.ptr, 1, kSize, named->handle());
+                        if (answer != Success) FAIL_CHECK(rt::GetErrorName(answer));
+                    }
+                } catch (const std::invalid_argument& error) {
+                    if (!contains(error.what(), "the stream is closed")) FAIL_CHECK(error.what());
+                } catch (const std::exception& error) {
+                    FAIL_CHECK(error.what());
+                }
+            });
+        }
+        while (begun < 6) std::this_thread::yield();
+        if (turn % 2 == 0) stream->close();
+        stream.reset();
+        for (std::thread& thread : threads) thread.join();
+        CHECK(named->is_closed());
+    }
 }
 
 TEST_CASE("pm handles: a handle that is used again and again costs no event at a free") {

@@ -8,7 +8,7 @@
 namespace portamem::record {
 namespace {
 
-using IsLeaving = int (*)(const void* ptr);
+using IsLeaving = int (*)(const void* ptr, std::size_t nbytes);
 
 // One for each module of the process: a backend, in Python or in the program itself. What comes beyond is not asked.
 constexpr std::size_t kMostModules = 32;
@@ -20,14 +20,14 @@ bool is_leaving(const Live& live) noexcept {
     for (const auto& module : modules) {
         const IsLeaving ask = module.load(std::memory_order_acquire);
         if (ask == nullptr) return false;
-        if (ask(reinterpret_cast<const void*>(live.address)) != 0) return true;
+        if (ask(reinterpret_cast<const void*>(live.address), live.nbytes) != 0) return true;
     }
     return false;
 }
 
 }  // namespace portamem::record
 
-void portamem_record_leaving(int (*is_leaving)(const void* ptr)) {
+void portamem_record_leaving(int (*is_leaving)(const void* ptr, std::size_t nbytes)) {
     for (auto& module : portamem::record::modules) {
         portamem::record::IsLeaving none = nullptr;
         if (module.compare_exchange_strong(none, is_leaving, std::memory_order_acq_rel)) return;

@@ -354,7 +354,7 @@ class Allocation {
         if (exports_.load(std::memory_order_acquire) != 0) return false;
         const Stream::Use use(**stream_);
         if (!use) return false;
-        const detail::Settled none_pending(is_settled ? ptr_ : nullptr);
+        const detail::Settled none_pending(is_settled ? ptr_ : nullptr, detail::Settled::Uses::AllAsked);
         resource_->deallocate(ptr_, nbytes_, *stream_);
         operations_.clear();
         exports_.store(kClosed, std::memory_order_release);
@@ -454,7 +454,9 @@ class Allocation {
 
     // Whether a call was refused since the handle of a stream, whose end nobody had to tell, is none any more.
     static bool is_gone(const Stream& stream, const Error& e) noexcept {
-        return !stream.tells_its_end() && e.code() == rt::Error_t::InvalidHandle;
+        // CUDA answers either for a stream that was destroyed.
+        const bool is_no_stream = e.code() == rt::Error_t::InvalidHandle || e.code() == rt::Error_t::InvalidContext;
+        return !stream.tells_its_end() && is_no_stream;
     }
 
     static void order_behind(Stream& stream, Stream& user) {
@@ -591,7 +593,9 @@ class Allocation {
     // Gives back what no work uses any more. Throws, and it is as before.
     void give_back_settled() {
         if (!resource_) return drop_owner();
-        const detail::Settled settled(ptr_);
+        const bool is_exposed = is_exposed_.load(std::memory_order_relaxed);
+        using Uses = detail::Settled::Uses;
+        const detail::Settled settled(ptr_, is_exposed ? Uses::MaybeMore : Uses::AllAsked);
         const Stream::Use use(**stream_);
         // The handle of a foreign stream may be gone by now, and no stream is waited for here.
         const bool is_fit = use && (*stream_)->tells_its_end();
@@ -627,7 +631,8 @@ class Allocation {
     // Whether giving back may wait for work that has nothing to do with this memory.
     bool may_wait() const noexcept {
         if (resource_ == nullptr) return traits_->kind == ResourceKind::Registered;
-        return rt::FreeMayWait && !traits_->stream_ordered;
+        if (!rt::FreeMayWait || traits_->stream_ordered) return false;
+        return !traits_->frees_unwaited || is_exposed_.load(std::memory_order_relaxed);
     }
 
     // Dropped memory on its way back.

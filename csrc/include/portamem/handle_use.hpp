@@ -203,6 +203,16 @@ class KnownStreams {
         const auto found = streams_.find(handle);
         return found == streams_.end() ? nullptr : found->second.lock();
     }
+    /// All that live. To let go of one may end it: not under a lock that its end needs.
+    std::vector<std::shared_ptr<Stream>> all() {
+        std::vector<std::shared_ptr<Stream>> found;
+        const std::lock_guard<std::mutex> lock(mutex_);
+        found.reserve(streams_.size());
+        for (const auto& known : streams_) {
+            if (auto stream = known.second.lock()) found.push_back(std::move(stream));
+        }
+        return found;
+    }
     /// What was found may be something else once this has changed.
     std::uint64_t changes() const noexcept { return changes_.load(std::memory_order_acquire); }
 

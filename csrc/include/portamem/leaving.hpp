@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -43,6 +44,10 @@ class InHostFunction {
     }
 };
 
+/// The devices on which a stream that portamem knows has work now; rt::CpuDeviceId for any of them. Default streams, whose
+/// question would harm captures of others, are not asked. Never throws: what cannot be asked has none.
+std::vector<int> busy_devices() noexcept;  // in stream.hpp
+
 /// One thing that is on its way out. All is called by Leaving: one thread at a time.
 class Leaver {
   public:
@@ -58,7 +63,8 @@ class Leaver {
     virtual void wait_for_device() noexcept {}
     /// Lets go, with no lock held. False where that cannot be now: it is tried again.
     virtual bool go() noexcept = 0;
-    /// Whether go() may wait for work of the device that is none of its own: then only the reaper calls it.
+    /// Whether go() may wait for work of the device that is none of its own: then only the reaper calls it, and not while
+    /// it sees such work. Vendors keep calls of other threads waiting meanwhile.
     virtual bool may_wait() const noexcept { return false; }
 
     /// The memory that comes free: the resource that it goes back to (null: none), where it is, and its addresses.
@@ -68,6 +74,8 @@ class Leaver {
     std::size_t nbytes = 0;
     /// go() sets this where the resource refused the memory. The reaper tries again; no allocation waits for that.
     std::atomic<bool> was_refused{false};
+    /// Since when the reaper has seen that the work has run. Leaving's own.
+    std::optional<std::chrono::steady_clock::time_point> since;
 };
 
 /// What is on its way out, in this module. Thread-safe.
@@ -78,7 +86,8 @@ class Leaving {
     static Leaving& instance() {
         static auto* leaked = [] {
             auto* const made = new Leaving;
-            portamem_record_leaving([](const void* ptr) { return instance().has(ptr) ? 1 : 0; });
+            portamem_record_leaving(
+                [](const void* ptr, std::size_t nbytes) { return instance().has(ptr, nbytes) ? 1 : 0; });
             return made;
         }();
         return *leaked;
@@ -135,19 +144,26 @@ class Leaving {
         return went;
     }
 
-    /// Whether nobody has the memory at `ptr` any more, and it only waits for its work. For the report of what is out when
-    /// the process exits, where other threads may have stopped anywhere: false where the lock cannot be had.
-    bool has(const void* ptr) noexcept {
+    /// Whether nobody has the memory any more, which may be within redzones, and it only waits for its work. For the report of
+    /// what is out when the process exits, where other threads may have stopped anywhere: false where the lock cannot be had.
+    bool has(const void* ptr, std::size_t nbytes) noexcept {
         if (count_.load(std::memory_order_acquire) == 0) return false;
         std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
         for (int i = 0; !lock.owns_lock() && i < 100; ++i) {
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
-            lock.try_lock();
+            (void)lock.try_lock();
         }
         if (!lock.owns_lock()) return false;
-        const auto is_it = [ptr](const std::shared_ptr<Leaver>& l) { return l->ptr == ptr && !l->was_refused.load(); };
-        return std::any_of(leavers_.begin(), leavers_.end(), is_it) ||
-               std::any_of(going_.begin(), going_.end(), [ptr](const Going& going) { return going.ptr == ptr; });
+        const auto begin = reinterpret_cast<std::uintptr_t>(ptr);
+        const auto is_within = [begin, nbytes](const void* leaving, std::size_t size) {
+            const std::uintptr_t before = reinterpret_cast<std::uintptr_t>(leaving) - begin;
+            return leaving != nullptr && before <= nbytes && size <= nbytes - before && nbytes - size <= kMostRedzones;
+        };
+        const auto leaves = [&](const std::shared_ptr<Leaver>& l) {
+            return !l->was_refused.load() && is_within(l->ptr, l->nbytes);
+        };
+        return std::any_of(leavers_.begin(), leavers_.end(), leaves) ||
+               std::any_of(going_.begin(), going_.end(), [&](const Going& g) { return is_within(g.ptr, g.nbytes); });
     }
 
     /// How many things have gone so far.
@@ -183,6 +199,8 @@ class Leaving {
 
     void let_go_unlocked(Caller caller) noexcept {
         List ready;
+        std::vector<int> busy;  // asked without the lock: a stream may end with the question
+        if (caller == Caller::Reaper && rt::FreeMayWait) busy = busy_devices();
         std::size_t left = 0;
         {
             std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
@@ -191,7 +209,7 @@ class Leaving {
             } else {
                 lock.lock();
             }
-            take_ready(caller, ready, left);
+            take_ready(caller, busy, ready, left);
         }
         part_with(ready);
         if (caller == Caller::Reaper) return wait_for_devices();
@@ -207,7 +225,7 @@ class Leaving {
     }
 
     // Under the lock.
-    void take_ready(Caller caller, List& ready, std::size_t& left) noexcept {
+    void take_ready(Caller caller, const std::vector<int>& busy, List& ready, std::size_t& left) noexcept {
         try {
             ready.reserve(leavers_.size());
             going_.reserve(going_.size() + leavers_.size());
@@ -217,9 +235,9 @@ class Leaving {
         auto stays = leavers_.begin();
         for (auto it = leavers_.begin(); it != leavers_.end(); ++it) {
             bool goes = !(*it)->needs_device() && (*it)->has_run();
-            if (goes && caller != Caller::Reaper && (*it)->may_wait()) {
-                goes = false;
-                ++left;
+            if (goes && (*it)->may_wait()) {
+                if (caller != Caller::Reaper) ++left;
+                goes = caller == Caller::Reaper && is_time(**it, busy);
             }
             if (goes) {
                 note_going(**it);
@@ -233,9 +251,18 @@ class Leaving {
         if (left != 0) Reaper::instance().hurry();
     }
 
+    // Whether the reaper calls a free that may wait: not while there is work that it would wait for, unless that goes on
+    // and on.
+    static bool is_time(Leaver& leaver, const std::vector<int>& busy) noexcept {
+        const auto now = std::chrono::steady_clock::now();
+        if (!leaver.since) leaver.since = now;
+        if (std::find(busy.begin(), busy.end(), leaver.device_id) == busy.end()) return true;
+        return now - *leaver.since > kPatience;
+    }
+
     // Under the lock, as the next. There is room for it.
     void note_going(const Leaver& leaver) noexcept {
-        going_.push_back({&leaver, leaver.ptr});
+        going_.push_back({&leaver, leaver.ptr, leaver.nbytes});
         if (leaver.may_wait()) ++going_and_waiting_;
     }
     void note_gone(const Leaver* leaver) noexcept {
@@ -308,6 +335,7 @@ class Leaving {
     static constexpr std::chrono::milliseconds kMoment{200};
     static constexpr std::chrono::milliseconds kReapersMoment{20};
     static constexpr std::chrono::milliseconds kPatience{2000};
+    static constexpr std::size_t kMostRedzones = std::size_t{64} << 10;  // around a block, and what aligns it
 
     std::atomic<std::size_t> count_{0};  // in leavers_ or going
     std::atomic<bool> is_reaped_{false};
@@ -317,6 +345,7 @@ class Leaving {
     struct Going {
         const Leaver* leaver;  // named only: it may be gone
         const void* ptr;
+        std::size_t nbytes;
     };
     std::vector<Going> going_;           // taken out by a thread that lets go of them
     std::size_t going_and_waiting_ = 0;  // of those, the ones that may wait
@@ -328,19 +357,35 @@ class Leaving {
 /// not wait for the stream that they are given.
 class Settled {
   public:
-    explicit Settled(const void* ptr) noexcept : before_(std::exchange(here(), ptr)) {}
+    /// Whether there may be work of which portamem was not told, as the program knows the address. Vendors wait for that in
+    /// Free, and programs rely on it.
+    enum class Uses { AllAsked, MaybeMore };
+
+    explicit Settled(const void* ptr, Uses uses = Uses::MaybeMore) noexcept
+        : before_(std::exchange(here(), State{ptr, uses})) {}
+    /// The same memory by another address, as within redzones, where `ptr` is settled.
+    Settled(const void* ptr, const void* whole) noexcept : before_(here()) {
+        if (covers(ptr)) here().ptr = whole;
+    }
     ~Settled() { here() = before_; }
     Settled(const Settled&) = delete;
     Settled& operator=(const Settled&) = delete;
 
-    static bool covers(const void* ptr) noexcept { return ptr != nullptr && here() == ptr; }
-    static const void*& here() noexcept {
-        static thread_local const void* ptr = nullptr;
-        return ptr;
-    }
+    static bool covers(const void* ptr) noexcept { return ptr != nullptr && here().ptr == ptr; }
+    /// The same, and there is no use that nobody asked.
+    static bool covers_all_uses(const void* ptr) noexcept { return covers(ptr) && here().uses == Uses::AllAsked; }
 
   private:
-    const void* const before_;
+    struct State {
+        const void* ptr = nullptr;
+        Uses uses = Uses::MaybeMore;
+    };
+    static State& here() noexcept {
+        static thread_local State state;
+        return state;
+    }
+
+    const State before_;
 };
 
 }  // namespace detail

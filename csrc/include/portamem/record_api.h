@@ -137,8 +137,8 @@ PORTAMEM_EXPORT int portamem_recorder_visit_live(portamem_recorder* recorder, po
                                                  void* self);
 
 /* Has no report or table name memory as out that nobody has any more, and that only waits for the work that uses it: the
- * function says of an address whether it is such. For good; one of each module of the process. */
-PORTAMEM_EXPORT void portamem_record_leaving(int (*is_leaving)(const void* ptr));
+ * function says of some memory whether it is such. For good; one of each module of the process. */
+PORTAMEM_EXPORT void portamem_record_leaving(int (*is_leaving)(const void* ptr, size_t nbytes));
 
 /* Tags what the calling thread allocates, until popped. Within another tag it is that one's part: "solver/setup".
  * push answers the tag's number, or 0 where there is no memory for one more; pop takes that number and answers 0; 1 where

@@ -105,17 +105,20 @@ class Stream : public std::enable_shared_from_this<Stream> {
     ~Stream() {
         if (is_known_) detail::KnownStreams::instance().remove(handle_, weak_from_this());
         count_capture(false);
-        if (!closed_ && !listeners_.empty() && runtime_usable()) detail::unlocked([this] { tell_end_unasked(); });
-        if (kind_ != Kind::Owned || closed_ || !runtime_usable()) return;
+        if (end_->is_closed || !runtime_usable()) return;
+        const bool is_stood_for = kind_ == Kind::Owned && end_.use_count() > 1;
+        if (is_stood_for || !listeners_.empty()) detail::unlocked([&] { tell_end_unasked(is_stood_for); });
+        if (kind_ != Kind::Owned || (is_stood_for && end_->users.leave_to_waits())) return;
         detail::unlocked([this] { destroy_unasked(); });
     }
     Stream(const Stream&) = delete;
     Stream& operator=(const Stream&) = delete;
 
-    /// The native handle of an open stream, valid within a Use; else until the stream is closed. A per-thread stream's means
+    /// The native handle of an open stream, valid within a Use; else until the stream is closed, or gone. A per-thread stream's means
     /// another stream on every other thread, so it is given on its own thread only (std::invalid_argument elsewhere).
     rt::Stream_t handle() const {
-        if (is_elsewhere() || is_closed() || users_.is_refused_here()) refuse_use();
+        if (is_elsewhere() || is_closed() || end_->users.is_refused_here()) refuse_use();
+        if (told_end_ && told_end_->users.is_refused_here()) refuse_use();
         return handle_;
     }
     /// Whether both are streams of one handle, whatever has become of it since.
@@ -128,11 +131,13 @@ class Stream : public std::enable_shared_from_this<Stream> {
     class Use {
       public:
         explicit Use(const Stream& stream) noexcept
-            : is_here_(!stream.is_elsewhere()), use_(stream.is_default() ? nullptr : &stream.users_) {}
+            : is_here_(!stream.is_elsewhere()),
+              use_(stream.is_default() ? nullptr : &stream.end_->users),
+              use_of_told_(stream.told_end_ ? &stream.told_end_->users : nullptr) {}
         Use(const Use&) = delete;
         Use& operator=(const Use&) = delete;
 
-        explicit operator bool() const noexcept { return is_here_ && use_; }
+        explicit operator bool() const noexcept { return is_here_ && use_ && use_of_told_; }
 
       private:
         friend class Stream;
@@ -143,6 +148,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
         const bool is_here_;
         const detail::StreamUsers::Use use_;
+        const detail::StreamUsers::Use use_of_told_;
     };
     /// A use that the caller cannot do without: throws std::invalid_argument where it would be false.
     [[nodiscard]] Use in_use() const { return Use(*this, Use::Needed{}); }
@@ -170,7 +176,10 @@ class Stream : public std::enable_shared_from_this<Stream> {
     bool is_per_thread() const noexcept { return kind_ == Kind::PerThread; }
     /// A per-thread stream of another thread: it can be waited for, by tail(), and nothing else.
     bool is_elsewhere() const noexcept { return kind_ == Kind::PerThread && thread_ != detail::this_thread_number(); }
-    bool is_closed() const noexcept { return closed_.load(std::memory_order_acquire); }
+    /// Of the handle of a stream that portamem knows the end of: also once that is closed, or gone.
+    bool is_closed() const noexcept {
+        return end_->is_closed.load(std::memory_order_acquire) || (told_end_ && told_end_->is_closed.load());
+    }
     /// Whether anybody may take its tail() at any later time, closed or not. Not of a per-thread stream, which its own
     /// thread marks, and not of a foreign one with neither an owner nor the promise that its end is announced: its handle
     /// may be gone before anybody is told.
@@ -197,7 +206,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     bool tells_its_end() const noexcept { return tells_its_end_; }
     /// Tells the listener when the stream ends, as long as it lives. False, and nothing is told, once it has ended.
     bool listen(const std::weak_ptr<StreamListener>& listener) {
-        std::lock_guard<std::mutex> lock(mutex_);
+        std::lock_guard<std::mutex> lock(end_->mutex);
         if (is_closed()) return false;
         // A legacy stream never ends. A per-thread one ends unseen, at some moment of its thread's end.
         if (is_default()) return true;
@@ -256,8 +265,11 @@ class Stream : public std::enable_shared_from_this<Stream> {
     /// of a captured one, nor of another thread's own.
     bool is_idle() const noexcept {
         try {
-            const std::lock_guard<std::mutex> lock(mutex_);  // it is not closed meanwhile
-            if (is_closed()) return !last_ || last_->has_happened();
+            const std::lock_guard<std::mutex> lock(end_of_handle().mutex);  // it is not closed meanwhile
+            if (is_closed()) {
+                const auto last = last_under_lock();
+                return !last || last->has_happened();
+            }
             if (is_elsewhere() || status_unasked() != rt::StreamCaptureStatus::None) return false;
             const RelaxedCapture beside(device_);
             return rt::StreamQuery(handle_) == rt::Error_t::Success;
@@ -340,8 +352,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
         }
         auto event = is_closed() || blank ? std::move(blank) : Event::create(device_);
         // Waiting for a stream is no use of it, so it may be closed meanwhile: not between the question and the mark.
-        std::lock_guard<std::mutex> lock(mutex_);
-        if (is_closed()) return last_;
+        std::lock_guard<std::mutex> lock(end_of_handle().mutex);
+        if (is_closed()) return last_under_lock();
         if (is_default()) refuse_capture("record");
         record_in_use(*event);
         return event;
@@ -395,7 +407,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
     /// The same for those who only wait for it: a closed stream has its mark already, and is not asked.
     void refuse_capture_if_open(const char* what) const {
-        std::lock_guard<std::mutex> lock(mutex_);
+        std::lock_guard<std::mutex> lock(end_of_handle().mutex);
         if (!is_closed() && !is_elsewhere()) refuse(status_unasked(), what);
     }
 
@@ -433,27 +445,27 @@ class Stream : public std::enable_shared_from_this<Stream> {
         if (!one.owns_lock() && !detail::hear_until([&one] { return one.try_lock(); })) one.lock();
         if (is_closed()) return;
         const Closer closer(*this);
-        if (users_.is_used_here(kind_ != Kind::Owned)) {
+        if (end_->users.is_used_here(kind_ != Kind::Owned)) {
             throw std::invalid_argument(
                 "the stream is in use by a call further out on this thread: close it when that has returned");
         }
         refuse_capture("close");
         const RelaxedCapture beside(device_);
-        users_.refuse(kind_ != Kind::Owned);
+        end_->users.refuse(kind_ != Kind::Owned);
         try {
             mark_closed(true, tail());
         } catch (...) {
-            users_.allow();
+            end_->users.allow();
             throw;
         }
         if (is_known_) detail::KnownStreams::instance().remove(handle_, weak_from_this());
         tell_end(last());
         // Without the lock: destroying may wait for the stream's work (HIP's does).
-        const bool destroys = kind_ == Kind::Owned && !users_.leave_to_waits();
+        const bool destroys = kind_ == Kind::Owned && !end_->users.leave_to_waits();
         const rt::Error_t answer = destroys ? rt::StreamDestroy(handle_) : rt::Error_t::Success;
         if (answer != rt::Error_t::Success) {
             mark_closed(false, nullptr);
-            users_.allow();
+            end_->users.allow();
         }
         check(answer, "StreamDestroy");
         owner = std::move(owner_);
@@ -492,7 +504,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
           kind_(Kind::Foreign),
           tells_its_end_(false),
           use_(other.use_),
-          told_(other.told_) {
+          told_(other.told_),
+          told_end_(other.told_end_) {
         if (other.memory_identity_ != other.identity_) memory_identity_ = other.memory_identity_;
     }
 
@@ -501,6 +514,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     static std::shared_ptr<Stream> of_handle(rt::Stream_t handle, int device, const std::shared_ptr<Stream>& told) {
         auto made = make(handle, device, Kind::Foreign, nullptr);
         made->told_ = told;
+        made->told_end_ = told->end_;
         made->memory_identity_ = told->identity_;
         return made;
     }
@@ -540,11 +554,14 @@ class Stream : public std::enable_shared_from_this<Stream> {
     class Waiting {
       public:
         explicit Waiting(const Stream& stream)
-            : stream_(stream), wait_(stream.is_default() ? nullptr : &stream.users_) {
-            if (!wait_ || stream.is_elsewhere()) stream.refuse_use();
+            : stream_(stream),
+              wait_(stream.is_default() ? nullptr : &stream.end_->users),
+              wait_for_told_(stream.told_end_ ? &stream.told_end_->users : nullptr) {
+            if (!wait_ || !wait_for_told_ || stream.is_elsewhere()) stream.refuse_use();
         }
         ~Waiting() {
-            if (wait_.end()) detail::unlocked([this] { stream_.destroy_unasked(); });
+            const bool is_last = wait_for_told_.end();  // the latter first, as scopes end
+            if (wait_.end() || is_last) detail::unlocked([this] { stream_.destroy_unasked(); });
         }
         Waiting(const Waiting&) = delete;
         Waiting& operator=(const Waiting&) = delete;
@@ -552,6 +569,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
       private:
         const Stream& stream_;
         detail::StreamUsers::Wait wait_;
+        detail::StreamUsers::Wait wait_for_told_;
     };
 
     [[noreturn, gnu::cold, gnu::noinline]] void refuse_use() const {
@@ -618,20 +636,29 @@ class Stream : public std::enable_shared_from_this<Stream> {
     }
 
     void mark_closed(bool closed, std::shared_ptr<Event> last) {
-        std::lock_guard<std::mutex> lock(mutex_);
-        last_ = std::move(last);
-        closed_.store(closed, std::memory_order_release);
+        std::lock_guard<std::mutex> lock(end_->mutex);
+        end_->last = std::move(last);
+        end_->is_closed.store(closed, std::memory_order_release);
     }
 
     std::shared_ptr<Event> last() {
-        std::lock_guard<std::mutex> lock(mutex_);
-        return last_;
+        std::lock_guard<std::mutex> lock(end_->mutex);
+        return end_->last;
+    }
+
+    // The end of whoever destroys the handle, which lives while this is not closed and its lock is held.
+    detail::StreamEnd& end_of_handle() const noexcept { return told_end_ ? *told_end_ : *end_; }
+    // Of a closed stream, under the lock of end_of_handle().
+    std::shared_ptr<Event> last_under_lock() const {
+        if (!told_end_ || told_end_->is_closed) return end_of_handle().last;
+        std::lock_guard<std::mutex> lock(end_->mutex);
+        return end_->last;
     }
 
     void tell_end(const std::shared_ptr<Event>& last) noexcept {
         std::vector<std::weak_ptr<StreamListener>> listeners;
         {
-            std::lock_guard<std::mutex> lock(mutex_);
+            std::lock_guard<std::mutex> lock(end_->mutex);
             listeners.swap(listeners_);
         }
         for (const auto& listener : listeners) {
@@ -640,19 +667,23 @@ class Stream : public std::enable_shared_from_this<Stream> {
     }
 
     // From the destructor: nobody asked, and nobody is told why the stream cannot be marked.
-    void tell_end_unasked() noexcept {
+    void tell_end_unasked(bool is_stood_for) noexcept {
+        std::shared_ptr<Event> last;
+        bool has_end = true;
         try {
             // What is captured has no end that anybody could ask for. What listeners keep stays with them.
-            if (capture_status() != rt::StreamCaptureStatus::None) return;
-            tell_end(tail());
+            has_end = capture_status() == rt::StreamCaptureStatus::None;
+            if (is_stood_for && !end_->users.is_used_here(false)) end_->users.refuse(false);
+            if (has_end) last = tail();
         } catch (...) {
             try {
                 Device(device_).synchronize();
-                tell_end(nullptr);
             } catch (...) {
-                // Captured, or the device is gone. What listeners keep stays with them.
+                has_end = false;  // captured, or the device is gone
             }
         }
+        if (is_stood_for) mark_closed(true, last);
+        if (has_end) tell_end(last);
     }
 
     void list_work() noexcept {
@@ -673,7 +704,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
     const std::uint64_t identity_ = portamem_new_identity();
     std::uint64_t memory_identity_ = identity_;  // another's where that tells the end of this handle
     std::shared_ptr<detail::HandleUse> use_;  // of a handle whose end nobody tells, where the runtime numbers streams
+    // The stream that tells the end of this handle, and its end. Null where this tells its own.
     std::weak_ptr<Stream> told_;
+    std::shared_ptr<detail::StreamEnd> told_end_;
     bool is_known_ = false;
     const std::uint64_t thread_ = detail::this_thread_number();
     std::shared_ptr<void> owner_;
@@ -683,11 +716,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
     mutable std::atomic<bool> captured_here_{false};
     std::mutex closing_;                    // one closes at a time
     std::atomic<std::uint64_t> closer_{0};  // its thread's number
-    mutable detail::StreamUsers users_;
-    std::atomic<bool> closed_{false};
-    mutable std::mutex mutex_;  // guards last_ and listeners_, and closed_ against calls that are no use
-    std::vector<std::weak_ptr<StreamListener>> listeners_;
-    std::shared_ptr<Event> last_;
+    const std::shared_ptr<detail::StreamEnd> end_ = std::make_shared<detail::StreamEnd>();
+    std::vector<std::weak_ptr<StreamListener>> listeners_;  // under the lock of end_
 };
 
 namespace detail {
@@ -703,6 +733,22 @@ inline void note_what_has_run() noexcept {
     } catch (const std::exception&) {
         return;  // the child is refused what is not known to have run
     }
+}
+
+inline std::vector<int> busy_devices() noexcept {
+    std::vector<int> devices;
+    if (!runtime_usable() || InHostFunction::here()) return devices;
+    try {
+        const OwnQueries own;
+        for (const auto& stream : KnownStreams::instance().all()) {
+            const bool is_known = std::find(devices.begin(), devices.end(), stream->device()) != devices.end();
+            if (!is_known && !stream->is_closed() && !stream->is_idle()) devices.push_back(stream->device());
+        }
+        if (!devices.empty()) devices.push_back(rt::CpuDeviceId);
+    } catch (const std::exception&) {
+        devices.clear();
+    }
+    return devices;
 }
 
 }  // namespace detail

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -18,6 +19,8 @@
 #include "portamem/status.hpp"
 
 PORTAMEM_OPEN
+
+class Event;
 
 namespace detail {
 
@@ -176,6 +179,14 @@ class StreamUsers {
     std::atomic<bool> is_closing_{false};
     bool is_left_ = false;
     std::mutex mutex_;  // guards is_left_, and waits_ against the close
+};
+
+/// The end of a stream, for itself and for Streams that stand for its handle.
+struct StreamEnd {
+    StreamUsers users;
+    std::atomic<bool> is_closed{false};
+    std::mutex mutex;             ///< guards `last`, and is_closed against calls that are no use
+    std::shared_ptr<Event> last;  ///< of a closed stream; null: nothing to wait for
 };
 
 }  // namespace detail

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import time
 import weakref
 from functools import partial
 from typing import Any
@@ -270,10 +271,17 @@ def dropped_registrations_make_room(env: Env, resource: Any) -> None:
 
 @check("COPY-28")
 def nothing_waits_for_dropped_ends(env: Env, resource: Any) -> None:
-    stream = env.stream()
-    with other_end(env, resource) as target, resource.allocate(NBYTES) as source:
-        target.copy_from(resource.allocate(NBYTES), stream=stream)
-        held = env.latch(stream)  # the copy has run, and its source is on its way back
+    stream, unrelated = env.stream(), env.stream()
+    with (
+        other_end(env, resource) as target,
+        resource.allocate(NBYTES) as source,
+        other_end(env, resource) as elsewhere,
+    ):
+        done = target.copy_from(resource.allocate(NBYTES), stream=stream)
+        held = env.latch(stream)
+        expect(eventually(done.query), "a copy has not run whose stream is held behind it")
+        time.sleep(0.02)  # by now its source is on its way back
+        elsewhere.fill(2, stream=unrelated).synchronize()
         for queue in (
             lambda: target.copy_from(source, stream=stream),
             lambda: target.fill(1, stream=stream),

@@ -108,9 +108,8 @@ CLAUSES = (
         "THREAD-18",
         "What a signal handler of the program's raises, as for Ctrl-C, ends the wait that Python's first thread is in, "
         "before the work is done: of streams, events, devices, copies and fills without a stream, Python buffers, "
-        "allocations that wait for memory, trim, close, and the end of a pool that nobody has any more. The same call "
-        "can be made again, nothing is lost, and what was queued already still happens to memory that is nobody "
-        "else's.",
+        "allocations that wait for memory, trim, close, and a pool's end. The same call can be made again, nothing is "
+        "lost, and what was queued already still happens to memory that is nobody else's.",
     ),
     Clause(
         "THREAD-19",

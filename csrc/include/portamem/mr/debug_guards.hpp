@@ -309,7 +309,7 @@ class DebugBlock : public portamem_debug_block {
     const detail::DebugBlock guarded(block, traits_);
     try {
         guarded.check_and_poison(stream);
-        const detail::Settled settled(detail::Settled::covers(ptr) ? block.base : detail::Settled::here());
+        const detail::Settled settled(ptr, block.base);
         do_deallocate(block.base, block.total, stream);
     } catch (const Error& e) {
         if (e.name() == "Corrupted") block.is_guarded = 0;  // said once: the next free goes through

@@ -2,6 +2,7 @@
 // portamem/mr/device_memory_resource.hpp: plain device memory.
 #pragma once
 
+#include "portamem/mr/free_unused.hpp"
 #include "portamem/mr/runtime_memory_resource.hpp"
 
 PORTAMEM_OPEN
@@ -12,7 +13,7 @@ class DeviceMemoryResource : public RuntimeMemoryResource {
   public:
     /// Coherence: Default, or AMD's FineGrained and Uncached.
     explicit DeviceMemoryResource(int device, rt::Coherence coherence = rt::Coherence::Default)
-        : RuntimeMemoryResource(traits(device)), coherence_(coherence) {
+        : RuntimeMemoryResource(traits_of(device, coherence)), coherence_(coherence) {
         if (coherence == rt::Coherence::Coherent || coherence == rt::Coherence::NonCoherent) {
             throw std::invalid_argument("coherence of device memory is default, fine_grained or uncached");
         }
@@ -54,7 +55,10 @@ class DeviceMemoryResource : public RuntimeMemoryResource {
         }
         return ptr;
     }
-    void call_deallocate(void* ptr, std::size_t, Stream&) override { check(rt::Free(ptr), "Free"); }
+    void call_deallocate(void* ptr, std::size_t, Stream&) override {
+        const bool is_unused = rt::FreeMayWait && traits().frees_unwaited && detail::Settled::covers_all_uses(ptr);
+        check(is_unused ? detail::free_unused(ptr, traits().device) : rt::Free(ptr), "Free");
+    }
 
   private:
     Rows take_pitched(std::size_t width, std::size_t height, Stream& stream) {
@@ -69,11 +73,13 @@ class DeviceMemoryResource : public RuntimeMemoryResource {
         return {block.ptr, pitch, block.nbytes};
     }
 
-    static MemoryTraits traits(int device) {
+    static MemoryTraits traits_of(int device, rt::Coherence coherence) {
         MemoryTraits t;
         t.kind = ResourceKind::Device;
         t.device = Device(device).ordinal();
         t.host_accessible = detail::answer(rt::DeviceAttr::DirectDeviceMemAccessFromHost, device);
+        t.frees_unwaited = !rt::FreeMayWait || (rt::FreeAsyncTakesPlain && coherence == rt::Coherence::Default &&
+                                                detail::answer(rt::DeviceAttr::MemoryPoolsSupported, device));
         return t;
     }
 

@@ -51,6 +51,7 @@ struct MemoryTraits {
     bool read_only = false;           ///< of foreign or registered memory: no copy and no fill may write it
     bool pageable = false;            ///< of malloc and the like: the runtime knows nothing of its pages
     bool is_pooled = false;           ///< cut from a pool's chunks
+    bool frees_unwaited = false;      ///< to free what no work uses waits for no other work
     bool is_known_elsewhere = false;  ///< the program or a resource may have queued work on it before it is handed out
     int levels = 0;                   ///< how many resources are below, one over the other
 

@@ -42,6 +42,12 @@ inline constexpr portamem_backend BackendId = PORTAMEM_BACKEND_HIP;
 inline constexpr bool HasDeviceArrayInterface = true;
 /// Whether Free and HostFree may wait for work that has nothing to do with the memory; HostUnregister always may.
 inline constexpr bool FreeMayWait = true;
+/// Whether FreeAsync takes memory of Malloc, and waits for its stream alone: nobody promises it on AMD.
+#if defined(__HIP_PLATFORM_NVIDIA__)
+inline constexpr bool FreeAsyncTakesPlain = true;
+#else
+inline constexpr bool FreeAsyncTakesPlain = false;
+#endif
 
 /// Most bytes of pageable memory that a copy reads without waiting for what its stream holds. HIP promises none on AMD:
 /// such a copy may block its caller (hip_runtime_api.h, hipMemcpyAsync).

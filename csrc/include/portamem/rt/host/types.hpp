@@ -22,6 +22,8 @@ inline constexpr portamem_backend BackendId = PORTAMEM_BACKEND_HOST;
 inline constexpr bool HasDeviceArrayInterface = false;
 /// Whether Free and HostFree may wait for work that has nothing to do with the memory; HostUnregister always may.
 inline constexpr bool FreeMayWait = false;
+/// Whether FreeAsync takes memory of Malloc, and waits for its stream alone.
+inline constexpr bool FreeAsyncTakesPlain = false;
 
 /// Most bytes of pageable memory that a copy reads without waiting for what its stream holds.
 inline constexpr std::size_t StagedAtOnce = 0;
