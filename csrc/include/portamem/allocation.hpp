@@ -631,8 +631,8 @@ class Allocation {
     // Whether giving back may wait for work that has nothing to do with this memory.
     bool may_wait() const noexcept {
         if (resource_ == nullptr) return traits_->kind == ResourceKind::Registered;
-        if (!rt::FreeMayWait || traits_->stream_ordered) return false;
-        return !traits_->frees_unwaited || is_exposed_.load(std::memory_order_relaxed);
+        if (traits_->stream_ordered) return false;
+        return traits_->free_may_wait || (rt::FreeMayWait && is_exposed_.load(std::memory_order_relaxed));
     }
 
     // Dropped memory on its way back.

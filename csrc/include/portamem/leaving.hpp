@@ -200,7 +200,7 @@ class Leaving {
     void let_go_unlocked(Caller caller) noexcept {
         List ready;
         std::vector<int> busy;  // asked without the lock: a stream may end with the question
-        if (caller == Caller::Reaper && rt::FreeMayWait) busy = busy_devices();
+        if (caller == Caller::Reaper) busy = busy_devices();
         std::size_t left = 0;
         {
             std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);

@@ -56,8 +56,10 @@ class DeviceMemoryResource : public RuntimeMemoryResource {
         return ptr;
     }
     void call_deallocate(void* ptr, std::size_t, Stream&) override {
-        const bool is_unused = rt::FreeMayWait && traits().frees_unwaited && detail::Settled::covers_all_uses(ptr);
-        check(is_unused ? detail::free_unused(ptr, traits().device) : rt::Free(ptr), "Free");
+        if (rt::FreeMayWait && !traits().free_may_wait && detail::Settled::covers_all_uses(ptr)) {
+            return check(detail::free_unused(ptr, traits().device), "FreeAsync");
+        }
+        check(rt::Free(ptr), "Free");
     }
 
   private:
@@ -78,8 +80,9 @@ class DeviceMemoryResource : public RuntimeMemoryResource {
         t.kind = ResourceKind::Device;
         t.device = Device(device).ordinal();
         t.host_accessible = detail::answer(rt::DeviceAttr::DirectDeviceMemAccessFromHost, device);
-        t.frees_unwaited = !rt::FreeMayWait || (rt::FreeAsyncTakesPlain && coherence == rt::Coherence::Default &&
-                                                detail::answer(rt::DeviceAttr::MemoryPoolsSupported, device));
+        const bool is_async = rt::FreeAsyncTakesPlain && coherence == rt::Coherence::Default &&
+                              detail::answer(rt::DeviceAttr::MemoryPoolsSupported, device);
+        t.free_may_wait = rt::FreeMayWait && !is_async;
         return t;
     }
 

@@ -158,7 +158,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
 
     static MemoryTraits traits(const std::shared_ptr<MemoryResource>& upstream) {
         MemoryTraits traits = detail::traits_over(upstream);
-        traits.frees_unwaited = false;  // with a block, a chunk may go back
+        traits.free_may_wait = rt::FreeMayWait;  // with a block, a chunk may go back
         traits.stream_ordered = traits.stream_ordered || !traits.host_accessible;
         return traits;
     }

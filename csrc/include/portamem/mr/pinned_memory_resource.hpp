@@ -32,6 +32,13 @@ class PinnedMemoryResource : public RuntimeMemoryResource {
     rt::Coherence coherence() const noexcept { return coherence_; }
 
   protected:
+    /// Of pages that are registered, which a free unregisters: that waits for the device, whatever the runtime.
+    struct Registered {};
+    PinnedMemoryResource(int device, Registered)
+        : RuntimeMemoryResource(registered(traits(device, detail::PinnedChunks::kFlags))),
+          flags_(detail::PinnedChunks::kFlags),
+          coherence_(rt::Coherence::Default) {}
+
     void* call_allocate(std::size_t nbytes, Stream&) override {
         if (is_usual()) {
             if (nbytes >= kLeastChunk && portamem_chunks_wanted() != 0) return chunks().allocate(nbytes);
@@ -80,6 +87,11 @@ class PinnedMemoryResource : public RuntimeMemoryResource {
         const bool can_map = detail::attribute(rt::DeviceAttr::CanMapHostMemory, device) != 0;
         t.device_accessible = can_map && (unified || (flags & rt::HostMallocMapped) != 0);
         return t;
+    }
+
+    static MemoryTraits registered(MemoryTraits traits) {
+        traits.free_may_wait = true;
+        return traits;
     }
 
     const unsigned flags_;

@@ -15,7 +15,8 @@ PORTAMEM_OPEN
 /// same. Portable and mapped.
 class PrefaultedPinnedMemoryResource : public PinnedMemoryResource {
   public:
-    explicit PrefaultedPinnedMemoryResource(int device) : PinnedMemoryResource(device), chunks_(chunks()) {}
+    explicit PrefaultedPinnedMemoryResource(int device)
+        : PinnedMemoryResource(device, Registered{}), chunks_(chunks()) {}
 
     /// Whether new memory is registered pages; false: HostMalloc's.
     bool registers() const noexcept { return chunks_.registers(); }
