@@ -108,7 +108,7 @@ CLAUSES = (
         "THREAD-18",
         "What a signal handler of the program's raises, as for Ctrl-C, ends the wait that Python's first thread is in, "
         "before the work is done: of streams, events, devices, copies and fills without a stream, Python buffers, "
-        "allocations that wait for memory, trim, close, a pool's end. The same call can be made again, nothing is "
+        "allocations that wait for memory, trim, close and a pool's end. The call can be made again, nothing is "
         "lost, and what was queued already still happens to memory that is nobody else's.",
     ),
     Clause(
