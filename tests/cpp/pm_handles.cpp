@@ -149,6 +149,7 @@ TEST_CASE("pm handles: threads use Streams of a handle while the stream is close
         stream.reset();
         for (std::thread& thread : threads) thread.join();
         CHECK(named->is_closed());
+        CHECK(rt::DeviceSynchronize() == Success);  // before the memory goes
     }
 }
 
