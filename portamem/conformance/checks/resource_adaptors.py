@@ -245,6 +245,27 @@ def a_log_is_whole(env: Env) -> None:
 
 
 @check("RESOURCE-10")
+def a_log_is_of_its_own_calls(env: Env) -> None:
+    """Of two that log one over the other each has all calls, in their order, and none is deeper than another."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [os.path.join(folder, name) for name in ("lower.jsonl", "upper.jsonl")]
+        lower = env.pm.LoggingAdaptor(env.resource("device"), paths[0])
+        upper = env.pm.LoggingAdaptor(lower, paths[1])
+        for nbytes in (100, 200, 300):
+            upper.allocate(nbytes).close()
+        upper.close()
+        lower.close()
+        for path in paths:
+            with open(path, encoding="utf-8") as file:
+                calls = [line for line in map(json.loads, file) if line.get("event") in ("alloc", "free")]
+            what = [(line["event"], line["size"], line["depth"]) for line in calls]
+            wanted = [(event, nbytes, 0) for nbytes in (100, 200, 300) for event in ("alloc", "free")]
+            expect_equal(what, wanted, "calls, their bytes, and how deep they are")
+            numbers, times = [line["seq"] for line in calls], [line["t"] for line in calls]
+            expect_equal((numbers, times), (sorted(set(numbers)), sorted(times)), "numbers and times of the calls")
+
+
+@check("RESOURCE-10")
 def any_tag_is_in_the_log(env: Env) -> None:
     tags = ['"quoted"', "back\\slash", "tab\tand\nline", "\x01\x10\x1f", "größe", "\U0001f4be"]
     with tempfile.TemporaryDirectory() as folder:
