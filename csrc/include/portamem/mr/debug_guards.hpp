@@ -21,6 +21,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -267,9 +268,12 @@ class DebugBlock : public portamem_debug_block {
 [[gnu::cold]] inline void* MemoryResource::allocate_guarded(std::size_t nbytes, const std::shared_ptr<Stream>& stream,
                                                             std::size_t alignment) {
     const detail::DebugScope scope;
-    // No other thread closes the stream between the allocation and its redzones.
-    const Stream::Use use(*stream);
-    if (!use && !stream->is_elsewhere()) throw std::invalid_argument("the stream is closed");
+    // No other thread closes the stream between the allocation and its redzones, where these are written on it. Elsewhere
+    // a function of the program's that allocates may wait for such a close.
+    std::optional<Stream::Use> use;
+    if (traits_.stream_ordered) use.emplace(*stream);
+    const bool is_open = use ? static_cast<bool>(*use) : !stream->is_closed();
+    if (!is_open && !stream->is_elsewhere()) throw std::invalid_argument("the stream is closed");
     const std::size_t front = std::max<std::size_t>(alignment, PORTAMEM_DEBUG_REDZONE);
     const std::size_t more = front + PORTAMEM_DEBUG_REDZONE;
     const bool is_sane =
