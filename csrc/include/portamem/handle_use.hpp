@@ -12,6 +12,7 @@
 // 3. Otherwise each free records an event, and the memory waits for that.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -109,7 +110,9 @@ class HandleUse {
     /// Nothing is freed by this identity any more. What was is everybody's once all work of the device has run, for which
     /// a thread of its own waits: the calling one may hold up that work.
     void end() noexcept {
-        if (std::exchange(has_ended_, true) || listeners_.empty() || !runtime_usable()) return;
+        if (std::exchange(has_ended_, true) || !runtime_usable()) return;
+        const auto is_gone = [](const std::weak_ptr<StreamListener>& listener) { return listener.expired(); };
+        if (std::all_of(listeners_.begin(), listeners_.end(), is_gone)) return;
         try {
             const auto wait = [device = device_, identity = identity_, listeners = std::move(listeners_)] {
                 return wait_and_tell(device, identity, listeners);
