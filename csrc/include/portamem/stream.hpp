@@ -114,8 +114,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
     Stream(const Stream&) = delete;
     Stream& operator=(const Stream&) = delete;
 
-    /// The native handle of an open stream, valid within a Use; else until the stream is closed, or gone. A per-thread stream's means
-    /// another stream on every other thread, so it is given on its own thread only (std::invalid_argument elsewhere).
+    /// The native handle of an open stream, valid within a Use; else until the stream is closed, or gone. A per-thread
+    /// stream's means another stream on every other thread, so it is given on its own thread only (std::invalid_argument
+    /// elsewhere).
     rt::Stream_t handle() const {
         if (is_elsewhere() || is_closed() || end_->users.is_refused_here()) refuse_use();
         if (told_end_ && told_end_->users.is_refused_here()) refuse_use();
