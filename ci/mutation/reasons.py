@@ -15,7 +15,6 @@ REASONS: dict[str, tuple[str, str]] = {
     "6ead22825c": (EQUIVALENT, "no object is kept to be used again: each is made anew, which takes longer"),
     "e881d77461": (EQUIVALENT, "a blank allocation is nobody's, and what opens it sets its size"),
     "86b1d9c804": (EQUIVALENT, "a use with epoch 0 stands for none, and nobody reads the stream of that"),
-    "83a14d9079": (EQUIVALENT, "which of a table's parts a block is in"),
     "d1c16cc638": (EQUIVALENT, "the end is set where the entry is made"),
     "a7d04a920e": (EQUIVALENT, "the time is set where the record is made"),
     "60d526426d": (EQUIVALENT, "what a stream knows already is joined once more"),
