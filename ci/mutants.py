@@ -23,6 +23,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
@@ -36,12 +37,17 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 
+def order_of(options: argparse.Namespace) -> Iterator[Mutant]:
+    """The mutants that are asked for, in the order of the draw."""
+    return draw(ROOT, options.seed, PARTS if options.parts else ("*",))
+
+
 class Round:
     """One run over the draw."""
 
     def __init__(self, options: argparse.Namespace, record: Record, out: Console, bar: Progress) -> None:
         self._record, self._path = record, options.record
-        self._order = draw(ROOT, options.seed, PARTS if options.parts else ("*",))
+        self._order = order_of(options)
         self._farm = Farm(options.folder, options.jobs)
         self._models = {model: MODELS[model] for model in options.models}
         self._suite = digest_of(ROOT / "portamem")
@@ -126,8 +132,7 @@ class Round:
 
 def show(options: argparse.Namespace, out: Console) -> None:
     """Prints what one mutant changes and what the whole suite says of it, in every model."""
-    order = draw(ROOT, options.seed, PARTS if options.parts else ("*",))
-    mutant = next((mutant for mutant in order if mutant.id == options.show), None)
+    mutant = next((mutant for mutant in order_of(options) if mutant.id == options.show), None)
     if mutant is None:
         raise SystemExit(f"no mutant of seed {options.seed} is called {options.show}")
     farm = Farm(options.folder, 1)

@@ -153,6 +153,25 @@ TEST_CASE("pm handles: threads use Streams of a handle while the stream is close
     }
 }
 
+TEST_CASE("pm handles: a stream goes while a call that holds its handle waits for who lets go of it") {
+    if (no_device()) return;
+    StreamPtr stream = pm::Stream::create(0);
+    const StreamPtr named = pm::Stream::from_handle_alone(stream->handle(), 0);
+    std::atomic<bool> is_held{false};
+    std::atomic<bool> is_gone{false};
+    std::thread holder([&] {
+        const pm::Stream::Use use = named->in_use();
+        is_held = true;
+        while (!is_gone) std::this_thread::yield();
+    });
+    while (!is_held) std::this_thread::yield();
+    stream.reset();
+    is_gone = true;
+    holder.join();
+    CHECK(named->is_closed());
+    CHECK_THROWS_AS(named->synchronize(), std::invalid_argument);
+}
+
 TEST_CASE("pm handles: a handle that is used again and again costs no event at a free") {
     if (no_device()) return;
     const Pool pool = pool_over(device_resource());

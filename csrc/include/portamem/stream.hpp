@@ -107,8 +107,12 @@ class Stream : public std::enable_shared_from_this<Stream> {
         count_capture(false);
         if (end_->is_closed || !runtime_usable()) return;
         const bool is_stood_for = kind_ == Kind::Owned && end_.use_count() > 1;
-        if (is_stood_for || !listeners_.empty()) detail::unlocked([&] { tell_end_unasked(is_stood_for); });
-        if (kind_ != Kind::Owned || (is_stood_for && end_->users.leave_to_waits())) return;
+        bool is_unused = true;
+        if (is_stood_for || !listeners_.empty()) {
+            detail::unlocked([&] { is_unused = tell_end_unasked(is_stood_for); });
+        }
+        // A handle that a call still holds is left to the runtime.
+        if (kind_ != Kind::Owned || !is_unused || (is_stood_for && end_->users.leave_to_waits())) return;
         detail::unlocked([this] { destroy_unasked(); });
     }
     Stream(const Stream&) = delete;
@@ -668,13 +672,15 @@ class Stream : public std::enable_shared_from_this<Stream> {
     }
 
     // From the destructor: nobody asked, and nobody is told why the stream cannot be marked.
-    void tell_end_unasked(bool is_stood_for) noexcept {
+    // False where a Stream of the handle is in a call that holds it.
+    bool tell_end_unasked(bool is_stood_for) noexcept {
         std::shared_ptr<Event> last;
         bool has_end = true;
+        bool is_unused = true;
         try {
             // What is captured has no end that anybody could ask for. What listeners keep stays with them.
             has_end = capture_status() == rt::StreamCaptureStatus::None;
-            if (is_stood_for && !end_->users.is_used_here(false)) end_->users.refuse(false);
+            if (is_stood_for) is_unused = !end_->users.is_used_here(false) && end_->users.refuse_for_a_moment();
             if (has_end) last = tail();
         } catch (...) {
             try {
@@ -685,6 +691,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
         }
         if (is_stood_for) mark_closed(true, last);
         if (has_end) tell_end(last);
+        return is_unused;
     }
 
     void list_work() noexcept {

@@ -143,6 +143,16 @@ class StreamUsers {
         }
         while (!is_over()) std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
+    /// The same for a stream that nobody has any more, which waits for no more than a moment: a call may be waiting for the
+    /// thread that let go of the stream. False where a call still holds the handle then: it is not to be destroyed.
+    bool refuse_for_a_moment() noexcept {
+        is_closing_.store(true);
+        const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+        while (uses_.load() != 0 && std::chrono::steady_clock::now() < give_up) {
+            std::this_thread::sleep_for(std::chrono::microseconds(20));
+        }
+        return uses_.load() == 0;
+    }
     /// The close has failed.
     void allow() noexcept { is_closing_.store(false); }
 

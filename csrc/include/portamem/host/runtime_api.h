@@ -311,7 +311,8 @@ PORTAMEM_EXPORT pmhError_t pmhMemset2D(void* ptr, size_t pitch, int value, size_
 PORTAMEM_EXPORT pmhError_t pmhMemset2DAsync(void* ptr, size_t pitch, int value, size_t width, size_t height,
                                             pmhStream_t stream);
 
-/* ---- streams and events; a handle that was destroyed or never made is pmhErrorInvalidHandle ---- */
+/* ---- streams and events; a handle that was never made, or was destroyed and is no later stream's, is
+ * pmhErrorInvalidHandle ---- */
 PORTAMEM_EXPORT pmhError_t pmhStreamCreateWithPriority(pmhStream_t* stream, unsigned flags, int priority);
 PORTAMEM_EXPORT pmhError_t pmhStreamDestroy(pmhStream_t stream);
 PORTAMEM_EXPORT pmhError_t pmhStreamQuery(pmhStream_t stream);
