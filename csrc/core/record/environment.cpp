@@ -38,7 +38,7 @@ void print_row(const std::string& name, const Counts& counts) {
                        static_cast<long long>(counts.failed_count));
 }
 
-// What nobody has any more is not the program's.
+// Without memory that the program has dropped, and that only waits for its work.
 std::vector<std::pair<portamem_record_resource, Counts>> rows_at_exit(portamem_recorder& recorder) {
     auto rows = recorder.tallies().by_resource();
     for (const Live& live : recorder.live().all()) {

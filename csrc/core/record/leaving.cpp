@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/record/leaving.cpp: memory that is on its way back when somebody reports what is out.
+// core/record/leaving.cpp: memory that was dropped and waits for its work: reports leave it out.
 #include <atomic>
 #include <cstddef>
 

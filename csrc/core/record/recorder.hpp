@@ -56,7 +56,7 @@ struct portamem_recorder {
 
 namespace portamem::record {
 
-/// Whether memory is on its way back, and nobody has it any more, as one of the process's modules says.
+/// Whether one of the process's modules says that the memory was dropped, and only waits for its work.
 bool is_leaving(const Live& live) noexcept;
 
 /// Every recorder that is open when the program exits is ended then.

@@ -74,7 +74,7 @@ class Leaver {
     std::size_t nbytes = 0;
     /// go() sets this where the resource refused the memory. The reaper tries again; no allocation waits for that.
     std::atomic<bool> was_refused{false};
-    /// Since when the reaper has seen that the work has run. Leaving's own.
+    /// When the reaper first saw that the work had run. Leaving's own.
     std::optional<std::chrono::steady_clock::time_point> since;
 };
 
@@ -144,8 +144,8 @@ class Leaving {
         return went;
     }
 
-    /// Whether nobody has the memory any more, which may be within redzones, and it only waits for its work. For the report of
-    /// what is out when the process exits, where other threads may have stopped anywhere: false where the lock cannot be had.
+    /// Whether this memory, or the block between its redzones, was dropped and only waits for its work. The report at the
+    /// exit of the process asks, when other threads may have stopped anywhere: false where the lock cannot be had.
     bool has(const void* ptr, std::size_t nbytes) noexcept {
         if (count_.load(std::memory_order_acquire) == 0) return false;
         std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
@@ -251,8 +251,7 @@ class Leaving {
         if (left != 0) Reaper::instance().hurry();
     }
 
-    // Whether the reaper calls a free that may wait: not while there is work that it would wait for, unless that goes on
-    // and on.
+    // Whether the reaper calls a free that may wait: not while a known stream has work on the device, for two seconds.
     static bool is_time(Leaver& leaver, const std::vector<int>& busy) noexcept {
         const auto now = std::chrono::steady_clock::now();
         if (!leaver.since) leaver.since = now;

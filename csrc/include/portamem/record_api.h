@@ -136,8 +136,8 @@ typedef void (*portamem_live_visitor)(void* self, const portamem_record_live* li
 PORTAMEM_EXPORT int portamem_recorder_visit_live(portamem_recorder* recorder, portamem_live_visitor visitor,
                                                  void* self);
 
-/* Has no report or table name memory as out that nobody has any more, and that only waits for the work that uses it: the
- * function says of some memory whether it is such. For good; one of each module of the process. */
+/* Registers a function that says whether memory was dropped, and only waits for the work that uses it: reports and tables
+ * leave such memory out. For good, once for each module of the process. */
 PORTAMEM_EXPORT void portamem_record_leaving(int (*is_leaving)(const void* ptr, size_t nbytes));
 
 /* Tags what the calling thread allocates, until popped. Within another tag it is that one's part: "solver/setup".

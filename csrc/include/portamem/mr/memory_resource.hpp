@@ -51,7 +51,7 @@ struct MemoryTraits {
     bool read_only = false;                ///< of foreign or registered memory: no copy and no fill may write it
     bool pageable = false;                 ///< of malloc and the like: the runtime knows nothing of its pages
     bool is_pooled = false;                ///< cut from a pool's chunks
-    bool free_may_wait = rt::FreeMayWait;  ///< of what no work uses, for work that has nothing to do with it
+    bool free_may_wait = rt::FreeMayWait;  ///< a free of memory that no work uses, for other work
     bool is_known_elsewhere = false;  ///< the program or a resource may have queued work on it before it is handed out
     int levels = 0;                   ///< how many resources are below, one over the other
 

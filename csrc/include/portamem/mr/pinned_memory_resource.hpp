@@ -32,7 +32,7 @@ class PinnedMemoryResource : public RuntimeMemoryResource {
     rt::Coherence coherence() const noexcept { return coherence_; }
 
   protected:
-    /// Of pages that are registered, which a free unregisters: that waits for the device, whatever the runtime.
+    /// For memory of registered pages: a free unregisters them, which waits for the device on every runtime.
     struct Registered {};
     PinnedMemoryResource(int device, Registered)
         : RuntimeMemoryResource(registered(traits(device, detail::PinnedChunks::kFlags))),
