@@ -206,8 +206,9 @@ TEST_CASE("pm stream closed: not within a use by the same thread, and by a funct
         CHECK(static_cast<bool>(use));
         CHECK(contains(refusal<std::invalid_argument>([&] { stream->close(); }), "further out on this thread"));
     }
-    alignas(256) static char bytes[kBytes];
-    const auto allocate = [](std::size_t, const StreamPtr& on) -> void* {
+    alignas(256) static char bytes[2 * kBytes];  // more than is asked for: PORTAMEM_DEBUG adds redzones
+    const auto allocate = [](std::size_t nbytes, const StreamPtr& on) -> void* {
+        REQUIRE(nbytes <= sizeof bytes);
         std::thread([&] { on->close(); }).join();
         return bytes;
     };
