@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The pictures of docs/performance.md, as SVG by pygal."""
+"""The pictures of evidence/performance.md, as SVG by pygal."""
 
 from __future__ import annotations
 

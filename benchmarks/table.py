@@ -9,7 +9,7 @@ CuPy, RMM, PyTorch; in C++ RMM, PyTorch, and Umpire where $umpire_DIR says where
 and the C++ library's pool.
 
 A figure is the median of rounds in which everybody takes a turn. The table says whether each bound holds; no exit code
-does. It exits 0 unless something broke. benchmarks/page.py makes docs/performance.md of FILE.
+does. It exits 0 unless something broke. benchmarks/page.py makes evidence/performance.md of FILE.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ HELD = ("pass", "emulated")
 ORDER = ("pass", "emulated", "unsupported", "defect", "not-shown", "fail")
 
 ABOUT = (
-    "`portamem conformance` shows the [contract](docs/contract.md) clause by clause, on your machine too. Clauses that "
+    "`portamem conformance` shows the [contract](contract.md) clause by clause, on your machine too. Clauses that "
     "held wherever they were seen, of those in each group; one that a device has no use for, or that could not be seen "
     "at all, does not count as held:"
 )
@@ -103,7 +103,7 @@ def matrix(suites: list[Column], table: Table) -> Iterator[str]:
 
 
 def section(reports: list[Report], table: Table) -> Iterator[str]:
-    """The part of docs/evidence.md."""
+    """The part of evidence/evidence.md."""
     suites = columns(reports)
     if not suites:
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Make docs/contract.md from the clauses of portamem/conformance/contract.
+"""Make evidence/contract.md from the clauses of portamem/conformance/contract.
 
     python ci/contract.py            prints the page
     python ci/contract.py --write    writes it
@@ -18,7 +18,7 @@ from portamem.conformance.checks import checks
 from portamem.conformance.clause import ANSWERS, EVERYWHERE, Clause, Defect, Shortfall
 from portamem.conformance.contract import GROUPS, clauses
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "contract.md"
+PAGE = Path(__file__).resolve().parent.parent / "evidence" / "contract.md"
 
 HEAD = """\
 # The contract

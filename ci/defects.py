@@ -2,10 +2,10 @@
 """Plant known defects in copies of the sources, and see whether the conformance suite catches each by its clauses.
 
     python ci/defects.py               builds and tries all; fails where one is not caught by a clause named for it
-    python ci/defects.py --write       the same, and writes docs/suite.md
+    python ci/defects.py --write       the same, and writes evidence/suite.md
     python ci/defects.py trim fill     only those whose names hold one of these words
 
-Needs what ci/mutants.py needs. What was found is in docs/suite/defects.json, or where --record says: from a larger
+Needs what ci/mutants.py needs. What was found is in evidence/suite/defects.json, or where --record says: from a larger
 machine it is brought back from there, and `ci/mutants.py --only-page` makes the page of it.
 """
 
@@ -73,7 +73,7 @@ def main() -> int:
         "--record", type=Path, default=page.DEFECTS, help="what is known so far, and what comes of this"
     )
     parser.add_argument("--whole", action="store_true", help="run all clauses, not only the groups of those named")
-    parser.add_argument("--write", action="store_true", help="write docs/suite.md as well")
+    parser.add_argument("--write", action="store_true", help="write evidence/suite.md as well")
     options = parser.parse_args()
     out = Console(highlight=False)
     chosen = [each for each in DEFECTS if not options.words or any(word in each.name for word in options.words)]

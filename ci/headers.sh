@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # ci/headers.sh: portamem's headers compile under every generation of vendor headers that packages bring, and
-# docs/header-matrix.md says what is true of them (ci/header-matrix). And each source compiles alone, which builds in
+# evidence/header-matrix.md says what is true of them (ci/header-matrix). And each source compiles alone, which builds in
 # batches do not show. Warnings are errors. Compiled only: nothing is linked or run here.
 source "$(dirname "$0")/lib.sh"
 need_setup

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Exchange one token of the sources at a time, a hundred times, and see whether the conformance suite notices.
 
-    python ci/mutants.py                    draws, builds and tries; what is known from docs/suite/mutants.json stays
-    python ci/mutants.py --write            the same, and writes docs/suite.md
-    python ci/mutants.py --only-page        only writes docs/suite.md
+    python ci/mutants.py                    draws, builds and tries; what is known from evidence/suite/mutants.json stays
+    python ci/mutants.py --write            the same, and writes evidence/suite.md
+    python ci/mutants.py --only-page        only writes evidence/suite.md
     python ci/mutants.py --fresh            forgets what is known
     python ci/mutants.py --parts            over adaptors, events and copies alone; known: mutants-parts.json beside it
     python ci/mutants.py --show ID          what a mutant changes, and what the suite says of it
@@ -15,7 +15,7 @@ are asked for. It needs libclang, CMake, ninja and pybind11: ci/setup.sh makes b
 
 On a larger machine, without a network or a repository: `--fresh --jobs 32 --folder /tmp/mutants --record mutants.json`.
 What was found is in that file after each mutant, and a run with the same file goes on from there; brought back as
-docs/suite/mutants.json, `--only-page` makes the page of it.
+evidence/suite/mutants.json, `--only-page` makes the page of it.
 """
 
 from __future__ import annotations
@@ -157,8 +157,8 @@ def main() -> int:
         "--models", nargs="*", choices=MODELS, default=["discrete"], help="in which machine models (default: discrete)"
     )
     parser.add_argument("--fresh", action="store_true", help="forget what is known")
-    parser.add_argument("--write", action="store_true", help="write docs/suite.md as well")
-    parser.add_argument("--only-page", action="store_true", help="only write docs/suite.md")
+    parser.add_argument("--write", action="store_true", help="write evidence/suite.md as well")
+    parser.add_argument("--only-page", action="store_true", help="only write evidence/suite.md")
     parser.add_argument("--show", metavar="ID", help="one mutant, and what the suite says of it")
     options = parser.parse_args()
     options.record = options.record or (page.RECORD_OF_PARTS if options.parts else page.RECORD)

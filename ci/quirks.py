@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""docs/quirks.md: which clauses of the conformance suite notice which quirk of HIP on AMD, and which hold all the same.
+"""evidence/quirks.md: which clauses of the conformance suite notice which quirk of HIP on AMD, and which hold all the same.
 
 The suite runs over each stand-in (tests/standin) as its version is said to be, and then with one quirk the other way
 round at a time. A clause notices a quirk if its outcome is another one with it than without it. With --check the whole
@@ -117,7 +117,7 @@ BRIDGES = {
         notices=("COPY-22", "ORDER-14"),
     ),
 }
-"""Each quirk of tests/standin/quirks.cpp, with clauses of docs/contract.md."""
+"""Each quirk of tests/standin/quirks.cpp, with clauses of evidence/contract.md."""
 
 
 @dataclass(frozen=True)

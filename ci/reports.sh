@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # ci/reports.sh: the reports of a machine without a GPU, in $REPORTS (default: $CI_DIR/reports). `here`: the tests of the
 # host backend. `library`: what the vendors' real libraries answer without a device. `compiled`: what was built.
-# ci/gpu.sh makes those of a GPU; `python ci/evidence.py --add NAME FOLDER` takes either into docs/evidence.
+# ci/gpu.sh makes those of a GPU; `python ci/evidence.py --add NAME FOLDER` takes either into evidence/runs.
 source "$(dirname "$0")/lib.sh"
 need_build
 export CI_DIR

@@ -8,7 +8,7 @@
 #   ci/standins.sh suite [ABI...]               the whole Python test suite over each
 #   ci/standins.sh conformance [ABI...]         the conformance suite over each, with each quirk what it concerns, and `models`
 #   ci/standins.sh models [ABI...]              what depends on the machine, over each as a card with XNACK and as an APU
-#   ci/standins.sh quirks [ABI...]              writes docs/quirks.md: which quirk which clause of conformance notices
+#   ci/standins.sh quirks [ABI...]              writes evidence/quirks.md: which quirk which clause of conformance notices
 # Each is a folder $CI_DIR/standins/ABI: include and lib, which are a ROCm root, site-packages, and a link to the
 # hip-python that is the witness over it.
 source "$(dirname "$0")/lib.sh"
@@ -196,7 +196,7 @@ quirks)
     (($#)) || set -- "${ALL[@]}"
     need "$@"
     need_oracles
-    python -P "$ROOT/ci/quirks.py" --standins "$STANDINS" --write "$ROOT/docs/quirks.md" "$@"
+    python -P "$ROOT/ci/quirks.py" --standins "$STANDINS" --write "$ROOT/evidence/quirks.md" "$@"
     ;;
 *)
     (($#)) || set -- "${ALL[@]}"

@@ -1,4 +1,4 @@
-"""docs/contract.md is what the clauses say, and each of them is fit to be read."""
+"""evidence/contract.md is what the clauses say, and each of them is fit to be read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from portamem.conformance.contract import GROUPS, clauses
 
 ROOT = Path(__file__).parent.parent
 GENERATOR = ROOT / "ci" / "contract.py"
-REPORTS = sorted((ROOT / "docs" / "evidence").glob("*conformance*.json"))
+REPORTS = sorted((ROOT / "evidence" / "runs").glob("*conformance*.json"))
 
 CLAUSES = list(clauses().values())
 

@@ -1,4 +1,4 @@
-"""docs/evidence.md and the README's table are what the committed reports say, and keep the words apart."""
+"""evidence/evidence.md and the README's sentence about AMD are what the committed reports say, and keep the words apart."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def test_the_committed_page_is_the_generated_one(evidence: ModuleType) -> None:
     assert evidence.PAGE.read_text(encoding="utf-8") == evidence.page(reports), "run: python ci/evidence.py --write"
 
 
-def test_the_readme_has_the_generated_table(evidence: ModuleType) -> None:
+def test_the_readme_has_the_generated_sentence(evidence: ModuleType) -> None:
     reports = evidence.read(evidence.FOLDER.glob("*.json"))
     readme = evidence.README.read_text(encoding="utf-8")
-    assert readme == evidence.with_table(readme, reports), "run: python ci/evidence.py --write"
+    assert readme == evidence.with_sentence(readme, reports), "run: python ci/evidence.py --write"
 
 
 def test_reports_name_no_machine(evidence: ModuleType) -> None:
@@ -51,7 +51,8 @@ def test_reports_name_no_machine(evidence: ModuleType) -> None:
 
 def test_amd_is_not_claimed_until_it_ran(evidence: ModuleType) -> None:
     on_nvidia = [report(), report(kind="spelling", backend="hip")]
-    for text in (evidence.page(on_nvidia), evidence.readme_table(on_nvidia)):
+    marks = evidence.BEGIN + evidence.END
+    for text in (evidence.page(on_nvidia), evidence.with_sentence(marks, on_nvidia)):
         assert "Nothing here has run on an AMD GPU" in text
     not_run = report(backend="hip", result="not run: there is none")
     assert "Nothing here has run on an AMD GPU" in evidence.page([not_run])
@@ -62,7 +63,7 @@ def test_amd_is_not_claimed_until_it_ran(evidence: ModuleType) -> None:
 
 def test_words_have_columns_of_their_own(evidence: ModuleType) -> None:
     both = [report(), report(kind="spelling", backend="hip", counts={"passed": 7, "failed": 0, "skipped": 0})]
-    table = [line for line in evidence.readme_table(both).splitlines() if line.startswith("|")]
+    table = [line for line in evidence.summary(both) if line.startswith("|")]
     assert table[0] == "|  | `gpu` | `spelling` |"
     assert table[2] == "| Python tests | cuda: 41 passed | hip: 7 passed |"
 
@@ -135,13 +136,13 @@ def test_what_was_swept_shows(evidence: ModuleType) -> None:
 def test_a_failure_shows(evidence: ModuleType) -> None:
     broken = [report(result="failed", counts={"passed": 40, "failed": 1, "skipped": 0})]
     assert "**failed**: 40 passed, 1 failed" in evidence.page(broken)
-    assert "cuda: **failed**" in evidence.readme_table(broken)
+    assert "cuda: **failed**" in evidence.page(broken)
 
 
-def test_the_readme_shows_the_newest_run_in_whatever_order_the_reports_are_read(evidence: ModuleType) -> None:
+def test_the_summary_shows_the_newest_run_in_whatever_order_the_reports_are_read(evidence: ModuleType) -> None:
     old = report(when="2026-01-01", result="failed", counts={"passed": 40, "failed": 1, "skipped": 0})
     for order in ([old, report()], [report(), old]):
-        assert "| Python tests | cuda: 41 passed |" in evidence.readme_table(order)
+        assert "| Python tests | cuda: 41 passed |" in evidence.page(order)
 
 
 def test_a_skip_shows_with_its_reason(evidence: ModuleType) -> None:

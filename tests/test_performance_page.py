@@ -1,4 +1,4 @@
-"""docs/performance.md and its pictures are what the committed runs say; bounds are judged by what was measured."""
+"""evidence/performance.md and its pictures are what the committed runs say; bounds are judged by what was measured."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 """Compile portamem's headers under every header set, and say what stands behind each function of rt.
 
 ci/header-matrix            fetch, read, compile, count, and fail where the pages in docs are not what comes out
-ci/header-matrix --write    the same, and write docs/header-matrix.md and docs/rt-instructions.md
+ci/header-matrix --write    the same, and write evidence/header-matrix.md and evidence/rt-instructions.md
 ci/header-matrix --fetch    only fetch the headers, for a run without a network
 """
 
@@ -25,8 +25,8 @@ from typing import NoReturn
 from header_matrix import instructions, judge, page, reader, sets, unit
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs/header-matrix.md"
-COUNTS = ROOT / "docs/rt-instructions.md"
+PAGE = ROOT / "evidence/header-matrix.md"
+COUNTS = ROOT / "evidence/rt-instructions.md"
 GXX = r"\) (\d[\d.]*)"
 #: Where instructions are counted.
 COUNTED = ("CUDA 13.0", "HIP 7.1 AMD")

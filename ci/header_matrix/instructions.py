@@ -247,7 +247,7 @@ It adds at most {bound}, but for the functions with a reason beside them. A call
 
 
 def write(counts: Mapping[str, list[Count]], compiler: str) -> str:
-    """docs/rt-instructions.md."""
+    """evidence/rt-instructions.md."""
     names = list(dict.fromkeys(count.name for of in counts.values() for count in of))
     by_name = {of: {count.name: count for count in found} for of, found in counts.items()}
     head = ["function", *(f"{of}: vendor, rt, added" for of in counts), "at most", "because"]

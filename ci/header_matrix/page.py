@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""docs/header-matrix.md, from what was read. Nothing on it is kept by hand."""
+"""evidence/header-matrix.md, from what was read. Nothing on it is kept by hand."""
 
 from __future__ import annotations
 

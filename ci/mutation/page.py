@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""docs/suite.md: how the conformance suite was tested, from what the two commands found."""
+"""evidence/suite.md: how the conformance suite was tested, from what the two commands found."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from mutation.reasons import EQUIVALENT, REASONS
 from mutation.record import Record, Result
 from mutation.workshop import ROOT
 
-PAGE = ROOT / "docs" / "suite.md"
-RECORD = ROOT / "docs" / "suite" / "mutants.json"
-RECORD_OF_PARTS = ROOT / "docs" / "suite" / "mutants-parts.json"
-DEFECTS = ROOT / "docs" / "suite" / "defects.json"
+PAGE = ROOT / "evidence" / "suite.md"
+RECORD = ROOT / "evidence" / "suite" / "mutants.json"
+RECORD_OF_PARTS = ROOT / "evidence" / "suite" / "mutants-parts.json"
+DEFECTS = ROOT / "evidence" / "suite" / "defects.json"
 WANTED = 0.85
 WANTED_OF_PARTS = 0.9
 """The least part that the suite has to notice, of the mutants that stand."""

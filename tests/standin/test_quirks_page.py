@@ -16,7 +16,7 @@ from portamem.conformance import contract
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "ci" / "quirks.py"
-PAGE = ROOT / "docs" / "quirks.md"
+PAGE = ROOT / "evidence" / "quirks.md"
 PORTAMEMS_TABLE = ROOT / "csrc" / "include" / "portamem" / "quirks.hpp"
 STANDINS_TABLE = Path(__file__).parent / "quirks.cpp"
 
@@ -279,7 +279,7 @@ def joined(literals: str) -> str:
 
 @pytest.fixture(scope="module")
 def written() -> dict[str, list[str]]:
-    """The rows of docs/quirks.md by what they are about: versions of HIP, and quirks."""
+    """The rows of evidence/quirks.md by what they are about: versions of HIP, and quirks."""
     if not PAGE.exists():
         pytest.skip("a source distribution leaves docs out")
     lines = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The contract: what portamem promises, one file for each group of clauses. docs/contract.md is made of these."""
+"""The contract: what portamem promises, one file for each group of clauses. evidence/contract.md is made of these."""
 
 from __future__ import annotations
 

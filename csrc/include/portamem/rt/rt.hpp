@@ -9,7 +9,7 @@
 //  - The answer is the return value; no function throws. After a failure the vendor's last-error slot is cleared, so
 //    that a handled error never surfaces in an unrelated call. NotReady is an answer, not a failure.
 //  - On success it is one vendor call, or none where the request is for 0 bytes. The few that need more, and what each
-//    function is under each version of a vendor's headers: docs/header-matrix.md.
+//    function is under each version of a vendor's headers: evidence/header-matrix.md.
 //  - Sizes, pitches and offsets are bytes. Streams are handles; null is the default stream of the current device.
 //  - What a vendor's version lacks is bridged here where an older call does the same, and is NotSupported elsewhere.
 #pragma once
