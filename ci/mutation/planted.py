@@ -64,7 +64,7 @@ DEFECTS = (
     ),
     _one(
         "memory without stream order is freed under the work that uses it",
-        _HEADERS + "mr/runtime_memory_resource.hpp",
+        _HEADERS + "mr/detail/runtime_memory_resource.hpp",
         "if (!is_stream_ordered() && !detail::Settled::covers(ptr)) wait_for(*stream);",
         "(void)wait_for;",
         "FREE-09",
@@ -119,7 +119,7 @@ DEFECTS = (
     ),
     _one(
         "a resource's counter of live bytes goes stale",
-        _HEADERS + "mr/counted_memory_resource.hpp",
+        _HEADERS + "mr/detail/counted_memory_resource.hpp",
         "count(-static_cast<std::int64_t>(nbytes));",
         "",
         "ALLOC-07",
@@ -209,7 +209,7 @@ DEFECTS = (
     ),
     _one(
         "a resource closes over live buffers",
-        _HEADERS + "mr/counted_memory_resource.hpp",
+        _HEADERS + "mr/detail/counted_memory_resource.hpp",
         "if (live_.compare_exchange_strong(none, kClosed, std::memory_order_acq_rel)) {",
         "none = live_.load();\n        if (live_.compare_exchange_strong(none, kClosed, std::memory_order_acq_rel)) {",
         "OWN-05",
@@ -252,7 +252,7 @@ DEFECTS = (
     ),
     _one(
         "the check for a capture is dropped",
-        _HEADERS + "mr/runtime_memory_resource.hpp",
+        _HEADERS + "mr/detail/runtime_memory_resource.hpp",
         '        if (is_stream_ordered()) stream.refuse_capture("allocate");\n',
         "",
         "CAPTURE-03",

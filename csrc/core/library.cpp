@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "portamem/process_api.h"
+#include "portamem/abi/process_api.h"
 #include "portamem/version.h"
 
 namespace {

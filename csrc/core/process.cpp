@@ -9,7 +9,7 @@
 #include <mutex>
 #include <string>
 
-#include "portamem/process_api.h"
+#include "portamem/abi/process_api.h"
 
 namespace {
 

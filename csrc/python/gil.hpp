@@ -13,8 +13,8 @@
 
 #include <atomic>
 
-#include <portamem/record_api.h>
-#include <portamem/status.hpp>
+#include <portamem/abi/record_api.h>
+#include <portamem/error.hpp>
 
 namespace portamem::python {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // python/order_check.cpp: sessions of the order checker, and where in a Python program a call is made.
-#include <portamem/debug_api.h>
-#include <portamem/order_api.h>
+#include <portamem/abi/debug_api.h>
+#include <portamem/abi/order_api.h>
 
 #include <algorithm>
 #include <cstdio>

@@ -11,7 +11,7 @@
 
 #include "../../csrc/core/host_pages/pages.hpp"
 #include "host_child.hpp"
-#include "portamem/host_pages.h"
+#include "portamem/abi/host_pages.h"
 
 using namespace host_tests;
 using namespace portamem;

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "portamem/pool_api.h"
+#include "portamem/abi/pool_api.h"
 
 namespace fakes {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core_pool_fakes.hpp"
-#include "portamem/order_api.h"
+#include "portamem/abi/order_api.h"
 
 using namespace fakes;
 

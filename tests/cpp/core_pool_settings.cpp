@@ -11,7 +11,7 @@
 #include "../../csrc/core/pool_settings/settings.hpp"
 #include "forked_child.hpp"
 #include "host_child.hpp"
-#include "portamem/pool_settings.h"
+#include "portamem/abi/pool_settings.h"
 
 using namespace host_tests;
 using namespace portamem::pool_settings;

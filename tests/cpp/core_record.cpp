@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "portamem/record_api.h"
+#include "portamem/abi/record_api.h"
 
 namespace {
 

@@ -2,7 +2,7 @@
 // core/debug/address_sanitizer.cpp: pools' memory told to AddressSanitizer.
 //
 // Its functions come with the program, or with what is loaded before it. Weak references are null where it is not.
-#include "portamem/pool_annotator.h"
+#include "portamem/abi/pool_annotator.h"
 
 extern "C" {
 __attribute__((weak)) void __asan_poison_memory_region(void const volatile* begin, size_t nbytes);

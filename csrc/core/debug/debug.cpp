@@ -10,7 +10,7 @@
 #include <unordered_map>
 
 #include "../order/call.hpp"
-#include "portamem/debug_api.h"
+#include "portamem/abi/debug_api.h"
 
 namespace portamem::debug {
 

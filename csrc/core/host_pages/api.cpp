@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // core/host_pages/api.cpp: prefaulted pages as C functions.
-#include "portamem/host_pages.h"
+#include "portamem/abi/host_pages.h"
 
 #include <sys/mman.h>
 #include <sys/syscall.h>

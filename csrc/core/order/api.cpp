@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // core/order/api.cpp: the checker as C functions, and the session of PORTAMEM_CHECK.
-#include "portamem/order_api.h"
+#include "portamem/abi/order_api.h"
 
 #include <cstdlib>
 #include <cstring>

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "portamem/order_api.h"
+#include "portamem/abi/order_api.h"
 
 namespace portamem::order {
 

@@ -3,7 +3,7 @@
 //
 // That path reads the thread's memo and the cache, writes the cache and the block's state, and nothing else: no lock
 // and no memory that other threads write.
-#include "portamem/pool_api.h"
+#include "portamem/abi/pool_api.h"
 
 #include <new>
 

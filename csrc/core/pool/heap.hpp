@@ -16,7 +16,7 @@
 
 #include "arena.hpp"
 #include "page_map.hpp"
-#include "portamem/order_api.h"
+#include "portamem/abi/order_api.h"
 #include "slab_shape.hpp"
 #include "waiting.hpp"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "block.hpp"
-#include "portamem/pool_api.h"
+#include "portamem/abi/pool_api.h"
 
 namespace portamem::pool {
 

@@ -20,7 +20,7 @@
 #include "cache.hpp"
 #include "heap.hpp"
 #include "moves.hpp"
-#include "portamem/pool_api.h"
+#include "portamem/abi/pool_api.h"
 
 namespace portamem::pool {
 

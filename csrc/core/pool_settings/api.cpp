@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // core/pool_settings/api.cpp: the settings of pools as C functions.
-#include "portamem/pool_settings.h"
+#include "portamem/abi/pool_settings.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -10,7 +10,7 @@
 #include <unordered_set>
 
 #include "../order/call.hpp"
-#include "portamem/record_api.h"
+#include "portamem/abi/record_api.h"
 #include "thread.hpp"
 
 namespace portamem::record {

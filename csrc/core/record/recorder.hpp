@@ -7,7 +7,7 @@
 
 #include "live.hpp"
 #include "log.hpp"
-#include "portamem/record_api.h"
+#include "portamem/abi/record_api.h"
 #include "tallies.hpp"
 
 /// All functions are thread-safe. No lock is held between the begin and the end of a call.

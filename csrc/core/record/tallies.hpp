@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "portamem/record_api.h"
+#include "portamem/abi/record_api.h"
 #include "thread.hpp"
 
 namespace portamem::record {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "portamem/status.hpp"
+#include "portamem/error.hpp"
 
 PORTAMEM_OPEN
 

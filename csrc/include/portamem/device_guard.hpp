@@ -2,7 +2,7 @@
 // portamem/device_guard.hpp: a device made current for a scope.
 #pragma once
 
-#include "portamem/status.hpp"
+#include "portamem/error.hpp"
 
 PORTAMEM_OPEN
 

@@ -13,9 +13,9 @@
 #include <mutex>
 #include <vector>
 
+#include "portamem/abi/order_api.h"
 #include "portamem/capture.hpp"
 #include "portamem/event.hpp"
-#include "portamem/order_api.h"
 #include "portamem/reaper.hpp"
 
 PORTAMEM_OPEN

@@ -19,8 +19,8 @@
 #include <utility>
 #include <vector>
 
+#include "portamem/abi/record_api.h"
 #include "portamem/reaper.hpp"
-#include "portamem/record_api.h"
 
 PORTAMEM_OPEN
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "portamem/order_api.h"
-#include "portamem/status.hpp"
+#include "portamem/abi/order_api.h"
+#include "portamem/error.hpp"
 
 PORTAMEM_OPEN
 

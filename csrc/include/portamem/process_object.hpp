@@ -5,7 +5,7 @@
 #include <new>
 #include <string>
 
-#include "portamem/process_api.h"
+#include "portamem/abi/process_api.h"
 #include "portamem/rt/rt.hpp"
 
 #define PORTAMEM_TEXT_OF_(x) #x

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "portamem/status.hpp"
+#include "portamem/error.hpp"
 
 PORTAMEM_OPEN
 

@@ -15,8 +15,8 @@
 #include <thread>
 #include <utility>
 
-#include "portamem/process_api.h"
-#include "portamem/status.hpp"
+#include "portamem/abi/process_api.h"
+#include "portamem/error.hpp"
 
 PORTAMEM_OPEN
 

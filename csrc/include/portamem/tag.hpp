@@ -7,8 +7,8 @@
 #include <stdexcept>
 #include <string>
 
-#include "portamem/record_api.h"
-#include "portamem/status.hpp"
+#include "portamem/abi/record_api.h"
+#include "portamem/error.hpp"
 
 PORTAMEM_OPEN
 

@@ -12,8 +12,8 @@
 
 #include "../main_interpreter.hpp"
 #include "kernels.hpp"
+#include "portamem/error.hpp"
 #include "portamem/host/runtime_api.h"
-#include "portamem/status.hpp"
 
 namespace py = pybind11;
 

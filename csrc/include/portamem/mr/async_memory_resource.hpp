@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "portamem/mr/allocating_streams.hpp"
-#include "portamem/mr/recycled_pools.hpp"
-#include "portamem/mr/runtime_memory_resource.hpp"
+#include "portamem/mr/detail/allocating_streams.hpp"
+#include "portamem/mr/detail/recycled_pools.hpp"
+#include "portamem/mr/detail/runtime_memory_resource.hpp"
 #include "portamem/quirks.hpp"
 
 PORTAMEM_OPEN

@@ -11,10 +11,10 @@
 #include <utility>
 
 #include "portamem/capture.hpp"
-#include "portamem/mr/bytes_text.hpp"
-#include "portamem/mr/chunk_request.hpp"
-#include "portamem/mr/counted_memory_resource.hpp"
-#include "portamem/mr/live_ranges.hpp"
+#include "portamem/mr/detail/bytes_text.hpp"
+#include "portamem/mr/detail/chunk_request.hpp"
+#include "portamem/mr/detail/counted_memory_resource.hpp"
+#include "portamem/mr/detail/live_ranges.hpp"
 
 PORTAMEM_OPEN
 

@@ -2,8 +2,8 @@
 // portamem/mr/device_memory_resource.hpp: plain device memory.
 #pragma once
 
-#include "portamem/mr/free_unused.hpp"
-#include "portamem/mr/runtime_memory_resource.hpp"
+#include "portamem/mr/detail/free_unused.hpp"
+#include "portamem/mr/detail/runtime_memory_resource.hpp"
 
 PORTAMEM_OPEN
 

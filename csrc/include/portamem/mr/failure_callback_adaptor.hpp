@@ -8,8 +8,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "portamem/mr/chunk_request.hpp"
-#include "portamem/mr/knowing_adaptor.hpp"
+#include "portamem/mr/detail/chunk_request.hpp"
+#include "portamem/mr/detail/knowing_adaptor.hpp"
 
 PORTAMEM_OPEN
 

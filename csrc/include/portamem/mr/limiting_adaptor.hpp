@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "portamem/mr/bytes_text.hpp"
-#include "portamem/mr/knowing_adaptor.hpp"
+#include "portamem/mr/detail/bytes_text.hpp"
+#include "portamem/mr/detail/knowing_adaptor.hpp"
 
 PORTAMEM_OPEN
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "portamem/mr/recording_adaptor.hpp"
+#include "portamem/mr/detail/recording_adaptor.hpp"
 
 PORTAMEM_OPEN
 

@@ -2,7 +2,7 @@
 // portamem/mr/managed_memory_resource.hpp: managed (unified) memory.
 #pragma once
 
-#include "portamem/mr/runtime_memory_resource.hpp"
+#include "portamem/mr/detail/runtime_memory_resource.hpp"
 
 PORTAMEM_OPEN
 

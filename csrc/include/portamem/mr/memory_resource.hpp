@@ -10,8 +10,8 @@
 #include <string>
 #include <typeinfo>
 
-#include "portamem/debug_api.h"
-#include "portamem/mr/recorded.hpp"
+#include "portamem/abi/debug_api.h"
+#include "portamem/mr/detail/recorded.hpp"
 #include "portamem/stream.hpp"
 
 PORTAMEM_OPEN
@@ -287,7 +287,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     void deallocate_checked(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
         detail::debug_on ? deallocate_guarded(ptr, nbytes, stream) : do_deallocate(ptr, nbytes, stream);
     }
-    // mr/debug_guards.hpp
+    // mr/detail/debug_guards.hpp
     void* allocate_guarded(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment);
     void deallocate_guarded(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream);
 
@@ -327,4 +327,4 @@ inline void refuse_alignment(std::size_t alignment) {
 
 PORTAMEM_CLOSE
 
-#include "portamem/mr/debug_guards.hpp"
+#include "portamem/mr/detail/debug_guards.hpp"

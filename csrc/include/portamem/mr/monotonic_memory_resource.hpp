@@ -15,10 +15,10 @@
 #include <utility>
 #include <vector>
 
-#include "portamem/mr/chunk_request.hpp"
-#include "portamem/mr/counted_memory_resource.hpp"
-#include "portamem/mr/live_blocks.hpp"
-#include "portamem/mr/upstream_chunks.hpp"
+#include "portamem/mr/detail/chunk_request.hpp"
+#include "portamem/mr/detail/counted_memory_resource.hpp"
+#include "portamem/mr/detail/live_blocks.hpp"
+#include "portamem/mr/detail/upstream_chunks.hpp"
 
 PORTAMEM_OPEN
 

@@ -6,8 +6,8 @@
 #include <mutex>
 #include <optional>
 
-#include "portamem/mr/pinned_chunks.hpp"
-#include "portamem/mr/runtime_memory_resource.hpp"
+#include "portamem/mr/detail/pinned_chunks.hpp"
+#include "portamem/mr/detail/runtime_memory_resource.hpp"
 
 PORTAMEM_OPEN
 

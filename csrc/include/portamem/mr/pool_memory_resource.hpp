@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "portamem/mr/pool_ending.hpp"
-#include "portamem/mr/pool_passthrough.hpp"
-#include "portamem/mr/pool_runtime.hpp"
+#include "portamem/mr/detail/pool_ending.hpp"
+#include "portamem/mr/detail/pool_passthrough.hpp"
+#include "portamem/mr/detail/pool_runtime.hpp"
 
 PORTAMEM_OPEN
 
@@ -67,7 +67,7 @@ PORTAMEM_OPEN
 ///
 /// PORTAMEM_POOL=off: each allocation goes straight to the upstream, and comes straight back. PORTAMEM_POOL_LIMIT: the
 /// limit of the process's pools of a device's memory that were made without one, all together
-/// (portamem/pool_settings.h).
+/// (portamem/abi/pool_settings.h).
 ///
 /// Wrong frees (a block that is not out, an address inside of one, another resource's, another size than was asked for)
 /// are std::invalid_argument, and nothing has happened. Thread-safe.

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "portamem/managed.hpp"
-#include "portamem/mr/knowing_adaptor.hpp"
+#include "portamem/mr/detail/knowing_adaptor.hpp"
 
 PORTAMEM_OPEN
 

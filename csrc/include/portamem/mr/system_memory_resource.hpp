@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "portamem/mr/runtime_memory_resource.hpp"
+#include "portamem/mr/detail/runtime_memory_resource.hpp"
 
 PORTAMEM_OPEN
 

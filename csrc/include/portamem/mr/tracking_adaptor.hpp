@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "portamem/mr/recording_adaptor.hpp"
+#include "portamem/mr/detail/recording_adaptor.hpp"
 
 PORTAMEM_OPEN
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // portamem/rt/host/checker.hpp: what a memory checker is told: nothing. Contracts: rt/api/checker.hpp.
 //
-// The CPU's checkers see the host's uses of memory, and are told of pools above this (portamem/pool_annotator.h).
+// The CPU's checkers see the host's uses of memory, and are told of pools above this (portamem/abi/pool_annotator.h).
 #pragma once
 
 #include "portamem/rt/host/types.hpp"

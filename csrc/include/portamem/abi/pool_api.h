@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT
+ * portamem/abi/pool_api.h: the machinery of memory pools in libportamem, as C functions.
+ *
+ * A pool carves blocks out of chunks that an upstream gives, and keeps for each stream what was freed on it. It knows
+ * nothing of a vendor: whatever touches a runtime or the upstream is asked of its owner through portamem_pool_ops.
+ * portamem::PoolMemoryResource is the class over it, and this header is its private side: it may change with any
+ * version.
+ *
+ * Streams are known by identities that are never reused. `stream` in these functions is what the owner's callbacks
+ * know the stream of the running call by; the pool keeps no such pointer.
+ *
+ * Every function is thread-safe and none throws. No callback runs with a lock that allocating and freeing take, but for
+ * `drop` and `forget`; marks are made and waited for under one that only those take who put everything together: they have
+ * found no memory, trim, close, or obey a release policy. */
+#ifndef PORTAMEM_POOL_API_H
+#define PORTAMEM_POOL_API_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "portamem/abi/order_api.h"
+#include "portamem/c_api.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct portamem_pool portamem_pool;
+
+/* Why a call was refused. */
+typedef enum portamem_pool_status {
+    PORTAMEM_POOL_OK = 0,
+    PORTAMEM_POOL_THROWN = 1,        /* a callback has failed; its owner knows why */
+    PORTAMEM_POOL_OUT_OF_MEMORY = 2, /* the upstream has no memory; its owner knows why */
+    PORTAMEM_POOL_LIMIT = 3,         /* the pool's limit, or one that it shares, is reached */
+    PORTAMEM_POOL_INVALID = 4,       /* misuse, and portamem_pool_error says which */
+    PORTAMEM_POOL_HOST_MEMORY = 5,   /* no host memory for the pool's own records */
+    PORTAMEM_POOL_FORKED = 6,
+    PORTAMEM_POOL_BUSY = 7, /* memory is out, or another thread is inside a call; of a stream: not to be marked now */
+    PORTAMEM_POOL_GONE = 8  /* a stream that was destroyed without a word, and cannot be marked any more */
+} portamem_pool_status;
+
+/* What the pool has to know of a stream. */
+typedef struct portamem_pool_stream {
+    void* ref;              /* by which callbacks find the stream later, while it lives; given back by `forget` */
+    int ends_unseen;        /* nobody will tell when it ends: everything freed on it is marked at once */
+    int is_per_thread;      /* marked by its own thread only */
+    int is_marked_in_calls; /* and by that in calls on it only, as nobody knows between them whether it is still there */
+} portamem_pool_stream;
+
+/* See `keep`. */
+#define PORTAMEM_POOL_ASK_LATER (SIZE_MAX - 1)
+
+/* What a pool asks of its owner. `self` is the owner. Those that answer int answer a portamem_pool_status unless it says
+ * otherwise. An event is a mark in a stream: all work submitted before it. */
+typedef struct portamem_pool_ops {
+    uint32_t size; /* sizeof this struct */
+    /* A chunk, aligned to 256 bytes, that work submitted to `stream` from now on may use. */
+    int (*allocate)(void* self, size_t nbytes, void* stream, void** ptr);
+    /* A chunk that nobody uses any more. */
+    int (*deallocate)(void* self, void* ptr, size_t nbytes);
+    /* Refuses a stream that the pool cannot follow: closed, of another device, another thread's own. */
+    int (*describe)(void* self, void* stream, portamem_pool_stream* about);
+    void (*forget)(void* self, void* ref);
+    /* 1 while the stream is captured, 0 while not; -1: failed. */
+    int (*is_captured)(void* self, void* stream);
+    /* A new event at the end of a stream, named by `ref`, or by `stream` where ref is null. Null: nothing to wait for.
+     * Refuses a stream that cannot be marked now. */
+    int (*mark)(void* self, void* ref, void* stream, void** event);
+    /* Work submitted to `stream` later waits for the event. */
+    int (*wait)(void* self, void* stream, void* event);
+    /* 1 when it has happened, 0 when not yet; -1: failed. */
+    int (*query)(void* self, void* event);
+    /* Waits for it; for null, for all work of the device: for what was freed on a thread's own default stream, which only
+     * that thread can mark. */
+    int (*synchronize)(void* self, void* event);
+    /* The pool is done with an event. May be called under the pool's locks: calls no runtime and takes only a leaf lock. Of
+     * a pool that is closed, `self` is null, and no lock of the pool is held. */
+    void (*drop)(void* self, void* event);
+    /* Asked after memory came back: how many of the reserved bytes to keep; SIZE_MAX keeps all, and
+     * PORTAMEM_POOL_ASK_LATER is no answer: it is asked again by portamem_pool_release_due. Null: keeps all. */
+    size_t (*keep)(void* self, size_t reserved);
+    /* Before the upstream is asked for *nbytes: takes room under a limit that several pools share, if need be for less, but
+     * not for less than `least`: PORTAMEM_POOL_LIMIT then. Null: there is none. */
+    int (*claim)(void* self, size_t least, size_t* nbytes);
+    /* They are not reserved any more, or never were. */
+    void (*unclaim)(void* self, size_t nbytes);
+    /* A call is over, with that status, and no lock is held: what callbacks could not let go of inside of it may go; unless
+     * may_block, on another thread. Null: nothing to do. */
+    void (*rest)(void* self, int status, int may_block);
+    /* While order is checked: memory that was freed behind the event, which has happened, becomes anybody's. Null: nobody
+     * wants to know. */
+    void (*happened)(void* self, void* event, const portamem_order_range* ranges, size_t count);
+    /* Memory that `keep` wants gone waits for work, or `keep` is to be asked later: portamem_pool_release_due is to be called, by any thread, again and again
+     * until it answers 1. Answers a status; but for OK nobody will. Null: nobody does. */
+    int (*later)(void* self);
+    /* 1: all that was submitted to the stream has run, and all that an event recorded on it now would wait for; then what
+     * was freed on it waits for no event. 0: it has not, or that cannot be told now. No lock is held. Null: cannot be told. */
+    int (*has_run)(void* self, void* stream);
+    /* Another pool's call is about to take idle memory of this one: keeps the owner, and what the calling thread knows of
+     * callbacks that failed, until `let_go` of the answer. Null: the owner ends. A null function: it outlives every call. */
+    void* (*hold)(void* self);
+    void (*let_go)(void* held);
+} portamem_pool_ops;
+
+typedef struct portamem_pool_options {
+    uint32_t size;       /* sizeof this struct */
+    size_t limit;        /* most bytes reserved; 0: none */
+    int host_accessible; /* freed memory is handed out again only when the work before its free has run */
+    int stream_ordered;  /* the upstream's memory may be used on the stream of its allocation only */
+    int is_of_device;    /* the memory is on `device` of `backend`: portamem_pools_idle counts the pool */
+    portamem_backend backend;
+    int device;      /* -1: host memory */
+    int shares_idle; /* before another pool of that memory refuses a call, it has this one give back what is idle */
+} portamem_pool_options;
+
+typedef struct portamem_pool_figures {
+    uint32_t size;         /* sizeof this struct, set by the caller */
+    uint64_t used;         /* bytes that are out, as asked for */
+    uint64_t live;         /* blocks that are out */
+    uint64_t reserved;     /* bytes held of the upstream */
+    uint64_t peak;         /* the most that were reserved at once since reset_peak */
+    uint64_t largest_free; /* bytes of the largest block that is free */
+    uint64_t free_blocks;
+    uint64_t free_bytes;
+    uint64_t hits;     /* allocations from what the pool had */
+    uint64_t misses;   /* allocations that the upstream was asked for */
+    uint64_t steals;   /* times that a stream took over what was freed on another */
+    uint64_t releases; /* chunks that went back to the upstream */
+    uint64_t chunks;
+    uint64_t marks;  /* events that were recorded */
+    uint64_t arenas; /* streams that something is kept for */
+} portamem_pool_figures;
+
+/* A piece of a chunk. `stream` is the one that it was freed on, 0: nobody uses it. */
+typedef enum portamem_pool_piece_state {
+    PORTAMEM_POOL_PIECE_FREE = 0,
+    PORTAMEM_POOL_PIECE_CACHED = 1, /* free, in a thread's cache or behind an event */
+    PORTAMEM_POOL_PIECE_LIVE = 2,
+    PORTAMEM_POOL_PIECE_SLAB = 3 /* small blocks of one size, `blocks` of which `live` are out */
+} portamem_pool_piece_state;
+
+typedef struct portamem_pool_piece {
+    uint64_t chunk; /* address */
+    uint64_t chunk_bytes;
+    uint64_t address;
+    uint64_t nbytes;
+    uint64_t stream;
+    uint32_t state;
+    uint32_t blocks;
+    uint32_t live;
+    uint64_t block_bytes;
+} portamem_pool_piece;
+
+typedef void (*portamem_pool_visitor)(void* self, const portamem_pool_piece* piece);
+
+/* Null where there is no host memory. ops must stay valid as long as the pool. */
+PORTAMEM_EXPORT portamem_pool* portamem_pool_create(const portamem_pool_ops* ops, void* self,
+                                                    const portamem_pool_options* options);
+
+/* Waits until nobody uses what is free, gives it to the upstream, and ends the pool. Chunks with memory that is out, or
+ * that cannot be waited for, are never given back. */
+PORTAMEM_EXPORT void portamem_pool_destroy(portamem_pool* pool);
+
+/* The owner is gone and may not be called any more: the pool is closed as it is, and all that it has is leaked. */
+PORTAMEM_EXPORT void portamem_pool_abandon(portamem_pool* pool);
+
+/* nbytes aligned to 256 bytes, for work submitted to the stream from now on. Null where nbytes is 0, and on a refusal:
+ * portamem_pool_error tells which. */
+PORTAMEM_EXPORT void* portamem_pool_allocate(portamem_pool* pool, size_t nbytes, uint64_t identity, void* stream);
+/* The same for an alignment, a power of two. */
+PORTAMEM_EXPORT void* portamem_pool_allocate_aligned(portamem_pool* pool, size_t nbytes, size_t alignment,
+                                                     uint64_t identity, void* stream);
+PORTAMEM_EXPORT int portamem_pool_deallocate(portamem_pool* pool, void* ptr, size_t nbytes, uint64_t identity,
+                                             void* stream);
+
+/* The same where the calling thread's cache serves: no callback runs, and nobody is waited for. Null, or 0, where it does
+ * not: nothing was done, and there is no portamem_pool_error. Also in a forked child, whose threads have no caches. */
+PORTAMEM_EXPORT void* portamem_pool_allocate_at_hand(portamem_pool* pool, size_t nbytes, uint64_t identity);
+PORTAMEM_EXPORT int portamem_pool_deallocate_at_hand(portamem_pool* pool, void* ptr, size_t nbytes, uint64_t identity);
+
+/* The stream has ended, behind an event that becomes the pool's (null: nothing to wait for). */
+PORTAMEM_EXPORT void portamem_pool_stream_ended(portamem_pool* pool, uint64_t identity, void* event);
+
+/* Gives to the upstream what `keep` wanted gone and what work has kept until now. Waits for nothing and marks no stream.
+ * 1: nothing more is due. */
+PORTAMEM_EXPORT int portamem_pool_release_due(portamem_pool* pool);
+/* Nothing is due any more. A thread that is inside of portamem_pool_release_due is not waited for. */
+PORTAMEM_EXPORT void portamem_pool_call_off_due(portamem_pool* pool);
+/* Gives whole chunks to the upstream until at most `keep` bytes are reserved. */
+PORTAMEM_EXPORT int portamem_pool_trim(portamem_pool* pool, size_t keep);
+/* trim(0) for good, where nothing is out: PORTAMEM_POOL_BUSY otherwise. Closing twice is fine. */
+PORTAMEM_EXPORT int portamem_pool_close(portamem_pool* pool);
+PORTAMEM_EXPORT int portamem_pool_is_closed(const portamem_pool* pool);
+/* 1 while a call of another pool, on another thread, gives back what is idle here: portamem_pool_close is busy for so
+ * long. */
+PORTAMEM_EXPORT int portamem_pool_is_lending(const portamem_pool* pool);
+
+PORTAMEM_EXPORT void portamem_pool_stats(portamem_pool* pool, portamem_pool_figures* figures);
+/* Blocks and bytes that are out: a part of stats that costs little. */
+PORTAMEM_EXPORT void portamem_pool_live(portamem_pool* pool, uint64_t* blocks, uint64_t* nbytes);
+/* Bytes reserved now, and at most: the same. */
+PORTAMEM_EXPORT void portamem_pool_reserved(portamem_pool* pool, uint64_t* reserved, uint64_t* peak);
+/* Bytes of a device that the pools of the process have reserved and that are not out. */
+PORTAMEM_EXPORT uint64_t portamem_pools_idle(portamem_backend backend, int device);
+PORTAMEM_EXPORT void portamem_pool_reset_peak(portamem_pool* pool);
+/* Every piece of every chunk, by address, as it was at one moment; with no lock held. 0, or PORTAMEM_POOL_HOST_MEMORY. */
+PORTAMEM_EXPORT int portamem_pool_snapshot(portamem_pool* pool, portamem_pool_visitor visitor, void* self);
+
+/* Of the latest call on this thread that was refused; the text is valid until the next one. */
+PORTAMEM_EXPORT int portamem_pool_error(const char** text);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT
+// portamem/error.hpp: a runtime's refusal as a C++ exception, and when a runtime may be called at all.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <exception>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+
+#include "portamem/abi/process_api.h"
+#include "portamem/rt/rt.hpp"
+
+PORTAMEM_OPEN
+
+/// What a runtime refused. Misuse that is found before a runtime call is std::invalid_argument or ExportError instead.
+class Error : public std::runtime_error {
+  public:
+    Error(rt::Error_t code, std::string name, const char* call, const std::string& text)
+        : std::runtime_error(text), code_(code), name_(std::move(name)), call_(call) {}
+
+    /// The native code, unchanged.
+    rt::Error_t code() const noexcept { return code_; }
+    /// portamem's own spelling, the same on every backend; "NoDevice" and "Forked" also where the native code is another.
+    const std::string& name() const noexcept { return name_; }
+    /// The rt function that was refused.
+    const char* call() const noexcept { return call_; }
+
+  private:
+    rt::Error_t code_;
+    std::string name_;
+    const char* call_;
+};
+
+/// Where memory is when there is none; bytes, as far as known.
+struct MemoryFigures {
+    std::optional<std::size_t> asked;
+    std::optional<std::size_t> free;            ///< of the device
+    std::optional<std::size_t> used;            ///< held by portamem's buffers on the device: what pools keep is none
+    std::optional<std::size_t> cached;          ///< in the resource, free to be trimmed
+    std::optional<std::size_t> largest_free;    ///< of that, the largest block
+    std::optional<std::size_t> used_by_others;  ///< contexts, caches and other users of the device
+};
+
+/// There is no memory; the text says how much was asked and where the rest is.
+class OutOfMemory : public Error {
+  public:
+    using Error::Error;
+    OutOfMemory(const OutOfMemory& refused, const std::string& text, const MemoryFigures& figures)
+        : Error(refused.code(), refused.name(), refused.call(), text), figures_(figures) {}
+
+    const MemoryFigures& figures() const noexcept { return figures_; }
+
+  private:
+    MemoryFigures figures_;
+};
+
+/// Something still uses the memory that should go: a sub-view, a typed view, a copy that is being submitted.
+class ExportError : public std::logic_error {
+    using std::logic_error::logic_error;
+};
+
+namespace detail {
+
+inline bool means_no_device(rt::Error_t code) {
+    if (code == rt::Error_t::InsufficientDriver || code == rt::Error_t::NoDevice) return true;
+    if (code != rt::Error_t::InvalidDevice && code != rt::Error_t::InitializationError) return false;
+    // These two mean other things as well: they stand for a missing device only where there is none.
+    int count = 0;
+    (void)rt::GetDeviceCount(&count);
+    return count == 0;
+}
+
+[[noreturn]] inline void raise(rt::Error_t code, const char* call, const std::string& context = {}) {
+    std::string name = rt::GetErrorName(code);
+    std::string why = rt::GetErrorString(code);
+    if (portamem_forked() != 0) {
+        name = "Forked";
+        why = "this process is the child of a fork, in which device runtimes do not work; start it with spawn or exec";
+    } else if (means_no_device(code)) {
+        name = "NoDevice";
+        why += "; no usable device (see `portamem info`)";
+    } else if (code == rt::Error_t::DevicesUnavailable) {
+        why += "; another process may hold the device for itself (its compute mode): wait for it, or have the mode set";
+    }
+    std::string text = std::string(rt::BackendName) + " " + call + ": " + name + " (" +
+                       std::to_string(static_cast<int>(code)) + "): " + why;
+    if (!context.empty()) text += "; " + context;
+    if (code == rt::Error_t::OutOfMemory) throw OutOfMemory(code, name, call, text);
+    throw Error(code, name, call, text);
+}
+
+// Set once the process has begun to exit. The handler is registered after the runtime's first use and so runs before
+// the runtime takes itself down: from then on memory is leaked rather than freed.
+inline std::atomic<bool>& exiting_flag() {
+    static std::atomic<bool> exiting{false};
+    return exiting;
+}
+
+inline void watch_exit() {
+    static const int registered = std::atexit([] { exiting_flag() = true; });
+    (void)registered;
+}
+
+/// Runs a function without the lock of a language that portamem is embedded in, if the thread holds it. Null: there is
+/// no such language.
+using UnlockedHook = void (*)(void (*run)(void*), void* argument);
+
+inline std::atomic<UnlockedHook>& unlocked_hook() {
+    static std::atomic<UnlockedHook> hook{nullptr};
+    return hook;
+}
+
+// For destructors: nobody knows on which thread, and under which lock, the last reference goes, and what they call may
+// wait for work that needs that lock.
+template <class Function>
+void unlocked(Function&& function) noexcept {
+    const UnlockedHook hook = unlocked_hook().load(std::memory_order_relaxed);
+    if (hook == nullptr) {
+        function();
+    } else {
+        hook([](void* argument) { (*static_cast<std::remove_reference_t<Function>*>(argument))(); }, &function);
+    }
+}
+
+/// What ends the waits of this thread early, by an exception.
+enum class Hearing : unsigned char {
+    Nothing,     ///< on most threads, and wherever portamem is embedded in no other language
+    Dropping,    ///< nothing either: in destructors
+    AtOnce,      ///< where others are kept waiting, and memory can go back later: a wait ends before it begins
+    Leaving,     ///< in destructors of memory, which can go back later: what asks the program to end
+    Interrupts,  ///< under a lock: what asks the program to end, if none of its own code has to run for that
+    Everything,  ///< what the program's signal handlers raise
+};
+
+inline Hearing& hearing() noexcept {
+    static thread_local Hearing now = Hearing::Nothing;
+    return now;
+}
+
+/// A wait that was left, by a caller who comes back later.
+class WaitLeft : public std::exception {
+  public:
+    const char* what() const noexcept override { return "the wait is left"; }
+};
+
+/// Another hearing for its scope.
+class HearingScope {
+  public:
+    explicit HearingScope(Hearing inside) noexcept : before_(hearing()) { hearing() = inside; }
+    ~HearingScope() { hearing() = before_; }
+    HearingScope(const HearingScope&) = delete;
+    HearingScope& operator=(const HearingScope&) = delete;
+
+  private:
+    const Hearing before_;
+};
+
+/// For a scope in which the caller holds a lock while others wait: the program's own code, which may want that lock as
+/// well, does not run.
+class HearingUnderLock : public HearingScope {
+  public:
+    HearingUnderLock() noexcept
+        : HearingScope(hearing() < Hearing::Leaving ? Hearing::Nothing : std::min(hearing(), Hearing::Interrupts)) {}
+};
+
+/// Answers once `is_done(argument)` is true, and throws what this thread hears before that, or what is_done throws. Null:
+/// portamem is embedded in no language that has signals of its own.
+using WaitHook = void (*)(bool (*is_done)(void*), void* argument);
+
+inline std::atomic<WaitHook>& wait_hook() {
+    static std::atomic<WaitHook> hook{nullptr};
+    return hook;
+}
+
+/// Stands before a call that blocks until `is_done()`: in such a call nothing is heard. What it throws leaves the work
+/// as it is. False where there is nothing to hear, and the call has to wait; true once it has nothing to wait for.
+template <class IsDone>
+bool hear_until(IsDone&& is_done) {
+    if (__builtin_expect(hearing() <= Hearing::Dropping, 1)) return false;
+    if (hearing() == Hearing::AtOnce) {
+        if (is_done()) return true;
+        throw WaitLeft();
+    }
+    const WaitHook hook = wait_hook().load(std::memory_order_relaxed);
+    if (hook == nullptr) return false;
+    hook([](void* argument) -> bool { return (*static_cast<std::remove_reference_t<IsDone>*>(argument))(); }, &is_done);
+    return true;
+}
+
+}  // namespace detail
+
+/// Throws Error, or OutOfMemory, unless the answer is Success.
+inline void check(rt::Error_t answer, const char* call) {
+    if (answer != rt::Error_t::Success) detail::raise(answer, call);
+}
+
+/// True for Success, false for NotReady; throws otherwise.
+inline bool check_ready(rt::Error_t answer, const char* call) {
+    if (answer == rt::Error_t::NotReady) return false;
+    check(answer, call);
+    return true;
+}
+
+namespace detail {
+
+// Before anything else is asked of the library: what it is asked is private to its version.
+inline bool is_library_of_headers() {
+    const char* const refused = portamem_check_headers(PORTAMEM_VERSION_MAJOR, PORTAMEM_VERSION_MINOR);
+    if (refused == nullptr) return true;
+    throw Error(rt::Error_t::NotSupported, "OtherVersion", "libportamem", refused);
+}
+
+}  // namespace detail
+
+/// Stands at the top of every public operation, before any lock: a forked child is refused in words, and so is a library of
+/// another version than these headers.
+inline void refuse_forked() {
+    static const bool checked = detail::is_library_of_headers();
+    (void)checked;
+    if (portamem_forked() != 0) detail::raise(rt::Error_t::InitializationError, "fork");
+}
+
+/// Whether destructors may still call the runtime. Where not, they leak.
+inline bool runtime_usable() noexcept { return !detail::exiting_flag() && portamem_forked() == 0; }
+
+PORTAMEM_CLOSE

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// portamem/mr/detail/bytes_text.hpp: sizes in words.
+#pragma once
+
+#include <cstddef>
+#include <cstdio>
+#include <iterator>
+#include <string>
+
+#include "portamem/backend.hpp"
+
+PORTAMEM_OPEN
+
+namespace detail {
+
+/// "512 B", "1.5 MiB".
+inline std::string bytes_text(std::size_t nbytes) {
+    static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    std::size_t unit = 0;
+    auto value = static_cast<double>(nbytes);
+    for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
+    char text[48];
+    std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.4g %s", value, kUnits[unit]);
+    return text;
+}
+
+}  // namespace detail
+
+PORTAMEM_CLOSE

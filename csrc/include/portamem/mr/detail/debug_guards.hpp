@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: MIT
+// portamem/mr/detail/debug_guards.hpp: redzones around every allocation, and poison in it, with PORTAMEM_DEBUG=1.
+//
+// Every way to a resource's memory leads through MemoryResource::allocate and deallocate, so both have one branch that
+// leads here. Off, that is all it costs: a predicted branch on a constant. On, an allocation of a resource takes 512
+// bytes more (which the counters show, and a limit counts), is filled with 0xA5 between two redzones, and is noted with
+// its call site. When it is freed the redzones are copied out in stream order and the memory is filled with 0xDB. Both
+// calls wait up to two seconds for that; where a stream that is freed on takes longer, what is found then is only
+// printed. What a resource takes of its upstream is its own business: chunks have no redzones, blocks of them do. Neither
+// has memory of allocate_pitched, nor what is taken or freed on a captured stream. Where a resource refuses to take
+// memory back, the memory is still the program's, but it has been poisoned.
+//
+// Included by mr/memory_resource.hpp.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "portamem/abi/debug_api.h"
+#include "portamem/mr/memory_resource.hpp"
+
+PORTAMEM_OPEN
+
+namespace detail {
+
+/// Marks this thread as inside of a resource.
+class DebugScope {
+  public:
+    DebugScope() noexcept : outermost_(portamem_debug_enter() != 0) {}
+    ~DebugScope() { portamem_debug_leave(); }
+    DebugScope(const DebugScope&) = delete;
+    DebugScope& operator=(const DebugScope&) = delete;
+
+    bool is_outermost() const noexcept { return outermost_; }
+
+  private:
+    const bool outermost_;
+};
+
+/// A stream of portamem's own for each device, with nobody's work before its own. Leaked.
+inline const Stream& debug_stream(int device) {
+    struct Streams {
+        std::mutex mutex;
+        std::map<int, std::shared_ptr<Stream>> of;
+    };
+    static auto* leaked = new Streams;
+    const std::lock_guard<std::mutex> lock(leaked->mutex);
+    std::shared_ptr<Stream>& stream = leaked->of[device];
+    if (!stream) stream = Stream::create(device);
+    return *stream;
+}
+
+/// Pinned memory for the redzones of one allocation. Slots are used again and never freed, but for those that are given
+/// up: whoever queues copies into one gives it up unless he sees them done.
+class DebugSlot {
+  public:
+    DebugSlot() {
+        Slots& all = slots();
+        const std::lock_guard<std::mutex> lock(all.mutex);
+        if (all.free.empty()) {
+            all.free.reserve(all.made + kPerChunk);  // neither this nor giving back fails from here on
+            void* chunk = nullptr;
+            check(rt::HostMalloc(&chunk, kPerChunk * kBytes, rt::HostMallocPortable, rt::Coherence::Default),
+                  "HostMalloc");
+            all.made += kPerChunk;
+            for (std::size_t i = 0; i < kPerChunk; ++i)
+                all.free.push_back(static_cast<unsigned char*>(chunk) + i * kBytes);
+        }
+        bytes_ = all.free.back();
+        all.free.pop_back();
+    }
+    ~DebugSlot() {
+        if (bytes_ == nullptr) return;
+        Slots& all = slots();
+        const std::lock_guard<std::mutex> lock(all.mutex);
+        all.free.push_back(bytes_);  // there is room
+    }
+    /// Work that writes to it may still be queued.
+    void give_up() noexcept { bytes_ = nullptr; }
+    DebugSlot(const DebugSlot&) = delete;
+    DebugSlot& operator=(const DebugSlot&) = delete;
+
+    unsigned char* before() const noexcept { return bytes_; }
+    unsigned char* behind() const noexcept { return bytes_ + PORTAMEM_DEBUG_REDZONE; }
+
+    static constexpr std::size_t kBytes = 2 * std::size_t{PORTAMEM_DEBUG_REDZONE};
+
+  private:
+    static constexpr std::size_t kPerChunk = 64;
+
+    struct Slots {
+        std::mutex mutex;
+        std::vector<unsigned char*> free;
+        std::size_t made = 0;
+    };
+    static Slots& slots() {
+        static auto* leaked = new Slots;
+        return *leaked;
+    }
+
+    unsigned char* bytes_ = nullptr;
+};
+
+inline bool wait_a_moment(const Event& event, std::chrono::steady_clock::duration patience = std::chrono::seconds(2)) {
+    const OwnQueries own;
+    const auto give_up = std::chrono::steady_clock::now() + patience;
+    while (!event.has_happened()) {
+        if (std::chrono::steady_clock::now() > give_up) return false;
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+    return true;
+}
+
+/// One allocation with its redzones.
+class DebugBlock : public portamem_debug_block {
+  public:
+    explicit DebugBlock(const portamem_debug_block& block, const MemoryTraits& traits)
+        : portamem_debug_block(block), traits_(traits) {}
+
+    char* ptr() const noexcept { return static_cast<char*>(base) + front; }
+
+    /// Fills redzones and memory, and waits for that: what is not stream-ordered may be used by any work, and a program
+    /// that does not keep to a stream's order should not find its own bytes overwritten by this. Where the stream is
+    /// held up for longer, the order is all there is.
+    void write(const std::shared_ptr<Stream>& stream) {
+        if (traits_.is_host_memory) {
+            std::memset(base, PORTAMEM_DEBUG_REDZONE_BYTE, total);
+            std::memset(ptr(), PORTAMEM_DEBUG_FRESH_BYTE, nbytes);
+        } else {
+            if (traits_.stream_ordered && stream->capture_status() != rt::StreamCaptureStatus::None) return;
+            const RelaxedCapture beside(traits_.device);
+            const Stream& on = traits_.stream_ordered ? *stream : debug_stream(traits_.device);
+            fill(base, PORTAMEM_DEBUG_REDZONE_BYTE, front, on);
+            fill(ptr(), PORTAMEM_DEBUG_FRESH_BYTE, nbytes, on);
+            fill(ptr() + nbytes, PORTAMEM_DEBUG_REDZONE_BYTE, PORTAMEM_DEBUG_REDZONE, on);
+            const auto done = Event::create(on.device());
+            on.record_unasked(*done);
+            if (wait_a_moment(*done)) {
+                // The bytes between are still ordered behind the allocation where they would be without redzones.
+                const bool is_ordered = traits_.stream_ordered && !traits_.host_accessible;
+                const portamem_order_range written[] = {{base, is_ordered ? front : total},
+                                                        {ptr() + nbytes, PORTAMEM_DEBUG_REDZONE}};
+                note_settled(*done, written, 2);
+            } else if (!traits_.stream_ordered) {
+                const HearingScope deaf(Hearing::Nothing);  // the memory is out already
+                done->wait();
+            }
+        }
+        is_guarded = 1;
+    }
+
+    /// Looks at the redzones and poisons the memory, behind the work on `stream`. Throws Error, named "Corrupted", where
+    /// somebody has written to a redzone.
+    void check_and_poison(const std::shared_ptr<Stream>& stream) const {
+        if (is_guarded == 0) return;
+        const bool is_settled = Settled::covers(ptr());
+        const Stream::Use use(*stream);
+        if (use && !is_settled && stream->capture_status() != rt::StreamCaptureStatus::None) return;
+        const RelaxedCapture beside(traits_.device);
+        if (traits_.is_host_memory) {
+            if (!is_settled) {
+                if (const auto tail = stream->tail(); tail && !wait_a_moment(*tail)) return;  // it is still being used
+            }
+            refuse_damage(reinterpret_cast<unsigned char*>(ptr()) - PORTAMEM_DEBUG_REDZONE,
+                          reinterpret_cast<unsigned char*>(ptr()) + nbytes);
+            std::memset(ptr(), PORTAMEM_DEBUG_FREED_BYTE, nbytes);
+            return;
+        }
+        if (!use && !is_settled) {  // closed, or another thread's: nothing is submitted to it any more
+            const HearingScope deaf(Hearing::Nothing);
+            if (const auto tail = stream->tail()) wait_for_use_of(*tail, {{base, total}});
+        }
+        const Stream& on = use && !is_settled ? *stream : debug_stream(traits_.device);
+        auto slot = std::make_shared<DebugSlot>();
+        const auto done = Event::create(on.device());
+        bool is_done = false;
+        try {
+            copy(slot->before(), ptr() - PORTAMEM_DEBUG_REDZONE, PORTAMEM_DEBUG_REDZONE, on);
+            copy(slot->behind(), ptr() + nbytes, PORTAMEM_DEBUG_REDZONE, on);
+            fill(ptr(), PORTAMEM_DEBUG_FREED_BYTE, nbytes, on);
+            on.record_unasked(*done);
+            is_done = wait_a_moment(*done);
+            if (!is_done) {
+                Reaper::instance().add([block = *this, slot, done] {
+                    try {
+                        const OwnQueries own;
+                        if (!done->has_happened()) return false;
+                        note_settled(*done, slot->before(), DebugSlot::kBytes);
+                        char text[2048];
+                        (void)portamem_debug_check(&block, slot->before(), slot->behind(), text, sizeof text);
+                    } catch (...) {
+                        slot->give_up();  // of a runtime that fails here nothing can be learned
+                    }
+                    return true;
+                });
+            }
+        } catch (...) {
+            slot->give_up();
+            throw;
+        }
+        if (is_done) {
+            note_settled(*done, base, total);
+            note_settled(*done, slot->before(), DebugSlot::kBytes);
+            refuse_damage(slot->before(), slot->behind());
+        }
+    }
+
+    /// portamem_debug_block::read: a copy beside all work, which is given a moment.
+    static int read_host(const portamem_debug_block* block, std::size_t offset, std::size_t count, void* to) {
+        std::memcpy(to, static_cast<const char*>(block->base) + offset, count);
+        return 0;
+    }
+    static int read_device(const portamem_debug_block* block, std::size_t offset, std::size_t count, void* to) {
+        try {
+            rt::PointerAttributes about;
+            if (rt::PointerGetAttributes(&about, block->base) != rt::Error_t::Success) return -1;
+            const Stream& on = debug_stream(about.device);
+            DebugSlot slot;
+            const auto done = Event::create(on.device());
+            try {
+                copy(slot.before(), static_cast<const char*>(block->base) + offset, count, on);
+                on.record_unasked(*done);
+                if (wait_a_moment(*done)) {
+                    note_settled(*done, slot.before(), DebugSlot::kBytes);
+                    std::memcpy(to, slot.before(), count);
+                    return 0;
+                }
+            } catch (...) {
+                slot.give_up();
+                throw;
+            }
+            slot.give_up();
+            return -1;
+        } catch (...) {
+            return -1;
+        }
+    }
+
+  private:
+    static void fill(void* at, int value, std::size_t count, const Stream& on) {
+        check(rt::MemsetAsync(at, value, count, on.handle()), "MemsetAsync");
+    }
+    static void copy(void* to, const void* from, std::size_t count, const Stream& on) {
+        check(rt::MemcpyAsync(to, from, count, rt::MemcpyKind::Default, on.handle()), "MemcpyAsync");
+    }
+
+    void refuse_damage(const unsigned char* before, const unsigned char* behind) const {
+        char text[2048];
+        if (portamem_debug_check(this, before, behind, text, sizeof text) == 0) return;
+        throw Error(rt::Error_t::IllegalAddress, "Corrupted", "deallocate", text);
+    }
+
+    MemoryTraits traits_;
+};
+
+}  // namespace detail
+
+[[gnu::cold]] inline void* MemoryResource::allocate_guarded(std::size_t nbytes, const std::shared_ptr<Stream>& stream,
+                                                            std::size_t alignment) {
+    const detail::DebugScope scope;
+    // No other thread closes the stream between the allocation and its redzones, where these are written on it. Elsewhere
+    // a function of the program's that allocates may wait for such a close.
+    std::optional<Stream::Use> use;
+    if (traits_.stream_ordered) use.emplace(*stream);
+    const bool is_open = use ? static_cast<bool>(*use) : !stream->is_closed();
+    if (!is_open && !stream->is_elsewhere()) throw std::invalid_argument("the stream is closed");
+    const std::size_t front = std::max<std::size_t>(alignment, PORTAMEM_DEBUG_REDZONE);
+    const std::size_t more = front + PORTAMEM_DEBUG_REDZONE;
+    const bool is_sane =
+        nbytes != 0 && alignment <= (std::size_t{1} << 40) && nbytes < std::numeric_limits<std::size_t>::max() - more;
+    if (!scope.is_outermost() || !is_sane) {
+        void* ptr = obtain(nbytes, stream, alignment);
+        portamem_debug_forget(ptr);
+        return ptr;
+    }
+    portamem_debug_block block{};
+    block.size = sizeof block;
+    block.owner = this;
+    block.front = front;
+    block.nbytes = nbytes;
+    block.total = nbytes + more;
+    block.read = traits_.is_host_memory ? &detail::DebugBlock::read_host : &detail::DebugBlock::read_device;
+    block.base = obtain(block.total, stream, alignment);
+    detail::DebugBlock guarded(block, traits_);
+    try {
+        guarded.write(stream);
+        if (portamem_debug_add(&guarded) != 0) throw std::bad_alloc();
+    } catch (...) {
+        do_deallocate(block.base, block.total, stream);
+        throw;
+    }
+    return guarded.ptr();
+}
+
+[[gnu::cold]] inline void MemoryResource::deallocate_guarded(void* ptr, std::size_t nbytes,
+                                                             const std::shared_ptr<Stream>& stream) {
+    const detail::DebugScope scope;
+    portamem_debug_block block{};
+    char text[2048];
+    const int known = portamem_debug_take(this, ptr, nbytes, &block, text, sizeof text);
+    if (known < 0) throw std::invalid_argument(text);
+    if (known == 0) return do_deallocate(ptr, nbytes, stream);
+    const detail::DebugBlock guarded(block, traits_);
+    try {
+        guarded.check_and_poison(stream);
+        const detail::Settled settled(ptr, block.base);
+        do_deallocate(block.base, block.total, stream);
+    } catch (const Error& e) {
+        if (e.name() == "Corrupted") block.is_guarded = 0;  // said once: the next free goes through
+        portamem_debug_put_back(&block);
+        throw;
+    } catch (...) {
+        portamem_debug_put_back(&block);
+        throw;
+    }
+    portamem_debug_freed(&block);
+}
+
+PORTAMEM_CLOSE

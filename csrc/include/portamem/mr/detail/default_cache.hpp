@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// portamem/mr/detail/default_cache.hpp: what the default resource of a device keeps, for resources beside it that have none.
+#pragma once
+
+#include <cstddef>
+
+#include "portamem/backend.hpp"
+#include "portamem/c_api.h"
+
+PORTAMEM_OPEN
+namespace detail {
+
+/// The memory that the default resource of a device has cached, whichever module of the process made that; none where
+/// there is no default resource yet. Asking never makes one.
+class DefaultCache {
+  public:
+    explicit DefaultCache(int device) noexcept {
+        if (portamem_forked() == 0 && portamem_default_resource(rt::BackendId, device, &resource_) != 0) resource_ = {};
+    }
+    ~DefaultCache() {
+        if (resource_.ops != nullptr) resource_.ops->release(resource_.self);
+    }
+    DefaultCache(const DefaultCache&) = delete;
+    DefaultCache& operator=(const DefaultCache&) = delete;
+
+    std::size_t nbytes() const noexcept { return speaks() ? resource_.ops->cached(resource_.self) : 0; }
+
+    /// Gives back all that can go, and says whether that was anything. Waits for the work that used it.
+    bool trim() const noexcept {
+        const std::size_t before = nbytes();
+        return before != 0 && resource_.ops->trim(resource_.self, 0) == 0 && nbytes() < before;
+    }
+
+  private:
+    // A module that was built with an older header has a shorter table.
+    bool speaks() const noexcept {
+        return resource_.ops != nullptr &&
+               resource_.ops->size >= offsetof(portamem_resource_ops, trim) + sizeof(void*) &&
+               resource_.ops->cached != nullptr && resource_.ops->trim != nullptr;
+    }
+
+    portamem_resource resource_{};
+};
+
+}  // namespace detail
+PORTAMEM_CLOSE

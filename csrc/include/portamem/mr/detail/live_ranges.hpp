@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+// portamem/mr/detail/live_ranges.hpp: what a resource has out, by range: for memory of a source that may give a range twice.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "portamem/mr/detail/live_blocks.hpp"
+
+PORTAMEM_OPEN
+
+namespace detail {
+
+/// The ranges that are out, none of which shares a byte with another. One lock for all.
+class LiveRanges {
+    using Sizes = std::map<std::uintptr_t, std::size_t>;
+
+  public:
+    /// A block on its way back; empty: the address is not out.
+    using Block = Sizes::node_type;
+
+    struct Range {
+        std::uintptr_t address = 0;
+        std::size_t nbytes = 0;
+    };
+
+    /// Notes a block that was just allocated, whose range does not wrap around; of a block that shares a byte with one
+    /// that is out, notes nothing and answers that one. Answers no bytes otherwise. Throws std::bad_alloc, and nothing is
+    /// noted.
+    Range add(void* ptr, std::size_t nbytes) {
+        const auto begin = reinterpret_cast<std::uintptr_t>(ptr);
+        const std::lock_guard<std::mutex> lock(mutex_);
+        const auto after = sizes_.upper_bound(begin);
+        if (after != sizes_.begin()) {
+            const auto before = std::prev(after);
+            if (begin - before->first < before->second) return {before->first, before->second};
+        }
+        if (after != sizes_.end() && after->first - begin < nbytes) return {after->first, after->second};
+        sizes_.emplace_hint(after, begin, nbytes);
+        return {};
+    }
+
+    /// Takes a block out before its memory goes back: its address may be handed out again at once. Throws
+    /// std::invalid_argument where it has another size, and it stays.
+    Block take(void* ptr, std::size_t nbytes) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        const auto found = sizes_.find(reinterpret_cast<std::uintptr_t>(ptr));
+        if (found == sizes_.end()) return {};
+        refuse_other_size(found->second, nbytes);
+        return sizes_.extract(found);
+    }
+
+    /// Runs a function that gives the memory of a block back, which take answered. Where it throws, the block stays out.
+    template <class Function>
+    void give_back(Block block, Function&& function) {
+        try {
+            function();
+        } catch (...) {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            if (!block.empty()) sizes_.insert(std::move(block));
+            throw;
+        }
+    }
+
+  private:
+    std::mutex mutex_;  // a leaf
+    Sizes sizes_;
+};
+
+}  // namespace detail
+
+PORTAMEM_CLOSE

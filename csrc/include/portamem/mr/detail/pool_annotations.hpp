@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT
+// portamem/mr/detail/pool_annotations.hpp: what of a pool's memory is in use, told to a memory checker in stream order.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "portamem/abi/pool_annotator.h"
+#include "portamem/kept.hpp"
+#include "portamem/mr/detail/checked_regions.hpp"
+#include "portamem/mr/memory_resource.hpp"
+
+PORTAMEM_OPEN
+namespace detail {
+
+/// For a pool under a memory checker: every byte of its chunks is out of bounds, but for the blocks that are out, as
+/// they were asked for. A block that was freed may still be used by the work before its free, so it goes out of bounds
+/// when an event recorded at the free has happened; nobody waits for that, later calls look. Costs a lock and an event
+/// for each free. Thread-safe.
+class PoolAnnotations {
+  public:
+    /// regions: who stands behind `checker`, where it may turn out that nobody listens.
+    explicit PoolAnnotations(const portamem_pool_annotator& checker, const CheckedRegions* regions = nullptr)
+        : checker_(checker), regions_(regions) {}
+
+    /// Null where no memory checker follows such memory: then there is nothing to be told.
+    static std::unique_ptr<PoolAnnotations> of(const MemoryTraits& traits) {
+        const auto* checker = portamem_address_sanitizer(rt::BackendId, traits.host_accessible ? 1 : 0);
+        if (checker != nullptr) return std::make_unique<PoolAnnotations>(*checker);
+        if constexpr (rt::HasMemChecker) {
+            // The runtime's own allocator is all that these checkers know chunks of.
+            const CheckedRegions& regions = CheckedRegions::instance();
+            if (traits.kind == ResourceKind::Device && regions.listener() != CheckedRegions::Listener::None) {
+                return std::make_unique<PoolAnnotations>(CheckedRegions::annotator(), &regions);
+            }
+        }
+        return nullptr;
+    }
+
+    /// Whether a checker listens, or may yet. Once it is false it stays so, and nothing more is told or kept here.
+    bool is_heard() const noexcept {
+        return regions_ == nullptr || regions_->listener() != CheckedRegions::Listener::None;
+    }
+
+    /// Whether one does, as far as it is known.
+    bool is_followed() const noexcept {
+        return regions_ == nullptr || regions_->listener() == CheckedRegions::Listener::Checker;
+    }
+
+    /// The upstream has given a chunk.
+    void chunk(void* ptr, std::size_t nbytes) const { checker_.chunk(ptr, nbytes); }
+
+    /// Before a chunk goes back to the upstream: nobody uses any of it.
+    void chunk_gone(void* ptr, std::size_t nbytes) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        forget(address(ptr), nbytes);
+        checker_.chunk_gone(ptr, nbytes);
+    }
+
+    /// The pool hands a block out.
+    void used(void* ptr, std::size_t nbytes) {
+        if (ptr == nullptr || !is_heard()) return;
+        const std::lock_guard<std::mutex> lock(mutex_);
+        drain();
+        forget(address(ptr), nbytes);  // the stream that gets it waits for its last use, as far as it must
+        live_[address(ptr)] = nbytes;
+        checker_.used(ptr, nbytes);
+    }
+
+    /// Around the pool's own function that takes a block back, which may throw: then the block is still in use. Before
+    /// it, since another thread may be handed the block at once.
+    template <class Function>
+    void give_back(void* ptr, std::size_t nbytes, Stream& stream, Function&& function) {
+        const bool known = is_heard() && begin_unused(ptr, nbytes, stream);
+        try {
+            function();
+        } catch (...) {
+            if (known) used(ptr, nbytes);
+            throw;
+        }
+    }
+
+  private:
+    struct Pending {
+        std::uintptr_t end = 0;
+        std::shared_ptr<Event> until;
+    };
+
+    static std::uintptr_t address(const void* ptr) noexcept { return reinterpret_cast<std::uintptr_t>(ptr); }
+    static void* pointer(std::uintptr_t at) noexcept { return reinterpret_cast<void*>(at); }
+
+    // False for what is not out like that, which the pool is about to refuse.
+    bool begin_unused(void* ptr, std::size_t nbytes, Stream& stream) {
+        {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            const auto found = live_.find(address(ptr));
+            if (found == live_.end() || found->second != nbytes) return false;
+            live_.erase(found);
+        }
+        if (stream.is_elsewhere()) return true;  // a stream that cannot be marked here: the block stays in bounds
+        std::shared_ptr<Event> until;
+        try {
+            // Nor can one that is captured: the mark would be the graph's, and asking for it would harm the capture.
+            if (stream.capture_status() != rt::StreamCaptureStatus::None) return true;
+            until = stream.tail();
+        } catch (const std::exception&) {
+            return true;
+        }
+        const std::lock_guard<std::mutex> lock(mutex_);
+        pending_[address(ptr)] = {address(ptr) + nbytes, std::move(until)};
+        drain();
+        return true;
+    }
+
+    // What is pending within a range is no longer; what of it is outside of the range still is.
+    void forget(std::uintptr_t begin, std::size_t nbytes) {
+        const std::uintptr_t end = begin + nbytes;
+        auto at = pending_.lower_bound(begin);
+        if (at != pending_.begin() && std::prev(at)->second.end > begin) --at;
+        while (at != pending_.end() && at->first < end) {
+            const auto [first, pending] = *at;
+            at = pending_.erase(at);
+            if (first < begin) pending_[first] = {begin, pending.until};
+            if (pending.end > end) at = pending_.insert_or_assign(end, pending).first;
+        }
+    }
+
+    // Looks at some of what is pending, at others the next time.
+    void drain() {
+        const OwnQueries own;
+        auto at = pending_.lower_bound(next_look_);
+        for (std::size_t looks = std::min(pending_.size(), kLooks); looks > 0; --looks) {
+            if (at == pending_.end()) at = pending_.begin();
+            if (!has_happened(at->second.until)) {
+                ++at;
+                continue;
+            }
+            checker_.unused(pointer(at->first), at->second.end - at->first);
+            at = pending_.erase(at);
+        }
+        next_look_ = at == pending_.end() ? 0 : at->first;
+    }
+
+    static bool has_happened(const std::shared_ptr<Event>& until) {
+        try {
+            return until == nullptr || until->has_happened();
+        } catch (const std::exception&) {
+            return false;  // a later call asks again
+        }
+    }
+
+    static constexpr std::size_t kLooks = 16;
+
+    const portamem_pool_annotator& checker_;
+    const CheckedRegions* const regions_;
+    std::mutex mutex_;
+    std::uintptr_t next_look_ = 0;
+    std::map<std::uintptr_t, std::size_t> live_;  // blocks that are out, by address
+    std::map<std::uintptr_t, Pending> pending_;   // freed, and perhaps still used by the work before
+};
+
+}  // namespace detail
+PORTAMEM_CLOSE

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT
+// portamem/mr/detail/pool_passthrough.hpp: a pool that keeps nothing, for memory checkers: PORTAMEM_POOL=off.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "portamem/mr/detail/pool_limit.hpp"
+#include "portamem/mr/memory_resource.hpp"
+#include "portamem/mr/pool_figures.hpp"
+
+PORTAMEM_OPEN
+namespace detail {
+
+/// What a pool does where each allocation goes straight to its upstream, and comes straight back. Counts and refuses as
+/// a pool does. Thread-safe.
+class PoolPassthrough {
+  public:
+    /// limit: most bytes, 0 for none. shared: one that other pools count for too, or null; it must live as long.
+    PoolPassthrough(std::shared_ptr<MemoryResource> upstream, std::size_t limit, const PoolLimit* shared)
+        : upstream_(std::move(upstream)), limit_(limit), shared_(shared) {}
+
+    /// Memory of the upstream. Where that aligns to less, more of it. Null where a limit leaves no room. Not for 0 bytes.
+    void* allocate(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) {
+        const std::size_t more = alignment > MemoryResource::kAlignment ? alignment : 0;
+        Block block;
+        block.nbytes = nbytes;
+        block.taken = nbytes + more < nbytes ? nbytes : nbytes + more;  // more than there is, and the upstream says so
+        if (!begin(block.taken)) return nullptr;
+        Blocks noted;  // made in advance: once there is memory, nothing fails that would have it given back
+        try {
+            noted.emplace(nullptr, block);
+            block.begin = detail::open_upstream(upstream_)->allocate(block.taken, stream);
+        } catch (...) {
+            end(block.taken);
+            throw;
+        }
+        const auto address = reinterpret_cast<std::uintptr_t>(block.begin);
+        void* const ptr = static_cast<char*>(block.begin) + (alignment - address % alignment) % alignment;
+        auto node = noted.extract(noted.begin());
+        node.key() = ptr;
+        node.mapped() = block;
+        const std::lock_guard<std::mutex> lock(mutex_);
+        blocks_.insert(std::move(node));
+        used_ += nbytes;
+        return ptr;
+    }
+
+    /// Throws std::invalid_argument for what is not out, or not of that size.
+    void deallocate(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
+        auto block = claim(ptr, nbytes);
+        try {
+            upstream_->deallocate(block.mapped().begin, block.mapped().taken, stream);
+        } catch (...) {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            used_ += nbytes;
+            blocks_.insert(std::move(block));
+            throw;
+        }
+        end(block.mapped().taken);
+        const std::lock_guard<std::mutex> lock(mutex_);
+        ++releases_;
+    }
+
+    PoolStats stats() const {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        PoolStats stats;
+        stats.used = used_;
+        stats.reserved = reserved_;
+        stats.peak = peak_;
+        stats.misses = misses_;
+        stats.releases = releases_;
+        return stats;
+    }
+
+    /// Each block that is out is a chunk of its own.
+    std::vector<PoolPiece> snapshot() const {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        std::vector<PoolPiece> pieces;
+        for (const auto& entry : blocks_) {
+            PoolPiece piece;
+            piece.chunk = reinterpret_cast<std::uintptr_t>(entry.second.begin);
+            piece.chunk_nbytes = entry.second.taken;
+            piece.address = piece.chunk;
+            piece.nbytes = entry.second.taken;
+            piece.state = PoolPieceState::Live;
+            piece.blocks = piece.live = 1;
+            piece.block_nbytes = entry.second.taken;
+            pieces.push_back(piece);
+        }
+        return pieces;
+    }
+
+    /// Nothing is allocated from here on. False while anything is out.
+    bool close() {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (!blocks_.empty() || reserved_ != 0) return false;
+        closed_ = true;
+        return true;
+    }
+
+    void reset_peak() {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        peak_ = reserved_;
+    }
+
+    /// Blocks and bytes that are out.
+    std::pair<std::size_t, std::size_t> live() const noexcept {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        return {blocks_.size(), used_};
+    }
+
+  private:
+    struct Block {
+        void* begin = nullptr;
+        std::size_t taken = 0;  // of the upstream
+        std::size_t nbytes = 0;
+    };
+    using Blocks = std::map<void*, Block>;
+
+    bool begin(std::size_t taken) {
+        std::size_t claimed = taken;
+        if (shared_ != nullptr && !shared_->claim(taken, claimed)) return false;
+        bool has_begun = false;
+        bool was_closed = false;
+        {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            was_closed = closed_;
+            has_begun = !closed_ && (limit_ == 0 || (taken <= limit_ && reserved_ <= limit_ - taken));
+            if (has_begun) {
+                ++misses_;
+                reserved_ += taken;
+                peak_ = std::max(peak_, reserved_);
+            }
+        }
+        if (!has_begun && shared_ != nullptr) shared_->unclaim(taken);
+        if (was_closed) throw std::invalid_argument("the memory resource is closed");
+        return has_begun;
+    }
+
+    void end(std::size_t taken) noexcept {
+        if (shared_ != nullptr) shared_->unclaim(taken);
+        const std::lock_guard<std::mutex> lock(mutex_);
+        reserved_ -= taken;
+    }
+
+    Blocks::node_type claim(void* ptr, std::size_t nbytes) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        const auto found = blocks_.find(ptr);
+        if (found == blocks_.end()) {
+            throw std::invalid_argument("the memory is not this pool's own, or has been given back already");
+        }
+        if (found->second.nbytes != nbytes) {
+            throw std::invalid_argument("the memory has " + std::to_string(found->second.nbytes) + " bytes, not " +
+                                        std::to_string(nbytes) + ": give the size that was allocated");
+        }
+        used_ -= nbytes;
+        return blocks_.extract(found);
+    }
+
+    const std::shared_ptr<MemoryResource> upstream_;
+    const std::size_t limit_;
+    const PoolLimit* const shared_;
+    mutable std::mutex mutex_;
+    Blocks blocks_;  // that are out
+    bool closed_ = false;
+    std::size_t used_ = 0;
+    std::size_t reserved_ = 0;
+    std::size_t peak_ = 0;
+    std::uint64_t misses_ = 0;
+    std::uint64_t releases_ = 0;
+};
+
+}  // namespace detail
+PORTAMEM_CLOSE

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+// portamem/mr/detail/recycled_pools.hpp: pools that nobody uses any more are kept for the next who wants one.
+//
+// Not to save time. Destroying a pool whose frees are still queued is documented as fine, and NVIDIA's driver crashes or
+// hangs in it when another thread waits for a stream or an event meanwhile (seen in a plain CUDA program without
+// portamem, driver 580.159 on an H200; it goes wrong also when an event says that the frees have run). What is safe is
+// to trim such a pool. So a pool is emptied, put back to how it was made, and never destroyed.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "portamem/capture.hpp"
+#include "portamem/kept.hpp"
+#include "portamem/process_object.hpp"
+
+PORTAMEM_OPEN
+
+/// The pools of the process. Thread-safe; leaked, as the pools are, when the process ends.
+class RecycledPools {
+  public:
+    static RecycledPools& instance() {
+        static auto& one = detail::process_object<RecycledPools>("recycled pools");
+        return one;
+    }
+
+    /// A pool without memory and with the settings that pools are made with. max_size 0: as large as the device.
+    /// Throws Error where the runtime makes none. Captures of other threads are the caller's to be safe from.
+    rt::MemPool_t take(int device, std::size_t max_size) {
+        {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            auto& free = free_[{device, max_size}];
+            while (!free.empty()) {
+                const rt::MemPool_t pool = free.back();
+                free.pop_back();
+                std::uint64_t reserved = 0;  // a device that was reset has none of its pools any more
+                if (done(rt::MemPoolGetAttribute(pool, rt::MemPoolAttr::ReservedMemCurrent, &reserved))) return pool;
+            }
+        }
+        rt::MemPool_t pool{};
+        check(rt::MemPoolCreate(&pool, {{rt::LocationType::Device, device}, max_size}), "MemPoolCreate");
+        return pool;
+    }
+
+    /// Takes a pool whose allocations have all been freed, though not all of the frees need have run: its memory goes
+    /// back to the driver as they do. `granted` are other devices that were let into it. Waits for nothing.
+    void put(int device, std::size_t max_size, rt::MemPool_t pool, std::vector<int> granted) noexcept {
+        try {
+            auto empty = [this, device, max_size, pool, granted = std::move(granted),
+                          give_up = std::chrono::steady_clock::now() + kPatience] {
+                return !runtime_usable() || try_to_empty(device, max_size, pool, granted) ||
+                       std::chrono::steady_clock::now() > give_up;
+            };
+            if (!empty()) Reaper::instance().add(std::move(empty));
+        } catch (...) {
+            // Out of host memory: the pool is lost to this process, and what it holds goes at the next trim of a driver.
+        }
+    }
+
+  private:
+    // A pool that holds on to its memory for longer is left alone.
+    static constexpr std::chrono::minutes kPatience{5};
+
+    // True when there is nothing left to do: the pool is with the others, or no good any more.
+    bool try_to_empty(int device, std::size_t max_size, rt::MemPool_t pool, const std::vector<int>& granted) noexcept {
+        try {
+            const RelaxedCapture beside(device);
+            std::uint64_t reserved = 0;
+            if (!done(rt::MemPoolSetAttribute(pool, rt::MemPoolAttr::ReleaseThreshold, 0))) return true;
+            if (!done(rt::MemPoolTrimTo(pool, 0))) return true;
+            if (!done(rt::MemPoolGetAttribute(pool, rt::MemPoolAttr::ReservedMemCurrent, &reserved))) return true;
+            if (reserved != 0) return false;
+            if (!as_new(pool, granted)) return true;
+            const std::lock_guard<std::mutex> lock(mutex_);
+            free_[{device, max_size}].push_back(pool);
+        } catch (...) {
+            // Of a runtime that fails here nothing can be had back.
+        }
+        return true;
+    }
+
+    static bool as_new(rt::MemPool_t pool, const std::vector<int>& granted) {
+        using Attr = rt::MemPoolAttr;
+        for (const Attr policy : {Attr::ReuseFollowEventDependencies, Attr::ReuseAllowOpportunistic,
+                                  Attr::ReuseAllowInternalDependencies}) {
+            if (!done(rt::MemPoolSetAttribute(pool, policy, 1))) return false;
+        }
+        for (const Attr high : {Attr::UsedMemHigh, Attr::ReservedMemHigh}) {
+            if (!done(rt::MemPoolSetAttribute(pool, high, 0))) return false;
+        }
+        return std::all_of(granted.begin(), granted.end(), [&](int peer) {
+            return done(rt::MemPoolSetAccess(pool, {rt::LocationType::Device, peer}, rt::MemAccessFlags::None));
+        });
+    }
+
+    static bool done(rt::Error_t answer) noexcept { return answer == rt::Error_t::Success; }
+
+    std::mutex mutex_;
+    std::map<std::pair<int, std::size_t>, std::vector<rt::MemPool_t>> free_;
+};
+
+PORTAMEM_CLOSE

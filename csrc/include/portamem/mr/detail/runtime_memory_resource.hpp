@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+// portamem/mr/detail/runtime_memory_resource.hpp: resources over one runtime call each.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "portamem/abi/pool_api.h"
+#include "portamem/capture.hpp"
+#include "portamem/mr/detail/bytes_text.hpp"
+#include "portamem/mr/detail/counted_memory_resource.hpp"
+#include "portamem/mr/detail/default_cache.hpp"
+#include "portamem/mr/detail/live_blocks.hpp"
+
+PORTAMEM_OPEN
+
+/// Runs the vendor's calls beside captures and on the resource's device, and says in words why there is no memory. Knows
+/// what is out: another size, or memory of another resource, is refused before the vendor is asked; what nobody has out
+/// is the vendor's to refuse.
+class RuntimeMemoryResource : public CountedMemoryResource {
+    // The calls of stream-ordered memory are given the stream's handle, and another thread may close it meanwhile.
+    template <class Function>
+    auto in_use(const Stream& stream, Function&& function) {
+        if (!is_stream_ordered()) return function();
+        const Stream::Use use = stream.in_use();
+        return function();
+    }
+
+  protected:
+    explicit RuntimeMemoryResource(const MemoryTraits& traits) : CountedMemoryResource(traits) {}
+
+    // Captures elsewhere are safe, and the device is current, but for a stream-ordered resource's on a stream that is no
+    // default one: such calls take the device from the stream. nbytes may be 0. Throw through check().
+    virtual void* call_allocate(std::size_t nbytes, Stream& stream) = 0;
+    virtual void call_deallocate(void* ptr, std::size_t nbytes, Stream& stream) = 0;
+
+    /// Runs an allocating function in what it needs, on behalf of somebody who asked for `asked` bytes.
+    template <class Function>
+    Block allocated(std::size_t asked, Stream& stream, Function&& function) {
+        return tracked(stream, [&] { return called(asked, stream, function); });
+    }
+
+    void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) final {
+        if (alignment > kAlignment) {
+            throw std::invalid_argument("the resource aligns to " + std::to_string(kAlignment) + " bytes, not to " +
+                                        std::to_string(alignment) + ": take a PoolMemoryResource over it");
+        }
+        return called(nbytes, *stream, [&] { return Block{call_allocate(nbytes, *stream), nbytes}; }).ptr;
+    }
+
+    void give_back(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) final {
+        stream->refuse_capture("deallocate");
+        const Beside beside(traits(), *stream);
+        if (ptr == nullptr) return;
+        auto block = live_.take(ptr, nbytes);
+        if (block.empty()) refuse_unknown(ptr);
+        live_.give_back(std::move(block), [&] {
+            if (!is_stream_ordered() && !detail::Settled::covers(ptr)) wait_for(*stream);
+            in_use(*stream, [&] { call_deallocate(ptr, nbytes, *stream); });
+        });
+    }
+
+    /// Throws std::invalid_argument for an address that is not out, unless the vendor's call will refuse it.
+    virtual void refuse_unknown(void* ptr) const {
+        rt::PointerAttributes known;
+        if (rt::PointerGetAttributes(&known, ptr) != rt::Error_t::Success || known.base != ptr) return;
+        const bool is_pinned = known.type == rt::MemoryType::Host;
+        if (is_pinned != (kind() == ResourceKind::Pinned)) return;
+        throw std::invalid_argument("the memory resource has not given out this memory: it is another's");
+    }
+
+    void counted(std::int64_t delta) noexcept final { portamem_account(rt::BackendId, device_id(), delta); }
+
+  private:
+    // What the calls run in. The guard is left out where it is not needed: it is time on the path that is taken most.
+    class Beside {
+      public:
+        Beside(const MemoryTraits& traits, const Stream& stream) {
+            if (!traits.stream_ordered || stream.is_default()) guard_.emplace(traits.device);
+        }
+
+      private:
+        std::optional<DeviceGuard> guard_;  // put back last
+        const RelaxedCaptureMode mode_;
+    };
+
+    template <class Function>
+    Block called(std::size_t asked, Stream& stream, Function&& function) {
+        // Memory allocated inside a capture would belong to its graph, which portamem does not own.
+        if (is_stream_ordered()) stream.refuse_capture("allocate");
+        for (bool again = false;; again = true) {
+            try {
+                return in_use(stream, [&] {
+                    const Beside beside(traits(), stream);
+                    return noted(function(), stream);
+                });
+            } catch (const OutOfMemory& e) {
+                if (again || !make_room(asked)) explain(e, asked);
+            }
+        }
+    }
+
+    Block noted(const Block& block, Stream& stream) {
+        if (block.ptr == nullptr) return block;
+        try {
+            live_.add(block.ptr, block.nbytes);
+        } catch (...) {
+            call_deallocate(block.ptr, block.nbytes, stream);
+            throw;
+        }
+        return block;
+    }
+
+    /// What the device's default resource keeps for whoever comes next is this one's, where that has none. Waits for the
+    /// work that used it, and no lock is held. Not beneath the default resource, which does so itself.
+    bool make_room(std::size_t asked) const noexcept {
+        if (traits().is_host_memory || is_permanent()) return false;
+        try {
+            const detail::DefaultCache cache(traits().device);
+            const std::size_t cached = cache.nbytes();
+            if (cached == 0) return false;
+            const RelaxedCapture beside(traits().device);
+            std::size_t free = 0;
+            std::size_t total = 0;
+            const bool is_told = rt::MemGetInfo(&free, &total) == rt::Error_t::Success;
+            if (is_told && (asked > total || free + cached < asked)) return false;  // it would wait for nothing
+            return cache.trim();
+        } catch (...) {
+            return false;  // the device cannot even be asked
+        }
+    }
+
+    static void wait_for(Stream& stream) {
+        if (const auto tail = stream.tail()) tail->wait();
+    }
+
+    // The refusal again, with where the memory is and what would help.
+    [[noreturn]] void explain(const OutOfMemory& refused, std::size_t asked) const {
+        MemoryFigures figures;
+        figures.asked = asked;
+        std::optional<RelaxedCapture> beside;
+        try {
+            beside.emplace(traits().device);
+            figures.cached = cached();
+        } catch (const Error&) {
+            throw refused;  // the device cannot even be asked
+        }
+        std::string text = std::string(refused.what()) + "; asked for " + detail::bytes_text(asked);
+        const std::size_t kept = is_permanent() ? 0 : detail::DefaultCache(traits().device).nbytes();
+        std::size_t free = 0;
+        std::size_t total = 0;
+        if (!traits().is_host_memory && rt::MemGetInfo(&free, &total) == rt::Error_t::Success) {
+            const std::size_t held = portamem_held(rt::BackendId, traits().device);
+            // Of the default resource nothing is counted as held that is not out.
+            const auto in_pools = static_cast<std::size_t>(portamem_pools_idle(rt::BackendId, traits().device));
+            const std::size_t by_default = detail::DefaultCache(traits().device).nbytes();
+            const std::size_t idle = std::min(held, in_pools > by_default ? in_pools - by_default : 0);
+            const std::size_t others = total - free > held ? total - free - held : 0;
+            figures.free = free;
+            figures.used = held - idle;
+            const std::size_t caches = figures.cached.value_or(0) + kept;
+            figures.used_by_others = others > caches ? others - caches : 0;
+            text += ", device " + std::to_string(traits().device) + " has " + detail::bytes_text(free) + " of " +
+                    detail::bytes_text(total) + " free, portamem's buffers hold " + detail::bytes_text(held - idle) +
+                    ", used by others and caches " + detail::bytes_text(others);
+            if (idle > 0) {
+                text += ", pools of this process keep " + detail::bytes_text(idle) +
+                        " of which no buffer is out: trim() gives that back";
+            }
+        }
+        if (figures.cached) text += ", cached in this resource " + detail::bytes_text(*figures.cached);
+        if (!traits().is_host_memory && kept > 0) {
+            text += ", kept by the device's default resource " + detail::bytes_text(kept) +
+                    ", which current_resource(" + std::to_string(traits().device) +
+                    ").trim() gives back as far as none of it is out";
+        }
+        text += "; close buffers that are no longer needed";
+        text += figures.cached.value_or(0) > 0 ? ", trim() the pool, or ask for less" : ", or ask for less at a time";
+        throw OutOfMemory(refused, text, figures);
+    }
+
+    detail::LiveBlocks live_;
+};
+
+PORTAMEM_CLOSE

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT
+// portamem/mr/detail/upstream_chunks.hpp: large pieces of an upstream's memory on their way back to it.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "portamem/mr/detail/stream_end.hpp"
+#include "portamem/mr/memory_resource.hpp"
+
+PORTAMEM_OPEN
+
+/// A piece of memory that an upstream gave on a stream, which it does not keep alive.
+struct UpstreamChunk {
+    void* ptr = nullptr;
+    std::size_t nbytes = 0;
+    std::weak_ptr<Stream> origin;
+};
+
+/// Chunks that nobody uses any more, but for work that may still be queued.
+class ReturningChunks {
+  public:
+    explicit ReturningChunks(std::shared_ptr<MemoryResource> upstream) : upstream_(std::move(upstream)) {}
+
+    std::vector<UpstreamChunk> chunks;
+    StreamEnds ends;                            ///< of the streams on which parts of them were let go
+    std::vector<std::shared_ptr<Event>> marks;  ///< to be waited for as well
+
+    /// Hands the chunks to the upstream, each behind all that work: no resource has to wait for other streams than the
+    /// one it is given. Throws what the upstream throws; what has not gone back is still here.
+    void give_back() {
+        std::vector<portamem_order_range> memory;
+        memory.reserve(chunks.size());
+        for (const UpstreamChunk& chunk : chunks) memory.push_back({chunk.ptr, chunk.nbytes});
+        for (const auto& mark : marks) detail::wait_for_use_of(*mark, memory);
+        marks.clear();
+        std::uint64_t waited_behind = 0;
+        while (!chunks.empty()) {
+            const UpstreamChunk& chunk = chunks.back();
+            const auto by_default = Stream::default_stream(upstream_->device());
+            auto origin = chunk.origin.lock();
+            if (!origin) origin = by_default;
+            const Stream::Use use(*origin);  // another thread may close it meanwhile
+            const auto& stream = use && is_fit(*origin) ? origin : by_default;
+            if (stream->identity() != waited_behind) ends.wait_for_all_but(*stream, memory);
+            waited_behind = stream->identity();
+            upstream_->deallocate(chunk.ptr, chunk.nbytes, stream);
+            chunks.pop_back();
+        }
+    }
+
+    /// Whether all that work has run; asks, and waits for nothing. Throws as give_back() does.
+    bool has_run() {
+        ends.into(marks);
+        const detail::OwnQueries own;
+        return std::all_of(marks.begin(), marks.end(), [](const auto& mark) { return mark->has_happened(); });
+    }
+
+    std::size_t nbytes() const noexcept {
+        std::size_t sum = 0;
+        for (const UpstreamChunk& chunk : chunks) sum += chunk.nbytes;
+        return sum;
+    }
+
+    /// Takes what others left behind, earlier or later. Throws std::bad_alloc, and the chunks are theirs still: what is
+    /// to be waited for comes first, since to wait for more does no harm. Where there is nothing here yet it needs no host
+    /// memory.
+    void add(ReturningChunks&& later) {
+        if (chunks.empty() && marks.empty()) {
+            chunks.swap(later.chunks);
+            marks.swap(later.marks);
+            ends.add(std::move(later.ends));
+            return;
+        }
+        chunks.reserve(chunks.size() + later.chunks.size());
+        marks.insert(marks.end(), later.marks.begin(), later.marks.end());
+        ends.add(std::move(later.ends));
+        chunks.insert(chunks.end(), later.chunks.begin(), later.chunks.end());
+        later.chunks.clear();
+        later.marks.clear();
+    }
+
+    /// leave() of what a function takes out, which may throw before it has: host memory may be back in a moment.
+    static void leave_all(const std::function<ReturningChunks()>& take) noexcept {
+        for (int i = 0; i < 3; ++i) {
+            try {
+                return leave(take());
+            } catch (const std::bad_alloc&) {
+                continue;
+            } catch (...) {
+                return;  // of a runtime that fails here nothing can be had back
+            }
+        }
+    }
+
+    /// give_back() for destructors, which wait for nothing: what cannot go back now is tried again, never lost.
+    static void leave(ReturningChunks&& chunks) noexcept {
+        if (!runtime_usable()) return;
+        detail::unlocked([&chunks] {
+            try {
+                if (!chunks.has_run()) return leave_later(std::move(chunks));
+                chunks.give_back_settled();
+            } catch (...) {
+                leave_later(std::move(chunks));
+            }
+        });
+    }
+
+  private:
+    // Once all that work has run.
+    void give_back_settled() {
+        for (const auto& mark : marks) {
+            for (const UpstreamChunk& chunk : chunks) detail::note_settled(*mark, chunk.ptr, chunk.nbytes);
+        }
+        const auto stream = Stream::default_stream(upstream_->device());
+        while (!chunks.empty()) {
+            const detail::Settled settled(chunks.back().ptr);
+            upstream_->deallocate(chunks.back().ptr, chunks.back().nbytes, stream);
+            chunks.pop_back();
+        }
+    }
+
+    class Left;
+    static void leave_later(ReturningChunks&& chunks) noexcept;
+
+    // Whether a chunk goes back on the stream that it came from, where it can be reused at once: not on one that may be
+    // gone without anybody having been told, or takes no work.
+    static bool is_fit(const Stream& origin) {
+        return origin.can_be_marked_later() && origin.capture_status() == rt::StreamCaptureStatus::None;
+    }
+
+    std::shared_ptr<MemoryResource> upstream_;
+};
+
+/// Chunks that wait for their work.
+class ReturningChunks::Left : public detail::Leaver {
+  public:
+    explicit Left(std::shared_ptr<MemoryResource> upstream) : chunks(upstream) {
+        resource = upstream.get();
+        device_id = upstream->device_id();
+    }
+    bool has_run() noexcept override {
+        try {
+            return chunks.has_run();
+        } catch (...) {
+            return false;  // a capture is in the way, or the runtime is out of resources
+        }
+    }
+    bool go() noexcept override {
+        try {
+            chunks.give_back_settled();
+            return true;
+        } catch (...) {
+            was_refused.store(true);
+            return false;
+        }
+    }
+    bool may_wait() const noexcept override { return rt::FreeMayWait; }
+
+    ReturningChunks chunks;
+};
+
+inline void ReturningChunks::leave_later(ReturningChunks&& chunks) noexcept {
+    std::shared_ptr<Left> left;
+    try {
+        left = std::make_shared<Left>(chunks.upstream_);
+        left->chunks.add(std::move(chunks));
+        left->nbytes = left->chunks.nbytes();
+        return detail::Leaving::instance().add(left);
+    } catch (...) {
+        // There is no host memory to keep them for later: their work is waited for here.
+    }
+    const detail::HearingScope deaf(detail::Hearing::Nothing);
+    try {
+        (left && !left->chunks.chunks.empty() ? left->chunks : chunks).give_back();
+    } catch (...) {
+        // The memory is lost to this process, which the upstream's counters keep showing.
+    }
+}
+
+PORTAMEM_CLOSE
