@@ -131,9 +131,9 @@ void close_on(Buffer& self, const std::shared_ptr<Stream>& stream) {
 }
 
 PyObject* close(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* keywords) {
-    if (nargs == 0 && keywords == nullptr && close_at_hand(*buffer_of(self))) Py_RETURN_NONE;
+    if (nargs == 0 && keywords == nullptr && close_cached(*buffer_of(self))) Py_RETURN_NONE;
     return answer_python([&] {
-        if (nargs == 0 && keywords == nullptr && close_in_place(*buffer_of(self))) return py::none().release().ptr();
+        if (nargs == 0 && keywords == nullptr && close_unshared(*buffer_of(self))) return py::none().release().ptr();
         static const Parameters<1> parameters("close", 0, {"stream"});
         const auto [stream] = parameters.parse(args, nargs, keywords);
         close_on(*buffer_of(self), stream == nullptr ? nullptr : to_stream(stream));
@@ -162,9 +162,9 @@ PyObject* get_is_closed(PyObject* self, void*) { return PyBool_FromLong(buffer_o
 
 // Never hides the exception that ends the block: what cannot be closed goes with its last export.
 void exit_block(Buffer& self, const py::object& exception) {
-    if (portamem_forked() != 0 || close_at_hand(self)) return;
+    if (portamem_forked() != 0 || close_cached(self)) return;
     if (exception.is_none()) {
-        if (!close_in_place(self)) close_on(self, nullptr);
+        if (!close_unshared(self)) close_on(self, nullptr);
         return;
     }
     // The wait that Ctrl-C has ended is not begun again here.

@@ -44,22 +44,22 @@ struct Spare {
 Spare spare;
 
 // May run anybody's code.
-void drop(const Allocation::Keeper& keeper) {
+void drop(const Allocation::EmbedderRefs& keeper) {
     Py_DECREF(static_cast<PyObject*>(keeper.stream));
     Py_DECREF(static_cast<PyObject*>(keeper.resource));
 }
 
-bool close_in_place(Buffer& buffer, Allocation::Keeper& keeper, bool is_dropped) {
-    std::shared_ptr<Allocation> memory = buffer.take_alone();
+bool close_unshared(Buffer& buffer, Allocation::EmbedderRefs& keeper, bool is_dropped) {
+    std::shared_ptr<Allocation> memory = buffer.detach_unique();
     if (!memory) return false;
     bool is_closed = false;
     try {
         if (is_dropped) {
             const WithoutGil nogil(portamem::detail::Hearing::AtOnce);
-            is_closed = memory->drop_in_place(keeper);
+            is_closed = memory->drop_unshared(keeper);
         } else {
             const WithoutGil nogil;
-            is_closed = memory->close_in_place(keeper);
+            is_closed = memory->close_unshared(keeper);
         }
     } catch (...) {
         buffer.put_back(std::move(memory));
@@ -70,10 +70,10 @@ bool close_in_place(Buffer& buffer, Allocation::Keeper& keeper, bool is_dropped)
 }
 
 // What cannot be closed now is left to the Buffer's destructor.
-bool close_dropped(Buffer& buffer, Allocation::Keeper& keeper) noexcept {
-    if (buffer.close_at_hand(keeper)) return keeper.let_go != nullptr;
+bool close_dropped(Buffer& buffer, Allocation::EmbedderRefs& keeper) noexcept {
+    if (buffer.close_cached(keeper)) return keeper.let_go != nullptr;
     try {
-        return close_in_place(buffer, keeper, true);
+        return close_unshared(buffer, keeper, true);
     } catch (...) {
         return false;
     }
@@ -90,7 +90,7 @@ bool keep_spare(PyObject* self, Buffer& buffer) {
     if (spare.count == Spare::kMost || portamem::python::detail::follows_sites()) return false;
     if (buffer.is_closed()) return buffer.is_blank() && keep(self);
     if (!runtime_usable()) return false;
-    Allocation::Keeper keeper;
+    Allocation::EmbedderRefs keeper;
     if (!close_dropped(buffer, keeper)) return false;
     const bool kept = keep(self);
     drop(keeper);
@@ -127,7 +127,7 @@ PyObject* take_spare() {
 }
 
 // Its Buffer holds the memory, its keeper these two.
-PyObject* revive(PyObject* self, const Allocation::Keeper& keeper) {
+PyObject* revive(PyObject* self, const Allocation::EmbedderRefs& keeper) {
     Py_INCREF(static_cast<PyObject*>(keeper.resource));
     Py_INCREF(static_cast<PyObject*>(keeper.stream));
     _Py_NewReference(self);  // its type counts it still
@@ -175,12 +175,12 @@ PitchedBuffer* pitched_buffer_of(const py::handle& object) noexcept {
 py::object to_python(Buffer&& buffer) { return make(buffer_type, std::move(buffer)); }
 py::object to_python(PitchedBuffer&& buffer) { return make(pitched_buffer_type, std::move(buffer)); }
 
-PyObject* buffer_at_hand(PyObject* resource_object, MemoryResource& resource, std::size_t nbytes,
-                         PyObject* stream_object, const std::shared_ptr<Stream>& stream, std::size_t alignment) {
-    if (!resource.has_at_hand() || portamem::python::detail::follows_sites()) return nullptr;
+PyObject* cached_buffer(PyObject* resource_object, MemoryResource& resource, std::size_t nbytes,
+                        PyObject* stream_object, const std::shared_ptr<Stream>& stream, std::size_t alignment) {
+    if (!resource.serves_cached() || portamem::python::detail::follows_sites()) return nullptr;
     PyObject* self = take_spare();
     if (self == nullptr) return nullptr;
-    const Allocation::Keeper keeper{drop_keeper, resource_object, stream_object};
+    const Allocation::EmbedderRefs keeper{drop_embedder_refs, resource_object, stream_object};
     if (head_of(self)->memory->reopen(resource, nbytes, stream, alignment, keeper)) return revive(self, keeper);
     ++spare.count;  // it is there still
     return nullptr;
@@ -191,7 +191,7 @@ PyObject* buffer_in_place(PyObject* resource_object, MemoryResource& resource, s
     if (portamem::python::detail::follows_sites()) return nullptr;
     PyObject* self = take_spare();
     if (self == nullptr) return nullptr;
-    const Allocation::Keeper keeper{drop_keeper, resource_object, stream_object};
+    const Allocation::EmbedderRefs keeper{drop_embedder_refs, resource_object, stream_object};
     void* ptr = nullptr;
     try {
         const WithoutGil nogil;
@@ -204,9 +204,9 @@ PyObject* buffer_in_place(PyObject* resource_object, MemoryResource& resource, s
     return revive(self, keeper);
 }
 
-bool close_at_hand(Buffer& buffer) noexcept {
-    Allocation::Keeper keeper;
-    if (portamem::python::detail::follows_sites() || !buffer.close_at_hand(keeper)) return false;
+bool close_cached(Buffer& buffer) noexcept {
+    Allocation::EmbedderRefs keeper;
+    if (portamem::python::detail::follows_sites() || !buffer.close_cached(keeper)) return false;
     if (keeper.let_go == nullptr) {
         buffer.abandon();
     } else {
@@ -215,9 +215,9 @@ bool close_at_hand(Buffer& buffer) noexcept {
     return true;
 }
 
-bool close_in_place(Buffer& buffer) {
-    Allocation::Keeper keeper;
-    if (portamem::python::detail::follows_sites() || !close_in_place(buffer, keeper, false)) return false;
+bool close_unshared(Buffer& buffer) {
+    Allocation::EmbedderRefs keeper;
+    if (portamem::python::detail::follows_sites() || !close_unshared(buffer, keeper, false)) return false;
     drop(keeper);
     return true;
 }

@@ -29,10 +29,10 @@ PitchedBuffer* pitched_buffer_of(const py::handle& object) noexcept;
 py::object to_python(Buffer&& buffer);
 py::object to_python(PitchedBuffer&& buffer);
 
-/// A new Buffer object of memory that the resource has at hand, with the GIL kept: Resource::allocate_at_hand. Both
+/// A new Buffer object of memory that the resource has at hand, with the GIL kept: Resource::allocate_cached. Both
 /// objects are kept alive by it; `stream` is in the second. Null where there is none at hand.
-PyObject* buffer_at_hand(PyObject* resource_object, MemoryResource& resource, std::size_t nbytes,
-                         PyObject* stream_object, const std::shared_ptr<Stream>& stream, std::size_t alignment);
+PyObject* cached_buffer(PyObject* resource_object, MemoryResource& resource, std::size_t nbytes,
+                        PyObject* stream_object, const std::shared_ptr<Stream>& stream, std::size_t alignment);
 
 /// The same with memory that the resource has to be asked for, outside of the GIL. Throws as its allocate does. Null
 /// where no object can be used again: take to_python then.
@@ -40,9 +40,9 @@ PyObject* buffer_in_place(PyObject* resource_object, MemoryResource& resource, s
                           PyObject* stream_object, const std::shared_ptr<Stream>& stream, std::size_t alignment);
 
 /// Closes the Buffer of an object in the same way; false, and nothing was done, where that cannot be.
-bool close_at_hand(Buffer& buffer) noexcept;
+bool close_cached(Buffer& buffer) noexcept;
 /// The second throws as Buffer::close does.
-bool close_in_place(Buffer& buffer);
+bool close_unshared(Buffer& buffer);
 
 /// Makes the types, the first one first. methods and attributes: what Python finds without pybind11; each ends with a
 /// null name. get: the buffer protocol, of which release_py_buffer is the other half.

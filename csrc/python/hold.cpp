@@ -28,7 +28,7 @@ struct PythonBuffer {
 
 }  // namespace
 
-void drop_keeper(const Allocation::Keeper& keeper) noexcept {
+void drop_embedder_refs(const Allocation::EmbedderRefs& keeper) noexcept {
     with_gil([&keeper] {
         Py_DECREF(static_cast<PyObject*>(keeper.stream));
         Py_DECREF(static_cast<PyObject*>(keeper.resource));

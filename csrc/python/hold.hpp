@@ -7,8 +7,8 @@
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
-/// Drops the references of an Allocation::Keeper of two Python objects: what such a keeper is let go of by.
-void drop_keeper(const Allocation::Keeper& keeper) noexcept;
+/// Drops the references of an Allocation::EmbedderRefs of two Python objects: what such a keeper is let go of by.
+void drop_embedder_refs(const Allocation::EmbedderRefs& keeper) noexcept;
 
 /// Keeps a Python object alive for C++ code, which may let go on any thread. Once the interpreter is going down the
 /// reference is leaked. Null for None.

@@ -127,7 +127,7 @@ void register_base(py::module_& m) {
 PyObject* allocate_buffer(PyObject* object, MemoryResource& resource, std::size_t nbytes, PyObject* stream,
                           std::size_t alignment) {
     if (const auto* held = stream == nullptr ? nullptr : stream_in(stream)) {
-        if (PyObject* made = buffer_at_hand(object, resource, nbytes, stream, *held, alignment)) return made;
+        if (PyObject* made = cached_buffer(object, resource, nbytes, stream, *held, alignment)) return made;
         if (PyObject* made = buffer_in_place(object, resource, nbytes, stream, *held, alignment)) return made;
     }
     auto on = allocation_stream(resource, stream == nullptr ? py::none() : py::handle(stream));

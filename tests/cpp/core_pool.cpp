@@ -37,10 +37,10 @@ TEST_CASE("core pool: the largest block that caches hold, and the largest that t
     REQUIRE(fake.give(small, 256, stream) == PORTAMEM_POOL_OK);
     for (int turn = 0; turn < 3; ++turn) {
         REQUIRE(fake.give(large, 64 * 1024 * KiB, stream) == PORTAMEM_POOL_OK);
-        CHECK(portamem_pool_allocate_at_hand(fake.pool, 256, stream.identity) == small);
-        CHECK(portamem_pool_deallocate_at_hand(fake.pool, small, 256, stream.identity) == 1);
-        CHECK(portamem_pool_deallocate_at_hand(fake.pool, own, 1024 * KiB, stream.identity) == 1);
-        CHECK(portamem_pool_allocate_at_hand(fake.pool, 1024 * KiB, stream.identity) == own);
+        CHECK(portamem_pool_allocate_cached(fake.pool, 256, stream.identity) == small);
+        CHECK(portamem_pool_deallocate_cached(fake.pool, small, 256, stream.identity) == 1);
+        CHECK(portamem_pool_deallocate_cached(fake.pool, own, 1024 * KiB, stream.identity) == 1);
+        CHECK(portamem_pool_allocate_cached(fake.pool, 1024 * KiB, stream.identity) == own);
         CHECK(fake.take(64 * 1024 * KiB, stream) == large);
     }
     REQUIRE(fake.give(own, 1024 * KiB, stream) == PORTAMEM_POOL_OK);

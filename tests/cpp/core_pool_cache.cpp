@@ -88,12 +88,12 @@ TEST_CASE("core pool: a block at hand that is a little larger serves, and is fre
         CHECK(fake.give(block, nbytes, stream) == PORTAMEM_POOL_INVALID);
         CHECK(fake.figures().used == 0);
         // Again and again it costs what a block of its own class does: the cache alone serves.
-        REQUIRE(portamem_pool_allocate_at_hand(fake.pool, nbytes, stream.identity) == block);
+        REQUIRE(portamem_pool_allocate_cached(fake.pool, nbytes, stream.identity) == block);
         CHECK(fake.figures().used == nbytes);
-        CHECK(portamem_pool_deallocate_at_hand(fake.pool, block, nbytes + 16 * KiB, stream.identity) == 0);
-        CHECK(portamem_pool_deallocate_at_hand(fake.pool, block, nbytes - 16 * KiB, stream.identity) == 0);
-        REQUIRE(portamem_pool_deallocate_at_hand(fake.pool, block, nbytes, stream.identity) == 1);
-        CHECK(portamem_pool_deallocate_at_hand(fake.pool, block, nbytes, stream.identity) == 0);
+        CHECK(portamem_pool_deallocate_cached(fake.pool, block, nbytes + 16 * KiB, stream.identity) == 0);
+        CHECK(portamem_pool_deallocate_cached(fake.pool, block, nbytes - 16 * KiB, stream.identity) == 0);
+        REQUIRE(portamem_pool_deallocate_cached(fake.pool, block, nbytes, stream.identity) == 1);
+        CHECK(portamem_pool_deallocate_cached(fake.pool, block, nbytes, stream.identity) == 0);
         CHECK(fake.figures().used == 0);
         CHECK(fake.figures().live == 0);
     }

@@ -28,7 +28,7 @@ std::uintptr_t settled_up_to(std::uintptr_t begin) {
     return begin;
 }
 
-void note_settled(void*, void*, const portamem_order_range* ranges, std::size_t count) {
+void tell_order_checker_done(void*, void*, const portamem_order_range* ranges, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) {
         const auto begin = reinterpret_cast<std::uintptr_t>(ranges[i].ptr);
         settled.emplace_back(begin, begin + ranges[i].nbytes);
@@ -63,7 +63,7 @@ TEST_CASE("core pool: the order checker is told of every byte that a stream has 
                 std::free(static_cast<char*>(ptr) - chunk_offset);
                 return static_cast<int>(PORTAMEM_POOL_OK);
             };
-            ops.happened = note_settled;
+            ops.happened = tell_order_checker_done;
             portamem_pool_options options{};
             options.size = sizeof options;
             portamem_pool* const pool = portamem_pool_create(&ops, &owner, &options);
@@ -111,7 +111,7 @@ TEST_CASE("core pool: memory that comes behind an event while the order checker 
             may_mark->set_value();
             std::exchange(late, nullptr)->join();
         }
-        note_settled(self, event, ranges, count);
+        tell_order_checker_done(self, event, ranges, count);
     };
     portamem_pool_options options{};
     options.size = sizeof options;

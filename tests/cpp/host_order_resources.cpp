@@ -17,7 +17,7 @@ std::string found(const pm::OrderCheck& check) {
 
 // The work runs, and the checker does not hear of it.
 void let_run(const StreamPtr& stream) {
-    const pm::detail::OwnQueries own;
+    const pm::detail::UntrackedQueries own;
     REQUIRE(eventually([&] { return stream->query(); }));
 }
 

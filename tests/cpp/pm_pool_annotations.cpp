@@ -200,9 +200,9 @@ TEST_CASE("pm pool annotations: a pool that no checker follows takes the short w
     const auto& regions = pm::detail::CheckedRegions::instance();
     const bool followed = regions.listener() == pm::detail::CheckedRegions::Listener::Checker;
     const bool watched = followed || portamem_address_sanitizer(rt::BackendId, 0) != nullptr;
-    CHECK(pool->deallocate_at_hand(first, 1000, stream) == !watched);
+    CHECK(pool->deallocate_cached(first, 1000, stream) == !watched);
     if (watched) pool->deallocate(first, 1000, stream);
-    void* const second = pool->allocate_at_hand(1000, stream);
+    void* const second = pool->allocate_cached(1000, stream);
     CHECK((second != nullptr) == !watched);
     if (second != nullptr) pool->deallocate(second, 1000, stream);
     stream->synchronize();

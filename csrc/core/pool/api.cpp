@@ -51,8 +51,8 @@ int answered(Pool& pool, Function&& function) noexcept {
     return status;
 }
 
-void* allocated_slowly(Pool& pool, std::size_t nbytes, std::size_t alignment, std::uint64_t identity,
-                       void* stream) noexcept {
+void* allocate_locked(Pool& pool, std::size_t nbytes, std::size_t alignment, std::uint64_t identity,
+                      void* stream) noexcept {
     void* ptr = nullptr;
     (void)answered(pool, [&] { ptr = pool.allocate(nbytes, alignment, identity, stream); });
     return ptr;
@@ -73,16 +73,16 @@ __attribute__((always_inline)) inline std::atomic<State>* state_of(Cache& cache,
 // Takes a block back that was just seen to be out like that. An exchange costs less than to compare first; where another
 // thread was quicker, and somebody has the block again by now, that is undone.
 __attribute__((always_inline)) inline bool becomes_in(std::atomic<State>& state, State out) noexcept {
-    const State was = state.exchange(kIn, std::memory_order_acq_rel);
+    const State was = state.exchange(kFree, std::memory_order_acq_rel);
     if (__builtin_expect(was == out, 1)) return true;
-    State in = kIn;
-    if (was != kIn) state.compare_exchange_strong(in, was, std::memory_order_acq_rel);
+    State in = kFree;
+    if (was != kFree) state.compare_exchange_strong(in, was, std::memory_order_acq_rel);
     return false;
 }
 
 // The path on which a cache alone serves: null, or false, where it does not.
 
-__attribute__((always_inline)) inline void* allocated_from(Cache* cache, std::size_t nbytes) noexcept {
+__attribute__((always_inline)) inline void* allocate_from_cache(Cache* cache, std::size_t nbytes) noexcept {
     if (__builtin_expect(cache != nullptr && nbytes - 1 < kLargestCached && cache->lock.enter(), 1)) {
         const unsigned index = class_of(nbytes);
         Cache::Bin& bin = cache->bins[index];
@@ -100,8 +100,8 @@ __attribute__((always_inline)) inline void* allocated_from(Cache* cache, std::si
     return nullptr;
 }
 
-__attribute__((always_inline)) inline bool deallocated_into(Cache* cache, const Pool& pool, void* ptr,
-                                                            std::size_t nbytes) noexcept {
+__attribute__((always_inline)) inline bool deallocate_into_cache(Cache* cache, const Pool& pool, void* ptr,
+                                                                 std::size_t nbytes) noexcept {
     if (__builtin_expect(cache != nullptr && nbytes - 1 < kLargestCached && !cache->deferred && cache->lock.enter(),
                          1)) {
         const unsigned index = class_of(nbytes);
@@ -128,11 +128,11 @@ __attribute__((always_inline)) inline bool deallocated_into(Cache* cache, const 
 // The same for a block that is a little larger than its bytes need. Not inlined, and called last, as are those below: the
 // path above needs no frame.
 
-__attribute__((noinline)) void* allocated_above(Cache* cache, std::size_t nbytes) noexcept {
+__attribute__((noinline)) void* allocate_from_next_class(Cache* cache, std::size_t nbytes) noexcept {
     if (cache == nullptr || nbytes - 1 >= kLargestCached || !cache->lock.enter()) return nullptr;
     Item item{};
-    State out = kIn;
-    if (cache->take_at_hand(class_of(nbytes), nbytes, item, out)) {
+    State out = kFree;
+    if (cache->take_cached(class_of(nbytes), nbytes, item, out)) {
         item.state->store(out, std::memory_order_relaxed);
         cache->hits.add(1);
         cache->live_bytes.add(nbytes);
@@ -141,8 +141,8 @@ __attribute__((noinline)) void* allocated_above(Cache* cache, std::size_t nbytes
     return reinterpret_cast<void*>(item.address);
 }
 
-__attribute__((noinline)) bool deallocated_above(Cache* cache, const Pool& pool, void* ptr,
-                                                 std::size_t nbytes) noexcept {
+__attribute__((noinline)) bool deallocate_into_next_class(Cache* cache, const Pool& pool, void* ptr,
+                                                          std::size_t nbytes) noexcept {
     if (cache == nullptr || cache->deferred || nbytes <= kLargestSmall || nbytes > kLargestCached) return false;
     if (!cache->lock.enter()) return false;
     bool is_done = false;
@@ -155,7 +155,7 @@ __attribute__((noinline)) bool deallocated_above(Cache* cache, const Pool& pool,
         Cache::Bin& bin = cache->bins[serving];
         State out = out_of(bin.size, nbytes);
         if (bin.count < bin.capacity && cache->cached.get() + bin.size <= free_room_of(serving) &&
-            state->compare_exchange_strong(out, kIn, std::memory_order_acq_rel)) {
+            state->compare_exchange_strong(out, kFree, std::memory_order_acq_rel)) {
             bin.items[bin.count++] = {address, state};
             cache->frees.add(1);
             cache->live_bytes.add(0 - nbytes);
@@ -169,52 +169,52 @@ __attribute__((noinline)) bool deallocated_above(Cache* cache, const Pool& pool,
 
 // Where the place of a thread's memo is another stream's.
 
-__attribute__((noinline)) void* allocated_by_search(Pool& pool, std::size_t nbytes, std::uint64_t identity) noexcept {
+__attribute__((noinline)) void* allocate_by_search(Pool& pool, std::size_t nbytes, std::uint64_t identity) noexcept {
     Cache* const cache = find_cache(&pool, identity);
-    void* const ptr = allocated_from(cache, nbytes);
-    return ptr != nullptr ? ptr : allocated_above(cache, nbytes);
+    void* const ptr = allocate_from_cache(cache, nbytes);
+    return ptr != nullptr ? ptr : allocate_from_next_class(cache, nbytes);
 }
 
-__attribute__((noinline)) bool deallocated_by_search(Pool& pool, void* ptr, std::size_t nbytes,
-                                                     std::uint64_t identity) noexcept {
+__attribute__((noinline)) bool deallocate_by_search(Pool& pool, void* ptr, std::size_t nbytes,
+                                                    std::uint64_t identity) noexcept {
     Cache* const cache = find_cache(&pool, identity);
-    return deallocated_into(cache, pool, ptr, nbytes) || deallocated_above(cache, pool, ptr, nbytes);
+    return deallocate_into_cache(cache, pool, ptr, nbytes) || deallocate_into_next_class(cache, pool, ptr, nbytes);
 }
 
-inline void* allocated_at_hand(Pool& pool, std::size_t nbytes, std::uint64_t identity) noexcept {
+inline void* allocate_cached(Pool& pool, std::size_t nbytes, std::uint64_t identity) noexcept {
     Cache* const cache = remembered_cache(&pool, identity);
-    if (__builtin_expect(cache == nullptr, 0)) return allocated_by_search(pool, nbytes, identity);
-    void* const ptr = allocated_from(cache, nbytes);
-    return __builtin_expect(ptr != nullptr, 1) ? ptr : allocated_above(cache, nbytes);
+    if (__builtin_expect(cache == nullptr, 0)) return allocate_by_search(pool, nbytes, identity);
+    void* const ptr = allocate_from_cache(cache, nbytes);
+    return __builtin_expect(ptr != nullptr, 1) ? ptr : allocate_from_next_class(cache, nbytes);
 }
 
-inline bool deallocated_at_hand(Pool& pool, void* ptr, std::size_t nbytes, std::uint64_t identity) noexcept {
+inline bool deallocate_cached(Pool& pool, void* ptr, std::size_t nbytes, std::uint64_t identity) noexcept {
     Cache* const cache = remembered_cache(&pool, identity);
-    if (__builtin_expect(cache == nullptr, 0)) return deallocated_by_search(pool, ptr, nbytes, identity);
-    if (__builtin_expect(deallocated_into(cache, pool, ptr, nbytes), 1)) return true;
-    return deallocated_above(cache, pool, ptr, nbytes);
+    if (__builtin_expect(cache == nullptr, 0)) return deallocate_by_search(pool, ptr, nbytes, identity);
+    if (__builtin_expect(deallocate_into_cache(cache, pool, ptr, nbytes), 1)) return true;
+    return deallocate_into_next_class(cache, pool, ptr, nbytes);
 }
 
-__attribute__((noinline)) void* allocated_anyhow(Pool& pool, std::size_t nbytes, std::uint64_t identity,
-                                                 void* stream) noexcept {
+__attribute__((noinline)) void* allocate_after_miss(Pool& pool, std::size_t nbytes, std::uint64_t identity,
+                                                    void* stream) noexcept {
     Cache* cache = remembered_cache(&pool, identity);
     void* ptr = nullptr;
     if (cache == nullptr) {
         cache = find_cache(&pool, identity);
-        ptr = allocated_from(cache, nbytes);
+        ptr = allocate_from_cache(cache, nbytes);
     }
     if (ptr == nullptr && cache != nullptr) ptr = pool.allocate_with_heap(*cache, nbytes);
-    if (ptr == nullptr && cache != nullptr && cache->deferred) ptr = pool.allocate_settled(*cache, nbytes, stream);
-    return ptr != nullptr ? ptr : allocated_slowly(pool, nbytes, kGrain, identity, stream);
+    if (ptr == nullptr && cache != nullptr && cache->deferred) ptr = pool.allocate_drained(*cache, nbytes, stream);
+    return ptr != nullptr ? ptr : allocate_locked(pool, nbytes, kGrain, identity, stream);
 }
 
-__attribute__((noinline)) int deallocated_anyhow(Pool& pool, void* ptr, std::size_t nbytes, std::uint64_t identity,
-                                                 void* stream) noexcept {
+__attribute__((noinline)) int deallocate_after_miss(Pool& pool, void* ptr, std::size_t nbytes, std::uint64_t identity,
+                                                    void* stream) noexcept {
     Cache* cache = remembered_cache(&pool, identity);
     bool is_done = false;
     if (cache == nullptr) {
         cache = find_cache(&pool, identity);
-        is_done = deallocated_into(cache, pool, ptr, nbytes);
+        is_done = deallocate_into_cache(cache, pool, ptr, nbytes);
     }
     if (is_done || (cache != nullptr && pool.deallocate_with_heap(*cache, ptr, nbytes))) return PORTAMEM_POOL_OK;
     if (cache != nullptr) {
@@ -246,21 +246,21 @@ inline void do_destroy(portamem_pool* pool) {
 
 inline void* do_allocate(portamem_pool* pool, size_t nbytes, uint64_t identity, void* stream) {
     Pool& of = pool_of(pool);
-    void* const ptr = allocated_from(remembered_cache(&of, identity), nbytes);
+    void* const ptr = allocate_from_cache(remembered_cache(&of, identity), nbytes);
     if (__builtin_expect(ptr != nullptr, 1)) return ptr;
-    return allocated_anyhow(of, nbytes, identity, stream);
+    return allocate_after_miss(of, nbytes, identity, stream);
 }
 
 inline void* do_allocate_aligned(portamem_pool* pool, size_t nbytes, size_t alignment, uint64_t identity,
                                  void* stream) {
-    return allocated_slowly(pool_of(pool), nbytes, alignment, identity, stream);
+    return allocate_locked(pool_of(pool), nbytes, alignment, identity, stream);
 }
 
 inline int do_deallocate(portamem_pool* pool, void* ptr, size_t nbytes, uint64_t identity, void* stream) {
     Pool& of = pool_of(pool);
-    if (__builtin_expect(deallocated_into(remembered_cache(&of, identity), of, ptr, nbytes), 1))
+    if (__builtin_expect(deallocate_into_cache(remembered_cache(&of, identity), of, ptr, nbytes), 1))
         return PORTAMEM_POOL_OK;
-    return deallocated_anyhow(of, ptr, nbytes, identity, stream);
+    return deallocate_after_miss(of, ptr, nbytes, identity, stream);
 }
 
 inline void do_stream_ended(portamem_pool* pool, uint64_t identity, void* event) {
@@ -331,11 +331,11 @@ portamem_pool* portamem_pool_create(const portamem_pool_ops* ops, void* self, co
 }
 void portamem_pool_destroy(portamem_pool* pool) { portamem::pool::do_destroy(pool); }
 void portamem_pool_abandon(portamem_pool* pool) { portamem::pool::pool_of(pool).abandon(); }
-void* portamem_pool_allocate_at_hand(portamem_pool* pool, size_t nbytes, uint64_t identity) {
-    return portamem::pool::allocated_at_hand(portamem::pool::pool_of(pool), nbytes, identity);
+void* portamem_pool_allocate_cached(portamem_pool* pool, size_t nbytes, uint64_t identity) {
+    return portamem::pool::allocate_cached(portamem::pool::pool_of(pool), nbytes, identity);
 }
-int portamem_pool_deallocate_at_hand(portamem_pool* pool, void* ptr, size_t nbytes, uint64_t identity) {
-    return portamem::pool::deallocated_at_hand(portamem::pool::pool_of(pool), ptr, nbytes, identity) ? 1 : 0;
+int portamem_pool_deallocate_cached(portamem_pool* pool, void* ptr, size_t nbytes, uint64_t identity) {
+    return portamem::pool::deallocate_cached(portamem::pool::pool_of(pool), ptr, nbytes, identity) ? 1 : 0;
 }
 void* portamem_pool_allocate(portamem_pool* pool, size_t nbytes, uint64_t identity, void* stream) {
     return portamem::pool::do_allocate(pool, nbytes, identity, stream);

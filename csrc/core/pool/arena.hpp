@@ -53,12 +53,12 @@ struct Arena {
     std::size_t whole = 0;         ///< bytes of slabs all of whose blocks are in bins
     std::uint64_t insertions = 0;  ///< how often something was freed into it
     /// In no bin yet: of memory that the host reaches, for want of an event behind it; of other, for want of host memory.
-    Batches aside;
+    Batches unmarked;
     std::unordered_map<std::uint64_t, std::uint64_t> waited;  ///< up to which insertion of another arena
     std::list<std::weak_ptr<Arena>> ticket;                   ///< this one, for the list of those that have ended
 
     void link(Block& block) noexcept {
-        const unsigned list = place_of(block);
+        const unsigned list = list_for(block);
         block.use = Block::Use::Free;
         block.arena = number;
         block.list = {nullptr, lists[list]};
@@ -71,7 +71,7 @@ struct Arena {
     }
 
     void unlink(Block& block) noexcept {
-        const unsigned list = place_of(block);
+        const unsigned list = list_for(block);
         if (block.list.after != nullptr) block.list.after->list.before = block.list.before;
         if (block.list.before != nullptr) {
             block.list.before->list.after = block.list.after;
@@ -106,7 +106,7 @@ struct Arena {
     bool is_empty() const noexcept {
         const auto has_none = [](const auto& bin) { return bin.empty(); };
         const auto is_none = [](const Block* slab) { return slab == nullptr; };
-        return next_list(0) == kAllLists && aside.empty() && std::all_of(bins.begin(), bins.end(), has_none) &&
+        return next_list(0) == kAllLists && unmarked.empty() && std::all_of(bins.begin(), bins.end(), has_none) &&
                std::all_of(carving.begin(), carving.end(), is_none);
     }
 
@@ -146,7 +146,7 @@ struct Arena {
     }
 
   private:
-    static unsigned place_of(const Block& block) noexcept {
+    static unsigned list_for(const Block& block) noexcept {
         return list_of(block.length()) + (block.for_slabs != 0 ? kLists : 0);
     }
 

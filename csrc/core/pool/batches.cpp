@@ -83,7 +83,7 @@ void Heap::put(Arena& arena, Batches&& one) noexcept {
     } catch (const std::bad_alloc&) {
         batch.mark = nullptr;
         if (is_anybodys) return waiting_.add(std::move(one));
-        arena.aside.splice(arena.aside.end(), one);
+        arena.unmarked.splice(arena.unmarked.end(), one);
     }
 }
 
@@ -128,9 +128,9 @@ void Heap::detach(Arena& arena, Batch& batch) {
     std::size_t items = batch.items.size();
     std::size_t blocks = batch.blocks.size();
     for (const auto& bin : arena.bins) items += bin.size();
-    for (const Batch& aside : arena.aside) {
-        items += aside.items.size();
-        blocks += aside.blocks.size();
+    for (const Batch& unmarked : arena.unmarked) {
+        items += unmarked.items.size();
+        blocks += unmarked.blocks.size();
     }
     for (const Block* slab : arena.carving) items += slab == nullptr ? 0 : uncut_of(*slab);
     for (unsigned list = arena.next_list(0); list < Arena::kAllLists; list = arena.next_list(list + 1)) {
@@ -149,11 +149,11 @@ void Heap::detach(Arena& arena, Batch& batch) {
     }
     arena.kept = {};
     arena.unmerged.nbytes = arena.shared.nbytes = 0;
-    for (const Batch& aside : arena.aside) {
-        batch.items.insert(batch.items.end(), aside.items.begin(), aside.items.end());
-        batch.blocks.insert(batch.blocks.end(), aside.blocks.begin(), aside.blocks.end());
+    for (const Batch& unmarked : arena.unmarked) {
+        batch.items.insert(batch.items.end(), unmarked.items.begin(), unmarked.items.end());
+        batch.blocks.insert(batch.blocks.end(), unmarked.blocks.begin(), unmarked.blocks.end());
     }
-    arena.aside.clear();
+    arena.unmarked.clear();
     for (Block*& slab : arena.carving) {
         while (slab != nullptr && uncut_of(*slab) != 0) batch.items.push_back(item_of(*slab, slab->slab.carved++));
         slab = nullptr;
@@ -161,7 +161,7 @@ void Heap::detach(Arena& arena, Batch& batch) {
     for (unsigned list = arena.next_list(0); list < Arena::kAllLists; list = arena.next_list(list + 1)) {
         while (Block* const block = arena.lists[list]) {
             arena.unlink(*block);
-            block->use = Block::Use::Limbo;
+            block->use = Block::Use::Detached;
             batch.blocks.push_back(block);
         }
     }
@@ -180,7 +180,7 @@ bool Heap::detach_some(Arena& arena, std::size_t length, std::size_t alignment, 
         }
         if (block != nullptr) {
             total += block->length();
-            block->use = Block::Use::Limbo;
+            block->use = Block::Use::Detached;
             batch.blocks.push_back(block);
         } else if (next == length) {
             break;

@@ -17,7 +17,7 @@ struct Block;
 /// who frees.
 using State = std::uint32_t;
 
-inline constexpr State kIn = 0;
+inline constexpr State kFree = 0;
 
 /// The state of a block of `size` bytes that is out as `nbytes`: one more than what is not used of it.
 constexpr State out_of(std::size_t size, std::size_t nbytes) noexcept { return static_cast<State>(size - nbytes + 1); }
@@ -43,12 +43,12 @@ struct Item {
 struct alignas(64) Block {
     Block() noexcept : grains_above(0), for_slabs(0) {}
 
-    enum class Use : std::uint8_t { Free, Taken, Slab, Limbo };
+    enum class Use : std::uint8_t { Free, Taken, Slab, Detached };
 
     // What freeing reads without a lock. Where there is one block, at base, `states` is own_state.
     std::uintptr_t base = 0;
     std::atomic<State>* states = nullptr;
-    std::atomic<State> own_state{kIn};
+    std::atomic<State> own_state{kFree};
     std::uint8_t index = 0;   ///< the class of what is handed out; kHuge for those above, or kExact
     std::uint8_t spread = 0;  ///< log2 of the states from one block's to the next one's
 
@@ -66,8 +66,8 @@ struct alignas(64) Block {
         Block* after;
     };
     struct Cut {
-        std::uint32_t carved;  ///< how many blocks it has been cut into,
-        std::uint32_t home;    ///< and are in the bins of `arena`
+        std::uint32_t carved;   ///< how many blocks it has been cut into,
+        std::uint32_t in_bins;  ///< and are in the bins of `arena`
     };
     union {
         Links list = {nullptr, nullptr};  ///< in the arena's list, while free; of records without memory, the next

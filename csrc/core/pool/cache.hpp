@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "arena.hpp"
-#include "barrier.hpp"
+#include "owner_lock.hpp"
 #include "page_map.hpp"
 
 namespace portamem::pool {
@@ -56,8 +56,13 @@ constexpr unsigned batch_of(unsigned index) noexcept {
 /// Bins of blocks that may be used on the stream at once. Owned by its thread; others come in through the lock.
 class alignas(64) Cache {
   public:
-    Cache(std::shared_ptr<Pool> of, std::shared_ptr<Arena> beneath, std::uint64_t identity, bool defers)
-        : pool(of.get()), stream(identity), arena(std::move(beneath)), keep(std::move(of)), deferred(defers) {}
+    Cache(std::shared_ptr<Pool> of, std::shared_ptr<Arena> beneath, std::uint64_t identity,
+          bool needs_event_before_reuse)
+        : pool(of.get()),
+          stream(identity),
+          arena(std::move(beneath)),
+          keep(std::move(of)),
+          deferred(needs_event_before_reuse) {}
 
     /// Written by whoever has the lock, and read by all.
     class Count {
@@ -91,7 +96,7 @@ class alignas(64) Cache {
     // What every call reads.
     Pool* const pool;
     const std::uint64_t stream;
-    OwnersLock lock;
+    OwnerLock lock;
 
     // Counters are written by the owner, with the lock, and read by all.
     class Counter {
@@ -144,7 +149,7 @@ class alignas(64) Cache {
 
     /// Takes a block for nbytes, which are of the class `index`, and the state that it is out with: of its own class, or, of blocks that
     /// stand by themselves, of one a little larger, which costs less than to have one cut.
-    bool take_at_hand(unsigned index, std::size_t nbytes, Item& item, State& out) noexcept {
+    bool take_cached(unsigned index, std::size_t nbytes, Item& item, State& out) noexcept {
         const unsigned last = index < kSmallClasses ? index : std::min(index + kMostAbove, kClasses - 1);
         for (unsigned serving = index; serving <= last; ++serving) {
             Bin& bin = bins[serving];
@@ -195,8 +200,8 @@ class alignas(64) Cache {
     Counter pending_blocks;
     Counter pending_most;  ///< the bytes of the largest since there was none
 
-    Batches spare;           ///< room for what is in a caller's hands when the cache ends; his own
-    bool is_raided = false;  ///< under the registry's lock
+    Batches spare;            ///< room for what is in a caller's hands when the cache ends; his own
+    bool is_flushed = false;  ///< under the registry's lock
 
     const std::shared_ptr<Arena> arena;  ///< of the stream
     const std::shared_ptr<Pool> keep;

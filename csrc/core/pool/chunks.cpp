@@ -61,7 +61,7 @@ bool Heap::remove_chunk(std::size_t most, Chunk& chunk) {
     chosen->is_leaving = true;
     chunk = *chosen;
     common_.unlink(*chunk.first);
-    chunk.first->use = Block::Use::Limbo;
+    chunk.first->use = Block::Use::Detached;
     reserved_ -= chunk.nbytes;
     return true;
 }

@@ -50,7 +50,7 @@ bool Pool::close() {
 
 // Of a captured stream a mark is refused: what it used could never go back.
 void Pool::mark_all() {
-    const Inside inside(*this);
+    const CallGuard inside(*this);
     std::vector<std::shared_ptr<Arena>> left;
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
@@ -84,7 +84,7 @@ void Pool::shut_down() noexcept {
             }
         }
     };
-    attempt([this] { raid_all(true); });
+    attempt([this] { flush_all_caches(true); });
     attempt([this] { (void)reclaim(true); });  // what cannot be waited for is not given back: somebody may still use it
     try {
         (void)release(0, false);

@@ -85,10 +85,10 @@ void Pool::give_happened(std::uint64_t stream, const MarkPtr& mark) {
 }
 
 // The stream's own events, and some other streams' by turns. Each stream is asked until one has not happened.
-void Pool::poll(const Place& place) {
-    while (poll_one(place.identity)) {
+void Pool::poll(const CallContext& context) {
+    while (poll_one(context.identity)) {
     }
-    poll_others(place.identity, kMostAsked);
+    poll_others(context.identity, kMostAsked);
 }
 
 void Pool::poll_others(std::uint64_t own, std::size_t most) {
@@ -128,20 +128,20 @@ void Pool::put_back(Arena& arena, Batches&& batches) noexcept {
     while (!batches.empty()) {
         Batches one;
         one.splice(one.end(), batches, batches.begin());
-        if (!defers() || arena.has_ended) {
+        if (!needs_event_before_reuse() || arena.has_ended) {
             heap_.put(arena, std::move(one));
         } else if (!one.front().empty()) {
-            arena.aside.splice(arena.aside.end(), one);
+            arena.unmarked.splice(arena.unmarked.end(), one);
         }
     }
 }
 
 // Puts what waits for an event behind one. Throws Refused and std::bad_alloc: then it waits still.
-void Pool::mark_aside(Arena& arena) {
+void Pool::mark_unmarked(Arena& arena) {
     Batches late;
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
-        late.splice(late.end(), arena.aside);
+        late.splice(late.end(), arena.unmarked);
     }
     if (late.empty()) return;
     MarkPtr mark;
@@ -155,11 +155,11 @@ void Pool::mark_aside(Arena& arena) {
 }
 
 // What host memory was missing for may have it now. Under the heap's lock.
-void Pool::retry_aside(const Place& place) noexcept {
-    if (defers() || place.arena == nullptr || place.arena->has_ended) return;
+void Pool::retry_unmarked(const CallContext& context) noexcept {
+    if (needs_event_before_reuse() || context.arena == nullptr || context.arena->has_ended) return;
     try {
-        for (Batches& aside = place.arena->aside; !aside.empty(); aside.pop_front()) {
-            heap_.give(*place.arena, aside.front());
+        for (Batches& unmarked = context.arena->unmarked; !unmarked.empty(); unmarked.pop_front()) {
+            heap_.give(*context.arena, unmarked.front());
         }
     } catch (const std::bad_alloc&) {
         return;

@@ -24,13 +24,13 @@ void Pool::put_with_room(Cache& cache, Arena& arena, const Item& item, unsigned 
 }
 
 // Into the cache; where that is full, some of it goes to the arena first, or else the block itself.
-void Pool::give(const Place& place, const Item& item, const Block& block) {
+void Pool::give(const CallContext& context, const Item& item, const Block& block) {
     const unsigned index = block.index;
-    if (place.cache == nullptr || index >= kHuge) return flush(place, item);
-    Cache& cache = *place.cache;
-    Arena& arena = *place.arena;
+    if (context.cache == nullptr || index >= kHuge) return flush(context, item);
+    Cache& cache = *context.cache;
+    Arena& arena = *context.arena;
     if (!cache.holds(index)) {
-        if (!share(arena, item, index)) flush(place, item);
+        if (!share(arena, item, index)) flush(context, item);
         return;
     }
     const auto put_anyhow = [&](MarkPtr&& mark, bool is_marked) {
@@ -42,18 +42,18 @@ void Pool::give(const Place& place, const Item& item, const Block& block) {
         return true;
     };
     {
-        const Entered entered(*this, cache);
+        const CacheLock entered(*this, cache);
         (void)cache.bin_for(index);
         if (put_if_room(cache, item, index, free_room_of(index))) return;
         if (!arena.is_per_thread && put_anyhow(nullptr, false)) return;
     }
     if (arena.is_per_thread) {
         bool is_marked = false;
-        MarkPtr mark = mark_of_own(place, is_marked);
-        const Entered entered(*this, cache);
+        MarkPtr mark = mark_of_own(context, is_marked);
+        const CacheLock entered(*this, cache);
         if (put_anyhow(std::move(mark), is_marked)) return;
     }
-    flush(place, item);
+    flush(context, item);
 }
 
 // For the next of the stream's threads that wants one of its size. False where the stream has ended.
@@ -67,11 +67,11 @@ bool Pool::share(Arena& arena, const Item& item, unsigned index) noexcept {
 }
 
 // A stream that only its own thread can mark is marked with what goes to its arena, since the thread may not come back.
-MarkPtr Pool::mark_of_own(const Place& place, bool& is_marked) {
+MarkPtr Pool::mark_of_own(const CallContext& context, bool& is_marked) {
     is_marked = false;
-    if (!place.arena->is_per_thread || !thread_has_own_streams()) return nullptr;
+    if (!context.arena->is_per_thread || !thread_has_own_streams()) return nullptr;
     try {
-        MarkPtr mark = mark_here(place.stream);
+        MarkPtr mark = mark_here(context.stream);
         is_marked = true;
         return mark;
     } catch (const Refused&) {  // what cannot be marked is left to the stream itself
@@ -117,13 +117,13 @@ void Pool::make_room(Cache& cache, Arena& arena, unsigned index) {
 }
 
 // A block that no cache takes, into the stream's arena.
-void Pool::flush(const Place& place, const Item& item) {
-    Batches one = one_batch(place.identity);
+void Pool::flush(const CallContext& context, const Item& item) {
+    Batches one = one_batch(context.identity);
     one.front().items.push_back(item);
     bool is_marked = false;
-    MarkPtr mark = mark_of_own(place, is_marked);
+    MarkPtr mark = mark_of_own(context, is_marked);
     const std::lock_guard<std::mutex> lock(heap_.mutex());
-    Arena& arena = *place.arena;
+    Arena& arena = *context.arena;
     const bool has_ended = arena.has_ended;  // by another thread, during the call: behind the stream's last event
     heap_.put(arena, std::move(one));
     if (has_ended) return;
@@ -132,49 +132,49 @@ void Pool::flush(const Place& place, const Item& item) {
 }
 
 // Host-accessible memory: behind the next event of the stream.
-void Pool::defer(const Place& place, const Item& item, std::size_t size) {
-    if (place.cache == nullptr) {
-        Batches one = one_batch(place.identity);
+void Pool::defer(const CallContext& context, const Item& item, std::size_t size) {
+    if (context.cache == nullptr) {
+        Batches one = one_batch(context.identity);
         one.front().items.push_back(item);
-        if (place.arena->is_orphan) return put_back(*place.arena, std::move(one));
-        put_behind(mark_here(place.stream), std::move(one));
+        if (context.arena->is_orphan) return put_back(*context.arena, std::move(one));
+        put_behind(mark_here(context.stream), std::move(one));
         return;
     }
     bool is_full = false;
     {
-        const Entered entered(*this, *place.cache);
-        if (place.cache->pending.capacity() == 0) place.cache->pending.reserve(kMostPending);
-        is_full = !place.cache->has_pending_room(size);
+        const CacheLock entered(*this, *context.cache);
+        if (context.cache->pending.capacity() == 0) context.cache->pending.reserve(kMostPending);
+        is_full = !context.cache->has_pending_room(size);
     }
-    if (is_full) flush_pending(place);
-    const Entered entered(*this, *place.cache);
-    place.cache->put_pending(item, size);
+    if (is_full) flush_pending(context);
+    const CacheLock entered(*this, *context.cache);
+    context.cache->put_pending(item, size);
 }
 
 // Marks the stream behind what the cache has freed on it.
-void Pool::flush_pending(const Place& place) {
-    Batches late = one_batch(place.identity);
+void Pool::flush_pending(const CallContext& context) {
+    Batches late = one_batch(context.identity);
     std::vector<Item>& items = late.front().items;
     items.reserve(kMostPending);
     {  // before the mark: what comes here later may have been freed later
         const std::lock_guard<std::mutex> lock(heap_.mutex());
-        late.splice(late.end(), place.arena->aside);
+        late.splice(late.end(), context.arena->unmarked);
     }
     MarkPtr mark;
     try {
-        mark = mark_here(place.stream);
+        mark = mark_here(context.stream);
     } catch (...) {
-        put_back(*place.arena, std::move(late));
+        put_back(*context.arena, std::move(late));
         throw;
     }
     try {
-        const Entered entered(*this, *place.cache);
-        auto& pending = place.cache->pending;
+        const CacheLock entered(*this, *context.cache);
+        auto& pending = context.cache->pending;
         items.assign(pending.begin(), pending.end());  // at most kMostPending
         pending.clear();
-        place.cache->cached.add(0 - place.cache->pending_bytes);
-        place.cache->pending_bytes = 0;
-        place.cache->note_pending();
+        context.cache->cached.add(0 - context.cache->pending_bytes);
+        context.cache->pending_bytes = 0;
+        context.cache->note_pending();
     } catch (const Refused&) {  // the cache has ended, and is empty
         put_behind(mark, std::move(late));
         throw;

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "../order/call.hpp"
-#include "move.hpp"
 #include "pool.hpp"
+#include "transfer.hpp"
 
 namespace portamem::pool {
 namespace {
@@ -37,32 +37,33 @@ std::size_t power_of_two_from(std::size_t nbytes) {
 // of two, so that the next chunk is mostly of the size of the last: an upstream that prepares one ahead of time has the
 // right one. For large ones a chunk has an eighth and kLeastChunk over at most when it is filled with them. Where what is
 // free would do, were it in one piece, the pool is in pieces too small for that: the next one gets room for more.
-std::size_t Pool::chunk_size(const Place& place, const Ask& ask) {
+std::size_t Pool::chunk_size(const CallContext& context, const Request& request) {
     const std::lock_guard<std::mutex> lock(heap_.mutex());
     const std::size_t reserved = heap_.reserved();
     const std::size_t most = std::clamp(round_up(refused_ / 2, 2 * kPage), 2 * kPage, kMostChunk);
-    const std::size_t most_cut = ask.is_small() ? power_of_two_from(reserved / kSlabShare)
-                                                : power_of_two_from(most_cut_for(ask) / 2 + 1);  // or it serves nobody
+    const std::size_t most_cut = request.is_small()
+                                     ? power_of_two_from(reserved / kSlabShare)
+                                     : power_of_two_from(most_cut_for(request) / 2 + 1);  // or it serves nobody
     const std::size_t share = std::min(
         most, std::clamp(std::min(most_cut, power_of_two_from(reserved / kChunkShare)), kLeastChunk, kMostChunk));
-    if (ask.index == kExact || ask.stands_in() > kMostChunk) return ask.need();
-    const std::size_t blocks = std::max<std::size_t>(share / ask.need(), 1) * ask.need();
+    if (request.index == kExact || request.stands_in() > kMostChunk) return request.need();
+    const std::size_t blocks = std::max<std::size_t>(share / request.need(), 1) * request.need();
     const std::size_t fitting = std::min(share, round_up(blocks + blocks / kLeftOver, kLeastChunk));
-    if (ask.need() <= share / 2) return fitting;
+    if (request.need() <= share / 2) return fitting;
     const std::size_t common = heap_.common().free;
-    const std::size_t free = &own(place) == &heap_.common() ? common : common + own(place).free;
-    std::size_t room = free < ask.need() ? 0 : std::min(reserved / kRoomShare, kMostChunk);
-    if (room >= ask.need()) room -= room % ask.need();  // or it would be left over itself
-    return std::max(fitting, round_up(ask.need() + room, kLeastChunk));
+    const std::size_t free = &own(context) == &heap_.common() ? common : common + own(context).free;
+    std::size_t room = free < request.need() ? 0 : std::min(reserved / kRoomShare, kMostChunk);
+    if (room >= request.need()) room -= room % request.need();  // or it would be left over itself
+    return std::max(fitting, round_up(request.need() + room, kLeastChunk));
 }
 
 // The bytes that may be reserved, where chunks that nobody uses can go back instead.
-std::size_t Pool::allowance(const Ask& ask) {
+std::size_t Pool::allowance(const Request& request) {
     std::uint64_t blocks = 0;
     std::uint64_t nbytes = 0;
     live(blocks, nbytes);
     const std::lock_guard<std::mutex> lock(heap_.mutex());
-    most_live_ = std::max<std::size_t>(most_live_, nbytes + ask.size);
+    most_live_ = std::max<std::size_t>(most_live_, nbytes + request.size);
     const std::size_t streams = heap_.arenas().size();  // each keeps what was freed on it
     if (streams > 1) return std::min(streams, kMostStreams) * most_live_ + kLeastSpare;
     return most_live_ + std::max(most_live_ / kSpareShare, kLeastSpare);
@@ -70,26 +71,26 @@ std::size_t Pool::allowance(const Ask& ask) {
 
 // Before the pool becomes larger than what its blocks need: gives back what is idle, or takes a block out of what is there.
 // Answers how many were taken; for none, nbytes is what the upstream is asked for.
-unsigned Pool::keep_within(std::size_t allowed, std::size_t& nbytes, const Place& place, const Ask& ask, Item* items,
-                           unsigned most) {
-    const std::size_t least = ask.need();
+unsigned Pool::keep_within(std::size_t allowed, std::size_t& nbytes, const CallContext& context, const Request& request,
+                           Item* items, unsigned most) {
+    const std::size_t least = request.need();
     const auto has = [this] {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
-        return heap_.reserved() + moves_.nbytes;
+        return heap_.reserved() + transfers_.nbytes;
     };
     std::size_t taken = has();
     if (taken != 0 && taken + least > allowed) {
-        (void)give_idle(place, allowed > least ? allowed - least : 0, taken + least > 2 * allowed);
-        if (const unsigned count = take(place, ask, items, most); count != 0) return count;
+        (void)give_idle(context, allowed > least ? allowed - least : 0, taken + least > 2 * allowed);
+        if (const unsigned count = take(context, request, items, most); count != 0) return count;
         taken = has();
         if (taken + least > allowed) {
-            if (const unsigned count = take_any(place, ask, items, most); count != 0) return count;
+            if (const unsigned count = take_any(context, request, items, most); count != 0) return count;
         }
     }
     const std::size_t left = allowed > taken ? allowed - taken : 0;
     if (nbytes <= left) return 0;
     const std::size_t some = std::max({left, allowed / kSlabShare, kLeastChunk});  // few chunks are cut up less
-    if (ask.is_small() || 8 * least <= some) {
+    if (request.is_small() || 8 * least <= some) {
         nbytes = std::min(nbytes, power_of_two_from(some / 2 + 1));
     } else {
         nbytes = std::min(nbytes, std::max(some / least, std::size_t{1}) * least);
@@ -106,24 +107,24 @@ std::size_t Pool::next_smaller(std::size_t nbytes, std::size_t least) {
     return half < nbytes ? half : least;
 }
 
-portamem_pool_status Pool::ask_upstream(std::size_t nbytes, const Place& place, void** ptr) {
-    return static_cast<portamem_pool_status>(ops_.allocate(self_, nbytes, place.stream, ptr));
+portamem_pool_status Pool::ask_upstream(std::size_t nbytes, const CallContext& context, void** ptr) {
+    return static_cast<portamem_pool_status>(ops_.allocate(self_, nbytes, context.stream, ptr));
 }
 
 // Bytes that the upstream is being asked for: room under the limits is checked and taken in one step. nbytes becomes what
 // there is room for, or 0 where that is not enough.
-class Pool::Growing {
+class Pool::UpstreamClaim {
   public:
-    Growing(Pool& pool, std::size_t least, std::size_t& nbytes) : pool_(pool), move_(pool) {
+    UpstreamClaim(Pool& pool, std::size_t least, std::size_t& nbytes) : pool_(pool), transfer_(pool) {
         const std::size_t limit = pool.options_.limit;
         {
             const std::lock_guard<std::mutex> lock(pool.heap_.mutex());
             if (limit != 0) {
-                const std::size_t taken = pool.heap_.reserved() + pool.moves_.nbytes;
+                const std::size_t taken = pool.heap_.reserved() + pool.transfers_.nbytes;
                 const std::size_t left = limit > taken ? limit - taken : 0;
                 nbytes = left < least ? 0 : std::min(nbytes, std::max(least, left & ~(kGrain - 1)));
             }
-            if (nbytes != 0) move_.begin(nbytes);
+            if (nbytes != 0) transfer_.begin(nbytes);
         }
         if (nbytes == 0 || pool.ops_.claim == nullptr) return;
         const int status = pool.ops_.claim(pool.self_, least, &nbytes);
@@ -135,30 +136,30 @@ class Pool::Growing {
         give_up();
         if (status != PORTAMEM_POOL_LIMIT) thrown(status);
     }
-    ~Growing() { give_up(); }
+    ~UpstreamClaim() { give_up(); }
     /// They are reserved now. Under the heap's lock.
     void end() noexcept {
-        move_.end(true);
+        transfer_.end(true);
         claimed_ = 0;
     }
-    Growing(const Growing&) = delete;
-    Growing& operator=(const Growing&) = delete;
+    UpstreamClaim(const UpstreamClaim&) = delete;
+    UpstreamClaim& operator=(const UpstreamClaim&) = delete;
 
   private:
     void give_up() noexcept {
         if (claimed_ != 0) pool_.ops_.unclaim(pool_.self_, std::exchange(claimed_, 0));
         const std::lock_guard<std::mutex> lock(pool_.heap_.mutex());
-        move_.end(false);
+        transfer_.end(false);
     }
 
     Pool& pool_;
-    Move move_;
+    Transfer transfer_;
     std::size_t claimed_ = 0;
 };
 
-unsigned Pool::grow(const Place& place, const Ask& ask, Item* items, unsigned most) {
+unsigned Pool::grow(const CallContext& context, const Request& request, Item* items, unsigned most) {
     bool is_asked = false;
-    const unsigned count = grow_with(is_asked, place, ask, items, most);
+    const unsigned count = grow_with(is_asked, context, request, items, most);
     if (is_asked) misses_.fetch_add(1, std::memory_order_relaxed);
     return count;
 }
@@ -167,20 +168,22 @@ unsigned Pool::grow(const Place& place, const Ask& ask, Item* items, unsigned mo
 // taken and freed while the call waited for work was not waited for, or is in caches that had been emptied before: where
 // there was such, everything is looked through again. Last of all, other pools give back what they keep idle of the same
 // memory: one after the other, so that no more goes than is needed.
-unsigned Pool::grow_with(bool& is_asked, const Place& place, const Ask& ask, Item* items, unsigned most) {
+unsigned Pool::grow_with(bool& is_asked, const CallContext& context, const Request& request, Item* items,
+                         unsigned most) {
     const auto until = std::chrono::steady_clock::now() + kLongestWait;
-    Awaited others(*this);
+    TransferWait others(*this);
     OtherPools other_pools(*this);
     unsigned in_vain = 0;
     for (unsigned looks = 1;; ++looks) {
         const std::uint64_t before = calls_so_far();
         portamem_pool_status status = PORTAMEM_POOL_OK;
-        if (const unsigned count = try_to_grow(status, is_asked, place, ask, items, most); count != 0) return count;
+        if (const unsigned count = ask_upstream_and_grow(status, is_asked, context, request, items, most); count != 0)
+            return count;
         const bool has_no_room = status == PORTAMEM_POOL_LIMIT || status == PORTAMEM_POOL_OUT_OF_MEMORY;
-        if (!has_no_room || is_beyond_limit(ask)) throw Refused{status, {}};
+        if (!has_no_room || is_beyond_limit(request)) throw Refused{status, {}};
         const bool has_arrived = others.has_arrived(until, status == PORTAMEM_POOL_LIMIT);
         // One only: the upstream may have run code that has filled the cache.
-        if (const unsigned count = take(place, ask, items, 1); count != 0) return count;
+        if (const unsigned count = take(context, request, items, 1); count != 0) return count;
         const bool is_late = looks == kMostLooks || std::chrono::steady_clock::now() >= until;
         const bool is_vain = !has_arrived && (calls_so_far() == before || ++in_vain > kMostLooksInVain);
         if (!is_late && !is_vain) continue;
@@ -191,12 +194,12 @@ unsigned Pool::grow_with(bool& is_asked, const Place& place, const Ask& ask, Ite
 }
 
 // Whether what is out leaves no room for it: nothing that others do but free can help.
-bool Pool::is_beyond_limit(const Ask& ask) {
+bool Pool::is_beyond_limit(const Request& request) {
     if (options_.limit == 0) return false;
     std::uint64_t blocks = 0;
     std::uint64_t nbytes = 0;
     live(blocks, nbytes);
-    return nbytes >= options_.limit || ask.size > options_.limit - nbytes;
+    return nbytes >= options_.limit || request.size > options_.limit - nbytes;
 }
 
 // Allocations and frees that have ended, of all threads.
@@ -207,25 +210,25 @@ std::uint64_t Pool::calls_so_far() {
     return calls;
 }
 
-unsigned Pool::try_to_grow(portamem_pool_status& status, bool& is_asked, const Place& place, const Ask& ask,
-                           Item* items, unsigned most) {
-    const std::size_t least = ask.need();
+unsigned Pool::ask_upstream_and_grow(portamem_pool_status& status, bool& is_asked, const CallContext& context,
+                                     const Request& request, Item* items, unsigned most) {
+    const std::size_t least = request.need();
     for (int attempt = 0; attempt < 2; ++attempt) {
-        std::size_t nbytes = attempt != 0 ? least : chunk_size(place, ask);
-        if (attempt == 0 && ask.index != kExact) {
-            const unsigned count = keep_within(allowance(ask), nbytes, place, ask, items, most);
+        std::size_t nbytes = attempt != 0 ? least : chunk_size(context, request);
+        if (attempt == 0 && request.index != kExact) {
+            const unsigned count = keep_within(allowance(request), nbytes, context, request, items, most);
             if (count != 0) return count;
         }
         while (true) {
             status = PORTAMEM_POOL_OK;
-            Growing growing(*this, least, nbytes);  // others who grow meanwhile count this
+            UpstreamClaim claim(*this, least, nbytes);  // others who grow meanwhile count this
             if (nbytes == 0) {
                 status = PORTAMEM_POOL_LIMIT;
                 break;
             }
             void* ptr = nullptr;
             is_asked = true;
-            status = ask_upstream(nbytes, place, &ptr);
+            status = ask_upstream(nbytes, context, &ptr);
             if (status == PORTAMEM_POOL_OUT_OF_MEMORY && nbytes > least) {
                 nbytes = next_smaller(nbytes, least);
                 continue;
@@ -233,11 +236,11 @@ unsigned Pool::try_to_grow(portamem_pool_status& status, bool& is_asked, const P
             if (status == PORTAMEM_POOL_THROWN) thrown(status);
             if (status != PORTAMEM_POOL_OK) break;
             // Memory that may be used on one stream only is that one's, or is waited for; any other is nobody's.
-            const bool is_own = options_.stream_ordered != 0 && !defers() && place.arena != nullptr;
+            const bool is_own = options_.stream_ordered != 0 && !needs_event_before_reuse() && context.arena != nullptr;
             bool is_added = false;
             try {
                 if (options_.stream_ordered != 0 && !is_own) {
-                    const MarkPtr mark = mark_here(place.stream);
+                    const MarkPtr mark = mark_here(context.stream);
                     if (mark != nullptr && ops_.synchronize(self_, mark->event()) != PORTAMEM_POOL_OK) {
                         thrown(PORTAMEM_POOL_THROWN);
                     }
@@ -247,24 +250,24 @@ unsigned Pool::try_to_grow(portamem_pool_status& status, bool& is_asked, const P
                     }
                 }
                 const std::lock_guard<std::mutex> lock(heap_.mutex());
-                if (is_own && place.arena->has_ended) {
+                if (is_own && context.arena->has_ended) {
                     throw Refused{PORTAMEM_POOL_INVALID, "the stream was closed during the call"};
                 }
-                Arena& arena = is_own ? *place.arena : heap_.common();
-                const bool is_whole = ask.index == kExact && reinterpret_cast<std::uintptr_t>(ptr) % kGrain == 0 &&
-                                      ask.alignment <= kGrain;
+                Arena& arena = is_own ? *context.arena : heap_.common();
+                const bool is_whole = request.index == kExact && reinterpret_cast<std::uintptr_t>(ptr) % kGrain == 0 &&
+                                      request.alignment <= kGrain;
                 if (is_whole) {
                     heap_.add_exact_chunk(ptr, nbytes, arena, items[0]);
                 } else {
-                    heap_.add_chunk(ptr, nbytes, arena, ask.is_small());
+                    heap_.add_chunk(ptr, nbytes, arena, request.is_small());
                 }
-                growing.end();
+                claim.end();
                 is_added = true;
                 if (attempt == 0) cuts_all_.store(false, std::memory_order_relaxed);
                 if (refused_ <= kMostChunk) refused_ *= 2;  // others may have given back to the upstream
                 if (is_whole) return 1;
                 // One only: the upstream may have run code that has filled the cache.
-                if (const unsigned count = take_locked(own(place), ask, items, 1); count != 0) return count;
+                if (const unsigned count = take_locked(own(context), request, items, 1); count != 0) return count;
             } catch (...) {
                 if (!is_added) (void)ops_.deallocate(self_, ptr, nbytes);
                 throw;
@@ -274,17 +277,17 @@ unsigned Pool::try_to_grow(portamem_pool_status& status, bool& is_asked, const P
         if (attempt != 0) break;
         cuts_all_.store(true, std::memory_order_relaxed);
         // What other threads' caches hold can be taken over without a wait of the host.
-        raid_all();
-        if (const unsigned count = take(place, ask, items, most); count != 0) return count;
-        if (!defers()) {
-            if (const unsigned count = take_over(place, ask, items, most); count != 0) return count;
+        flush_all_caches();
+        if (const unsigned count = take(context, request, items, most); count != 0) return count;
+        if (!needs_event_before_reuse()) {
+            if (const unsigned count = take_from_batches(context, request, items, most); count != 0) return count;
         }
         // What the streams have is waited for, put together, and what is a whole chunk goes back.
         (void)reclaim(true);
-        if (const unsigned count = take(place, ask, items, most); count != 0) return count;
+        if (const unsigned count = take(context, request, items, most); count != 0) return count;
         // The last of all, as it waits for the whole device.
-        if (settle_own_streams()) {
-            if (const unsigned count = take(place, ask, items, most); count != 0) return count;
+        if (drain_own_streams()) {
+            if (const unsigned count = take(context, request, items, most); count != 0) return count;
         }
         (void)release(0, false);
     }

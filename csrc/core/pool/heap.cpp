@@ -28,8 +28,8 @@ Arena* Heap::arena_of(std::uint64_t stream) noexcept {
 }
 
 std::shared_ptr<Arena> Heap::enlisted(const std::shared_ptr<Arena>& made) {
-    const auto [place, is_new] = arenas_.emplace(made->stream, made);
-    if (!is_new) return place->second;
+    const auto [context, is_new] = arenas_.emplace(made->stream, made);
+    if (!is_new) return context->second;
     const auto is_had = [this](std::uint32_t number) {
         return std::any_of(arenas_.begin(), arenas_.end(),
                            [number](const auto& entry) { return entry.second->number == number; });
@@ -191,7 +191,7 @@ void Heap::hand_out(Block& block, unsigned index) noexcept {
     block.index = static_cast<std::uint8_t>(index);
     block.spread = 0;
     block.states = &block.own_state;
-    block.own_state.store(kIn, std::memory_order_relaxed);
+    block.own_state.store(kFree, std::memory_order_relaxed);
     block.overhang = 0;
 }
 

@@ -25,13 +25,13 @@ bool Pool::OtherPools::have_given_back() noexcept {
 
 // The upstream is called as by the pool's own calls, with no lock held. What work still uses stays behind its marks.
 std::size_t Pool::lend() noexcept {
-    if (is_closed() || Inside::is_of(*this)) return 0;
+    if (is_closed() || CallGuard::is_of(*this)) return 0;
     const void* none = nullptr;
     if (!lender_.compare_exchange_strong(none, &calls_of_thread_)) return 0;
     std::size_t released = 0;
     void* held = nullptr;
     try {
-        const Inside inside(*this);
+        const CallGuard inside(*this);
         if (ops_.hold != nullptr) held = ops_.hold(self_);
         if (held != nullptr || ops_.hold == nullptr) {
             bool is_free = true;

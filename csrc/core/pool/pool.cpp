@@ -54,7 +54,7 @@ Found found_block(Heap& heap, const void* ptr) {
 }  // namespace
 
 thread_local unsigned Pool::calls_of_thread_ = 0;
-thread_local const Pool::Inside* Pool::Inside::innermost_ = nullptr;
+thread_local const Pool::CallGuard* Pool::CallGuard::innermost_ = nullptr;
 thread_local bool Pool::forgets_after_call_ = false;
 
 void Pool::call_has_ended() noexcept {
@@ -72,7 +72,7 @@ void Pool::thrown(int status) { throw Refused{static_cast<portamem_pool_status>(
 // Whoever shuts caches holds the registry for as long.
 void Pool::enter(Cache& cache) {
     while (!cache.lock.enter()) {
-        const std::lock_guard<std::mutex> raided(registry_);
+        const std::lock_guard<std::mutex> flushing(registry_);
         if (cache.has_ended.load(std::memory_order_relaxed)) {
             throw Refused{PORTAMEM_POOL_INVALID, "the stream, or the memory resource, was closed during the call"};
         }
@@ -99,31 +99,31 @@ std::shared_ptr<Arena> Pool::arena_for(std::uint64_t identity, const portamem_po
     return heap_.enlisted(made);
 }
 
-Pool::Place Pool::place_of(std::uint64_t identity, void* stream) {
-    Place place;
-    place.identity = identity;
-    place.stream = stream;
+Pool::CallContext Pool::context_of(std::uint64_t identity, void* stream) {
+    CallContext context;
+    context.identity = identity;
+    context.stream = stream;
     Cache* known = remembered_cache(this, identity);
     if (known == nullptr) known = find_cache(this, identity);
     if (known != nullptr && !known->has_ended.load(std::memory_order_acquire)) {
-        place.cache = known;
-        place.arena = known->arena;
-        return place;
+        context.cache = known;
+        context.arena = known->arena;
+        return context;
     }
     if (known != nullptr) forget_ended_caches();
     portamem_pool_stream about{};
     if (const int status = ops_.describe(self_, stream, &about); status != PORTAMEM_POOL_OK) thrown(status);
-    place.ends_unseen = about.ends_unseen != 0;
-    if (place.ends_unseen) {
+    context.ends_unseen = about.ends_unseen != 0;
+    if (context.ends_unseen) {
         if (about.ref != nullptr) ops_.forget(self_, about.ref);
-        return place;
+        return context;
     }
     if (about.is_per_thread != 0) {
         if (!thread_has_own_streams()) {
             if (about.ref != nullptr) ops_.forget(self_, about.ref);
-            place.arena = std::make_shared<Arena>(identity);  // nobody can say when what it gets is free
-            place.arena->has_ended = place.arena->is_orphan = true;
-            return place;
+            context.arena = std::make_shared<Arena>(identity);  // nobody can say when what it gets is free
+            context.arena->has_ended = context.arena->is_orphan = true;
+            return context;
         }
         try {
             (void)ops_.is_captured(self_, stream);  // a question that makes the runtime know the thread's streams
@@ -133,47 +133,47 @@ Pool::Place Pool::place_of(std::uint64_t identity, void* stream) {
             throw;
         }
     }
-    place.arena = arena_for(identity, about);
-    if (!thread_takes_caches()) return place;
-    auto cache = std::make_shared<Cache>(shared_from_this(), place.arena, identity, defers());
+    context.arena = arena_for(identity, about);
+    if (!thread_takes_caches()) return context;
+    auto cache = std::make_shared<Cache>(shared_from_this(), context.arena, identity, needs_event_before_reuse());
     cache->spare = one_batch(identity);
     cache->spare.front().items.reserve(kMostItems);
     {
         const std::lock_guard<std::mutex> lock(registry_);
         caches_.push_back(cache);
     }
-    place.cache = cache.get();
+    context.cache = cache.get();
     try {
         if (!adopt_cache(cache)) cache->has_lost_thread.store(true, std::memory_order_relaxed);
     } catch (...) {
         cache->has_lost_thread.store(true, std::memory_order_relaxed);
         throw;
     }
-    if (cache->has_lost_thread.load(std::memory_order_relaxed)) place.cache = nullptr;
-    return place;
+    if (cache->has_lost_thread.load(std::memory_order_relaxed)) context.cache = nullptr;
+    return context;
 }
 
-Pool::Ask Pool::ask_for(std::size_t nbytes, std::size_t alignment) {
-    Ask ask{nbytes, rounded(nbytes), kHuge, alignment};
-    if (nbytes <= kLargestCached) ask.index = class_of(nbytes);
-    if (alignment <= kGrain) return ask;
+Pool::Request Pool::request_for(std::size_t nbytes, std::size_t alignment) {
+    Request request{nbytes, rounded(nbytes), kHuge, alignment};
+    if (nbytes <= kLargestCached) request.index = class_of(nbytes);
+    if (alignment <= kGrain) return request;
     if (nbytes <= kLargestSmall && alignment <= kPage) {
-        ask.index = aligned_class(nbytes, alignment);
-        if (ask.index != kHuge) {
-            ask.size = size_of(ask.index);
-            return ask;
+        request.index = aligned_class(nbytes, alignment);
+        if (request.index != kHuge) {
+            request.size = size_of(request.index);
+            return request;
         }
     }
-    return ask.size <= kLargestSmall ? alone_for(nbytes, alignment) : ask;
+    return request.size <= kLargestSmall ? whole_request_for(nbytes, alignment) : request;
 }
 
 // Of the smallest size that stands by itself.
-Pool::Ask Pool::alone_for(std::size_t nbytes, std::size_t alignment) {
+Pool::Request Pool::whole_request_for(std::size_t nbytes, std::size_t alignment) {
     return {nbytes, size_of(kSmallClasses), kSmallClasses, alignment};
 }
 
 // Of as many bytes as are asked for, where there is no room for more.
-Pool::Ask Pool::exact_for(std::size_t nbytes, std::size_t alignment) {
+Pool::Request Pool::exact_request_for(std::size_t nbytes, std::size_t alignment) {
     return {nbytes, round_up(nbytes, kGrain), kExact, alignment};
 }
 
@@ -187,13 +187,13 @@ void Pool::refuse_captured(void* stream, const char* what) {
     if (is_captured(stream)) throw Refused{PORTAMEM_POOL_INVALID, what};
 }
 
-void Pool::count_live(const Place& place, std::int64_t blocks, std::int64_t nbytes) {
+void Pool::count_live(const CallContext& context, std::int64_t blocks, std::int64_t nbytes) {
     const auto bytes = static_cast<std::uint64_t>(nbytes);
-    if (place.cache != nullptr) {
+    if (context.cache != nullptr) {
         try {
-            const Entered entered(*this, *place.cache);
-            (blocks > 0 ? place.cache->hits : place.cache->frees).add(1);
-            place.cache->live_bytes.add(bytes);
+            const CacheLock entered(*this, *context.cache);
+            (blocks > 0 ? context.cache->hits : context.cache->frees).add(1);
+            context.cache->live_bytes.add(bytes);
             return;
         } catch (const Refused&) {
             // The cache has ended meanwhile, and its counters are the pool's.
@@ -204,32 +204,32 @@ void Pool::count_live(const Place& place, std::int64_t blocks, std::int64_t nbyt
 }
 
 // The first of the blocks for the caller, the others for the cache.
-void* Pool::got(const Place& place, const Ask& ask, const Item* items, unsigned count, State out) {
+void* Pool::got(const CallContext& context, const Request& request, const Item* items, unsigned count, State out) {
     if (count > 1) {  // for which the bin has room: no user's code has run since it was seen empty
         try {
-            const Entered entered(*this, *place.cache);
-            Cache::Bin& bin = place.cache->bins[ask.index];
+            const CacheLock entered(*this, *context.cache);
+            Cache::Bin& bin = context.cache->bins[request.index];
             for (; count > 1; --count) {
                 bin.items[bin.count++] = items[count - 1];
-                place.cache->cached.add(ask.size);
+                context.cache->cached.add(request.size);
             }
         } catch (const Refused&) {  // the cache has ended meanwhile, and uses its spare room this once
-            Batches back = std::move(place.cache->spare);
+            Batches back = std::move(context.cache->spare);
             back.front().items.assign(items, items + count);
             const std::lock_guard<std::mutex> lock(heap_.mutex());
-            heap_.put(own(place), std::move(back));
+            heap_.put(own(context), std::move(back));
             throw;
         }
     }
-    count_live(place, 1, static_cast<std::int64_t>(ask.nbytes));
+    count_live(context, 1, static_cast<std::int64_t>(request.nbytes));
     items[0].state->store(out, std::memory_order_relaxed);
     return reinterpret_cast<void*>(items[0].address);
 }
 
 void* Pool::allocate(std::size_t nbytes, std::size_t alignment, std::uint64_t identity, void* stream) {
     if (portamem_forked() != 0) throw Refused{PORTAMEM_POOL_FORKED, {}};
-    const Inside inside(*this);
-    const Place place = place_of(identity, stream);
+    const CallGuard inside(*this);
+    const CallContext context = context_of(identity, stream);
     if (nbytes == 0) {
         empty_.fetch_add(1, std::memory_order_relaxed);
         return nullptr;
@@ -238,99 +238,100 @@ void* Pool::allocate(std::size_t nbytes, std::size_t alignment, std::uint64_t id
         void* ptr = nullptr;
         refuse_captured(stream,
                         "allocate is forbidden while its stream is captured: do it before or after the capture");
-        const portamem_pool_status status = ask_upstream(nbytes, place, &ptr);  // says in its own words that it cannot
+        const portamem_pool_status status =
+            ask_upstream(nbytes, context, &ptr);  // says in its own words that it cannot
         if (status != PORTAMEM_POOL_OK) thrown(status);
         (void)ops_.deallocate(self_, ptr, nbytes);
         throw Refused{PORTAMEM_POOL_INVALID, bytes_text(nbytes) + " are more than a pool can give"};
     }
-    const Ask ask = ask_for(nbytes, alignment);
+    const Request request = request_for(nbytes, alignment);
     Item items[kMostItems];
-    State out = out_of(ask.size, nbytes);
+    State out = out_of(request.size, nbytes);
     unsigned most = 1;
-    if (ask.index != kHuge && place.cache != nullptr) {
-        const Entered entered(*this, *place.cache);
-        Cache& cache = *place.cache;
-        if (cache.holds(ask.index) && cache.bin_for(ask.index).count == 0) most = batch_of(ask.index);
+    if (request.index != kHuge && context.cache != nullptr) {
+        const CacheLock entered(*this, *context.cache);
+        Cache& cache = *context.cache;
+        if (cache.holds(request.index) && cache.bin_for(request.index).count == 0) most = batch_of(request.index);
         // Large blocks in caches are aligned to kGrain, whatever their class.
-        const bool is_any = ask.is_small() || alignment <= kGrain;
-        if (is_any && cache.take_at_hand(ask.index, nbytes, items[0], out)) most = 0;
+        const bool is_any = request.is_small() || alignment <= kGrain;
+        if (is_any && cache.take_cached(request.index, nbytes, items[0], out)) most = 0;
     }
-    if (most == 0) return got(place, ask, items, 1, out);
-    const Ask exact = exact_for(nbytes, alignment);
+    if (most == 0) return got(context, request, items, 1, out);
+    const Request exact = exact_request_for(nbytes, alignment);
     // What stands by itself may be a little larger than its class.
-    const auto got_alone = [&](const Ask& as) {
-        return got(place, as, items, 1, out_of(Block::of(items[0])->size(), nbytes));
+    const auto got_alone = [&](const Request& as) {
+        return got(context, as, items, 1, out_of(Block::of(items[0])->size(), nbytes));
     };
     try {
-        unsigned count = take(place, ask, items, most);
-        if (count == 0) count = take_with_calls(place, ask, items, most);
-        if (count == 0 && ask.is_small() && lacks_slabs_.load(std::memory_order_relaxed)) {
-            count = take(place, exact, items, 1);  // as the last time, without the waiting before it
-            if (count == 0 && !defers()) count = take_over(place, exact, items, 1);
+        unsigned count = take(context, request, items, most);
+        if (count == 0) count = take_with_calls(context, request, items, most);
+        if (count == 0 && request.is_small() && lacks_slabs_.load(std::memory_order_relaxed)) {
+            count = take(context, exact, items, 1);  // as the last time, without the waiting before it
+            if (count == 0 && !needs_event_before_reuse()) count = take_from_batches(context, exact, items, 1);
             if (count != 0) return got_alone(exact);
         }
         if (count == 0) {
-            count = grow(place, ask, items, most);
-            if (ask.is_small()) lacks_slabs_.store(false, std::memory_order_relaxed);
+            count = grow(context, request, items, most);
+            if (request.is_small()) lacks_slabs_.store(false, std::memory_order_relaxed);
         }
-        return count == 1 && !ask.is_small() ? got_alone(ask) : got(place, ask, items, count, out);
+        return count == 1 && !request.is_small() ? got_alone(request) : got(context, request, items, count, out);
     } catch (const Refused& refused) {
         const bool has_no_room = refused.status == PORTAMEM_POOL_LIMIT || refused.status == PORTAMEM_POOL_OUT_OF_MEMORY;
-        if (!has_no_room || exact.need() >= ask.need()) throw;
+        if (!has_no_room || exact.need() >= request.need()) throw;
     }
     // There is no room for many blocks of its size, or for one of its class: then for one of as many bytes.
-    unsigned count = take(place, exact, items, 1);
-    if (count == 0) count = grow(place, exact, items, 1);
-    if (ask.is_small()) lacks_slabs_.store(true, std::memory_order_relaxed);
+    unsigned count = take(context, exact, items, 1);
+    if (count == 0) count = grow(context, exact, items, 1);
+    if (request.is_small()) lacks_slabs_.store(true, std::memory_order_relaxed);
     return got_alone(exact);
 }
 
 void Pool::deallocate(void* ptr, std::size_t nbytes, std::uint64_t identity, void* stream) {
     if (portamem_forked() != 0) throw Refused{PORTAMEM_POOL_FORKED, {}};
-    const Inside inside(*this);
+    const CallGuard inside(*this);
     if (ptr == nullptr) {
         auto count = empty_.load(std::memory_order_relaxed);
         while (count > 0 && !empty_.compare_exchange_weak(count, count - 1, std::memory_order_relaxed)) {
         }
         return;
     }
-    const Place place = place_of(identity, stream);
+    const CallContext context = context_of(identity, stream);
     const Found found = found_block(heap_, ptr);
     State state = found.state->load(std::memory_order_relaxed);
-    if (state == kIn) refuse_pointer("the block at " + address_text(ptr) + " is not out: it was freed before");
+    if (state == kFree) refuse_pointer("the block at " + address_text(ptr) + " is not out: it was freed before");
     const std::size_t size = found.block->size();
     if (nbytes == 0 || nbytes > size || state != out_of(size, nbytes)) {
         refuse_pointer("the block at " + address_text(ptr) + " is of " + bytes_text(asked_of(size, state)) +
                        ", not of " + bytes_text(nbytes) + ": give the size that was allocated");
     }
-    if (defers() || place.ends_unseen) {
+    if (needs_event_before_reuse() || context.ends_unseen) {
         refuse_captured(stream,
                         "deallocate is forbidden while its stream is captured: do it before or after the capture");
     }
     const Item item{reinterpret_cast<std::uintptr_t>(ptr), found.state};
     Batches unseen;
     MarkPtr mark;
-    if (place.ends_unseen) {
+    if (context.ends_unseen) {
         unseen = one_batch(identity);
         unseen.front().items.push_back(item);
         mark = mark_here(stream);
     }
-    if (!found.state->compare_exchange_strong(state, kIn, std::memory_order_acq_rel)) {
+    if (!found.state->compare_exchange_strong(state, kFree, std::memory_order_acq_rel)) {
         refuse_pointer("the block at " + address_text(ptr) + " is not out: it was freed before");
     }
     try {
-        if (place.ends_unseen) {
+        if (context.ends_unseen) {
             put_behind(mark, std::move(unseen));
-        } else if (defers()) {
-            defer(place, item, size);
+        } else if (needs_event_before_reuse()) {
+            defer(context, item, size);
         } else {
-            give(place, item, *found.block);
+            give(context, item, *found.block);
         }
     } catch (...) {
         found.state->store(state, std::memory_order_relaxed);
         throw;
     }
-    count_live(place, -1, -static_cast<std::int64_t>(nbytes));
+    count_live(context, -1, -static_cast<std::int64_t>(nbytes));
     try {
         after_free();
     } catch (...) {

@@ -19,8 +19,8 @@
 
 #include "cache.hpp"
 #include "heap.hpp"
-#include "moves.hpp"
 #include "portamem/abi/pool_api.h"
+#include "transfers.hpp"
 
 namespace portamem::pool {
 
@@ -47,7 +47,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     void* allocate(std::size_t nbytes, std::size_t alignment, std::uint64_t identity, void* stream);
     void deallocate(void* ptr, std::size_t nbytes, std::uint64_t identity, void* stream);
 
-    // second_path.cpp: null, false or No where they do not serve.
+    // heap_path.cpp: null, false or No where they do not serve.
     void* allocate_with_heap(Cache& cache, std::size_t nbytes) noexcept;
     bool deallocate_with_heap(Cache& cache, void* ptr, std::size_t nbytes) noexcept;
     /// Of memory that the host reaches, behind the next event of the stream, which comes when enough waits for it. Until
@@ -55,7 +55,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     enum class Served { No, Yes, Thrown };
     Served deallocate_pending(Cache& cache, void* ptr, std::size_t nbytes, void* stream) noexcept;
     /// Out of what waited for the next event of a stream whose work has run.
-    void* allocate_settled(Cache& cache, std::size_t nbytes, void* stream) noexcept;
+    void* allocate_drained(Cache& cache, std::size_t nbytes, void* stream) noexcept;
 
     void trim(std::size_t keep);
     /// What the policy wanted gone and what waited for work. True: nothing more is due.
@@ -99,7 +99,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     std::shared_ptr<Pool> keeps_itself;  ///< from create to destroy
 
   private:
-    struct Ask {
+    struct Request {
         std::size_t nbytes;
         std::size_t size;  ///< of the block
         unsigned index;
@@ -110,21 +110,21 @@ class Pool : public std::enable_shared_from_this<Pool> {
         std::size_t stands_in() const noexcept;  ///< bytes of a block that can be cut for it
     };
     /// Where a call finds its memory. No cache: a thread that ends, or a stream whose end nobody tells.
-    struct Place {
+    struct CallContext {
         std::uint64_t identity = 0;
         void* stream = nullptr;
         Cache* cache = nullptr;
         std::shared_ptr<Arena> arena;
         bool ends_unseen = false;
     };
-    class Inside;
-    class OfCall;
+    class CallGuard;
+    class TemporaryArena;
     class OtherPools;
-    class Growing;
-    class Move;
-    class Awaited;
-    class Entered;
-    class Leaving;
+    class UpstreamClaim;
+    class Transfer;
+    class TransferWait;
+    class CacheLock;
+    class CacheUnlock;
 
     /// As much of a struct as its owner knew of: what was added since is null.
     template <class Struct>
@@ -143,37 +143,38 @@ class Pool : public std::enable_shared_from_this<Pool> {
     static constexpr std::uint64_t kClosed = std::uint64_t{1} << 63;
 
     // pool.cpp
-    Place place_of(std::uint64_t identity, void* stream);
+    CallContext context_of(std::uint64_t identity, void* stream);
     std::shared_ptr<Arena> arena_for(std::uint64_t identity, const portamem_pool_stream& about);
-    static Ask ask_for(std::size_t nbytes, std::size_t alignment);
-    static Ask alone_for(std::size_t nbytes, std::size_t alignment);
-    static Ask exact_for(std::size_t nbytes, std::size_t alignment);
-    void* got(const Place& place, const Ask& ask, const Item* items, unsigned count, State out);
+    static Request request_for(std::size_t nbytes, std::size_t alignment);
+    static Request whole_request_for(std::size_t nbytes, std::size_t alignment);
+    static Request exact_request_for(std::size_t nbytes, std::size_t alignment);
+    void* got(const CallContext& context, const Request& request, const Item* items, unsigned count, State out);
     bool is_captured(void* stream);
     void refuse_captured(void* stream, const char* what);
     void enter(Cache& cache);
     [[noreturn]] static void thrown(int status);
-    void count_live(const Place& place, std::int64_t blocks, std::int64_t nbytes);
+    void count_live(const CallContext& context, std::int64_t blocks, std::int64_t nbytes);
     static constexpr unsigned kMostItems = 128;  ///< that a call takes: as many as a cache holds of one class
 
-    // second_path.cpp
-    bool settle_pending(Cache& cache, void* stream) noexcept;
-    bool put_settled(Cache& cache, std::size_t count) noexcept;
+    // heap_path.cpp
+    bool drain_pending(Cache& cache, void* stream) noexcept;
+    bool put_drained(Cache& cache, std::size_t count) noexcept;
 
     // take.cpp
-    Arena& own(Arena& arena) noexcept { return defers() ? heap_.common() : arena; }
-    Arena& own(const Place& place) noexcept { return place.arena ? own(*place.arena) : heap_.common(); }
-    bool defers() const noexcept { return options_.host_accessible != 0; }
+    Arena& own(Arena& arena) noexcept { return needs_event_before_reuse() ? heap_.common() : arena; }
+    Arena& own(const CallContext& context) noexcept { return context.arena ? own(*context.arena) : heap_.common(); }
+    bool needs_event_before_reuse() const noexcept { return options_.host_accessible != 0; }
     static constexpr std::size_t kFewBytes = std::size_t{64} << 20;  ///< slabs of a larger pool have their own chunks
     static constexpr std::size_t kLeastCut = std::size_t{4} << 20;   ///< free blocks of so many bytes serve all,
     static constexpr std::size_t kCutShare = 8;                      ///< or of this part of the pool,
     static constexpr std::size_t kCutTimes = 16;  ///< or so many times as large as what is cut from them
-    std::size_t most_cut_for(const Ask& ask) noexcept;
-    unsigned take_locked(Arena& own, const Ask& ask, Item* items, unsigned most, bool cuts_all = false);
-    unsigned take(const Place& place, const Ask& ask, Item* items, unsigned most, bool cuts_all = false);
-    unsigned take_any(const Place& place, const Ask& ask, Item* items, unsigned most);
-    unsigned take_with_calls(const Place& place, const Ask& ask, Item* items, unsigned most);
-    unsigned gather(const Place& place, const Ask& ask, Item* items, unsigned most);
+    std::size_t most_cut_for(const Request& request) noexcept;
+    unsigned take_locked(Arena& own, const Request& request, Item* items, unsigned most, bool cuts_all = false);
+    unsigned take(const CallContext& context, const Request& request, Item* items, unsigned most,
+                  bool cuts_all = false);
+    unsigned take_any(const CallContext& context, const Request& request, Item* items, unsigned most);
+    unsigned take_with_calls(const CallContext& context, const Request& request, Item* items, unsigned most);
+    unsigned merge_own(const CallContext& context, const Request& request, Item* items, unsigned most);
 
     // events.cpp
     MarkPtr make_mark(void* event);
@@ -181,71 +182,71 @@ class Pool : public std::enable_shared_from_this<Pool> {
     MarkPtr mark_of(Arena& arena);    ///< now, by whom may; throws Refused
     bool poll_one(std::uint64_t stream);
     void give_happened(std::uint64_t stream, const MarkPtr& mark);
-    void poll(const Place& place);
+    void poll(const CallContext& context);
     void poll_others(std::uint64_t own, std::size_t most);
     void put_behind(const MarkPtr& mark, Batches&& batches) noexcept;
     void put_back(Arena& arena, Batches&& batches) noexcept;
-    void mark_aside(Arena& arena);
-    void retry_aside(const Place& place) noexcept;
+    void mark_unmarked(Arena& arena);
+    void retry_unmarked(const CallContext& context) noexcept;
 
-    // steal.cpp
-    bool serves(const Ask& ask, const Item& item) const;
-    bool steal_batch(const Place& place, const Ask& ask, Item* items, unsigned& count);
-    unsigned pass_on(const Place& place, const Ask& ask, Item* items);
-    bool steal(const Place& place, const Ask& ask, Item* items, unsigned& count);
+    // cross_stream.cpp
+    bool serves(const Request& request, const Item& item) const;
+    bool take_batch_of_other_stream(const CallContext& context, const Request& request, Item* items, unsigned& count);
+    unsigned take_from_idle_cache(const CallContext& context, const Request& request, Item* items);
+    bool take_from_other_stream(const CallContext& context, const Request& request, Item* items, unsigned& count);
 
-    // take_over.cpp
-    unsigned take_of_batch(Arena& arena, const Ask& ask, Batch& batch, Item* items);
-    unsigned take_over(const Place& place, const Ask& ask, Item* items, unsigned most);
+    // waiting_batches.cpp
+    unsigned take_of_batch(Arena& arena, const Request& request, Batch& batch, Item* items);
+    unsigned take_from_batches(const CallContext& context, const Request& request, Item* items, unsigned most);
 
     // grow.cpp
-    std::size_t chunk_size(const Place& place, const Ask& ask);
-    std::size_t allowance(const Ask& ask);
-    unsigned keep_within(std::size_t allowed, std::size_t& nbytes, const Place& place, const Ask& ask, Item* items,
-                         unsigned most);
-    portamem_pool_status ask_upstream(std::size_t nbytes, const Place& place, void** ptr);
-    unsigned grow(const Place& place, const Ask& ask, Item* items, unsigned most);
-    bool is_beyond_limit(const Ask& ask);
+    std::size_t chunk_size(const CallContext& context, const Request& request);
+    std::size_t allowance(const Request& request);
+    unsigned keep_within(std::size_t allowed, std::size_t& nbytes, const CallContext& context, const Request& request,
+                         Item* items, unsigned most);
+    portamem_pool_status ask_upstream(std::size_t nbytes, const CallContext& context, void** ptr);
+    unsigned grow(const CallContext& context, const Request& request, Item* items, unsigned most);
+    bool is_beyond_limit(const Request& request);
     std::uint64_t calls_so_far();
-    unsigned grow_with(bool& is_asked, const Place& place, const Ask& ask, Item* items, unsigned most);
-    unsigned try_to_grow(portamem_pool_status& status, bool& is_asked, const Place& place, const Ask& ask, Item* items,
-                         unsigned most);
+    unsigned grow_with(bool& is_asked, const CallContext& context, const Request& request, Item* items, unsigned most);
+    unsigned ask_upstream_and_grow(portamem_pool_status& status, bool& is_asked, const CallContext& context,
+                                   const Request& request, Item* items, unsigned most);
     std::size_t next_smaller(std::size_t nbytes, std::size_t least);
 
     // give.cpp
-    void give(const Place& place, const Item& item, const Block& block);
-    void flush(const Place& place, const Item& item);
+    void give(const CallContext& context, const Item& item, const Block& block);
+    void flush(const CallContext& context, const Item& item);
     bool share(Arena& arena, const Item& item, unsigned index) noexcept;
     static bool put_if_room(Cache& cache, const Item& item, unsigned index, std::size_t most) noexcept;
     void put_with_room(Cache& cache, Arena& arena, const Item& item, unsigned index);
     void make_room(Cache& cache, Arena& arena, unsigned index);
     unsigned let_go(Cache& cache, Arena& arena, unsigned index, unsigned count);
-    MarkPtr mark_of_own(const Place& place, bool& is_marked);
-    void defer(const Place& place, const Item& item, std::size_t size);
-    void flush_pending(const Place& place);
+    MarkPtr mark_of_own(const CallContext& context, bool& is_marked);
+    void defer(const CallContext& context, const Item& item, std::size_t size);
+    void flush_pending(const CallContext& context);
 
-    // raid.cpp
+    // flush_caches.cpp
     void empty(Cache& cache);
     template <class Which>
-    void raid(const Which& which, bool for_good, bool also_of_own_streams = false);
-    void raid_all(bool for_good = false);
-    void raid_own_streams();
+    void flush_caches(const Which& which, bool for_good, bool also_of_own_streams = false);
+    void flush_all_caches(bool for_good = false);
+    void flush_own_streams();
     void end_arena(const std::shared_ptr<Arena>& arena) noexcept;
 
     // reclaim.cpp
     bool cannot_be_marked(const Arena& arena);
-    bool settle_behind_mark(const std::shared_ptr<Arena>& arena);
-    void settle(const std::shared_ptr<Arena>& arena, bool waits);
-    void settle_orphans();
-    bool settle_own_streams();
+    bool drain_behind_mark(const std::shared_ptr<Arena>& arena);
+    void drain(const std::shared_ptr<Arena>& arena, bool waits);
+    void drain_orphans();
+    bool drain_own_streams();
     void finish(std::uint64_t stream, bool waits);
     bool reclaim(bool waits);  ///< false: another thread was about it, and it was left at that
     void join_common();
-    void settle_if_idle(const std::shared_ptr<Arena>& arena, bool is_urgent);
-    bool give_idle(const Place& place, std::size_t keep, bool is_urgent);
+    void drain_if_idle(const std::shared_ptr<Arena>& arena, bool is_urgent);
+    bool give_idle(const CallContext& context, std::size_t keep, bool is_urgent);
     std::size_t release(std::size_t keep, bool throws);
 
-    // policy.cpp
+    // release_policy.cpp
     std::size_t ask_policy(std::size_t reserved);
     void after_free();
 
@@ -259,7 +260,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     const std::shared_ptr<EventsBack> events_back_ = std::make_shared<EventsBack>(ops_, self_);
 
     Heap heap_;
-    Moves moves_;  ///< what is on its way between the pool and its upstream; under the heap's lock
+    Transfers transfers_;  ///< what is on its way between the pool and its upstream; under the heap's lock
     std::size_t refused_ =
         SIZE_MAX;                ///< bytes that the upstream had not, since memory went back; under the heap's lock
     std::size_t most_live_ = 0;  ///< bytes that were out at once, as the upstream was asked; under the heap's lock
@@ -292,9 +293,9 @@ class Pool : public std::enable_shared_from_this<Pool> {
 };
 
 /// A call under way: close and destroy wait for it, or refuse.
-class Pool::Inside {
+class Pool::CallGuard {
   public:
-    explicit Inside(Pool& pool) : pool_(pool), outer_(innermost_) {
+    explicit CallGuard(Pool& pool) : pool_(pool), outer_(innermost_) {
         if ((pool.inside_.fetch_add(1) & kClosed) == 0) {
             ++calls_of_thread_;
             innermost_ = this;
@@ -303,48 +304,48 @@ class Pool::Inside {
         pool.inside_.fetch_sub(1);
         throw Refused{PORTAMEM_POOL_INVALID, "the memory resource is closed"};
     }
-    ~Inside() {
+    ~CallGuard() {
         innermost_ = outer_;
         if (--calls_of_thread_ == 0 && forgets_after_call_) call_has_ended();
         pool_.inside_.fetch_sub(1);
     }
-    Inside(const Inside&) = delete;
-    Inside& operator=(const Inside&) = delete;
+    CallGuard(const CallGuard&) = delete;
+    CallGuard& operator=(const CallGuard&) = delete;
 
     /// Whether the calling thread is inside of that pool.
     static bool is_of(const Pool& pool) noexcept {
-        for (const Inside* call = innermost_; call != nullptr; call = call->outer_) {
+        for (const CallGuard* call = innermost_; call != nullptr; call = call->outer_) {
             if (&call->pool_ == &pool) return true;
         }
         return false;
     }
 
   private:
-    static thread_local const Inside* innermost_;
+    static thread_local const CallGuard* innermost_;
 
     Pool& pool_;
-    const Inside* const outer_;
+    const CallGuard* const outer_;
 };
 
 /// The owner, who is inside of its cache's lock, leaves it.
-class Pool::Leaving {
+class Pool::CacheUnlock {
   public:
-    explicit Leaving(Cache& cache) noexcept : cache_(cache) {}
-    ~Leaving() { cache_.lock.leave(); }
-    Leaving(const Leaving&) = delete;
-    Leaving& operator=(const Leaving&) = delete;
+    explicit CacheUnlock(Cache& cache) noexcept : cache_(cache) {}
+    ~CacheUnlock() { cache_.lock.leave(); }
+    CacheUnlock(const CacheUnlock&) = delete;
+    CacheUnlock& operator=(const CacheUnlock&) = delete;
 
   private:
     Cache& cache_;
 };
 
 /// The owner inside of its cache's lock.
-class Pool::Entered {
+class Pool::CacheLock {
   public:
-    Entered(Pool& pool, Cache& cache) : leaving_((pool.enter(cache), cache)) {}
+    CacheLock(Pool& pool, Cache& cache) : leaving_((pool.enter(cache), cache)) {}
 
   private:
-    const Leaving leaving_;
+    const CacheUnlock leaving_;
 };
 
 /// The pools of the same memory whose idle chunks others may have, asked one after the other.

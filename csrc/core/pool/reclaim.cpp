@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "move.hpp"
 #include "pool.hpp"
+#include "transfer.hpp"
 
 namespace portamem::pool {
 namespace {
@@ -24,8 +24,8 @@ bool Pool::cannot_be_marked(const Arena& arena) {
 // Marks first, and detaches what is behind the mark: of a stream that cannot be marked nothing is gone meanwhile, and one
 // that is captured finds what it has at hand. False where somebody frees on the stream too fast for that, and of memory
 // that the host reaches, which no stream finds in its arena.
-bool Pool::settle_behind_mark(const std::shared_ptr<Arena>& arena) {
-    if (defers()) return false;
+bool Pool::drain_behind_mark(const std::shared_ptr<Arena>& arena) {
+    if (needs_event_before_reuse()) return false;
     for (int attempt = 0; attempt < 3; ++attempt) {
         std::uint64_t seen = 0;
         {
@@ -49,7 +49,7 @@ bool Pool::settle_behind_mark(const std::shared_ptr<Arena>& arena) {
         Batches all = one_batch(arena->stream);
         {
             const std::lock_guard<std::mutex> lock(heap_.mutex());
-            if (arena->insertions != seen || !arena->aside.empty()) continue;
+            if (arena->insertions != seen || !arena->unmarked.empty()) continue;
             heap_.detach(*arena, all.front());
         }
         put_behind(mark, std::move(all));
@@ -59,9 +59,9 @@ bool Pool::settle_behind_mark(const std::shared_ptr<Arena>& arena) {
 }
 
 // Everything that is free in an arena becomes nobody's, once the work before it has run.
-void Pool::settle(const std::shared_ptr<Arena>& arena, bool waits) {
+void Pool::drain(const std::shared_ptr<Arena>& arena, bool waits) {
     const bool is_sure = !waits || !cannot_be_marked(*arena);
-    if (is_sure && settle_behind_mark(arena)) return finish(arena->stream, waits);
+    if (is_sure && drain_behind_mark(arena)) return finish(arena->stream, waits);
     Batches all = one_batch(arena->stream);
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
@@ -89,7 +89,7 @@ void Pool::settle(const std::shared_ptr<Arena>& arena, bool waits) {
 }
 
 // What nobody can mark any more, behind all work of the device.
-void Pool::settle_orphans() {
+void Pool::drain_orphans() {
     Batches all;
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
@@ -103,9 +103,9 @@ void Pool::settle_orphans() {
 
 // What threads have freed on their own default streams, and nobody but they can mark, becomes nobody's behind all work of
 // the device. False where there is no such.
-bool Pool::settle_own_streams() {
+bool Pool::drain_own_streams() {
     const std::lock_guard<std::mutex> one(reclaim_);
-    raid_own_streams();
+    flush_own_streams();
     std::vector<std::shared_ptr<Arena>> arenas;
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
@@ -168,7 +168,7 @@ bool Pool::reclaim(bool waits) {
     } else if (!one.try_lock()) {
         return false;
     }
-    raid_all();
+    flush_all_caches();
     std::vector<std::shared_ptr<Arena>> arenas;
     std::vector<std::uint64_t> waiting;
     {
@@ -186,10 +186,10 @@ bool Pool::reclaim(bool waits) {
         if (has_ended) {
             end_arena(arena);
         } else {
-            settle(arena, waits);
+            drain(arena, waits);
         }
     }
-    if (waits) settle_orphans();
+    if (waits) drain_orphans();
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
         for (const auto& queue : heap_.waiting().queues()) waiting.push_back(queue.first);
@@ -212,7 +212,7 @@ void Pool::join_common() {
 
 // What is free on a stream whose work has run is nobody's. Of one whose work still runs it is left there, where the stream
 // finds it at once; where that is urgent, it goes behind a mark, for the next who looks.
-void Pool::settle_if_idle(const std::shared_ptr<Arena>& arena, bool is_urgent) {
+void Pool::drain_if_idle(const std::shared_ptr<Arena>& arena, bool is_urgent) {
     std::uint64_t seen = 0;
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
@@ -232,7 +232,7 @@ void Pool::settle_if_idle(const std::shared_ptr<Arena>& arena, bool is_urgent) {
     Batches all = one_batch(arena->stream);
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
-        if (arena->has_ended || arena->insertions != seen || !arena->aside.empty()) return;
+        if (arena->has_ended || arena->insertions != seen || !arena->unmarked.empty()) return;
         heap_.detach(*arena, all.front());
     }
     put_behind(mark, std::move(all));
@@ -241,7 +241,7 @@ void Pool::settle_if_idle(const std::shared_ptr<Arena>& arena, bool is_urgent) {
 
 // Gives back whole chunks that nobody uses, until at most `keep` bytes are reserved. Nothing is waited for. False where
 // that was looked for in vain, or too often so.
-bool Pool::give_idle(const Place& place, std::size_t keep, bool is_urgent) {
+bool Pool::give_idle(const CallContext& context, std::size_t keep, bool is_urgent) {
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
         if (looks_to_leave_out_ != 0) {
@@ -250,7 +250,7 @@ bool Pool::give_idle(const Place& place, std::size_t keep, bool is_urgent) {
         }
     }
     std::size_t released = 0;
-    if (!defers() && place.arena != nullptr) settle_if_idle(place.arena, is_urgent);
+    if (!needs_event_before_reuse() && context.arena != nullptr) drain_if_idle(context.arena, is_urgent);
     join_common();
     released += release(keep, false);
     std::vector<std::shared_ptr<Arena>> others;
@@ -258,16 +258,16 @@ bool Pool::give_idle(const Place& place, std::size_t keep, bool is_urgent) {
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
         is_left = is_urgent && heap_.reserved() > keep;
-        if (is_left && !defers()) {
+        if (is_left && !needs_event_before_reuse()) {
             for (const auto& entry : heap_.arenas()) {
-                if (entry.second != place.arena && !entry.second->is_per_thread) others.push_back(entry.second);
+                if (entry.second != context.arena && !entry.second->is_per_thread) others.push_back(entry.second);
             }
         }
     }
     if (is_left) {
-        raid_all();
-        for (const auto& arena : others) settle_if_idle(arena, is_urgent);
-        poll_others(place.identity, kStreamsAsked);
+        flush_all_caches();
+        for (const auto& arena : others) drain_if_idle(arena, is_urgent);
+        poll_others(context.identity, kStreamsAsked);
         join_common();
         released += release(keep, false);
     }
@@ -283,11 +283,11 @@ std::size_t Pool::release(std::size_t keep, bool throws) {
     std::size_t released = 0;
     for (;;) {
         Chunk chunk;
-        Move move(*this);
+        Transfer transfer(*this);
         {
             const std::lock_guard<std::mutex> lock(heap_.mutex());
             if (heap_.reserved() <= keep || !heap_.remove_chunk(heap_.reserved() - keep, chunk)) return released;
-            move.begin(chunk.nbytes);  // neither free here nor back yet: it counts against the limit still
+            transfer.begin(chunk.nbytes);  // neither free here nor back yet: it counts against the limit still
         }
         const int status = ops_.deallocate(self_, chunk.ptr, chunk.nbytes);
         if (status == PORTAMEM_POOL_OK) {
@@ -298,7 +298,7 @@ std::size_t Pool::release(std::size_t keep, bool throws) {
                 refused_ = SIZE_MAX;
                 lacks_slabs_.store(false, std::memory_order_relaxed);
                 cuts_all_.store(false, std::memory_order_relaxed);
-                move.end(true);
+                transfer.end(true);
             }
             releases_.fetch_add(1, std::memory_order_relaxed);
             released += chunk.nbytes;
@@ -307,7 +307,7 @@ std::size_t Pool::release(std::size_t keep, bool throws) {
         {
             const std::lock_guard<std::mutex> lock(heap_.mutex());
             heap_.restore_chunk(chunk);
-            move.end(false);
+            transfer.end(false);
         }
         if (throws) thrown(status);
         return released;
@@ -315,7 +315,7 @@ std::size_t Pool::release(std::size_t keep, bool throws) {
 }
 
 void Pool::trim(std::size_t keep) {
-    const Inside inside(*this);
+    const CallGuard inside(*this);
     (void)reclaim(true);
     (void)release(keep, true);
     bool is_left = false;
@@ -323,7 +323,7 @@ void Pool::trim(std::size_t keep) {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
         is_left = heap_.reserved() > keep;
     }
-    if (is_left && settle_own_streams()) (void)release(keep, true);
+    if (is_left && drain_own_streams()) (void)release(keep, true);
 }
 
 }  // namespace portamem::pool

@@ -22,7 +22,7 @@ std::atomic<State>* Heap::new_states(unsigned index, std::size_t count) {
     }
     if (states.free.capacity() <= states.made) states.free.reserve(2 * states.made + 1);  // giving back cannot fail
     std::unique_ptr<std::atomic<State>[]> memory(new std::atomic<State>[count]);
-    for (std::size_t i = 0; i < count; ++i) memory[i].store(kIn, std::memory_order_relaxed);
+    for (std::size_t i = 0; i < count; ++i) memory[i].store(kFree, std::memory_order_relaxed);
     state_memory_.push_back(std::move(memory));
     ++states.made;
     return state_memory_.back().get();
@@ -82,15 +82,15 @@ void Heap::clear_pages(const Block& slab) noexcept {
 
 void Heap::put_in_bin(Arena& arena, Block& slab, const Item& item) noexcept {
     arena.bins[slab.index].push_back(item);  // reserved by the caller
-    if (slab.slab.home == 0) slab.arena = arena.number;
+    if (slab.slab.in_bins == 0) slab.arena = arena.number;
     if (slab.arena != arena.number) return;
-    if (++slab.slab.home == blocks_of(slab)) arena.whole += slab.length();
+    if (++slab.slab.in_bins == blocks_of(slab)) arena.whole += slab.length();
 }
 
 void Heap::taken_from_bin(Arena& arena, const Item& item) noexcept {
     Block& slab = *pages_.find(item.address);
-    if (slab.arena != arena.number || slab.slab.home == 0) return;
-    if (slab.slab.home-- == blocks_of(slab)) arena.whole -= slab.length();
+    if (slab.arena != arena.number || slab.slab.in_bins == 0) return;
+    if (slab.slab.in_bins-- == blocks_of(slab)) arena.whole -= slab.length();
 }
 
 unsigned Heap::take_from(Arena& arena, unsigned index, Item* items, unsigned most) {
@@ -128,7 +128,7 @@ unsigned Heap::take(Arena& own, unsigned index, Item* items, unsigned most, std:
 void Heap::cut_up(Arena& arena) {
     for (unsigned index = 0; index < kSmallClasses; ++index) {
         Block*& slab = arena.carving[index];
-        if (slab == nullptr || slab->slab.home != slab->slab.carved) continue;
+        if (slab == nullptr || slab->slab.in_bins != slab->slab.carved) continue;
         arena.bins[index].reserve(arena.bins[index].size() + uncut_of(*slab));
         while (uncut_of(*slab) != 0) put_in_bin(arena, *slab, item_of(*slab, slab->slab.carved++));
         slab = nullptr;
@@ -142,7 +142,7 @@ bool Heap::dissolve(Arena& arena, std::size_t most) {
     if (arena.whole == 0) return keeps;
     const auto is_whole = [&](const Item& item) {
         const Block& slab = *pages_.find(item.address);
-        return slab.arena == arena.number && slab.slab.home == blocks_of(slab);
+        return slab.arena == arena.number && slab.slab.in_bins == blocks_of(slab);
     };
     std::vector<Block*> slabs;
     slabs.reserve(arena.whole / (2 * kPage));
@@ -159,7 +159,7 @@ bool Heap::dissolve(Arena& arena, std::size_t most) {
         clear_pages(*slab);
         arena.whole -= slab->length();
         states_[slab->index].free.push_back(slab->states);
-        slab->slab.home = 0;
+        slab->slab.in_bins = 0;
         give_block(slab, arena);
     }
     return true;

@@ -37,7 +37,7 @@ struct Free {
         }
         for (unsigned index = arena.next_kept(kSmallClasses); index < kClasses; index = arena.next_kept(index + 1))
             add(arena.bins[index].size(), size_of(index));
-        add(heap, arena.aside);
+        add(heap, arena.unmarked);
     }
 };
 
@@ -122,11 +122,11 @@ std::vector<portamem_pool_piece> Pool::snapshot() {
                         piece.state = PORTAMEM_POOL_PIECE_FREE;
                         piece.stream = streams[block->arena];
                         break;
-                    case Block::Use::Limbo:
+                    case Block::Use::Detached:
                         piece.state = PORTAMEM_POOL_PIECE_CACHED;
                         break;
                     case Block::Use::Taken:
-                        piece.state = block->own_state.load(std::memory_order_relaxed) == kIn
+                        piece.state = block->own_state.load(std::memory_order_relaxed) == kFree
                                           ? PORTAMEM_POOL_PIECE_CACHED
                                           : PORTAMEM_POOL_PIECE_LIVE;
                         piece.live = piece.state == PORTAMEM_POOL_PIECE_LIVE ? 1 : 0;
@@ -139,7 +139,7 @@ std::vector<portamem_pool_piece> Pool::snapshot() {
                         piece.block_bytes = block->size();
                         for (std::uint32_t i = 0; i < block->slab.carved; ++i) {
                             const std::size_t state = std::size_t{i} << block->spread;
-                            if (block->states[state].load(std::memory_order_relaxed) != kIn) ++piece.live;
+                            if (block->states[state].load(std::memory_order_relaxed) != kFree) ++piece.live;
                         }
                         break;
                 }

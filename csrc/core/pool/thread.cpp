@@ -44,8 +44,8 @@ template <class Which>
 void forget_caches(const Which& which) noexcept {
     if (Pool::is_call_within_call() || has_ended || thread_memo == &empty_memo) return;
     Thread& thread = this_thread();
-    for (ThreadMemo::Place& place : thread.memo.places) {
-        if (place.cache != nullptr && which(*place.cache)) place = {};
+    for (ThreadMemo::Slot& slot : thread.memo.slots) {
+        if (slot.cache != nullptr && which(*slot.cache)) slot = {};
     }
     const auto is_such = [&which](const std::shared_ptr<Cache>& cache) { return which(*cache); };
     thread.caches.erase(std::remove_if(thread.caches.begin(), thread.caches.end(), is_such), thread.caches.end());
@@ -105,7 +105,7 @@ Cache* find_cache(const Pool* pool, std::uint64_t stream) noexcept {
     if (thread_memo == &empty_memo) return nullptr;  // the thread has none yet
     for (const auto& cache : this_thread().caches) {
         if (cache->pool != pool || cache->stream != stream) continue;
-        thread_memo->place(pool, stream) = {pool, stream, cache.get()};
+        thread_memo->slot(pool, stream) = {pool, stream, cache.get()};
         return cache.get();
     }
     return nullptr;
@@ -143,7 +143,7 @@ bool adopt_cache(const std::shared_ptr<Cache>& cache) {
         look_for_ended_caches();
     }
     thread.caches.push_back(cache);
-    thread.memo.place(cache->pool, cache->stream) = {cache->pool, cache->stream, cache.get()};
+    thread.memo.slot(cache->pool, cache->stream) = {cache->pool, cache->stream, cache.get()};
     return true;
 }
 

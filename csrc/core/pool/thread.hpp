@@ -10,17 +10,17 @@
 
 namespace portamem::pool {
 
-/// What a thread finds its caches by: one load and two comparisons where a place is not shared.
+/// What a thread finds its caches by: one load and two comparisons where two of the slots do not collide.
 struct ThreadMemo {
-    struct Place {
+    struct Slot {
         const Pool* pool;
         std::uint64_t stream;
         Cache* cache;
     };
-    std::array<Place, 16> places;
+    std::array<Slot, 16> slots;
 
-    Place& place(const Pool* pool, std::uint64_t stream) noexcept {
-        return places[(stream + (reinterpret_cast<std::uintptr_t>(pool) >> 6)) & 15];
+    Slot& slot(const Pool* pool, std::uint64_t stream) noexcept {
+        return slots[(stream + (reinterpret_cast<std::uintptr_t>(pool) >> 6)) & 15];
     }
 };
 
@@ -30,8 +30,8 @@ __attribute__((tls_model("initial-exec"))) extern __thread ThreadMemo* thread_me
 
 /// The thread's cache for a stream, which may have ended; null where there is none.
 inline Cache* remembered_cache(const Pool* pool, std::uint64_t stream) noexcept {
-    const ThreadMemo::Place& place = thread_memo->place(pool, stream);
-    return place.pool == pool && place.stream == stream ? place.cache : nullptr;
+    const ThreadMemo::Slot& slot = thread_memo->slot(pool, stream);
+    return slot.pool == pool && slot.stream == stream ? slot.cache : nullptr;
 }
 
 /// The same, found by a longer search.

@@ -40,8 +40,9 @@ class Allocation {
   public:
     /// What keeps an allocation's resource and stream alive in place of shared references: their objects in a language
     /// that portamem is embedded in, which counts references for less.
-    struct Keeper {
-        void (*let_go)(const Keeper&) noexcept = nullptr;  ///< null: there is nothing to let go of. On any thread.
+    struct EmbedderRefs {
+        void (*let_go)(const EmbedderRefs&) noexcept =
+            nullptr;  ///< null: there is nothing to let go of. On any thread.
         void* resource = nullptr;
         void* stream = nullptr;
     };
@@ -82,7 +83,7 @@ class Allocation {
     }
 
     ~Allocation() {
-        if (exports_.load(std::memory_order_relaxed) >= 0 && runtime_usable() && !give_back_at_hand()) {
+        if (exports_.load(std::memory_order_relaxed) >= 0 && runtime_usable() && !give_back_cached()) {
             detail::unlocked([this] { drop(); });
         }
         if (keeper_.let_go != nullptr) keeper_.let_go(keeper_);
@@ -151,7 +152,7 @@ class Allocation {
         done->rely();
         std::lock_guard<std::mutex> lock(mutex_);
         if (operations_.size() >= kFewOperations && operations_.size() == operations_.capacity()) {
-            const detail::OwnQueries own;
+            const detail::UntrackedQueries own;
             const auto has_happened = [](const std::shared_ptr<Event>& event) { return event->has_happened(); };
             operations_.erase(std::remove_if(operations_.begin(), operations_.end(), has_happened), operations_.end());
             operations_.reserve(std::max(2 * operations_.size(), kFewOperations));
@@ -259,24 +260,24 @@ class Allocation {
 
     /// close() by the only holder, where the resource takes the memory back at hand. False where it does not, or where
     /// others used the memory: nothing was done. The keeper is the caller's to let go of.
-    bool close_at_hand(Keeper& keeper) noexcept {
-        if (exports_.load(std::memory_order_acquire) != 0 || !give_back_at_hand()) return false;
+    bool close_cached(EmbedderRefs& keeper) noexcept {
+        if (exports_.load(std::memory_order_acquire) != 0 || !give_back_cached()) return false;
         exports_.store(kClosed, std::memory_order_release);
-        keeper = std::exchange(keeper_, Keeper{});
+        keeper = std::exchange(keeper_, EmbedderRefs{});
         return true;
     }
 
     /// The same for what takes a call of the resource: outside of an embedder's lock, and it may throw as close() does.
     /// Nobody else can have the allocation meanwhile. False too where there is no keeper.
-    bool close_in_place(Keeper& keeper) {
+    bool close_unshared(EmbedderRefs& keeper) {
         // Of stream-ordered memory the resource below may not be: that waits for the stream itself.
-        return close_in_place(keeper, !traits_->stream_ordered && is_untouched());
+        return close_unshared(keeper, !traits_->stream_ordered && is_untouched());
     }
 
     /// The same for memory that is dropped. False too where work may use it: the destructor knows what to do.
-    bool drop_in_place(Keeper& keeper) {
-        if (traits_->stream_ordered) return close_in_place(keeper, false);
-        return is_untouched() && !may_wait() && close_in_place(keeper, true);
+    bool drop_unshared(EmbedderRefs& keeper) {
+        if (traits_->stream_ordered) return close_unshared(keeper, false);
+        return is_untouched() && !may_wait() && close_unshared(keeper, true);
     }
 
     /// Of no memory, closed: to be reopened.
@@ -289,8 +290,8 @@ class Allocation {
     /// none, and nothing was done. The keeper, which is let go of after the memory, keeps the resource alive, and
     /// `stream` at its place.
     bool reopen(MemoryResource& resource, std::size_t nbytes, const std::shared_ptr<Stream>& stream,
-                std::size_t alignment, const Keeper& keeper) noexcept {
-        void* ptr = resource.allocate_at_hand(nbytes, stream, alignment);
+                std::size_t alignment, const EmbedderRefs& keeper) noexcept {
+        void* ptr = resource.allocate_cached(nbytes, stream, alignment);
         if (ptr == nullptr) return false;
         reopen(resource, ptr, nbytes, stream, keeper);
         return true;
@@ -298,7 +299,7 @@ class Allocation {
 
     /// The same with memory that the resource has given out already.
     void reopen(MemoryResource& resource, void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream,
-                const Keeper& keeper) noexcept {
+                const EmbedderRefs& keeper) noexcept {
         ptr_ = ptr;
         nbytes_ = nbytes;
         resource_ = &resource;
@@ -348,7 +349,7 @@ class Allocation {
     // Whether no work can use it.
     bool is_untouched() const noexcept { return !is_exposed_.load(std::memory_order_relaxed) && operations_.empty(); }
 
-    bool close_in_place(Keeper& keeper, bool is_settled) {
+    bool close_unshared(EmbedderRefs& keeper, bool is_settled) {
         if (keeper_.let_go == nullptr || shared_.load(std::memory_order_acquire)) return false;
         if (!(*stream_)->tells_its_end()) return false;  // give_back knows what to do where it is gone
         if (exports_.load(std::memory_order_acquire) != 0) return false;
@@ -358,7 +359,7 @@ class Allocation {
         resource_->deallocate(ptr_, nbytes_, *stream_);
         operations_.clear();
         exports_.store(kClosed, std::memory_order_release);
-        keeper = std::exchange(keeper_, Keeper{});
+        keeper = std::exchange(keeper_, EmbedderRefs{});
         return true;
     }
 
@@ -436,9 +437,9 @@ class Allocation {
     }
 
     // As nearly always with a pool: nothing to wait for, and nobody to ask.
-    bool give_back_at_hand() noexcept {
+    bool give_back_cached() noexcept {
         return !shared_.load(std::memory_order_acquire) && resource_ != nullptr &&
-               resource_->deallocate_at_hand(ptr_, nbytes_, *stream_);
+               resource_->deallocate_cached(ptr_, nbytes_, *stream_);
     }
 
     // A foreign handle may be gone by now, as nobody had to tell: the work that was submitted by it may still run.
@@ -470,7 +471,7 @@ class Allocation {
     }
 
     void give_back_behind(const std::shared_ptr<Stream>& named) {
-        if (named == *stream_ && give_back_at_hand()) return;
+        if (named == *stream_ && give_back_cached()) return;
         // Another thread may close the stream meanwhile, and not know of this memory.
         const Stream::Use use(*named);
         if (use && !shared_.load(std::memory_order_acquire) && named == *stream_ && resource_) {
@@ -508,7 +509,7 @@ class Allocation {
         auto tail = stream.tail();
         bool has_run = tail == nullptr;
         if (tail) {
-            const detail::OwnQueries own;
+            const detail::UntrackedQueries own;
             has_run = tail->has_happened();
         }
         if (!has_run) stream.keep(std::move(tail), {owner_, nullptr});
@@ -532,7 +533,7 @@ class Allocation {
     // Marking a captured stream would harm the capture: std::invalid_argument, as long as it lasts.
     Work pending_work() {
         Work work;
-        const detail::OwnQueries own;
+        const detail::UntrackedQueries own;
         std::vector<std::shared_ptr<Stream>> streams;
         {
             std::lock_guard<std::mutex> lock(mutex_);
@@ -567,7 +568,7 @@ class Allocation {
     }
 
     // The order checker learns that this memory is used no more; only who has asked all of that work may say so.
-    void note_settled() noexcept {
+    void tell_order_checker_done() noexcept {
         if (portamem_order_is_on(rt::BackendId) == 0) return;
         try {
             std::vector<std::shared_ptr<Event>> done;
@@ -577,12 +578,12 @@ class Allocation {
                 done = operations_;
                 if (is_exposed_.load(std::memory_order_relaxed)) streams = users_;
             }
-            for (const auto& event : done) detail::note_settled(*event, ptr_, nbytes_);
+            for (const auto& event : done) detail::tell_order_checker_done(*event, ptr_, nbytes_);
             if (!is_exposed_.load(std::memory_order_relaxed)) return;
             streams.push_back(*stream_);
             const portamem_order_range range{ptr_, nbytes_};
             for (const auto& stream : streams) {
-                const detail::OwnQueries about(&range, 1);
+                const detail::UntrackedQueries about(&range, 1);
                 (void)stream->is_idle();
             }
         } catch (const std::exception&) {
@@ -612,7 +613,7 @@ class Allocation {
                 if (traits_->stream_ordered && !has_borrowers()) return give_back(*stream_);
                 work = pending_work();
                 if (work->events.empty() && work->devices.empty() && !may_wait()) {
-                    note_settled();
+                    tell_order_checker_done();
                     return give_back_settled();
                 }
             }
@@ -650,7 +651,7 @@ class Allocation {
         bool has_run() noexcept override {
             try {
                 if (!work_) work_ = memory_->pending_work();
-                const detail::OwnQueries own;
+                const detail::UntrackedQueries own;
                 auto& events = work_->events;
                 while (!events.empty() && events.back()->has_happened()) {
                     happened_.push_back(std::move(events.back()));
@@ -666,7 +667,7 @@ class Allocation {
             try {
                 while (needs_device()) {
                     detail::refuse_in_capture("synchronizing the device");
-                    const detail::OwnQueries own;
+                    const detail::UntrackedQueries own;
                     const RelaxedCapture beside(work_->devices.back());
                     check(rt::DeviceSynchronize(), "DeviceSynchronize");
                     work_->devices.pop_back();
@@ -681,9 +682,9 @@ class Allocation {
             if (!has_run()) return false;
             const detail::HearingScope at_once(detail::Hearing::AtOnce);
             try {
-                for (const auto& event : happened_) detail::note_settled(*event, ptr, nbytes);
+                for (const auto& event : happened_) detail::tell_order_checker_done(*event, ptr, nbytes);
                 happened_.clear();
-                memory_->note_settled();
+                memory_->tell_order_checker_done();
                 if (memory_->traits_->stream_ordered) {
                     memory_->give_back(*memory_->stream_);
                 } else {
@@ -737,7 +738,7 @@ class Allocation {
     const MemoryTraits* traits_ = nullptr;
     // Where the reference is: here, or in an object that the keeper keeps.
     const std::shared_ptr<Stream>* stream_;
-    Keeper keeper_;
+    EmbedderRefs keeper_;
     std::shared_ptr<MemoryResource> own_resource_;
     const std::shared_ptr<Stream> own_stream_;
     MemoryTraits own_traits_;  // of foreign memory

@@ -24,40 +24,41 @@ namespace detail {
 
 /// For its scope, what this thread is told of events and streams is not the program's knowledge: portamem asks for
 /// itself, and what it is told depends on how fast the work runs. The order checker takes no notice.
-class OwnQueries {
+class UntrackedQueries {
   public:
-    OwnQueries() noexcept { portamem_order_own_queries_begin(); }
+    UntrackedQueries() noexcept { portamem_order_own_queries_begin(); }
     /// But for this: what has happened before an event that is asked uses this memory no more.
-    OwnQueries(const portamem_order_range* ranges, std::size_t count) noexcept : OwnQueries() {
+    UntrackedQueries(const portamem_order_range* ranges, std::size_t count) noexcept : UntrackedQueries() {
         portamem_order_own_queries_about(ranges, count);
     }
-    ~OwnQueries() { portamem_order_own_queries_end(); }
-    OwnQueries(const OwnQueries&) = delete;
-    OwnQueries& operator=(const OwnQueries&) = delete;
+    ~UntrackedQueries() { portamem_order_own_queries_end(); }
+    UntrackedQueries(const UntrackedQueries&) = delete;
+    UntrackedQueries& operator=(const UntrackedQueries&) = delete;
 };
 
 /// The order checker learns that the work before an event, which has happened, uses this memory no more.
-inline void note_settled(const Event& happened, const portamem_order_range* ranges, std::size_t count) noexcept {
+inline void tell_order_checker_done(const Event& happened, const portamem_order_range* ranges,
+                                    std::size_t count) noexcept {
     if (portamem_order_is_on(rt::BackendId) == 0) return;
     try {
-        const OwnQueries about(ranges, count);
+        const UntrackedQueries about(ranges, count);
         (void)happened.has_happened();
     } catch (const std::exception&) {
         return;  // of a runtime that fails here nothing can be learned
     }
 }
-inline void note_settled(const Event& happened, const void* ptr, std::size_t nbytes) noexcept {
+inline void tell_order_checker_done(const Event& happened, const void* ptr, std::size_t nbytes) noexcept {
     const portamem_order_range range{ptr, nbytes};
-    note_settled(happened, &range, 1);
+    tell_order_checker_done(happened, &range, 1);
 }
 
 /// Waits on portamem's own behalf: the order checker learns that this memory is used no more, and nothing else.
 inline void wait_for_use_of(const Event& event, const std::vector<portamem_order_range>& memory) {
     {
-        const OwnQueries own;
+        const UntrackedQueries own;
         event.wait();
     }
-    note_settled(event, memory.data(), memory.size());
+    tell_order_checker_done(event, memory.data(), memory.size());
 }
 
 }  // namespace detail
@@ -80,7 +81,7 @@ class Kept {
         try {
             std::lock_guard<std::mutex> lock(mutex_);
             if (entries_.empty()) return;
-            const detail::OwnQueries own;
+            const detail::UntrackedQueries own;
             const RelaxedCapture beside(entries_.front().until->device());  // a stream's events are of one device
             std::size_t done = 0;                                           // and happen in order
             const auto has_happened = [](const Event& e) {
@@ -110,7 +111,7 @@ class Kept {
         try {
             std::lock_guard<std::mutex> lock(mutex_);
             if (entries_.empty()) return true;
-            const detail::OwnQueries own;
+            const detail::UntrackedQueries own;
             const RelaxedCapture beside(entries_.front().until->device());
             return rt::EventQuery(entries_.front().until->relied_handle()) == rt::Error_t::Success;
         } catch (const std::exception&) {

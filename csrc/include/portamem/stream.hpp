@@ -240,7 +240,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     void note_what_has_run() const noexcept {
         const detail::DeclaredSoFar so_far = declared_so_far();
         if (!tells_its_end_ || work_->has_run(so_far.number)) return;
-        const detail::OwnQueries own;
+        const detail::UntrackedQueries own;
         if (is_idle()) so_far.note_run();
     }
 
@@ -747,7 +747,7 @@ inline std::vector<int> busy_devices() noexcept {
     std::vector<int> devices;
     if (!runtime_usable() || InHostFunction::here()) return devices;
     try {
-        const OwnQueries own;
+        const UntrackedQueries own;
         for (const auto& stream : KnownStreams::instance().all()) {
             const bool is_known = std::find(devices.begin(), devices.end(), stream->device()) != devices.end();
             if (!is_known && !stream->is_closed() && !stream->is_idle()) devices.push_back(stream->device());

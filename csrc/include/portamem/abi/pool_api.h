@@ -176,8 +176,8 @@ PORTAMEM_EXPORT int portamem_pool_deallocate(portamem_pool* pool, void* ptr, siz
 
 /* The same where the calling thread's cache serves: no callback runs, and nobody is waited for. Null, or 0, where it does
  * not: nothing was done, and there is no portamem_pool_error. Also in a forked child, whose threads have no caches. */
-PORTAMEM_EXPORT void* portamem_pool_allocate_at_hand(portamem_pool* pool, size_t nbytes, uint64_t identity);
-PORTAMEM_EXPORT int portamem_pool_deallocate_at_hand(portamem_pool* pool, void* ptr, size_t nbytes, uint64_t identity);
+PORTAMEM_EXPORT void* portamem_pool_allocate_cached(portamem_pool* pool, size_t nbytes, uint64_t identity);
+PORTAMEM_EXPORT int portamem_pool_deallocate_cached(portamem_pool* pool, void* ptr, size_t nbytes, uint64_t identity);
 
 /* The stream has ended, behind an event that becomes the pool's (null: nothing to wait for). */
 PORTAMEM_EXPORT void portamem_pool_stream_ended(portamem_pool* pool, uint64_t identity, void* event);

@@ -189,7 +189,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
             block = pop(common_);
             given_out(block.ptr, nbytes);
         }
-        if (block.mark) detail::note_settled(*block.mark, block.ptr, stride_);
+        if (block.mark) detail::tell_order_checker_done(*block.mark, block.ptr, stride_);
         return block.ptr;
     }
 
@@ -220,7 +220,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
             lane.marked.push_back({std::move(mark), std::move(lane.blocks)});
             lane.blocks = {};
         }
-        const detail::OwnQueries own;
+        const detail::UntrackedQueries own;
         while (!lane.marked.empty()) {
             Batch& oldest = lane.marked.front();
             if (oldest.mark && !oldest.mark->has_happened()) return;
@@ -242,7 +242,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
             }
             if (!common_.empty()) return true;
         }
-        const detail::OwnQueries own;
+        const detail::UntrackedQueries own;
         if (oldest) oldest->wait();
         return oldest != nullptr;
     }
@@ -389,7 +389,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         }
         remove_if(common_, [&](const FreeBlock& block) {
             if (!goes(block.ptr)) return false;
-            if (block.mark) detail::note_settled(*block.mark, block.ptr, stride_);
+            if (block.mark) detail::tell_order_checker_done(*block.mark, block.ptr, stride_);
             return true;
         });
         for (const std::uintptr_t begin : going) {

@@ -110,14 +110,14 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     /// know it.
     void* allocate(std::size_t nbytes, rt::Stream_t handle, std::size_t alignment = kAlignment) {
         if (const auto* stream = Stream::of_this_thread(handle, device())) {
-            void* const ptr = allocate_at_hand(nbytes, *stream, alignment);
+            void* const ptr = allocate_cached(nbytes, *stream, alignment);
             if (__builtin_expect(ptr != nullptr, 1)) return ptr;
         }
         return allocate(nbytes, Stream::from_handle(handle, device()), alignment);
     }
     void deallocate(void* ptr, std::size_t nbytes, rt::Stream_t handle) {
         if (const auto* stream = Stream::of_this_thread(handle, device())) {
-            if (__builtin_expect(deallocate_at_hand(ptr, nbytes, *stream), 1)) return;
+            if (__builtin_expect(deallocate_cached(ptr, nbytes, *stream), 1)) return;
         }
         deallocate(ptr, nbytes, Stream::from_handle(handle, device()));
     }
@@ -125,19 +125,19 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     /// allocate, where the resource has the memory at hand: with no runtime's call, no upstream's and no user's, and no
     /// waiting, so that an embedding language's lock may be held. Null where that cannot be, for whatever reason (0
     /// bytes, a closed stream, a forked child, a recorder or redzones among them): allocate does it, or says why not.
-    void* allocate_at_hand(std::size_t nbytes, const std::shared_ptr<Stream>& stream,
-                           std::size_t alignment = kAlignment) noexcept {
-        return has_at_hand_ && !is_watched() ? do_allocate_at_hand(nbytes, stream, alignment) : nullptr;
+    void* allocate_cached(std::size_t nbytes, const std::shared_ptr<Stream>& stream,
+                          std::size_t alignment = kAlignment) noexcept {
+        return serves_cached_ && !is_watched() ? do_allocate_cached(nbytes, stream, alignment) : nullptr;
     }
 
     /// deallocate in the same way. False where that cannot be: nothing was done, and deallocate does it, or says why
     /// not. Unlike there, the stream may be closed meanwhile: its handle is not used.
-    bool deallocate_at_hand(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) noexcept {
-        return has_at_hand_ && !is_watched() && do_deallocate_at_hand(ptr, nbytes, stream);
+    bool deallocate_cached(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) noexcept {
+        return serves_cached_ && !is_watched() && do_deallocate_cached(ptr, nbytes, stream);
     }
 
     /// Whether the resource ever has memory at hand.
-    bool has_at_hand() const noexcept { return has_at_hand_; }
+    bool serves_cached() const noexcept { return serves_cached_; }
 
     /// Told that memory of allocate is used on another stream from now on, which its free will wait for: those who watch
     /// want to know.
@@ -181,18 +181,18 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     bool is_permanent() const noexcept { return permanent_.load(std::memory_order_relaxed); }
 
   protected:
-    /// has_at_hand: the resource keeps memory itself, and overrides both functions of memory at hand.
-    explicit MemoryResource(const MemoryTraits& traits, bool has_at_hand = false)
-        : traits_(traits), has_at_hand_(has_at_hand) {}
+    /// serves_cached: the resource keeps memory itself, and overrides both functions of memory at hand.
+    explicit MemoryResource(const MemoryTraits& traits, bool serves_cached = false)
+        : traits_(traits), serves_cached_(serves_cached) {}
 
     virtual void* do_allocate(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) = 0;
     virtual void do_deallocate(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) = 0;
-    virtual void* do_allocate_at_hand(std::size_t /*nbytes*/, const std::shared_ptr<Stream>& /*stream*/,
-                                      std::size_t /*alignment*/) noexcept {
+    virtual void* do_allocate_cached(std::size_t /*nbytes*/, const std::shared_ptr<Stream>& /*stream*/,
+                                     std::size_t /*alignment*/) noexcept {
         return nullptr;
     }
-    virtual bool do_deallocate_at_hand(void* /*ptr*/, std::size_t /*nbytes*/,
-                                       const std::shared_ptr<Stream>& /*stream*/) noexcept {
+    virtual bool do_deallocate_cached(void* /*ptr*/, std::size_t /*nbytes*/,
+                                      const std::shared_ptr<Stream>& /*stream*/) noexcept {
         return false;
     }
     /// Closes where nothing is out; false otherwise. True where it was closed before.
@@ -292,7 +292,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     void deallocate_guarded(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream);
 
     const MemoryTraits traits_;
-    const bool has_at_hand_;
+    const bool serves_cached_;
     const std::uint64_t identity_ = portamem_new_identity();
     std::atomic<bool> permanent_{false};
 };

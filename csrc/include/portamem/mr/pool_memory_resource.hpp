@@ -191,16 +191,16 @@ class PoolMemoryResource : public MemoryResource {
         give_back(ptr, nbytes, stream);
     }
 
-    void* do_allocate_at_hand(std::size_t nbytes, const std::shared_ptr<Stream>& stream,
-                              std::size_t alignment) noexcept final {
+    void* do_allocate_cached(std::size_t nbytes, const std::shared_ptr<Stream>& stream,
+                             std::size_t alignment) noexcept final {
         if (has_watcher() || alignment != kAlignment) return nullptr;
         if (auto* const use = stream->handle_use(); __builtin_expect(use != nullptr, 0)) {
             if (!use->is_of_this_thread() || !use->is_same()) return nullptr;
         }
-        return portamem_pool_allocate_at_hand(pool_, nbytes, stream->memory_identity());
+        return portamem_pool_allocate_cached(pool_, nbytes, stream->memory_identity());
     }
-    bool do_deallocate_at_hand(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) noexcept final {
-        return !has_watcher() && portamem_pool_deallocate_at_hand(pool_, ptr, nbytes, stream->memory_identity()) != 0;
+    bool do_deallocate_cached(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) noexcept final {
+        return !has_watcher() && portamem_pool_deallocate_cached(pool_, ptr, nbytes, stream->memory_identity()) != 0;
     }
 
     bool try_close() final {

@@ -112,7 +112,7 @@ class DebugSlot {
 };
 
 inline bool wait_a_moment(const Event& event, std::chrono::steady_clock::duration patience = std::chrono::seconds(2)) {
-    const OwnQueries own;
+    const UntrackedQueries own;
     const auto give_up = std::chrono::steady_clock::now() + patience;
     while (!event.has_happened()) {
         if (std::chrono::steady_clock::now() > give_up) return false;
@@ -150,7 +150,7 @@ class DebugBlock : public portamem_debug_block {
                 const bool is_ordered = traits_.stream_ordered && !traits_.host_accessible;
                 const portamem_order_range written[] = {{base, is_ordered ? front : total},
                                                         {ptr() + nbytes, PORTAMEM_DEBUG_REDZONE}};
-                note_settled(*done, written, 2);
+                tell_order_checker_done(*done, written, 2);
             } else if (!traits_.stream_ordered) {
                 const HearingScope deaf(Hearing::Nothing);  // the memory is out already
                 done->wait();
@@ -193,9 +193,9 @@ class DebugBlock : public portamem_debug_block {
             if (!is_done) {
                 Reaper::instance().add([block = *this, slot, done] {
                     try {
-                        const OwnQueries own;
+                        const UntrackedQueries own;
                         if (!done->has_happened()) return false;
-                        note_settled(*done, slot->before(), DebugSlot::kBytes);
+                        tell_order_checker_done(*done, slot->before(), DebugSlot::kBytes);
                         char text[2048];
                         (void)portamem_debug_check(&block, slot->before(), slot->behind(), text, sizeof text);
                     } catch (...) {
@@ -209,8 +209,8 @@ class DebugBlock : public portamem_debug_block {
             throw;
         }
         if (is_done) {
-            note_settled(*done, base, total);
-            note_settled(*done, slot->before(), DebugSlot::kBytes);
+            tell_order_checker_done(*done, base, total);
+            tell_order_checker_done(*done, slot->before(), DebugSlot::kBytes);
             refuse_damage(slot->before(), slot->behind());
         }
     }
@@ -231,7 +231,7 @@ class DebugBlock : public portamem_debug_block {
                 copy(slot.before(), static_cast<const char*>(block->base) + offset, count, on);
                 on.record_unasked(*done);
                 if (wait_a_moment(*done)) {
-                    note_settled(*done, slot.before(), DebugSlot::kBytes);
+                    tell_order_checker_done(*done, slot.before(), DebugSlot::kBytes);
                     std::memcpy(to, slot.before(), count);
                     return 0;
                 }

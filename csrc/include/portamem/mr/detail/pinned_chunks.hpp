@@ -107,7 +107,7 @@ class PinnedChunks {
     // Runtimes wait for the device there, which none promises: to the program it is a free, and no order of anything else.
     static rt::Error_t unregister(void* ptr, std::size_t nbytes) {
         const portamem_order_range memory{ptr, nbytes};
-        const OwnQueries own(&memory, 1);
+        const UntrackedQueries own(&memory, 1);
         return rt::HostUnregister(ptr);
     }
 

@@ -133,7 +133,7 @@ class PoolAnnotations {
 
     // Looks at some of what is pending, at others the next time.
     void drain() {
-        const OwnQueries own;
+        const UntrackedQueries own;
         auto at = pending_.lower_bound(next_look_);
         for (std::size_t looks = std::min(pending_.size(), kLooks); looks > 0; --looks) {
             if (at == pending_.end()) at = pending_.begin();

@@ -287,7 +287,7 @@ class PoolRuntime : public StreamListener {
         ops.query = [](void*, void* event) {
             return guarded(
                 [&] {
-                    const OwnQueries own;
+                    const UntrackedQueries own;
                     return event_of(event).has_happened() ? 1 : 0;
                 },
                 -1);
@@ -307,7 +307,7 @@ class PoolRuntime : public StreamListener {
                     hear_until_idle(of(self).device_);
                     check(rt::DeviceSynchronize(), "DeviceSynchronize");
                 } else {
-                    const OwnQueries own;
+                    const UntrackedQueries own;
                     event_of(event).wait();
                 }
                 return static_cast<int>(PORTAMEM_POOL_OK);
@@ -316,7 +316,7 @@ class PoolRuntime : public StreamListener {
             return status;
         };
         ops.happened = [](void*, void* event, const portamem_order_range* ranges, std::size_t count) {
-            note_settled(event_of(event), ranges, count);
+            tell_order_checker_done(event_of(event), ranges, count);
         };
         ops.drop = [](void* self, void* event) {
             std::unique_ptr<std::shared_ptr<Event>> dropped(static_cast<std::shared_ptr<Event>*>(event));
@@ -503,7 +503,7 @@ class PoolRuntime : public StreamListener {
         if (stream->is_elsewhere() || !runtime_usable()) return false;
         const Stream::Use use(*stream);  // it may be closed by another thread just now
         if (!use || stream->capture_status() != rt::StreamCaptureStatus::None) return false;
-        const OwnQueries own;
+        const UntrackedQueries own;
         if (stream->is_known_nonblocking()) {
             const RelaxedCaptureMode beside;
             return rt::StreamQuery(stream->handle()) == rt::Error_t::Success;

@@ -63,7 +63,7 @@ class StreamEnd {
 
     /// Of a retired one: whether that work has run.
     bool has_run() const {
-        const detail::OwnQueries own;
+        const detail::UntrackedQueries own;
         return !event_ || event_->has_happened();
     }
 

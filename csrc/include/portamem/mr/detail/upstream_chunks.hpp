@@ -56,7 +56,7 @@ class ReturningChunks {
     /// Whether all that work has run; asks, and waits for nothing. Throws as give_back() does.
     bool has_run() {
         ends.into(marks);
-        const detail::OwnQueries own;
+        const detail::UntrackedQueries own;
         return std::all_of(marks.begin(), marks.end(), [](const auto& mark) { return mark->has_happened(); });
     }
 
@@ -114,7 +114,7 @@ class ReturningChunks {
     // Once all that work has run.
     void give_back_settled() {
         for (const auto& mark : marks) {
-            for (const UpstreamChunk& chunk : chunks) detail::note_settled(*mark, chunk.ptr, chunk.nbytes);
+            for (const UpstreamChunk& chunk : chunks) detail::tell_order_checker_done(*mark, chunk.ptr, chunk.nbytes);
         }
         const auto stream = Stream::default_stream(upstream_->device());
         while (!chunks.empty()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/take_over.cpp: a block out of what other streams have freed, for a stream with an arena or for one call.
+// core/pool/waiting_batches.cpp: a block out of what other streams have freed, for a stream with an arena or for one call.
 #include <algorithm>
 #include <memory>
 #include <new>
@@ -15,14 +15,14 @@ constexpr int kMostTries = 16;  // of a call that finds that others were quicker
 }  // namespace
 
 // One that serves, for one call; what is left of it, and all else, stays behind the batch's event. Under the heap's lock.
-unsigned Pool::take_of_batch(Arena& arena, const Ask& ask, Batch& batch, Item* items) {
+unsigned Pool::take_of_batch(Arena& arena, const Request& request, Batch& batch, Item* items) {
     Batch one;
     one.items.reserve(1);
     one.blocks.reserve(1);
     const auto item =
-        std::find_if(batch.items.begin(), batch.items.end(), [&](const Item& i) { return serves(ask, i); });
+        std::find_if(batch.items.begin(), batch.items.end(), [&](const Item& i) { return serves(request, i); });
     const auto block = std::find_if(batch.blocks.begin(), batch.blocks.end(),
-                                    [&](const Block* b) { return b->length() >= ask.stands_in(); });
+                                    [&](const Block* b) { return b->length() >= request.stands_in(); });
     if (item != batch.items.end()) {
         one.items.push_back(*item);
         *item = batch.items.back();
@@ -39,7 +39,7 @@ unsigned Pool::take_of_batch(Arena& arena, const Ask& ask, Batch& batch, Item* i
         batch.blocks.insert(batch.blocks.end(), one.blocks.begin(), one.blocks.end());
         throw;
     }
-    const unsigned count = take_locked(arena, ask, items, 1);
+    const unsigned count = take_locked(arena, request, items, 1);
     try {
         heap_.detach(arena, batch);
     } catch (const std::bad_alloc&) {
@@ -50,18 +50,18 @@ unsigned Pool::take_of_batch(Arena& arena, const Ask& ask, Batch& batch, Item* i
 
 // The arena of a call on a stream that may be gone tomorrow. It has something for as long as the heap is locked, but where
 // host memory runs out: what is left in it then goes behind an event of the stream.
-class Pool::OfCall {
+class Pool::TemporaryArena {
   public:
-    OfCall(Pool& pool, const Place& place) : pool_(pool), place_(place) {
-        place_.identity = portamem_new_identity();
-        place_.arena = std::make_shared<Arena>(place_.identity);
-        place_.arena->is_of_call = true;
-        place_.arena->ticket.emplace_back(place_.arena);
+    TemporaryArena(Pool& pool, const CallContext& context) : pool_(pool), context_(context) {
+        context_.identity = portamem_new_identity();
+        context_.arena = std::make_shared<Arena>(context_.identity);
+        context_.arena->is_of_call = true;
+        context_.arena->ticket.emplace_back(context_.arena);
         const std::lock_guard<std::mutex> lock(pool.heap_.mutex());
-        (void)pool.heap_.enlisted(place_.arena);
+        (void)pool.heap_.enlisted(context_.arena);
     }
-    ~OfCall() {
-        Arena& arena = *place_.arena;
+    ~TemporaryArena() {
+        Arena& arena = *context_.arena;
         bool is_empty = false;
         {
             const std::lock_guard<std::mutex> lock(pool_.heap_.mutex());
@@ -70,7 +70,7 @@ class Pool::OfCall {
         MarkPtr mark;
         bool is_orphan = false;
         try {
-            if (!is_empty) mark = pool_.mark_here(place_.stream);
+            if (!is_empty) mark = pool_.mark_here(context_.stream);
         } catch (...) {
             is_orphan = true;  // it cannot be marked now, and there is no later
         }
@@ -80,29 +80,31 @@ class Pool::OfCall {
             arena.is_orphan = is_orphan;
             arena.has_ended = true;
         }
-        pool_.end_arena(place_.arena);
+        pool_.end_arena(context_.arena);
     }
-    OfCall(const OfCall&) = delete;
-    OfCall& operator=(const OfCall&) = delete;
+    TemporaryArena(const TemporaryArena&) = delete;
+    TemporaryArena& operator=(const TemporaryArena&) = delete;
 
-    const Place& place() const noexcept { return place_; }
+    const CallContext& context() const noexcept { return context_; }
 
   private:
     Pool& pool_;
-    Place place_;
+    CallContext context_;
 };
 
-unsigned Pool::take_over(const Place& place, const Ask& ask, Item* items, unsigned most) {
-    if (place.arena == nullptr) {
-        const OfCall call(*this, place);
+unsigned Pool::take_from_batches(const CallContext& context, const Request& request, Item* items, unsigned most) {
+    if (context.arena == nullptr) {
+        const TemporaryArena call(*this, context);
         unsigned count = 0;
-        for (int i = 0; count == 0 && i < kMostTries && steal(call.place(), ask, items, count); ++i) {
+        for (int i = 0; count == 0 && i < kMostTries && take_from_other_stream(call.context(), request, items, count);
+             ++i) {
         }
         return count;
     }
     // What was taken over may be gone to another thread of the stream before this one has it.
     unsigned count = 0;
-    while (count == 0 && steal(place, ask, items, count)) count = take(place, ask, items, most);
+    while (count == 0 && take_from_other_stream(context, request, items, count))
+        count = take(context, request, items, most);
     return count;
 }
 

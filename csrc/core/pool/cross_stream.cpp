@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// core/pool/steal.cpp: what other streams have freed, taken over behind their events.
+// core/pool/cross_stream.cpp: what other streams have freed, taken over behind their events.
 #include <algorithm>
 #include <new>
 #include <utility>
 
-#include "move.hpp"
 #include "pool.hpp"
 #include "thread.hpp"
+#include "transfer.hpp"
 
 namespace portamem::pool {
 namespace {
@@ -18,25 +18,26 @@ constexpr std::size_t kMostLookedAt = 1024;                 // blocks behind eve
 
 }  // namespace
 
-bool Pool::serves(const Ask& ask, const Item& item) const {
+bool Pool::serves(const Request& request, const Item& item) const {
     const Block& block = *heap_.block_of(item);
-    return ask.is_small() ? block.index == ask.index
-                          : block.use == Block::Use::Taken && block.length() >= ask.stands_in();
+    return request.is_small() ? block.index == request.index
+                              : block.use == Block::Use::Taken && block.length() >= request.stands_in();
 }
 
 // Memory that a stream without a teller has freed, or that ended streams have: behind the event that it has already.
-bool Pool::steal_batch(const Place& place, const Ask& ask, Item* items, unsigned& count) {
+bool Pool::take_batch_of_other_stream(const CallContext& context, const Request& request, Item* items,
+                                      unsigned& count) {
     std::uint64_t stream = 0;
     MarkPtr mark;
     std::size_t looked_at = 0;
     const auto fits = [&](const Batch& candidate) {
         for (const Item& item : candidate.items) {
             if (++looked_at > kMostLookedAt) return false;
-            if (serves(ask, item)) return true;
+            if (serves(request, item)) return true;
         }
         looked_at += candidate.blocks.size();
         return std::any_of(candidate.blocks.begin(), candidate.blocks.end(),
-                           [&](const Block* block) { return block->length() >= ask.stands_in(); });
+                           [&](const Block* block) { return block->length() >= request.stands_in(); });
     };
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
@@ -52,20 +53,20 @@ bool Pool::steal_batch(const Place& place, const Ask& ask, Item* items, unsigned
         if (!is_found) return false;
     }
     // It stays where it is until then: another thread may be quicker.
-    const int status = mark == nullptr ? 0 : ops_.wait(self_, place.stream, mark->event());
+    const int status = mark == nullptr ? 0 : ops_.wait(self_, context.stream, mark->event());
     if (status != PORTAMEM_POOL_OK) thrown(status);
     const std::lock_guard<std::mutex> lock(heap_.mutex());
     Batches* const queue = heap_.waiting().queue_of(stream);
-    if (queue == nullptr || place.arena->has_ended) return false;
+    if (queue == nullptr || context.arena->has_ended) return false;
     looked_at = 0;
     const auto found = std::find_if(queue->begin(), queue->end(),
                                     [&](const Batch& batch) { return batch.mark == mark && fits(batch); });
     if (found == queue->end()) return false;
-    if (place.arena->is_of_call) {
-        count = take_of_batch(*place.arena, ask, *found, items);
+    if (context.arena->is_of_call) {
+        count = take_of_batch(*context.arena, request, *found, items);
     } else {
-        heap_.give(*place.arena, *found);
-        place.arena->is_marked = false;
+        heap_.give(*context.arena, *found);
+        context.arena->is_marked = false;
     }
     if (found->empty()) queue->erase(found);
     heap_.waiting().forget_if_empty(stream);
@@ -75,16 +76,17 @@ bool Pool::steal_batch(const Place& place, const Ask& ask, Item* items, unsigned
 
 // All that the calling thread has freed of a class on a stream on which it only frees, behind one event: a thread that
 // allocates on one stream and frees on another asks the runtime once for a cacheful of blocks.
-unsigned Pool::pass_on(const Place& place, const Ask& ask, Item* items) {
-    if (place.cache == nullptr || ask.index >= kHuge || (!ask.is_small() && ask.alignment > kGrain)) return 0;
-    Cache* const donor = find_idle_cache(*place.cache, ask.index);
+unsigned Pool::take_from_idle_cache(const CallContext& context, const Request& request, Item* items) {
+    if (context.cache == nullptr || request.index >= kHuge || (!request.is_small() && request.alignment > kGrain))
+        return 0;
+    Cache* const donor = find_idle_cache(*context.cache, request.index);
     if (donor == nullptr) return 0;
     const std::shared_ptr<Arena> from = donor->arena;
     Batches taken = one_batch(from->stream);
     Batch& batch = taken.front();
     batch.items.reserve(kMostItems);
-    if (!donor->lock.enter()) return 0;        // somebody empties it
-    Cache::Bin& bin = donor->bins[ask.index];  // empty, if somebody was here before
+    if (!donor->lock.enter()) return 0;            // somebody empties it
+    Cache::Bin& bin = donor->bins[request.index];  // empty, if somebody was here before
     batch.items.assign(bin.items.get(), bin.items.get() + bin.count);
     donor->cached.add(0 - std::uint64_t{bin.count} * bin.size);
     bin.count = 0;
@@ -93,7 +95,7 @@ unsigned Pool::pass_on(const Place& place, const Ask& ask, Item* items) {
     try {
         const MarkPtr mark = mark_of(*from);
         if (mark != nullptr) {
-            if (const int status = ops_.wait(self_, place.stream, mark->event()); status != PORTAMEM_POOL_OK) {
+            if (const int status = ops_.wait(self_, context.stream, mark->event()); status != PORTAMEM_POOL_OK) {
                 thrown(status);
             }
         }
@@ -108,16 +110,16 @@ unsigned Pool::pass_on(const Place& place, const Ask& ask, Item* items) {
     std::copy(batch.items.begin(), batch.items.end(), items);
     steals_.fetch_add(1, std::memory_order_relaxed);
     const std::lock_guard<std::mutex> lock(heap_.mutex());
-    place.arena->is_marked = false;  // what comes there of these is behind a wait that no mark is after yet
+    context.arena->is_marked = false;  // what comes there of these is behind a wait that no mark is after yet
     return static_cast<unsigned>(batch.items.size());
 }
 
 // True if something came over that may serve. For one call it is `count` blocks in items, and what is left of it stays
 // behind the event that was waited for.
-bool Pool::steal(const Place& place, const Ask& ask, Item* items, unsigned& count) {
-    if (steal_batch(place, ask, items, count)) return true;
+bool Pool::take_from_other_stream(const CallContext& context, const Request& request, Item* items, unsigned& count) {
+    if (take_batch_of_other_stream(context, request, items, count)) return true;
     // For one call no more than it takes: meanwhile nobody else finds it.
-    const bool is_of_call = place.arena->is_of_call;
+    const bool is_of_call = context.arena->is_of_call;
     const unsigned most_items = is_of_call ? 1 : kMostSmall;
     const unsigned most_kept = is_of_call ? 1 : kMostKept;
     std::vector<const Arena*> refused;
@@ -130,84 +132,85 @@ bool Pool::steal(const Place& place, const Ask& ask, Item* items, unsigned& coun
         MarkPtr mark;
         std::uint64_t seen = 0;
         bool is_ordered = false;
-        Move move(*this);  // others who find nothing meanwhile wait for it
+        Transfer transfer(*this);  // others who find nothing meanwhile wait for it
         {
             const std::lock_guard<std::mutex> lock(heap_.mutex());
-            if (place.arena->has_ended) return false;
-            const std::size_t most_cut = most_cut_for(ask);
+            if (context.arena->has_ended) return false;
+            const std::size_t most_cut = most_cut_for(request);
             const auto has = [&](const Arena& arena) {
-                if (&arena == place.arena.get() || arena.has_ended || arena.is_of_call ||
+                if (&arena == context.arena.get() || arena.has_ended || arena.is_of_call ||
                     (arena.is_per_thread && !arena.is_marked) ||
                     std::find(refused.begin(), refused.end(), &arena) != refused.end()) {
                     return false;
                 }
-                if (arena.unmerged.nbytes >= ask.size) return true;
-                if (!ask.is_small()) return arena.find(ask.size, ask.alignment, most_cut) != nullptr;
-                return !arena.bins[ask.index].empty() || arena.carving[ask.index] != nullptr || arena.whole != 0 ||
-                       arena.find(ask.need(), kGrain, most_cut, true) != nullptr;
+                if (arena.unmerged.nbytes >= request.size) return true;
+                if (!request.is_small()) return arena.find(request.size, request.alignment, most_cut) != nullptr;
+                return !arena.bins[request.index].empty() || arena.carving[request.index] != nullptr ||
+                       arena.whole != 0 || arena.find(request.need(), kGrain, most_cut, true) != nullptr;
             };
             for (const auto& entry : heap_.arenas()) {
                 if (!has(*entry.second)) continue;
-                const auto waited = place.arena->waited.find(entry.first);
-                is_ordered = waited != place.arena->waited.end() && waited->second == entry.second->insertions;
+                const auto waited = context.arena->waited.find(entry.first);
+                is_ordered = waited != context.arena->waited.end() && waited->second == entry.second->insertions;
                 donor = entry.second;
                 if (is_ordered) break;  // costs nothing
             }
             if (donor == nullptr) return false;
-            place.arena->waited[donor->stream];  // from here on nothing throws that would have to be undone
+            context.arena->waited[donor->stream];  // from here on nothing throws that would have to be undone
             batch.stream = left.front().stream = donor->stream;
             batch.blocks.reserve(1);
-            if (ask.is_small()) {
+            if (request.is_small()) {
                 batch.items.resize(most_items);
-                batch.items.resize(heap_.take_from(*donor, ask.index, batch.items.data(), most_items));
-            } else if (is_kept(ask.index) && !is_shared(ask.index) && ask.alignment <= kGrain) {
+                batch.items.resize(heap_.take_from(*donor, request.index, batch.items.data(), most_items));
+            } else if (is_kept(request.index) && !is_shared(request.index) && request.alignment <= kGrain) {
                 batch.items.resize(most_kept);
-                batch.items.resize(heap_.take_kept(*donor, ask.index, batch.items.data(), most_kept));
+                batch.items.resize(heap_.take_kept(*donor, request.index, batch.items.data(), most_kept));
             }
             if (batch.items.empty()) (void)heap_.dissolve(*donor, kLargestKept);
             if (batch.items.empty()) {
-                const std::size_t length = ask.is_small() ? ask.need() : ask.size;
-                if (!heap_.detach_some(*donor, length, ask.alignment, is_of_call ? length : kLeastPiece, batch)) {
+                const std::size_t length = request.is_small() ? request.need() : request.size;
+                if (!heap_.detach_some(*donor, length, request.alignment, is_of_call ? length : kLeastPiece, batch)) {
                     refused.push_back(donor.get());
                     continue;
                 }
             }
             seen = donor->insertions;
             mark = donor->latest;
-            move.begin(0);
+            transfer.begin(0);
         }
         try {
             if (!is_ordered) {
                 if (!donor->is_per_thread) mark = mark_of(*donor);
                 if (mark != nullptr) {
-                    if (const int status = ops_.wait(self_, place.stream, mark->event()); status != PORTAMEM_POOL_OK) {
+                    if (const int status = ops_.wait(self_, context.stream, mark->event());
+                        status != PORTAMEM_POOL_OK) {
                         thrown(status);
                     }
                 }
             }
         } catch (const Refused& refusal) {
             put_back(*donor, std::move(taken));
-            move.give_up();
+            transfer.give_up();
             if (refusal.status != PORTAMEM_POOL_BUSY) throw;
             refused.push_back(donor.get());  // cannot be marked now: captured, or about to end
             continue;
         } catch (...) {
             put_back(*donor, std::move(taken));
-            move.give_up();
+            transfer.give_up();
             throw;
         }
         const std::lock_guard<std::mutex> lock(heap_.mutex());
-        move.end(true);
-        if (const auto waited = place.arena->waited.find(donor->stream); waited != place.arena->waited.end()) {
+        transfer.end(true);
+        if (const auto waited = context.arena->waited.find(donor->stream); waited != context.arena->waited.end()) {
             waited->second = seen;  // not there any more where the donor has ended
         }
-        heap_.put(*place.arena, std::move(taken));
-        place.arena->is_marked = false;
+        heap_.put(*context.arena, std::move(taken));
+        context.arena->is_marked = false;
         steals_.fetch_add(1, std::memory_order_relaxed);
         if (!is_of_call) return true;
-        count = take_locked(*place.arena, ask, items, 1);
+        count = take_locked(*context.arena, request, items, 1);
         try {
-            heap_.detach(*place.arena, left.front());
+            heap_.detach(*context.arena, left.front());
         } catch (const std::bad_alloc&) {
             return true;  // what is left goes behind an event of the call's stream
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// tests/cpp/pm_at_hand.cpp: memory that a resource has at hand is taken and given back with no call and no waiting.
+// tests/cpp/pm_cached.cpp: memory that a resource keeps cached is taken and given back with no call and no waiting.
 #include <algorithm>
 
 #include "pm_support.hpp"
@@ -39,7 +39,7 @@ class KeepingResource final : public pm::MemoryResource {
         kept_.push_back(ptr);
         --live_;
     }
-    void* do_allocate_at_hand(std::size_t nbytes, const StreamPtr& stream, std::size_t) noexcept override {
+    void* do_allocate_cached(std::size_t nbytes, const StreamPtr& stream, std::size_t) noexcept override {
         if (kept_.empty() || nbytes != kSize || stream->is_closed()) return nullptr;
         ++at_hand;
         ++live_;
@@ -47,7 +47,7 @@ class KeepingResource final : public pm::MemoryResource {
         kept_.pop_back();
         return ptr;
     }
-    bool do_deallocate_at_hand(void* ptr, std::size_t, const StreamPtr& stream) noexcept override {
+    bool do_deallocate_cached(void* ptr, std::size_t, const StreamPtr& stream) noexcept override {
         if (!takes || stream->is_closed()) return false;
         ++at_hand;
         --live_;
@@ -78,10 +78,10 @@ struct Holder {
     std::size_t live_then = 99;
 
     Holder() { pm::Buffer(resource, KeepingResource::kSize, stream).close(); }
-    pm::Allocation::Keeper keeper() { return {&Holder::drop, this, nullptr}; }
+    pm::Allocation::EmbedderRefs keeper() { return {&Holder::drop, this, nullptr}; }
 
   private:
-    static void drop(const pm::Allocation::Keeper& keeper) noexcept {
+    static void drop(const pm::Allocation::EmbedderRefs& keeper) noexcept {
         auto& self = *static_cast<Holder*>(keeper.resource);
         ++self.let_go;
         self.live_then = self.resource->live_buffers();
@@ -90,20 +90,20 @@ struct Holder {
 
 }  // namespace
 
-TEST_CASE("pm at hand: a resource that keeps nothing has nothing at hand") {
+TEST_CASE("pm cached: a resource that keeps nothing has nothing at hand") {
     if (no_device()) return;
     const auto stream = pm::Stream::create(0);
     for (const Resource& resource : every_resource()) {
         CAPTURE(std::string(pm::to_string(resource->kind())));
-        CHECK_FALSE(resource->has_at_hand());
-        CHECK(resource->allocate_at_hand(4096, stream) == nullptr);
+        CHECK_FALSE(resource->serves_cached());
+        CHECK(resource->allocate_cached(4096, stream) == nullptr);
         pm::Buffer buffer(resource, 4096, stream);
-        CHECK_FALSE(resource->deallocate_at_hand(buffer.ptr(), 4096, stream));
+        CHECK_FALSE(resource->deallocate_cached(buffer.ptr(), 4096, stream));
         CHECK(resource->live_buffers() == 1);
     }
 }
 
-TEST_CASE("pm at hand: buffers go back at hand, by close and by their end") {
+TEST_CASE("pm cached: buffers go back at hand, by close and by their end") {
     if (no_device()) return;
     const auto resource = keeping_resource();
     const auto stream = pm::Stream::create(0);
@@ -122,7 +122,7 @@ TEST_CASE("pm at hand: buffers go back at hand, by close and by their end") {
     CHECK(resource->live_buffers() == 0);
 }
 
-TEST_CASE("pm at hand: what is refused at hand goes back by deallocate") {
+TEST_CASE("pm cached: what is refused at hand goes back by deallocate") {
     if (no_device()) return;
     const auto resource = keeping_resource();
     const auto stream = pm::Stream::create(0);
@@ -139,7 +139,7 @@ TEST_CASE("pm at hand: what is refused at hand goes back by deallocate") {
     CHECK(resource->kept() == 2);
 }
 
-TEST_CASE("pm at hand: memory that another stream used, and memory of a closed stream, waits as ever") {
+TEST_CASE("pm cached: memory that another stream used, and memory of a closed stream, waits as ever") {
     if (no_device()) return;
     const auto resource = keeping_resource();
     const auto stream = pm::Stream::create(0);
@@ -162,7 +162,7 @@ TEST_CASE("pm at hand: memory that another stream used, and memory of a closed s
     other->synchronize();
 }
 
-TEST_CASE("pm at hand: a blank buffer is opened, closed and opened again") {
+TEST_CASE("pm cached: a blank buffer is opened, closed and opened again") {
     if (no_device()) return;
     Holder holder;
     pm::Buffer buffer = pm::Buffer::blank();
@@ -184,13 +184,13 @@ TEST_CASE("pm at hand: a blank buffer is opened, closed and opened again") {
         buffer = pm::Buffer::blank();
         CHECK(holder.let_go == round);
 #else
-        pm::Allocation::Keeper keeper;
-        REQUIRE(buffer.close_at_hand(keeper));
+        pm::Allocation::EmbedderRefs keeper;
+        REQUIRE(buffer.close_cached(keeper));
         CHECK(keeper.resource == &holder);
         CHECK(buffer.is_blank());
         CHECK(buffer.is_closed());
         CHECK_THROWS_AS(buffer.ptr(), std::invalid_argument);
-        CHECK_FALSE(buffer.close_at_hand(keeper));
+        CHECK_FALSE(buffer.close_cached(keeper));
         CHECK(holder.let_go == 0);
 #endif
         CHECK(holder.resource->live_buffers() == 0);
@@ -198,7 +198,7 @@ TEST_CASE("pm at hand: a blank buffer is opened, closed and opened again") {
     CHECK(holder.resource->calls == 0);
 }
 
-TEST_CASE("pm at hand: where nothing is at hand a blank buffer stays blank") {
+TEST_CASE("pm cached: where nothing is at hand a blank buffer stays blank") {
     if (no_device()) return;
     Holder holder;
     pm::Buffer buffer = pm::Buffer::blank();
@@ -211,7 +211,7 @@ TEST_CASE("pm at hand: where nothing is at hand a blank buffer stays blank") {
     CHECK(holder.resource->live_buffers() == 0);
 }
 
-TEST_CASE("pm at hand: memory that others hold is not closed at hand, and its keeper goes last") {
+TEST_CASE("pm cached: memory that others hold is not closed at hand, and its keeper goes last") {
     if (no_device()) return;
     Holder holder;
     pm::Buffer buffer = pm::Buffer::blank();
@@ -219,9 +219,9 @@ TEST_CASE("pm at hand: memory that others hold is not closed at hand, and its ke
     put(buffer, 5);
     {
         pm::Buffer part = buffer.sub(1024, 1024);
-        pm::Allocation::Keeper keeper;
-        CHECK_FALSE(buffer.close_at_hand(keeper));
-        CHECK_FALSE(part.close_at_hand(keeper));
+        pm::Allocation::EmbedderRefs keeper;
+        CHECK_FALSE(buffer.close_cached(keeper));
+        CHECK_FALSE(part.close_cached(keeper));
         CHECK_THROWS_AS(buffer.close(), pm::ExportError);
         buffer.abandon();
         CHECK(holder.let_go == 0);
@@ -234,7 +234,7 @@ TEST_CASE("pm at hand: memory that others hold is not closed at hand, and its ke
     CHECK(holder.live_then == 0);
 }
 
-TEST_CASE("pm at hand: memory that cannot go back at once outlives its keeper") {
+TEST_CASE("pm cached: memory that cannot go back at once outlives its keeper") {
     if (no_device()) return;
     Holder holder;
     const auto other = pm::Stream::create(0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/policy.cpp: what the owner's release policy wants gone: at once, or when the work that it waits for has run.
+// core/pool/release_policy.cpp: what the owner's release policy wants gone: at once, or when the work that it waits for has run.
 #include <utility>
 #include <vector>
 
@@ -99,7 +99,7 @@ bool Pool::release_due() {
                 return !is_due_;
             }
         }
-        const Inside inside(*this);
+        const CallGuard inside(*this);
         const bool is_passed_by = is_new && !reclaim(false);  // another thread is about it: this is looked at again
         bool came_back = is_new && !is_passed_by;
         for (const std::uint64_t stream : waiting) {

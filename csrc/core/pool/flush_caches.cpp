@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/raid.cpp: what caches have, taken out: for those who find nothing, and when a thread or a stream ends.
+// core/pool/flush_caches.cpp: what caches have, taken out: for those who find nothing, and when a thread or a stream ends.
 #include <algorithm>
 #include <new>
 #include <utility>
@@ -28,13 +28,13 @@ void Pool::empty(Cache& cache) {
     for (unsigned index = 0; index < kClasses; ++index) {
         Cache::Bin& bin = cache.bins[index];
         if (bin.count == 0) continue;
-        if (arena.has_ended && !defers()) {
+        if (arena.has_ended && !needs_event_before_reuse()) {
             Batches one = one_batch(arena.stream);
             one.front().items.assign(bin.items.get(), bin.items.get() + bin.count);
             heap_.put(arena, std::move(one));
         } else {
-            heap_.give(defers() ? heap_.common() : arena, index, bin.items.get(), bin.count);
-            if (!defers()) arena.is_marked = false;
+            heap_.give(needs_event_before_reuse() ? heap_.common() : arena, index, bin.items.get(), bin.count);
+            if (!needs_event_before_reuse()) arena.is_marked = false;
         }
         cache.cached.add(0 - bin.count * size_of(index));
         bin.count = 0;
@@ -43,7 +43,7 @@ void Pool::empty(Cache& cache) {
     if (arena.has_ended) {
         heap_.put(arena, std::move(late));
     } else {
-        arena.aside.splice(arena.aside.end(), late);
+        arena.unmarked.splice(arena.unmarked.end(), late);
     }
     cache.pending.clear();
     cache.cached.add(0 - cache.pending_bytes);
@@ -54,7 +54,7 @@ void Pool::empty(Cache& cache) {
 // Empties caches. What only their own thread can mark stays with it, unless the caches end or the caller says how it is
 // ordered. Throws std::bad_alloc, where some are not empty.
 template <class Which>
-void Pool::raid(const Which& which, bool for_good, bool also_of_own_streams) {
+void Pool::flush_caches(const Which& which, bool for_good, bool also_of_own_streams) {
     bool all_empty = true;
     const std::lock_guard<std::mutex> lock(registry_);
     const auto ends = [for_good](const Cache& c) {
@@ -62,20 +62,20 @@ void Pool::raid(const Which& which, bool for_good, bool also_of_own_streams) {
     };
     bool any = false;
     for (const auto& cache : caches_) {
-        cache->is_raided = !cache->has_ended.load(std::memory_order_relaxed) && which(*cache) &&
-                           (ends(*cache) || also_of_own_streams || !cache->arena->is_per_thread ||
-                            find_cache(this, cache->stream) == cache.get());
-        if (!cache->is_raided) continue;
+        cache->is_flushed = !cache->has_ended.load(std::memory_order_relaxed) && which(*cache) &&
+                            (ends(*cache) || also_of_own_streams || !cache->arena->is_per_thread ||
+                             find_cache(this, cache->stream) == cache.get());
+        if (!cache->is_flushed) continue;
         cache->lock.begin_shut();
         any = true;
     }
     if (!any) return;
     process_barrier();
     for (const auto& cache : caches_) {
-        if (cache->is_raided) cache->lock.end_shut();
+        if (cache->is_flushed) cache->lock.end_shut();
     }
     for (const auto& cache : caches_) {
-        if (!cache->is_raided) continue;
+        if (!cache->is_flushed) continue;
         bool is_empty = true;
         try {
             empty(*cache);
@@ -97,14 +97,14 @@ void Pool::raid(const Which& which, bool for_good, bool also_of_own_streams) {
     if (!all_empty) throw std::bad_alloc();
 }
 
-void Pool::raid_all(bool for_good) {
-    raid([](const Cache&) { return true; }, for_good);
+void Pool::flush_all_caches(bool for_good) {
+    flush_caches([](const Cache&) { return true; }, for_good);
     const std::lock_guard<std::mutex> lock(heap_.mutex());
     for (const auto& entry : heap_.arenas()) (void)heap_.dissolve(*entry.second);
 }
 
-void Pool::raid_own_streams() {
-    raid([](const Cache& cache) { return cache.arena->is_per_thread; }, false, true);
+void Pool::flush_own_streams() {
+    flush_caches([](const Cache& cache) { return cache.arena->is_per_thread; }, false, true);
 }
 
 // ---- threads that end ----
@@ -115,12 +115,12 @@ void Pool::retire(const std::shared_ptr<Cache>& cache) noexcept {
         ~Rest() { pool.rest(PORTAMEM_POOL_OK, false); }
     };
     try {
-        const Inside inside(*this);
+        const CallGuard inside(*this);
         const Rest rest{*this};
         cache->has_lost_thread.store(true, std::memory_order_relaxed);
         if (!cache->arena->is_per_thread) {
-            raid([&cache](const Cache& c) { return &c == cache.get(); }, true);
-            if (defers()) mark_aside(*cache->arena);
+            flush_caches([&cache](const Cache& c) { return &c == cache.get(); }, true);
+            if (needs_event_before_reuse()) mark_unmarked(*cache->arena);
             return;
         }
         // Its own stream ends with a thread.
@@ -184,7 +184,7 @@ void Pool::stream_ended(std::uint64_t identity, void* event) {
         arena->latest = std::move(mark);
     }
     end_arena(arena);
-    const Inside inside(*this);  // what it has in its hands is waited for by who closes
+    const CallGuard inside(*this);  // what it has in its hands is waited for by who closes
     poll_others(identity, kAskedAtEnd);
 }
 
@@ -192,7 +192,7 @@ void Pool::stream_ended(std::uint64_t identity, void* event) {
 // everything together does it.
 void Pool::end_arena(const std::shared_ptr<Arena>& arena) noexcept {
     try {
-        raid([&arena](const Cache& cache) { return cache.arena == arena; }, true);
+        flush_caches([&arena](const Cache& cache) { return cache.arena == arena; }, true);
         Batches all = one_batch(arena->stream);
         const std::lock_guard<std::mutex> lock(heap_.mutex());
         heap_.detach(*arena, all.front());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// core/pool/barrier.cpp: asks the system to make every thread of the process pass a barrier.
-#include "barrier.hpp"
+// core/pool/owner_lock.cpp: asks the system to make every thread of the process pass a barrier.
+#include "owner_lock.hpp"
 
 #include <linux/membarrier.h>
 #include <sys/syscall.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/move.hpp: a chunk on its way between a pool and its upstream, and those who wait for it.
+// core/pool/transfer.hpp: a chunk on its way between a pool and its upstream, and those who wait for it.
 #pragma once
 
 #include <chrono>
@@ -11,12 +11,12 @@
 namespace portamem::pool {
 
 /// One chunk, or what was free on a stream, that the calling thread moves.
-class Pool::Move {
+class Pool::Transfer {
   public:
-    explicit Move(Pool& pool) noexcept : pool_(pool) {}
-    ~Move();
-    Move(const Move&) = delete;
-    Move& operator=(const Move&) = delete;
+    explicit Transfer(Pool& pool) noexcept : pool_(pool) {}
+    ~Transfer();
+    Transfer(const Transfer&) = delete;
+    Transfer& operator=(const Transfer&) = delete;
 
     // Both under the heap's lock.
     void begin(std::size_t nbytes) noexcept;
@@ -25,23 +25,23 @@ class Pool::Move {
     void give_up();
 
   private:
-    friend class Pool::Awaited;
+    friend class Pool::TransferWait;
 
-    static thread_local Move* innermost_;
+    static thread_local Transfer* innermost_;
 
     Pool& pool_;
     std::size_t nbytes_ = 0;
-    Move* outer_ = nullptr;
+    Transfer* outer_ = nullptr;
     bool is_under_way_ = false;
 };
 
 /// What other threads move, for a call that has found no memory.
-class Pool::Awaited {
+class Pool::TransferWait {
   public:
-    explicit Awaited(Pool& pool);
-    ~Awaited() { innermost_ = outer_; }
-    Awaited(const Awaited&) = delete;
-    Awaited& operator=(const Awaited&) = delete;
+    explicit TransferWait(Pool& pool);
+    ~TransferWait() { innermost_ = outer_; }
+    TransferWait(const TransferWait&) = delete;
+    TransferWait& operator=(const TransferWait&) = delete;
 
     /// Whether something has arrived since the last question, or does up to that time; for who is at a limit, also whether
     /// something was given up. It is waited for, but not by a thread that moves a chunk itself, as where the upstream
@@ -49,15 +49,15 @@ class Pool::Awaited {
     bool has_arrived(std::chrono::steady_clock::time_point until, bool is_at_limit);
 
   private:
-    friend class Pool::Move;
+    friend class Pool::Transfer;
 
-    static thread_local Awaited* innermost_;
+    static thread_local TransferWait* innermost_;
 
     Pool& pool_;
     // Of what has arrived in the pool, and of what was given up: all that was so, and what the call itself moved.
     std::uint64_t seen_ = 0;
     std::uint64_t seen_given_up_ = 0;
-    Awaited* outer_ = nullptr;
+    TransferWait* outer_ = nullptr;
 };
 
 }  // namespace portamem::pool

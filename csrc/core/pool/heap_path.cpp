@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/second_path.cpp: the path on which a cache does not serve at once, and the stream's own memory does.
+// core/pool/heap_path.cpp: the path on which a cache does not serve at once, and the stream's own memory does.
 //
 // It takes the heap's lock and calls nobody; of memory that the host reaches it frees with the cache alone, and asks
 // the runtime whether the stream is captured, and whether its work has run. All that is not so simple is left to the
@@ -16,7 +16,7 @@ namespace {
 // The state of a block of a class, and what that is when the block is out for so many bytes. Null for all else.
 struct Out {
     std::atomic<State>* state = nullptr;
-    State as = kIn;
+    State as = kFree;
     unsigned index = 0;
 };
 
@@ -35,13 +35,13 @@ Out out_block(Cache& cache, const PageMap& pages, void* ptr, std::size_t nbytes)
 
 void* Pool::allocate_with_heap(Cache& cache, std::size_t nbytes) noexcept {
     if (nbytes - 1 >= kLargestCached || portamem_forked() != 0 || !cache.lock.enter()) return nullptr;
-    const Leaving leaving(cache);
+    const CacheUnlock leaving(cache);
     const unsigned index = class_of(nbytes);
     Cache::Bin& bin = cache.bins[index];
     Item items[kMostAtOnce];
-    State out = kIn;
+    State out = kFree;
     const bool is_here = cache.holds(index);
-    if (!is_here || !cache.take_at_hand(index, nbytes, items[0], out)) {
+    if (!is_here || !cache.take_cached(index, nbytes, items[0], out)) {
         if (is_here && bin.capacity == 0) return nullptr;
         const std::size_t size = size_of(index);
         unsigned count = 0;
@@ -63,15 +63,15 @@ void* Pool::allocate_with_heap(Cache& cache, std::size_t nbytes) noexcept {
 }
 
 bool Pool::deallocate_with_heap(Cache& cache, void* ptr, std::size_t nbytes) noexcept {
-    if (defers() || portamem_forked() != 0 || !cache.lock.enter()) return false;
-    const Leaving leaving(cache);
+    if (needs_event_before_reuse() || portamem_forked() != 0 || !cache.lock.enter()) return false;
+    const CacheUnlock leaving(cache);
     const Out out = out_block(cache, pages(), ptr, nbytes);
     if (out.state == nullptr) return false;
     const bool is_here = cache.holds(out.index);
     const bool calls_somebody = ops_.keep != nullptr || cache.arena->is_per_thread;
     if (is_here ? cache.bins[out.index].capacity == 0 : calls_somebody) return false;
     State was = out.as;
-    if (!out.state->compare_exchange_strong(was, kIn, std::memory_order_acq_rel)) return false;
+    if (!out.state->compare_exchange_strong(was, kFree, std::memory_order_acq_rel)) return false;
     const Item item{reinterpret_cast<std::uintptr_t>(ptr), out.state};
     bool is_put =
         is_here ? put_if_room(cache, item, out.index, free_room_of(out.index)) : share(*cache.arena, item, out.index);
@@ -94,43 +94,43 @@ bool Pool::deallocate_with_heap(Cache& cache, void* ptr, std::size_t nbytes) noe
 }
 
 Pool::Served Pool::deallocate_pending(Cache& cache, void* ptr, std::size_t nbytes, void* stream) noexcept {
-    if (!defers() || ops_.keep != nullptr || nbytes - 1 >= kLargestCached) return Served::No;
+    if (!needs_event_before_reuse() || ops_.keep != nullptr || nbytes - 1 >= kLargestCached) return Served::No;
     if (portamem_forked() != 0 || cache.has_ended.load(std::memory_order_acquire)) return Served::No;
     bool has_room = false;
     {
         if (!cache.lock.enter()) return Served::No;
-        const Leaving leaving(cache);
+        const CacheUnlock leaving(cache);
         if (cache.pending.capacity() == 0) return Served::No;
         has_room = cache.has_pending_room(rounded(nbytes));
     }
-    if (!has_room && !settle_pending(cache, stream)) return Served::No;
+    if (!has_room && !drain_pending(cache, stream)) return Served::No;
     const int captured = ops_.is_captured(self_, stream);
     if (captured < 0) return Served::Thrown;
     if (captured != 0 || !cache.lock.enter()) return Served::No;
-    const Leaving leaving(cache);
+    const CacheUnlock leaving(cache);
     const Out out = out_block(cache, pages(), ptr, nbytes);
     if (out.state == nullptr || !cache.has_pending_room(size_of(out.index))) return Served::No;
     State was = out.as;
-    if (!out.state->compare_exchange_strong(was, kIn, std::memory_order_acq_rel)) return Served::No;
+    if (!out.state->compare_exchange_strong(was, kFree, std::memory_order_acq_rel)) return Served::No;
     cache.put_pending({reinterpret_cast<std::uintptr_t>(ptr), out.state}, size_of(out.index));
     cache.frees.add(1);
     cache.live_bytes.add(0 - nbytes);
     return Served::Yes;
 }
 
-void* Pool::allocate_settled(Cache& cache, std::size_t nbytes, void* stream) noexcept {
+void* Pool::allocate_drained(Cache& cache, std::size_t nbytes, void* stream) noexcept {
     if (nbytes - 1 >= kLargestCached || portamem_forked() != 0) return nullptr;
-    return settle_pending(cache, stream) ? allocate_with_heap(cache, nbytes) : nullptr;
+    return drain_pending(cache, stream) ? allocate_with_heap(cache, nbytes) : nullptr;
 }
 
 // Where all that was submitted to the stream has run, what waits in the cache for the stream's next event waits no more.
 // The order checker learns by events only what has happened.
-bool Pool::settle_pending(Cache& cache, void* stream) noexcept {
+bool Pool::drain_pending(Cache& cache, void* stream) noexcept {
     if (ops_.has_run == nullptr || order::is_on()) return false;
     std::size_t count = 0;
     {
         if (!cache.lock.enter()) return false;
-        const Leaving leaving(cache);
+        const CacheUnlock leaving(cache);
         count = cache.pending.size();
     }
     if (count == 0 || count < cache.asks_from) return false;
@@ -139,12 +139,12 @@ bool Pool::settle_pending(Cache& cache, void* stream) noexcept {
         return false;
     }
     if (!cache.lock.enter()) return false;
-    const Leaving leaving(cache);
-    return put_settled(cache, std::min(count, cache.pending.size()));  // none are there where others took them
+    const CacheUnlock leaving(cache);
+    return put_drained(cache, std::min(count, cache.pending.size()));  // none are there where others took them
 }
 
 // The first `count` of what is pending: into the cache, as far as there is room, and what is left to the common arena.
-bool Pool::put_settled(Cache& cache, std::size_t count) noexcept {
+bool Pool::put_drained(Cache& cache, std::size_t count) noexcept {
     std::vector<Item>& pending = cache.pending;
     std::size_t left = 0;      // for the heap, at the front of what is pending
     std::size_t settled = 0;   // bytes

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/moves.hpp: how much memory is on its way between a pool and its upstream.
+// core/pool/transfers.hpp: how much memory is on its way between a pool and its upstream.
 #pragma once
 
 #include <condition_variable>
@@ -10,7 +10,7 @@ namespace portamem::pool {
 
 /// Chunks that are asked for, or given back, just now: they are neither free here nor the upstream's, and count against
 /// limits. And what a stream takes over from another, of 0 bytes here. Under the heap's lock.
-struct Moves {
+struct Transfers {
     std::size_t nbytes = 0;         ///< under way
     unsigned under_way = 0;         ///< how many
     std::uint64_t arrived = 0;      ///< how many ended well, ever

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/barrier.hpp: a lock that costs its owner nothing and all others much.
+// core/pool/owner_lock.hpp: a lock that costs its owner nothing and all others much.
 //
 // The owner says that it is inside by a plain store and then looks whether anybody wants in. The processor may swap the
 // two; who wants in makes every thread of the process pass a memory barrier after saying so (membarrier), which has the
@@ -35,7 +35,7 @@ inline constexpr bool has_process_barrier = false;
 void process_barrier() noexcept;
 
 /// Owned by one thread, which enters and leaves all the time. Others shut it, which waits until the owner is out.
-class OwnersLock {
+class OwnerLock {
   public:
     /// False while it is shut: the owner is outside then.
     bool enter() noexcept {
