@@ -23,26 +23,14 @@ bool Pool::close() {
         if (is_closed()) return true;  // by another thread meanwhile
         throw;
     }
-    {
-        const std::lock_guard<std::mutex> lock(registry_);
-        for (const auto& cache : caches_) cache->lock.begin_shut();
-        process_barrier();
-        for (const auto& cache : caches_) cache->lock.end_shut();
-        std::uint64_t allocated = hits_.load();
-        std::uint64_t freed = frees_.load();
-        for (const auto& cache : caches_) {
-            allocated += cache->hits.get();
-            freed += cache->frees.get();
-        }
+    bool is_unused = false;
+    caches_.shut_all([&](const CacheSet::Totals& totals) {
         std::uint64_t none = 0;
-        const bool is_unused = allocated == freed && empty_.load() == 0;
-        const bool closes = is_unused && inside_.compare_exchange_strong(none, kClosed);
-        if (!closes && is_closed()) return true;  // by another thread, for good: the caches stay shut
-        if (!closes) {
-            for (const auto& cache : caches_) cache->lock.open();
-            return false;
-        }
-    }
+        is_unused =
+            totals.allocated == totals.freed && empty_.load() == 0 && inside_.compare_exchange_strong(none, kClosed);
+        return is_unused || is_closed();  // by another thread, for good
+    });
+    if (!is_unused) return is_closed();
     shut_down();
     pool_has_ended();
     return true;
@@ -61,7 +49,7 @@ void Pool::mark_all() {
         }
     }
     try {
-        for (const auto& arena : left) (void)mark_of(*arena);
+        for (const auto& arena : left) (void)events_.mark_of(*arena);
     } catch (const Refused& refusal) {
         if (refusal.status != PORTAMEM_POOL_BUSY) throw;
         throw Refused{PORTAMEM_POOL_INVALID,
@@ -87,7 +75,7 @@ void Pool::shut_down() noexcept {
     attempt([this] { flush_all_caches(true); });
     attempt([this] { (void)reclaim(true); });  // what cannot be waited for is not given back: somebody may still use it
     try {
-        (void)release(0, false);
+        (void)upstream_.release(0, false);
     } catch (...) {
     }
     forget_owner();
@@ -98,7 +86,7 @@ void Pool::forget_owner() noexcept {
     const std::lock_guard<std::mutex> lock(heap_.mutex());
     const auto strip = [this](Arena& arena) {
         arena.latest.reset();
-        if (arena.ref != nullptr) ops_.forget(self_, std::exchange(arena.ref, nullptr));
+        if (arena.ref != nullptr) callbacks_.ops.forget(callbacks_.self, std::exchange(arena.ref, nullptr));
     };
     for (const auto& entry : heap_.arenas()) strip(*entry.second);
     heap_.arenas().clear();
@@ -107,7 +95,7 @@ void Pool::forget_owner() noexcept {
         if (const auto arena = weak.lock()) strip(*arena);
     }
     strip(heap_.common());
-    events_back_->forget_owner();
+    events_.forget_owner();
 }
 
 }  // namespace portamem::pool

@@ -6,7 +6,6 @@
 
 #include "pool.hpp"
 #include "thread.hpp"
-#include "transfer.hpp"
 
 namespace portamem::pool {
 namespace {
@@ -53,8 +52,7 @@ bool Pool::take_batch_of_other_stream(const CallContext& context, const Request&
         if (!is_found) return false;
     }
     // It stays where it is until then: another thread may be quicker.
-    const int status = mark == nullptr ? 0 : ops_.wait(self_, context.stream, mark->event());
-    if (status != PORTAMEM_POOL_OK) thrown(status);
+    events_.wait(context.stream, mark);
     const std::lock_guard<std::mutex> lock(heap_.mutex());
     Batches* const queue = heap_.waiting().queue_of(stream);
     if (queue == nullptr || context.arena->has_ended) return false;
@@ -93,18 +91,13 @@ unsigned Pool::take_from_idle_cache(const CallContext& context, const Request& r
     donor->lock.leave();
     if (batch.empty()) return 0;
     try {
-        const MarkPtr mark = mark_of(*from);
-        if (mark != nullptr) {
-            if (const int status = ops_.wait(self_, context.stream, mark->event()); status != PORTAMEM_POOL_OK) {
-                thrown(status);
-            }
-        }
+        events_.wait(context.stream, events_.mark_of(*from));
     } catch (const Refused& refusal) {
-        put_back(*from, std::move(taken));
+        events_.put_back(*from, std::move(taken));
         if (refusal.status != PORTAMEM_POOL_BUSY) throw;
         return 0;  // captured, or about to end
     } catch (...) {
-        put_back(*from, std::move(taken));
+        events_.put_back(*from, std::move(taken));
         throw;
     }
     std::copy(batch.items.begin(), batch.items.end(), items);
@@ -114,112 +107,133 @@ unsigned Pool::take_from_idle_cache(const CallContext& context, const Request& r
     return static_cast<unsigned>(batch.items.size());
 }
 
-// True if something came over that may serve. For one call it is `count` blocks in items, and what is left of it stays
-// behind the event that was waited for.
-bool Pool::take_from_other_stream(const CallContext& context, const Request& request, Item* items, unsigned& count) {
-    if (take_batch_of_other_stream(context, request, items, count)) return true;
-    // For one call no more than it takes: meanwhile nobody else finds it.
+// The arena of another stream that can serve a request, but for those that have refused; best one whose work the stream
+// of the call waits for already, which costs nothing. Null where there is none. Under the heap's lock.
+std::shared_ptr<Arena> Pool::donor_for(const CallContext& context, const Request& request,
+                                       const std::vector<const Arena*>& refused, bool& is_ordered) {
+    const std::size_t most_cut = most_cut_for(request);
+    const auto has = [&](const Arena& arena) {
+        if (&arena == context.arena.get() || arena.has_ended || arena.is_of_call ||
+            (arena.is_per_thread && !arena.is_marked) ||
+            std::find(refused.begin(), refused.end(), &arena) != refused.end()) {
+            return false;
+        }
+        if (arena.unmerged.nbytes >= request.size) return true;
+        if (!request.is_small()) return arena.find(request.size, request.alignment, most_cut) != nullptr;
+        return !arena.bins[request.index].empty() || arena.carving[request.index] != nullptr || arena.whole != 0 ||
+               arena.find(request.need(), kGrain, most_cut, true) != nullptr;
+    };
+    std::shared_ptr<Arena> donor;
+    is_ordered = false;
+    for (const auto& entry : heap_.arenas()) {
+        if (!has(*entry.second)) continue;
+        const auto waited = context.arena->waited.find(entry.first);
+        is_ordered = waited != context.arena->waited.end() && waited->second == entry.second->insertions;
+        donor = entry.second;
+        if (is_ordered) break;
+    }
+    return donor;
+}
+
+// Takes what a request needs out of a donor's arena: for one call no more than it takes, as nobody else finds it
+// meanwhile; for a stream some more. False where the donor has it in no one piece. Under the heap's lock.
+bool Pool::detach_from(Arena& donor, const CallContext& context, const Request& request, Batch& batch) {
     const bool is_of_call = context.arena->is_of_call;
     const unsigned most_items = is_of_call ? 1 : kMostSmall;
     const unsigned most_kept = is_of_call ? 1 : kMostKept;
+    batch.stream = donor.stream;
+    batch.blocks.reserve(1);
+    if (request.is_small()) {
+        batch.items.resize(most_items);
+        batch.items.resize(heap_.take_from(donor, request.index, batch.items.data(), most_items));
+    } else if (is_kept(request.index) && !is_shared(request.index) && request.alignment <= kGrain) {
+        batch.items.resize(most_kept);
+        batch.items.resize(heap_.take_kept(donor, request.index, batch.items.data(), most_kept));
+    }
+    if (!batch.items.empty()) return true;
+    (void)heap_.dissolve(donor, kLargestKept);
+    const std::size_t length = request.is_small() ? request.need() : request.size;
+    return heap_.detach_some(donor, length, request.alignment, is_of_call ? length : kLeastPiece, batch);
+}
+
+// Has the stream of the call wait for the donor's work; answers by which mark. Throws Refused, BUSY where the donor
+// cannot be marked now: captured, or about to end. What was taken is back in the donor's arena then.
+MarkPtr Pool::wait_for_donor(Arena& donor, const CallContext& context, MarkPtr latest, Batches& taken,
+                             Transfer& transfer) {
+    try {
+        MarkPtr mark = donor.is_per_thread ? std::move(latest) : events_.mark_of(donor);
+        events_.wait(context.stream, mark);
+        return mark;
+    } catch (...) {
+        events_.put_back(donor, std::move(taken));
+        transfer.give_up();
+        throw;
+    }
+}
+
+// What was taken becomes the stream's; for one call a block of it is in items, and what is left stays behind the mark.
+// Under the heap's lock.
+void Pool::accept(const CallContext& context, const Request& request, Batches&& taken, Batches&& left,
+                  const MarkPtr& mark, Item* items, unsigned& count) {
+    heap_.put(*context.arena, std::move(taken));
+    context.arena->is_marked = false;
+    steals_.fetch_add(1, std::memory_order_relaxed);
+    if (!context.arena->is_of_call) return;
+    count = take_locked(*context.arena, request, items, 1);
+    try {
+        heap_.detach(*context.arena, left.front());
+    } catch (const std::bad_alloc&) {
+        return;  // what is left goes behind an event of the call's stream
+    }
+    if (mark != nullptr && !left.front().empty()) {
+        left.front().mark = mark;
+        heap_.waiting().add(std::move(left));
+    } else {
+        heap_.put(heap_.common(), std::move(left));
+    }
+}
+
+// True if something came over that may serve. For one call it is `count` blocks in items.
+bool Pool::take_from_other_stream(const CallContext& context, const Request& request, Item* items, unsigned& count) {
+    if (take_batch_of_other_stream(context, request, items, count)) return true;
     std::vector<const Arena*> refused;
     for (;;) {
         refused.reserve(refused.size() + 1);
-        std::shared_ptr<Arena> donor;
         Batches taken = one_batch(0);
         Batches left = one_batch(0);
-        Batch& batch = taken.front();
+        std::shared_ptr<Arena> donor;
         MarkPtr mark;
         std::uint64_t seen = 0;
         bool is_ordered = false;
-        Transfer transfer(*this);  // others who find nothing meanwhile wait for it
+        Transfer transfer(upstream_.transfers());  // others who find nothing meanwhile wait for it
         {
             const std::lock_guard<std::mutex> lock(heap_.mutex());
             if (context.arena->has_ended) return false;
-            const std::size_t most_cut = most_cut_for(request);
-            const auto has = [&](const Arena& arena) {
-                if (&arena == context.arena.get() || arena.has_ended || arena.is_of_call ||
-                    (arena.is_per_thread && !arena.is_marked) ||
-                    std::find(refused.begin(), refused.end(), &arena) != refused.end()) {
-                    return false;
-                }
-                if (arena.unmerged.nbytes >= request.size) return true;
-                if (!request.is_small()) return arena.find(request.size, request.alignment, most_cut) != nullptr;
-                return !arena.bins[request.index].empty() || arena.carving[request.index] != nullptr ||
-                       arena.whole != 0 || arena.find(request.need(), kGrain, most_cut, true) != nullptr;
-            };
-            for (const auto& entry : heap_.arenas()) {
-                if (!has(*entry.second)) continue;
-                const auto waited = context.arena->waited.find(entry.first);
-                is_ordered = waited != context.arena->waited.end() && waited->second == entry.second->insertions;
-                donor = entry.second;
-                if (is_ordered) break;  // costs nothing
-            }
+            donor = donor_for(context, request, refused, is_ordered);
             if (donor == nullptr) return false;
             context.arena->waited[donor->stream];  // from here on nothing throws that would have to be undone
-            batch.stream = left.front().stream = donor->stream;
-            batch.blocks.reserve(1);
-            if (request.is_small()) {
-                batch.items.resize(most_items);
-                batch.items.resize(heap_.take_from(*donor, request.index, batch.items.data(), most_items));
-            } else if (is_kept(request.index) && !is_shared(request.index) && request.alignment <= kGrain) {
-                batch.items.resize(most_kept);
-                batch.items.resize(heap_.take_kept(*donor, request.index, batch.items.data(), most_kept));
-            }
-            if (batch.items.empty()) (void)heap_.dissolve(*donor, kLargestKept);
-            if (batch.items.empty()) {
-                const std::size_t length = request.is_small() ? request.need() : request.size;
-                if (!heap_.detach_some(*donor, length, request.alignment, is_of_call ? length : kLeastPiece, batch)) {
-                    refused.push_back(donor.get());
-                    continue;
-                }
+            left.front().stream = donor->stream;
+            if (!detach_from(*donor, context, request, taken.front())) {
+                refused.push_back(donor.get());
+                continue;
             }
             seen = donor->insertions;
             mark = donor->latest;
             transfer.begin(0);
         }
         try {
-            if (!is_ordered) {
-                if (!donor->is_per_thread) mark = mark_of(*donor);
-                if (mark != nullptr) {
-                    if (const int status = ops_.wait(self_, context.stream, mark->event());
-                        status != PORTAMEM_POOL_OK) {
-                        thrown(status);
-                    }
-                }
-            }
+            if (!is_ordered) mark = wait_for_donor(*donor, context, std::move(mark), taken, transfer);
         } catch (const Refused& refusal) {
-            put_back(*donor, std::move(taken));
-            transfer.give_up();
             if (refusal.status != PORTAMEM_POOL_BUSY) throw;
-            refused.push_back(donor.get());  // cannot be marked now: captured, or about to end
+            refused.push_back(donor.get());
             continue;
-        } catch (...) {
-            put_back(*donor, std::move(taken));
-            transfer.give_up();
-            throw;
         }
         const std::lock_guard<std::mutex> lock(heap_.mutex());
         transfer.end(true);
         if (const auto waited = context.arena->waited.find(donor->stream); waited != context.arena->waited.end()) {
             waited->second = seen;  // not there any more where the donor has ended
         }
-        heap_.put(*context.arena, std::move(taken));
-        context.arena->is_marked = false;
-        steals_.fetch_add(1, std::memory_order_relaxed);
-        if (!is_of_call) return true;
-        count = take_locked(*context.arena, request, items, 1);
-        try {
-            heap_.detach(*context.arena, left.front());
-        } catch (const std::bad_alloc&) {
-            return true;  // what is left goes behind an event of the call's stream
-        }
-        if (mark != nullptr && !left.front().empty()) {
-            left.front().mark = mark;
-            heap_.waiting().add(std::move(left));
-        } else {
-            heap_.put(heap_.common(), std::move(left));
-        }
+        accept(context, request, std::move(taken), std::move(left), mark, items, count);
         return true;
     }
 }

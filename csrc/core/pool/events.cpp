@@ -1,41 +1,45 @@
 // SPDX-License-Identifier: MIT
 // core/pool/events.cpp: events of streams: made, asked for, and what is to be behind them.
+#include "events.hpp"
+
 #include <algorithm>
+#include <mutex>
 #include <new>
 #include <utility>
+#include <vector>
 
 #include "../order/call.hpp"
-#include "pool.hpp"
+#include "refused.hpp"
 
 namespace portamem::pool {
 namespace {
 
-constexpr unsigned kMostAsked = 32;  // streams whose events are asked for by one call
+constexpr std::size_t kMostAsked = 32;  // streams whose events are asked for by one call
 
 }  // namespace
 
-MarkPtr Pool::make_mark(void* event) {
+MarkPtr EventQueue::make_mark(void* event) {
     marks_.fetch_add(1, std::memory_order_relaxed);
     if (event == nullptr) return nullptr;
     try {
-        return std::make_shared<Mark>(events_back_, event);
+        return std::make_shared<Mark>(back_, event);
     } catch (...) {
-        ops_.drop(self_, event);
+        callbacks_.ops.drop(callbacks_.self, event);
         throw;
     }
 }
 
-MarkPtr Pool::mark_here(void* stream) {
+MarkPtr EventQueue::mark_here(void* stream) {
     void* event = nullptr;
-    if (const int status = ops_.mark(self_, nullptr, stream, &event); status != PORTAMEM_POOL_OK) thrown(status);
+    if (const int status = callbacks_.ops.mark(callbacks_.self, nullptr, stream, &event); status != PORTAMEM_POOL_OK)
+        throw_refused(status);
     return make_mark(event);
 }
 
-// Now, on the stream itself; behind the latest mark where only another thread could make one.
-MarkPtr Pool::mark_of(Arena& arena) {
+MarkPtr EventQueue::mark_of(Arena& arena) {
     void* event = nullptr;
-    const int status =
-        arena.is_marked_in_calls ? int{PORTAMEM_POOL_BUSY} : ops_.mark(self_, arena.ref, nullptr, &event);
+    const int status = arena.is_marked_in_calls ? int{PORTAMEM_POOL_BUSY}
+                                                : callbacks_.ops.mark(callbacks_.self, arena.ref, nullptr, &event);
     if (status == PORTAMEM_POOL_OK) return make_mark(event);
     if (status == PORTAMEM_POOL_BUSY) {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
@@ -47,29 +51,68 @@ MarkPtr Pool::mark_of(Arena& arena) {
         arena.has_ended = arena.is_orphan = true;
         throw Refused{PORTAMEM_POOL_BUSY, {}};
     }
-    thrown(status);
+    throw_refused(status);
 }
 
-// ---- asked for ----
+MarkPtr EventQueue::adopt_last(void* event, bool& is_orphan) {
+    is_orphan = false;
+    if (event == nullptr) return nullptr;
+    try {
+        MarkPtr mark = std::make_shared<Mark>(back_, event);
+        marks_.fetch_add(1, std::memory_order_relaxed);
+        return mark;
+    } catch (const std::bad_alloc&) {
+        is_orphan = callbacks_.ops.synchronize(callbacks_.self, event) != PORTAMEM_POOL_OK;
+        callbacks_.ops.drop(callbacks_.self, event);
+        return nullptr;
+    }
+}
 
-// What a stream has waiting longest is nobody's where its event has happened.
-bool Pool::poll_one(std::uint64_t stream) {
+void EventQueue::wait(void* stream, const MarkPtr& mark) {
+    if (mark == nullptr) return;
+    const int status = callbacks_.ops.wait(callbacks_.self, stream, mark->event());
+    if (status != PORTAMEM_POOL_OK) throw_refused(status);
+}
+
+void EventQueue::synchronize(const MarkPtr& mark) {
+    if (mark == nullptr) return;
+    const int status = callbacks_.ops.synchronize(callbacks_.self, mark->event());
+    if (status != PORTAMEM_POOL_OK) throw_refused(PORTAMEM_POOL_THROWN);
+}
+
+bool EventQueue::has_happened(const MarkPtr& mark) {
+    const int done = mark == nullptr ? 1 : callbacks_.ops.query(callbacks_.self, mark->event());
+    if (done < 0) throw_refused(PORTAMEM_POOL_THROWN);
+    return done != 0;
+}
+
+bool EventQueue::synchronize_device() {
+    return callbacks_.ops.synchronize(callbacks_.self, nullptr) == PORTAMEM_POOL_OK;
+}
+
+void EventQueue::synchronize_chunk(const MarkPtr& mark, void* ptr, std::size_t nbytes) {
+    synchronize(mark);
+    if (mark == nullptr || callbacks_.ops.happened == nullptr || !order::is_on()) return;
+    const portamem_order_range chunk{ptr, nbytes};
+    callbacks_.ops.happened(callbacks_.self, mark->event(), &chunk, 1);
+}
+
+// ---- what waits behind marks ----
+
+bool EventQueue::poll_one(std::uint64_t stream) {
     MarkPtr mark;
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
         if (!heap_.waiting().oldest(stream, mark)) return false;
     }
-    const int done = mark == nullptr ? 1 : ops_.query(self_, mark->event());
-    if (done < 0) thrown(PORTAMEM_POOL_THROWN);
-    if (done == 0) return false;
+    if (!has_happened(mark)) return false;
     give_happened(stream, mark);
     return true;
 }
 
-// What a stream has waiting behind an event that has happened is nobody's. It is settled by the event for the order
-// checker, which learns nothing else: the program has not asked.
-void Pool::give_happened(std::uint64_t stream, const MarkPtr& mark) {
-    if (ops_.happened == nullptr || mark == nullptr || !order::is_on()) {
+// The order checker learns of the event here: the program has not asked for it.
+void EventQueue::give_happened(std::uint64_t stream, const MarkPtr& mark) {
+    if (callbacks_.ops.happened == nullptr || mark == nullptr || !order::is_on()) {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
         return heap_.give_happened(stream, mark);
     }
@@ -80,18 +123,17 @@ void Pool::give_happened(std::uint64_t stream, const MarkPtr& mark) {
         ranges = heap_.ranges_behind(stream, mark);
         heap_.take_happened(stream, mark, told);
     }
-    ops_.happened(self_, mark->event(), ranges.data(), ranges.size());
+    callbacks_.ops.happened(callbacks_.self, mark->event(), ranges.data(), ranges.size());
     put_behind(nullptr, std::move(told));
 }
 
-// The stream's own events, and some other streams' by turns. Each stream is asked until one has not happened.
-void Pool::poll(const CallContext& context) {
-    while (poll_one(context.identity)) {
+void EventQueue::poll(std::uint64_t stream) {
+    while (poll_one(stream)) {
     }
-    poll_others(context.identity, kMostAsked);
+    poll_others(stream, kMostAsked);
 }
 
-void Pool::poll_others(std::uint64_t own, std::size_t most) {
+void EventQueue::poll_others(std::uint64_t own, std::size_t most) {
     for (std::size_t asked = 0; asked < most; ++asked) {
         std::uint64_t stream = 0;
         {
@@ -105,10 +147,25 @@ void Pool::poll_others(std::uint64_t own, std::size_t most) {
     }
 }
 
-// ---- what is behind them ----
+void EventQueue::drain(std::uint64_t stream, bool waits) {
+    std::size_t left = 0;
+    {
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        const Batches* const queue = heap_.waiting().queue_of(stream);
+        left = queue == nullptr ? 0 : queue->size();
+    }
+    while (left != 0 && poll_one(stream)) --left;
+    for (MarkPtr mark; waits && left != 0; --left) {
+        {
+            const std::lock_guard<std::mutex> lock(heap_.mutex());
+            if (!heap_.waiting().oldest(stream, mark)) return;
+        }
+        synchronize(mark);
+        give_happened(stream, mark);
+    }
+}
 
-// Null: nothing to wait for.
-void Pool::put_behind(const MarkPtr& mark, Batches&& batches) noexcept {
+void EventQueue::put_behind(const MarkPtr& mark, Batches&& batches) noexcept {
     const std::lock_guard<std::mutex> lock(heap_.mutex());
     while (!batches.empty()) {
         Batches one;
@@ -122,13 +179,12 @@ void Pool::put_behind(const MarkPtr& mark, Batches&& batches) noexcept {
     }
 }
 
-// What could not be ordered goes back to where it was.
-void Pool::put_back(Arena& arena, Batches&& batches) noexcept {
+void EventQueue::put_back(Arena& arena, Batches&& batches) noexcept {
     const std::lock_guard<std::mutex> lock(heap_.mutex());
     while (!batches.empty()) {
         Batches one;
         one.splice(one.end(), batches, batches.begin());
-        if (!needs_event_before_reuse() || arena.has_ended) {
+        if (!needs_event_ || arena.has_ended) {
             heap_.put(arena, std::move(one));
         } else if (!one.front().empty()) {
             arena.unmarked.splice(arena.unmarked.end(), one);
@@ -136,8 +192,7 @@ void Pool::put_back(Arena& arena, Batches&& batches) noexcept {
     }
 }
 
-// Puts what waits for an event behind one. Throws Refused and std::bad_alloc: then it waits still.
-void Pool::mark_unmarked(Arena& arena) {
+void EventQueue::mark_unmarked(Arena& arena) {
     Batches late;
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
@@ -154,12 +209,11 @@ void Pool::mark_unmarked(Arena& arena) {
     put_behind(mark, std::move(late));
 }
 
-// What host memory was missing for may have it now. Under the heap's lock.
-void Pool::retry_unmarked(const CallContext& context) noexcept {
-    if (needs_event_before_reuse() || context.arena == nullptr || context.arena->has_ended) return;
+void EventQueue::retry_unmarked(Arena& arena) noexcept {
+    if (needs_event_ || arena.has_ended) return;
     try {
-        for (Batches& unmarked = context.arena->unmarked; !unmarked.empty(); unmarked.pop_front()) {
-            heap_.give(*context.arena, unmarked.front());
+        for (Batches& unmarked = arena.unmarked; !unmarked.empty(); unmarked.pop_front()) {
+            heap_.give(arena, unmarked.front());
         }
     } catch (const std::bad_alloc&) {
         return;

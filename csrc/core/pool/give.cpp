@@ -42,7 +42,7 @@ void Pool::give(const CallContext& context, const Item& item, const Block& block
         return true;
     };
     {
-        const CacheLock entered(*this, cache);
+        const CacheLock entered(caches_, cache);
         (void)cache.bin_for(index);
         if (put_if_room(cache, item, index, free_room_of(index))) return;
         if (!arena.is_per_thread && put_anyhow(nullptr, false)) return;
@@ -50,7 +50,7 @@ void Pool::give(const CallContext& context, const Item& item, const Block& block
     if (arena.is_per_thread) {
         bool is_marked = false;
         MarkPtr mark = mark_of_own(context, is_marked);
-        const CacheLock entered(*this, cache);
+        const CacheLock entered(caches_, cache);
         if (put_anyhow(std::move(mark), is_marked)) return;
     }
     flush(context, item);
@@ -71,7 +71,7 @@ MarkPtr Pool::mark_of_own(const CallContext& context, bool& is_marked) {
     is_marked = false;
     if (!context.arena->is_per_thread || !thread_has_own_streams()) return nullptr;
     try {
-        MarkPtr mark = mark_here(context.stream);
+        MarkPtr mark = events_.mark_here(context.stream);
         is_marked = true;
         return mark;
     } catch (const Refused&) {  // what cannot be marked is left to the stream itself
@@ -136,18 +136,18 @@ void Pool::defer(const CallContext& context, const Item& item, std::size_t size)
     if (context.cache == nullptr) {
         Batches one = one_batch(context.identity);
         one.front().items.push_back(item);
-        if (context.arena->is_orphan) return put_back(*context.arena, std::move(one));
-        put_behind(mark_here(context.stream), std::move(one));
+        if (context.arena->is_orphan) return events_.put_back(*context.arena, std::move(one));
+        events_.put_behind(events_.mark_here(context.stream), std::move(one));
         return;
     }
     bool is_full = false;
     {
-        const CacheLock entered(*this, *context.cache);
+        const CacheLock entered(caches_, *context.cache);
         if (context.cache->pending.capacity() == 0) context.cache->pending.reserve(kMostPending);
         is_full = !context.cache->has_pending_room(size);
     }
     if (is_full) flush_pending(context);
-    const CacheLock entered(*this, *context.cache);
+    const CacheLock entered(caches_, *context.cache);
     context.cache->put_pending(item, size);
 }
 
@@ -162,13 +162,13 @@ void Pool::flush_pending(const CallContext& context) {
     }
     MarkPtr mark;
     try {
-        mark = mark_here(context.stream);
+        mark = events_.mark_here(context.stream);
     } catch (...) {
-        put_back(*context.arena, std::move(late));
+        events_.put_back(*context.arena, std::move(late));
         throw;
     }
     try {
-        const CacheLock entered(*this, *context.cache);
+        const CacheLock entered(caches_, *context.cache);
         auto& pending = context.cache->pending;
         items.assign(pending.begin(), pending.end());  // at most kMostPending
         pending.clear();
@@ -176,10 +176,10 @@ void Pool::flush_pending(const CallContext& context) {
         context.cache->pending_bytes = 0;
         context.cache->note_pending();
     } catch (const Refused&) {  // the cache has ended, and is empty
-        put_behind(mark, std::move(late));
+        events_.put_behind(mark, std::move(late));
         throw;
     }
-    put_behind(mark, std::move(late));
+    events_.put_behind(mark, std::move(late));
 }
 
 }  // namespace portamem::pool

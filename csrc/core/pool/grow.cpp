@@ -6,7 +6,6 @@
 
 #include "../order/call.hpp"
 #include "pool.hpp"
-#include "transfer.hpp"
 
 namespace portamem::pool {
 namespace {
@@ -40,7 +39,7 @@ std::size_t power_of_two_from(std::size_t nbytes) {
 std::size_t Pool::chunk_size(const CallContext& context, const Request& request) {
     const std::lock_guard<std::mutex> lock(heap_.mutex());
     const std::size_t reserved = heap_.reserved();
-    const std::size_t most = std::clamp(round_up(refused_ / 2, 2 * kPage), 2 * kPage, kMostChunk);
+    const std::size_t most = std::clamp(round_up(upstream_.shortage().nbytes / 2, 2 * kPage), 2 * kPage, kMostChunk);
     const std::size_t most_cut = request.is_small()
                                      ? power_of_two_from(reserved / kSlabShare)
                                      : power_of_two_from(most_cut_for(request) / 2 + 1);  // or it serves nobody
@@ -59,14 +58,12 @@ std::size_t Pool::chunk_size(const CallContext& context, const Request& request)
 
 // The bytes that may be reserved, where chunks that nobody uses can go back instead.
 std::size_t Pool::allowance(const Request& request) {
-    std::uint64_t blocks = 0;
-    std::uint64_t nbytes = 0;
-    live(blocks, nbytes);
+    const std::uint64_t nbytes = live_bytes();
     const std::lock_guard<std::mutex> lock(heap_.mutex());
-    most_live_ = std::max<std::size_t>(most_live_, nbytes + request.size);
+    growth_.most_live = std::max<std::size_t>(growth_.most_live, nbytes + request.size);
     const std::size_t streams = heap_.arenas().size();  // each keeps what was freed on it
-    if (streams > 1) return std::min(streams, kMostStreams) * most_live_ + kLeastSpare;
-    return most_live_ + std::max(most_live_ / kSpareShare, kLeastSpare);
+    if (streams > 1) return std::min(streams, kMostStreams) * growth_.most_live + kLeastSpare;
+    return growth_.most_live + std::max(growth_.most_live / kSpareShare, kLeastSpare);
 }
 
 // Before the pool becomes larger than what its blocks need: gives back what is idle, or takes a block out of what is there.
@@ -76,7 +73,7 @@ unsigned Pool::keep_within(std::size_t allowed, std::size_t& nbytes, const CallC
     const std::size_t least = request.need();
     const auto has = [this] {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
-        return heap_.reserved() + transfers_.nbytes;
+        return heap_.reserved() + upstream_.transfers().nbytes;
     };
     std::size_t taken = has();
     if (taken != 0 && taken + least > allowed) {
@@ -98,65 +95,6 @@ unsigned Pool::keep_within(std::size_t allowed, std::size_t& nbytes, const CallC
     return 0;
 }
 
-// Half as much where the upstream had not so much, and the next chunks are as small from the start, until memory has gone
-// back: what it has left is used up in few pieces, and in few calls.
-std::size_t Pool::next_smaller(std::size_t nbytes, std::size_t least) {
-    const std::size_t half = std::max(least, round_up(nbytes / 2, 2 * kPage));
-    const std::lock_guard<std::mutex> lock(heap_.mutex());
-    refused_ = std::min(refused_, nbytes);
-    return half < nbytes ? half : least;
-}
-
-portamem_pool_status Pool::ask_upstream(std::size_t nbytes, const CallContext& context, void** ptr) {
-    return static_cast<portamem_pool_status>(ops_.allocate(self_, nbytes, context.stream, ptr));
-}
-
-// Bytes that the upstream is being asked for: room under the limits is checked and taken in one step. nbytes becomes what
-// there is room for, or 0 where that is not enough.
-class Pool::UpstreamClaim {
-  public:
-    UpstreamClaim(Pool& pool, std::size_t least, std::size_t& nbytes) : pool_(pool), transfer_(pool) {
-        const std::size_t limit = pool.options_.limit;
-        {
-            const std::lock_guard<std::mutex> lock(pool.heap_.mutex());
-            if (limit != 0) {
-                const std::size_t taken = pool.heap_.reserved() + pool.transfers_.nbytes;
-                const std::size_t left = limit > taken ? limit - taken : 0;
-                nbytes = left < least ? 0 : std::min(nbytes, std::max(least, left & ~(kGrain - 1)));
-            }
-            if (nbytes != 0) transfer_.begin(nbytes);
-        }
-        if (nbytes == 0 || pool.ops_.claim == nullptr) return;
-        const int status = pool.ops_.claim(pool.self_, least, &nbytes);
-        if (status == PORTAMEM_POOL_OK) {
-            claimed_ = nbytes;
-            return;
-        }
-        nbytes = 0;
-        give_up();
-        if (status != PORTAMEM_POOL_LIMIT) thrown(status);
-    }
-    ~UpstreamClaim() { give_up(); }
-    /// They are reserved now. Under the heap's lock.
-    void end() noexcept {
-        transfer_.end(true);
-        claimed_ = 0;
-    }
-    UpstreamClaim(const UpstreamClaim&) = delete;
-    UpstreamClaim& operator=(const UpstreamClaim&) = delete;
-
-  private:
-    void give_up() noexcept {
-        if (claimed_ != 0) pool_.ops_.unclaim(pool_.self_, std::exchange(claimed_, 0));
-        const std::lock_guard<std::mutex> lock(pool_.heap_.mutex());
-        transfer_.end(false);
-    }
-
-    Pool& pool_;
-    Transfer transfer_;
-    std::size_t claimed_ = 0;
-};
-
 unsigned Pool::grow(const CallContext& context, const Request& request, Item* items, unsigned most) {
     bool is_asked = false;
     const unsigned count = grow_with(is_asked, context, request, items, most);
@@ -171,7 +109,7 @@ unsigned Pool::grow(const CallContext& context, const Request& request, Item* it
 unsigned Pool::grow_with(bool& is_asked, const CallContext& context, const Request& request, Item* items,
                          unsigned most) {
     const auto until = std::chrono::steady_clock::now() + kLongestWait;
-    TransferWait others(*this);
+    TransferWait others(upstream_.transfers());
     OtherPools other_pools(*this);
     unsigned in_vain = 0;
     for (unsigned looks = 1;; ++looks) {
@@ -196,103 +134,107 @@ unsigned Pool::grow_with(bool& is_asked, const CallContext& context, const Reque
 // Whether what is out leaves no room for it: nothing that others do but free can help.
 bool Pool::is_beyond_limit(const Request& request) {
     if (options_.limit == 0) return false;
-    std::uint64_t blocks = 0;
-    std::uint64_t nbytes = 0;
-    live(blocks, nbytes);
+    const std::uint64_t nbytes = live_bytes();
     return nbytes >= options_.limit || request.size > options_.limit - nbytes;
 }
 
 // Allocations and frees that have ended, of all threads.
 std::uint64_t Pool::calls_so_far() {
-    const std::lock_guard<std::mutex> lock(registry_);
-    std::uint64_t calls = hits_.load(std::memory_order_relaxed) + frees_.load(std::memory_order_relaxed);
-    for (const auto& cache : caches_) calls += cache->hits.get() + cache->frees.get();
-    return calls;
+    const CacheSet::Totals totals = caches_.totals();
+    return totals.allocated + totals.freed;
+}
+
+// Makes a chunk of the upstream's the pool's, and takes of it. Memory that may be used on one stream only is that
+// stream's, or is waited for; any other is nobody's. Where the pool cannot take it, it goes back.
+unsigned Pool::add_chunk(void* ptr, std::size_t nbytes, Upstream::Claim& claim, const CallContext& context,
+                         const Request& request, Item* items, bool is_first) {
+    const bool is_own = options_.stream_ordered != 0 && !needs_event_before_reuse() && context.arena != nullptr;
+    const bool is_whole =
+        request.index == kExact && reinterpret_cast<std::uintptr_t>(ptr) % kGrain == 0 && request.alignment <= kGrain;
+    bool is_added = false;
+    try {
+        if (options_.stream_ordered != 0 && !is_own) {
+            events_.synchronize_chunk(events_.mark_here(context.stream), ptr, nbytes);
+        }
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        if (is_own && context.arena->has_ended) {
+            throw Refused{PORTAMEM_POOL_INVALID, "the stream was closed during the call"};
+        }
+        Arena& arena = is_own ? *context.arena : heap_.common();
+        if (is_whole) {
+            heap_.add_exact_chunk(ptr, nbytes, arena, items[0]);
+        } else {
+            heap_.add_chunk(ptr, nbytes, arena, request.is_small());
+        }
+        claim.end();
+        is_added = true;
+        Upstream::Shortage& shortage = upstream_.shortage();
+        if (is_first) shortage.cuts_all.store(false, std::memory_order_relaxed);
+        if (shortage.nbytes <= kMostChunk) shortage.nbytes *= 2;  // others may have given back to the upstream
+        // One only: the upstream may have run code that has filled the cache.
+        return is_whole ? 1 : take_locked(own(context), request, items, 1);
+    } catch (...) {
+        if (!is_added) (void)upstream_.deallocate(ptr, nbytes);
+        throw;
+    }
+}
+
+// Asks the upstream for a chunk of nbytes, and for smaller ones down to what the request needs, until it has one. None
+// taken and status OK: other threads were quicker, or the chunk is oddly aligned.
+unsigned Pool::ask_upstream(portamem_pool_status& status, bool& is_asked, std::size_t nbytes,
+                            const CallContext& context, const Request& request, Item* items, bool is_first) {
+    const std::size_t least = request.need();
+    for (;;) {
+        status = PORTAMEM_POOL_OK;
+        Upstream::Claim claim(upstream_, least, nbytes);  // others who grow meanwhile count this
+        if (nbytes == 0) {
+            status = PORTAMEM_POOL_LIMIT;
+            return 0;
+        }
+        void* ptr = nullptr;
+        is_asked = true;
+        status = upstream_.allocate(nbytes, context.stream, &ptr);
+        if (status == PORTAMEM_POOL_OUT_OF_MEMORY && nbytes > least) {
+            nbytes = upstream_.next_smaller(nbytes, least);
+            continue;
+        }
+        if (status == PORTAMEM_POOL_THROWN) throw_refused(status);
+        if (status != PORTAMEM_POOL_OK) return 0;
+        return add_chunk(ptr, nbytes, claim, context, request, items, is_first);
+    }
+}
+
+// Where the upstream has no more: takes what is free anywhere in the pool. First without a wait of the CPU, then what
+// the streams have once their work has run; last of all what only other threads can mark, which waits for the whole
+// device. Whole chunks go back, so that the upstream can be asked again.
+unsigned Pool::take_everywhere(const CallContext& context, const Request& request, Item* items, unsigned most) {
+    upstream_.shortage().cuts_all.store(true, std::memory_order_relaxed);
+    flush_all_caches();
+    if (const unsigned count = take(context, request, items, most); count != 0) return count;
+    if (!needs_event_before_reuse()) {
+        if (const unsigned count = take_from_batches(context, request, items, most); count != 0) return count;
+    }
+    (void)reclaim(true);
+    if (const unsigned count = take(context, request, items, most); count != 0) return count;
+    if (drain_own_streams()) {
+        if (const unsigned count = take(context, request, items, most); count != 0) return count;
+    }
+    (void)upstream_.release(0, false);
+    return 0;
 }
 
 unsigned Pool::ask_upstream_and_grow(portamem_pool_status& status, bool& is_asked, const CallContext& context,
                                      const Request& request, Item* items, unsigned most) {
-    const std::size_t least = request.need();
-    for (int attempt = 0; attempt < 2; ++attempt) {
-        std::size_t nbytes = attempt != 0 ? least : chunk_size(context, request);
-        if (attempt == 0 && request.index != kExact) {
-            const unsigned count = keep_within(allowance(request), nbytes, context, request, items, most);
-            if (count != 0) return count;
-        }
-        while (true) {
-            status = PORTAMEM_POOL_OK;
-            UpstreamClaim claim(*this, least, nbytes);  // others who grow meanwhile count this
-            if (nbytes == 0) {
-                status = PORTAMEM_POOL_LIMIT;
-                break;
-            }
-            void* ptr = nullptr;
-            is_asked = true;
-            status = ask_upstream(nbytes, context, &ptr);
-            if (status == PORTAMEM_POOL_OUT_OF_MEMORY && nbytes > least) {
-                nbytes = next_smaller(nbytes, least);
-                continue;
-            }
-            if (status == PORTAMEM_POOL_THROWN) thrown(status);
-            if (status != PORTAMEM_POOL_OK) break;
-            // Memory that may be used on one stream only is that one's, or is waited for; any other is nobody's.
-            const bool is_own = options_.stream_ordered != 0 && !needs_event_before_reuse() && context.arena != nullptr;
-            bool is_added = false;
-            try {
-                if (options_.stream_ordered != 0 && !is_own) {
-                    const MarkPtr mark = mark_here(context.stream);
-                    if (mark != nullptr && ops_.synchronize(self_, mark->event()) != PORTAMEM_POOL_OK) {
-                        thrown(PORTAMEM_POOL_THROWN);
-                    }
-                    if (mark != nullptr && ops_.happened != nullptr && order::is_on()) {
-                        const portamem_order_range chunk{ptr, nbytes};
-                        ops_.happened(self_, mark->event(), &chunk, 1);
-                    }
-                }
-                const std::lock_guard<std::mutex> lock(heap_.mutex());
-                if (is_own && context.arena->has_ended) {
-                    throw Refused{PORTAMEM_POOL_INVALID, "the stream was closed during the call"};
-                }
-                Arena& arena = is_own ? *context.arena : heap_.common();
-                const bool is_whole = request.index == kExact && reinterpret_cast<std::uintptr_t>(ptr) % kGrain == 0 &&
-                                      request.alignment <= kGrain;
-                if (is_whole) {
-                    heap_.add_exact_chunk(ptr, nbytes, arena, items[0]);
-                } else {
-                    heap_.add_chunk(ptr, nbytes, arena, request.is_small());
-                }
-                claim.end();
-                is_added = true;
-                if (attempt == 0) cuts_all_.store(false, std::memory_order_relaxed);
-                if (refused_ <= kMostChunk) refused_ *= 2;  // others may have given back to the upstream
-                if (is_whole) return 1;
-                // One only: the upstream may have run code that has filled the cache.
-                if (const unsigned count = take_locked(own(context), request, items, 1); count != 0) return count;
-            } catch (...) {
-                if (!is_added) (void)ops_.deallocate(self_, ptr, nbytes);
-                throw;
-            }
-            break;  // others were quicker, or the chunk is oddly aligned
-        }
-        if (attempt != 0) break;
-        cuts_all_.store(true, std::memory_order_relaxed);
-        // What other threads' caches hold can be taken over without a wait of the host.
-        flush_all_caches();
-        if (const unsigned count = take(context, request, items, most); count != 0) return count;
-        if (!needs_event_before_reuse()) {
-            if (const unsigned count = take_from_batches(context, request, items, most); count != 0) return count;
-        }
-        // What the streams have is waited for, put together, and what is a whole chunk goes back.
-        (void)reclaim(true);
-        if (const unsigned count = take(context, request, items, most); count != 0) return count;
-        // The last of all, as it waits for the whole device.
-        if (drain_own_streams()) {
-            if (const unsigned count = take(context, request, items, most); count != 0) return count;
-        }
-        (void)release(0, false);
+    std::size_t nbytes = chunk_size(context, request);
+    if (request.index != kExact) {
+        const unsigned count = keep_within(allowance(request), nbytes, context, request, items, most);
+        if (count != 0) return count;
     }
-    if (status == PORTAMEM_POOL_OK) status = PORTAMEM_POOL_OUT_OF_MEMORY;
-    return 0;
+    unsigned count = ask_upstream(status, is_asked, nbytes, context, request, items, true);
+    if (count == 0) count = take_everywhere(context, request, items, most);
+    if (count == 0) count = ask_upstream(status, is_asked, request.need(), context, request, items, false);
+    if (count == 0 && status == PORTAMEM_POOL_OK) status = PORTAMEM_POOL_OUT_OF_MEMORY;
+    return count;
 }
 
 }  // namespace portamem::pool

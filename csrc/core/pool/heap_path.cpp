@@ -68,7 +68,7 @@ bool Pool::deallocate_with_heap(Cache& cache, void* ptr, std::size_t nbytes) noe
     const Out out = out_block(cache, pages(), ptr, nbytes);
     if (out.state == nullptr) return false;
     const bool is_here = cache.holds(out.index);
-    const bool calls_somebody = ops_.keep != nullptr || cache.arena->is_per_thread;
+    const bool calls_somebody = callbacks_.ops.keep != nullptr || cache.arena->is_per_thread;
     if (is_here ? cache.bins[out.index].capacity == 0 : calls_somebody) return false;
     State was = out.as;
     if (!out.state->compare_exchange_strong(was, kFree, std::memory_order_acq_rel)) return false;
@@ -94,7 +94,8 @@ bool Pool::deallocate_with_heap(Cache& cache, void* ptr, std::size_t nbytes) noe
 }
 
 Pool::Served Pool::deallocate_pending(Cache& cache, void* ptr, std::size_t nbytes, void* stream) noexcept {
-    if (!needs_event_before_reuse() || ops_.keep != nullptr || nbytes - 1 >= kLargestCached) return Served::No;
+    if (!needs_event_before_reuse() || callbacks_.ops.keep != nullptr || nbytes - 1 >= kLargestCached)
+        return Served::No;
     if (portamem_forked() != 0 || cache.has_ended.load(std::memory_order_acquire)) return Served::No;
     bool has_room = false;
     {
@@ -104,7 +105,7 @@ Pool::Served Pool::deallocate_pending(Cache& cache, void* ptr, std::size_t nbyte
         has_room = cache.has_pending_room(rounded(nbytes));
     }
     if (!has_room && !drain_pending(cache, stream)) return Served::No;
-    const int captured = ops_.is_captured(self_, stream);
+    const int captured = callbacks_.ops.is_captured(callbacks_.self, stream);
     if (captured < 0) return Served::Thrown;
     if (captured != 0 || !cache.lock.enter()) return Served::No;
     const CacheUnlock leaving(cache);
@@ -126,7 +127,7 @@ void* Pool::allocate_drained(Cache& cache, std::size_t nbytes, void* stream) noe
 // Where all that was submitted to the stream has run, what waits in the cache for the stream's next event waits no more.
 // The order checker learns by events only what has happened.
 bool Pool::drain_pending(Cache& cache, void* stream) noexcept {
-    if (ops_.has_run == nullptr || order::is_on()) return false;
+    if (callbacks_.ops.has_run == nullptr || order::is_on()) return false;
     std::size_t count = 0;
     {
         if (!cache.lock.enter()) return false;
@@ -134,7 +135,7 @@ bool Pool::drain_pending(Cache& cache, void* stream) noexcept {
         count = cache.pending.size();
     }
     if (count == 0 || count < cache.asks_from) return false;
-    if (ops_.has_run(self_, stream) == 0) {
+    if (callbacks_.ops.has_run(callbacks_.self, stream) == 0) {
         cache.asks_from = 2 * count;
         return false;
     }

@@ -32,15 +32,15 @@ std::size_t Pool::lend() noexcept {
     void* held = nullptr;
     try {
         const CallGuard inside(*this);
-        if (ops_.hold != nullptr) held = ops_.hold(self_);
-        if (held != nullptr || ops_.hold == nullptr) {
+        if (callbacks_.ops.hold != nullptr) held = callbacks_.ops.hold(callbacks_.self);
+        if (held != nullptr || callbacks_.ops.hold == nullptr) {
             bool is_free = true;
             try {
                 is_free = reclaim(false);
             } catch (...) {
                 // Of a stream that cannot be marked, or without host memory: what is idle by now goes back all the same.
             }
-            if (is_free) released = release(0, false);
+            if (is_free) released = upstream_.release(0, false);
         }
     } catch (...) {
         // It was closed meanwhile, or its upstream fails: another pool may help.
@@ -48,7 +48,7 @@ std::size_t Pool::lend() noexcept {
     if (held != nullptr) {
         rest(PORTAMEM_POOL_OK, false);
         lender_.store(nullptr, std::memory_order_release);
-        ops_.let_go(held);  // the owner may end with it
+        callbacks_.ops.let_go(held);  // the owner may end with it
     } else {
         lender_.store(nullptr, std::memory_order_release);
     }

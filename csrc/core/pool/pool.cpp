@@ -67,20 +67,8 @@ Refusal& last_refusal() noexcept {
     return refusal;
 }
 
-void Pool::thrown(int status) { throw Refused{static_cast<portamem_pool_status>(status), {}}; }
-
-// Whoever shuts caches holds the registry for as long.
-void Pool::enter(Cache& cache) {
-    while (!cache.lock.enter()) {
-        const std::lock_guard<std::mutex> flushing(registry_);
-        if (cache.has_ended.load(std::memory_order_relaxed)) {
-            throw Refused{PORTAMEM_POOL_INVALID, "the stream, or the memory resource, was closed during the call"};
-        }
-    }
-}
-
 std::shared_ptr<Arena> Pool::arena_for(std::uint64_t identity, const portamem_pool_stream& about) {
-    const auto forget = [forgets = ops_.forget, self = self_](Arena* arena) {
+    const auto forget = [forgets = callbacks_.ops.forget, self = callbacks_.self](Arena* arena) {
         if (arena->ref != nullptr) forgets(self, arena->ref);
         delete arena;
     };
@@ -88,7 +76,7 @@ std::shared_ptr<Arena> Pool::arena_for(std::uint64_t identity, const portamem_po
     try {
         made = std::shared_ptr<Arena>(new Arena(identity), forget);
     } catch (...) {
-        if (about.ref != nullptr) ops_.forget(self_, about.ref);
+        if (about.ref != nullptr) callbacks_.ops.forget(callbacks_.self, about.ref);
         throw;
     }
     made->ref = about.ref;
@@ -112,24 +100,26 @@ Pool::CallContext Pool::context_of(std::uint64_t identity, void* stream) {
     }
     if (known != nullptr) forget_ended_caches();
     portamem_pool_stream about{};
-    if (const int status = ops_.describe(self_, stream, &about); status != PORTAMEM_POOL_OK) thrown(status);
+    if (const int status = callbacks_.ops.describe(callbacks_.self, stream, &about); status != PORTAMEM_POOL_OK)
+        throw_refused(status);
     context.ends_unseen = about.ends_unseen != 0;
     if (context.ends_unseen) {
-        if (about.ref != nullptr) ops_.forget(self_, about.ref);
+        if (about.ref != nullptr) callbacks_.ops.forget(callbacks_.self, about.ref);
         return context;
     }
     if (about.is_per_thread != 0) {
         if (!thread_has_own_streams()) {
-            if (about.ref != nullptr) ops_.forget(self_, about.ref);
+            if (about.ref != nullptr) callbacks_.ops.forget(callbacks_.self, about.ref);
             context.arena = std::make_shared<Arena>(identity);  // nobody can say when what it gets is free
             context.arena->has_ended = context.arena->is_orphan = true;
             return context;
         }
         try {
-            (void)ops_.is_captured(self_, stream);  // a question that makes the runtime know the thread's streams
+            (void)callbacks_.ops.is_captured(callbacks_.self,
+                                             stream);  // a question that makes the runtime know the thread's streams
             watch_own_streams();
         } catch (...) {
-            if (about.ref != nullptr) ops_.forget(self_, about.ref);
+            if (about.ref != nullptr) callbacks_.ops.forget(callbacks_.self, about.ref);
             throw;
         }
     }
@@ -138,10 +128,7 @@ Pool::CallContext Pool::context_of(std::uint64_t identity, void* stream) {
     auto cache = std::make_shared<Cache>(shared_from_this(), context.arena, identity, needs_event_before_reuse());
     cache->spare = one_batch(identity);
     cache->spare.front().items.reserve(kMostItems);
-    {
-        const std::lock_guard<std::mutex> lock(registry_);
-        caches_.push_back(cache);
-    }
+    caches_.add(cache);
     context.cache = cache.get();
     try {
         if (!adopt_cache(cache)) cache->has_lost_thread.store(true, std::memory_order_relaxed);
@@ -178,8 +165,8 @@ Pool::Request Pool::exact_request_for(std::size_t nbytes, std::size_t alignment)
 }
 
 bool Pool::is_captured(void* stream) {
-    const int captured = ops_.is_captured(self_, stream);
-    if (captured < 0) thrown(PORTAMEM_POOL_THROWN);
+    const int captured = callbacks_.ops.is_captured(callbacks_.self, stream);
+    if (captured < 0) throw_refused(PORTAMEM_POOL_THROWN);
     return captured != 0;
 }
 
@@ -187,27 +174,11 @@ void Pool::refuse_captured(void* stream, const char* what) {
     if (is_captured(stream)) throw Refused{PORTAMEM_POOL_INVALID, what};
 }
 
-void Pool::count_live(const CallContext& context, std::int64_t blocks, std::int64_t nbytes) {
-    const auto bytes = static_cast<std::uint64_t>(nbytes);
-    if (context.cache != nullptr) {
-        try {
-            const CacheLock entered(*this, *context.cache);
-            (blocks > 0 ? context.cache->hits : context.cache->frees).add(1);
-            context.cache->live_bytes.add(bytes);
-            return;
-        } catch (const Refused&) {
-            // The cache has ended meanwhile, and its counters are the pool's.
-        }
-    }
-    (blocks > 0 ? hits_ : frees_).fetch_add(1, std::memory_order_relaxed);
-    live_bytes_.fetch_add(bytes, std::memory_order_relaxed);
-}
-
 // The first of the blocks for the caller, the others for the cache.
 void* Pool::got(const CallContext& context, const Request& request, const Item* items, unsigned count, State out) {
     if (count > 1) {  // for which the bin has room: no user's code has run since it was seen empty
         try {
-            const CacheLock entered(*this, *context.cache);
+            const CacheLock entered(caches_, *context.cache);
             Cache::Bin& bin = context.cache->bins[request.index];
             for (; count > 1; --count) {
                 bin.items[bin.count++] = items[count - 1];
@@ -221,7 +192,7 @@ void* Pool::got(const CallContext& context, const Request& request, const Item* 
             throw;
         }
     }
-    count_live(context, 1, static_cast<std::int64_t>(request.nbytes));
+    caches_.count(context.cache, 1, static_cast<std::int64_t>(request.nbytes));
     items[0].state->store(out, std::memory_order_relaxed);
     return reinterpret_cast<void*>(items[0].address);
 }
@@ -239,9 +210,9 @@ void* Pool::allocate(std::size_t nbytes, std::size_t alignment, std::uint64_t id
         refuse_captured(stream,
                         "allocate is forbidden while its stream is captured: do it before or after the capture");
         const portamem_pool_status status =
-            ask_upstream(nbytes, context, &ptr);  // says in its own words that it cannot
-        if (status != PORTAMEM_POOL_OK) thrown(status);
-        (void)ops_.deallocate(self_, ptr, nbytes);
+            upstream_.allocate(nbytes, context.stream, &ptr);  // says in its own words that it cannot
+        if (status != PORTAMEM_POOL_OK) throw_refused(status);
+        (void)upstream_.deallocate(ptr, nbytes);
         throw Refused{PORTAMEM_POOL_INVALID, bytes_text(nbytes) + " are more than a pool can give"};
     }
     const Request request = request_for(nbytes, alignment);
@@ -249,7 +220,7 @@ void* Pool::allocate(std::size_t nbytes, std::size_t alignment, std::uint64_t id
     State out = out_of(request.size, nbytes);
     unsigned most = 1;
     if (request.index != kHuge && context.cache != nullptr) {
-        const CacheLock entered(*this, *context.cache);
+        const CacheLock entered(caches_, *context.cache);
         Cache& cache = *context.cache;
         if (cache.holds(request.index) && cache.bin_for(request.index).count == 0) most = batch_of(request.index);
         // Large blocks in caches are aligned to kGrain, whatever their class.
@@ -265,14 +236,14 @@ void* Pool::allocate(std::size_t nbytes, std::size_t alignment, std::uint64_t id
     try {
         unsigned count = take(context, request, items, most);
         if (count == 0) count = take_with_calls(context, request, items, most);
-        if (count == 0 && request.is_small() && lacks_slabs_.load(std::memory_order_relaxed)) {
+        if (count == 0 && request.is_small() && upstream_.shortage().of_slabs.load(std::memory_order_relaxed)) {
             count = take(context, exact, items, 1);  // as the last time, without the waiting before it
             if (count == 0 && !needs_event_before_reuse()) count = take_from_batches(context, exact, items, 1);
             if (count != 0) return got_alone(exact);
         }
         if (count == 0) {
             count = grow(context, request, items, most);
-            if (request.is_small()) lacks_slabs_.store(false, std::memory_order_relaxed);
+            if (request.is_small()) upstream_.shortage().of_slabs.store(false, std::memory_order_relaxed);
         }
         return count == 1 && !request.is_small() ? got_alone(request) : got(context, request, items, count, out);
     } catch (const Refused& refused) {
@@ -282,7 +253,7 @@ void* Pool::allocate(std::size_t nbytes, std::size_t alignment, std::uint64_t id
     // There is no room for many blocks of its size, or for one of its class: then for one of as many bytes.
     unsigned count = take(context, exact, items, 1);
     if (count == 0) count = grow(context, exact, items, 1);
-    if (request.is_small()) lacks_slabs_.store(true, std::memory_order_relaxed);
+    if (request.is_small()) upstream_.shortage().of_slabs.store(true, std::memory_order_relaxed);
     return got_alone(exact);
 }
 
@@ -314,14 +285,14 @@ void Pool::deallocate(void* ptr, std::size_t nbytes, std::uint64_t identity, voi
     if (context.ends_unseen) {
         unseen = one_batch(identity);
         unseen.front().items.push_back(item);
-        mark = mark_here(stream);
+        mark = events_.mark_here(stream);
     }
     if (!found.state->compare_exchange_strong(state, kFree, std::memory_order_acq_rel)) {
         refuse_pointer("the block at " + address_text(ptr) + " is not out: it was freed before");
     }
     try {
         if (context.ends_unseen) {
-            put_behind(mark, std::move(unseen));
+            events_.put_behind(mark, std::move(unseen));
         } else if (needs_event_before_reuse()) {
             defer(context, item, size);
         } else {
@@ -331,7 +302,7 @@ void Pool::deallocate(void* ptr, std::size_t nbytes, std::uint64_t identity, voi
         found.state->store(state, std::memory_order_relaxed);
         throw;
     }
-    count_live(context, -1, -static_cast<std::int64_t>(nbytes));
+    caches_.count(context.cache, -1, -static_cast<std::int64_t>(nbytes));
     try {
         after_free();
     } catch (...) {

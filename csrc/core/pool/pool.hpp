@@ -6,41 +6,29 @@
 // have found no memory, trim, close, or obey a release policy.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <list>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <vector>
 
-#include "cache.hpp"
+#include "callbacks.hpp"
+#include "events.hpp"
 #include "heap.hpp"
 #include "portamem/abi/pool_api.h"
-#include "transfers.hpp"
+#include "refused.hpp"
+#include "release_policy.hpp"
+#include "thread_caches.hpp"
+#include "upstream.hpp"
 
 namespace portamem::pool {
-
-/// Why the calling thread's latest call was refused.
-struct Refusal {
-    portamem_pool_status status = PORTAMEM_POOL_OK;
-    std::string text;
-};
-Refusal& last_refusal() noexcept;
-
-/// Thrown inside the library only.
-struct Refused {
-    portamem_pool_status status = PORTAMEM_POOL_OK;
-    std::string text;
-};
 
 class Pool : public std::enable_shared_from_this<Pool> {
   public:
     Pool(const portamem_pool_ops& ops, void* self, const portamem_pool_options& options)
-        : ops_(known(ops)), self_(self), options_(known(options)) {}
+        : callbacks_{known_part(ops), self}, options_(known_part(options)) {}
 
     // ---- what the caches cannot do; throw Refused and std::bad_alloc ----
 
@@ -78,12 +66,13 @@ class Pool : public std::enable_shared_from_this<Pool> {
     void abandon() noexcept { inside_.fetch_or(kClosed); }
     /// A call is over, with no lock held.
     void rest(int status, bool may_block) noexcept {
-        if (ops_.rest != nullptr) ops_.rest(self_, status, may_block ? 1 : 0);
+        if (callbacks_.ops.rest != nullptr) callbacks_.ops.rest(callbacks_.self, status, may_block ? 1 : 0);
     }
     /// The thread of a cache ends.
     void retire(const std::shared_ptr<Cache>& cache) noexcept;
 
     void live(std::uint64_t& blocks, std::uint64_t& nbytes);
+    std::uint64_t live_bytes();
     void figures(portamem_pool_figures& figures);
     void reserved(std::uint64_t& now, std::uint64_t& peak);
     void reset_peak();
@@ -120,26 +109,11 @@ class Pool : public std::enable_shared_from_this<Pool> {
     class CallGuard;
     class TemporaryArena;
     class OtherPools;
-    class UpstreamClaim;
-    class Transfer;
-    class TransferWait;
-    class CacheLock;
-    class CacheUnlock;
-
-    /// As much of a struct as its owner knew of: what was added since is null.
-    template <class Struct>
-    static Struct known(const Struct& given) noexcept {
-        Struct all{};
-        std::memcpy(&all, &given, std::min<std::size_t>(given.size, sizeof all));
-        return all;
-    }
 
     static thread_local unsigned calls_of_thread_;
     static thread_local bool forgets_after_call_;
     static void call_has_ended() noexcept;
 
-    static constexpr std::size_t kKeepsAll = SIZE_MAX;
-    static constexpr std::size_t kAsksLater = PORTAMEM_POOL_ASK_LATER;
     static constexpr std::uint64_t kClosed = std::uint64_t{1} << 63;
 
     // pool.cpp
@@ -151,9 +125,6 @@ class Pool : public std::enable_shared_from_this<Pool> {
     void* got(const CallContext& context, const Request& request, const Item* items, unsigned count, State out);
     bool is_captured(void* stream);
     void refuse_captured(void* stream, const char* what);
-    void enter(Cache& cache);
-    [[noreturn]] static void thrown(int status);
-    void count_live(const CallContext& context, std::int64_t blocks, std::int64_t nbytes);
     static constexpr unsigned kMostItems = 128;  ///< that a call takes: as many as a cache holds of one class
 
     // heap_path.cpp
@@ -176,23 +147,17 @@ class Pool : public std::enable_shared_from_this<Pool> {
     unsigned take_with_calls(const CallContext& context, const Request& request, Item* items, unsigned most);
     unsigned merge_own(const CallContext& context, const Request& request, Item* items, unsigned most);
 
-    // events.cpp
-    MarkPtr make_mark(void* event);
-    MarkPtr mark_here(void* stream);  ///< on the stream of the call
-    MarkPtr mark_of(Arena& arena);    ///< now, by whom may; throws Refused
-    bool poll_one(std::uint64_t stream);
-    void give_happened(std::uint64_t stream, const MarkPtr& mark);
-    void poll(const CallContext& context);
-    void poll_others(std::uint64_t own, std::size_t most);
-    void put_behind(const MarkPtr& mark, Batches&& batches) noexcept;
-    void put_back(Arena& arena, Batches&& batches) noexcept;
-    void mark_unmarked(Arena& arena);
-    void retry_unmarked(const CallContext& context) noexcept;
-
     // cross_stream.cpp
     bool serves(const Request& request, const Item& item) const;
     bool take_batch_of_other_stream(const CallContext& context, const Request& request, Item* items, unsigned& count);
     unsigned take_from_idle_cache(const CallContext& context, const Request& request, Item* items);
+    std::shared_ptr<Arena> donor_for(const CallContext& context, const Request& request,
+                                     const std::vector<const Arena*>& refused, bool& is_ordered);
+    bool detach_from(Arena& donor, const CallContext& context, const Request& request, Batch& batch);
+    MarkPtr wait_for_donor(Arena& donor, const CallContext& context, MarkPtr latest, Batches& taken,
+                           Transfer& transfer);
+    void accept(const CallContext& context, const Request& request, Batches&& taken, Batches&& left,
+                const MarkPtr& mark, Item* items, unsigned& count);
     bool take_from_other_stream(const CallContext& context, const Request& request, Item* items, unsigned& count);
 
     // waiting_batches.cpp
@@ -204,14 +169,17 @@ class Pool : public std::enable_shared_from_this<Pool> {
     std::size_t allowance(const Request& request);
     unsigned keep_within(std::size_t allowed, std::size_t& nbytes, const CallContext& context, const Request& request,
                          Item* items, unsigned most);
-    portamem_pool_status ask_upstream(std::size_t nbytes, const CallContext& context, void** ptr);
     unsigned grow(const CallContext& context, const Request& request, Item* items, unsigned most);
     bool is_beyond_limit(const Request& request);
     std::uint64_t calls_so_far();
     unsigned grow_with(bool& is_asked, const CallContext& context, const Request& request, Item* items, unsigned most);
+    unsigned add_chunk(void* ptr, std::size_t nbytes, Upstream::Claim& claim, const CallContext& context,
+                       const Request& request, Item* items, bool is_first);
+    unsigned ask_upstream(portamem_pool_status& status, bool& is_asked, std::size_t nbytes, const CallContext& context,
+                          const Request& request, Item* items, bool is_first);
+    unsigned take_everywhere(const CallContext& context, const Request& request, Item* items, unsigned most);
     unsigned ask_upstream_and_grow(portamem_pool_status& status, bool& is_asked, const CallContext& context,
                                    const Request& request, Item* items, unsigned most);
-    std::size_t next_smaller(std::size_t nbytes, std::size_t least);
 
     // give.cpp
     void give(const CallContext& context, const Item& item, const Block& block);
@@ -225,71 +193,53 @@ class Pool : public std::enable_shared_from_this<Pool> {
     void defer(const CallContext& context, const Item& item, std::size_t size);
     void flush_pending(const CallContext& context);
 
-    // flush_caches.cpp
-    void empty(Cache& cache);
-    template <class Which>
-    void flush_caches(const Which& which, bool for_good, bool also_of_own_streams = false);
-    void flush_all_caches(bool for_good = false);
-    void flush_own_streams();
+    // endings.cpp
     void end_arena(const std::shared_ptr<Arena>& arena) noexcept;
 
     // reclaim.cpp
+    void flush_all_caches(bool for_good = false);
+    void flush_own_streams();
     bool cannot_be_marked(const Arena& arena);
     bool drain_behind_mark(const std::shared_ptr<Arena>& arena);
     void drain(const std::shared_ptr<Arena>& arena, bool waits);
     void drain_orphans();
     bool drain_own_streams();
-    void finish(std::uint64_t stream, bool waits);
     bool reclaim(bool waits);  ///< false: another thread was about it, and it was left at that
     void join_common();
     void drain_if_idle(const std::shared_ptr<Arena>& arena, bool is_urgent);
     bool give_idle(const CallContext& context, std::size_t keep, bool is_urgent);
-    std::size_t release(std::size_t keep, bool throws);
 
-    // release_policy.cpp
-    std::size_t ask_policy(std::size_t reserved);
+    // release.cpp
     void after_free();
 
     // close.cpp
     void mark_all();
     void forget_owner() noexcept;
 
-    const portamem_pool_ops ops_;
-    void* const self_;
+    const Callbacks callbacks_;
     const portamem_pool_options options_;
-    const std::shared_ptr<EventsBack> events_back_ = std::make_shared<EventsBack>(ops_, self_);
 
     Heap heap_;
-    Transfers transfers_;  ///< what is on its way between the pool and its upstream; under the heap's lock
-    std::size_t refused_ =
-        SIZE_MAX;                ///< bytes that the upstream had not, since memory went back; under the heap's lock
-    std::size_t most_live_ = 0;  ///< bytes that were out at once, as the upstream was asked; under the heap's lock
-    unsigned vain_ = 0;          ///< looks for idle chunks in a row that found none,
-    unsigned looks_to_leave_out_ = 0;  ///< and how many are left out for it; both under the heap's lock
-    std::mutex registry_;
-    std::vector<std::shared_ptr<Cache>> caches_;
-    std::mutex reclaim_;
-    std::size_t due_keep_ = kKeepsAll;       ///< what the policy wanted kept while more waited; under the heap's lock,
-    bool is_due_ = false;                    ///< and the owner calls release_due until there is no such
-    bool due_is_new_ = false;                ///< it was not looked at yet
-    std::uint64_t asked_ = 0;                ///< how often the policy was,
-    std::uint64_t answered_ = 0;             ///< and the latest question that was answered
+    EventQueue events_{callbacks_, heap_, needs_event_before_reuse()};
+    CacheSet caches_{*this, heap_, needs_event_before_reuse()};
+    Upstream upstream_{callbacks_, heap_, options_.limit};
+    ReleasePolicy policy_{callbacks_, heap_};
+
+    /// How large the pool may become before idle chunks go back. Under the heap's lock.
+    struct Growth {
+        std::size_t most_live = 0;        ///< bytes that were out at once, as the upstream was asked
+        unsigned vain = 0;                ///< looks for idle chunks in a row that found none,
+        unsigned looks_to_leave_out = 0;  ///< and how many are left out for it
+    };
+    Growth growth_;
+    std::mutex reclaim_;                     ///< held by the call that puts everything together
     std::list<std::weak_ptr<Arena>> ended_;  ///< of streams that are gone; under the heap's lock
 
     std::atomic<std::uint64_t> inside_{0};      ///< calls under way; kClosed on top
     std::atomic<const void*> lender_{nullptr};  ///< the thread that is in lend(): the address of its calls_of_thread_
     std::atomic<std::int64_t> empty_{0};        ///< live blocks of 0 bytes
-    std::atomic<bool> lacks_slabs_{
-        false};                          ///< there was no room for one more, after all waiting; until memory goes back
-    std::atomic<bool> cuts_all_{false};  ///< small blocks are cut from large ones, as there is no other place: likewise
-    // Of calls without a cache, and of caches that are gone.
-    std::atomic<std::uint64_t> hits_{0};
-    std::atomic<std::uint64_t> frees_{0};
-    std::atomic<std::uint64_t> live_bytes_{0};
-    std::atomic<std::uint64_t> misses_{0};
-    std::atomic<std::uint64_t> steals_{0};
-    std::atomic<std::uint64_t> releases_{0};
-    std::atomic<std::uint64_t> marks_{0};
+    std::atomic<std::uint64_t> misses_{0};      ///< allocations that the upstream was asked for
+    std::atomic<std::uint64_t> steals_{0};      ///< times that a stream took over what was freed on another
 };
 
 /// A call under way: close and destroy wait for it, or refuse.
@@ -325,27 +275,6 @@ class Pool::CallGuard {
 
     Pool& pool_;
     const CallGuard* const outer_;
-};
-
-/// The owner, who is inside of its cache's lock, leaves it.
-class Pool::CacheUnlock {
-  public:
-    explicit CacheUnlock(Cache& cache) noexcept : cache_(cache) {}
-    ~CacheUnlock() { cache_.lock.leave(); }
-    CacheUnlock(const CacheUnlock&) = delete;
-    CacheUnlock& operator=(const CacheUnlock&) = delete;
-
-  private:
-    Cache& cache_;
-};
-
-/// The owner inside of its cache's lock.
-class Pool::CacheLock {
-  public:
-    CacheLock(Pool& pool, Cache& cache) : leaving_((pool.enter(cache), cache)) {}
-
-  private:
-    const CacheUnlock leaving_;
 };
 
 /// The pools of the same memory whose idle chunks others may have, asked one after the other.

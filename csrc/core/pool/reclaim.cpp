@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "pool.hpp"
-#include "transfer.hpp"
 
 namespace portamem::pool {
 namespace {
@@ -13,6 +12,16 @@ constexpr std::size_t kStreamsAsked = 8;  // streams whose events one look asks 
 constexpr unsigned kMostVain = 6;         // looks in vain, after which 64 are left out
 
 }  // namespace
+
+void Pool::flush_all_caches(bool for_good) {
+    caches_.flush([](const Cache&) { return true; }, for_good);
+    const std::lock_guard<std::mutex> lock(heap_.mutex());
+    for (const auto& entry : heap_.arenas()) (void)heap_.dissolve(*entry.second);
+}
+
+void Pool::flush_own_streams() {
+    caches_.flush([](const Cache& cache) { return cache.arena->is_per_thread; }, false, true);
+}
 
 // Of another thread when the pool ends.
 bool Pool::cannot_be_marked(const Arena& arena) {
@@ -35,7 +44,7 @@ bool Pool::drain_behind_mark(const std::shared_ptr<Arena>& arena) {
         }
         MarkPtr mark;
         try {
-            mark = mark_of(*arena);
+            mark = events_.mark_of(*arena);
         } catch (const Refused& refusal) {
             if (refusal.status != PORTAMEM_POOL_BUSY) throw;
             bool has_ended = false;
@@ -52,7 +61,7 @@ bool Pool::drain_behind_mark(const std::shared_ptr<Arena>& arena) {
             if (arena->insertions != seen || !arena->unmarked.empty()) continue;
             heap_.detach(*arena, all.front());
         }
-        put_behind(mark, std::move(all));
+        events_.put_behind(mark, std::move(all));
         return true;
     }
     return false;
@@ -61,7 +70,7 @@ bool Pool::drain_behind_mark(const std::shared_ptr<Arena>& arena) {
 // Everything that is free in an arena becomes nobody's, once the work before it has run.
 void Pool::drain(const std::shared_ptr<Arena>& arena, bool waits) {
     const bool is_sure = !waits || !cannot_be_marked(*arena);
-    if (is_sure && drain_behind_mark(arena)) return finish(arena->stream, waits);
+    if (is_sure && drain_behind_mark(arena)) return events_.drain(arena->stream, waits);
     Batches all = one_batch(arena->stream);
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
@@ -71,21 +80,20 @@ void Pool::drain(const std::shared_ptr<Arena>& arena, bool waits) {
         MarkPtr mark;
         try {
             if (!is_sure) {
-                const int status = ops_.synchronize(self_, nullptr);  // nothing less is sure
-                if (status != PORTAMEM_POOL_OK) thrown(PORTAMEM_POOL_BUSY);
+                if (!events_.synchronize_device()) throw_refused(PORTAMEM_POOL_BUSY);  // nothing less is sure
             } else {
-                mark = mark_of(*arena);
+                mark = events_.mark_of(*arena);
             }
         } catch (const Refused& refusal) {
-            put_back(*arena, std::move(all));
+            events_.put_back(*arena, std::move(all));
             if (refusal.status != PORTAMEM_POOL_BUSY) throw;
         } catch (...) {
-            put_back(*arena, std::move(all));
+            events_.put_back(*arena, std::move(all));
             throw;
         }
-        put_behind(mark, std::move(all));
+        events_.put_behind(mark, std::move(all));
     }
-    finish(arena->stream, waits);
+    events_.drain(arena->stream, waits);
 }
 
 // What nobody can mark any more, behind all work of the device.
@@ -96,7 +104,7 @@ void Pool::drain_orphans() {
         all.swap(heap_.orphans());
     }
     if (all.empty()) return;
-    if (ops_.synchronize(self_, nullptr) == PORTAMEM_POOL_OK) return put_behind(nullptr, std::move(all));
+    if (events_.synchronize_device()) return events_.put_behind(nullptr, std::move(all));
     const std::lock_guard<std::mutex> lock(heap_.mutex());
     heap_.orphans().splice(heap_.orphans().end(), all);
 }
@@ -126,38 +134,16 @@ bool Pool::drain_own_streams() {
         }
         is_any = is_any || !all[i].front().empty();
     }
-    const bool has_run = is_any && ops_.synchronize(self_, nullptr) == PORTAMEM_POOL_OK;
+    const bool has_run = is_any && events_.synchronize_device();
     for (std::size_t i = 0; i < all.size(); ++i) {
         if (has_run) {
-            put_behind(nullptr, std::move(all[i]));
+            events_.put_behind(nullptr, std::move(all[i]));
         } else {
-            put_back(*arenas[i], std::move(all[i]));
+            events_.put_back(*arenas[i], std::move(all[i]));
         }
     }
     if (has_run) join_common();
     return has_run;
-}
-
-// What a stream has waiting becomes nobody's, in order, up to the first that has not happened. What is freed from now on
-// is not for this call: who frees ahead of the device would never let it end.
-void Pool::finish(std::uint64_t stream, bool waits) {
-    std::size_t left = 0;
-    {
-        const std::lock_guard<std::mutex> lock(heap_.mutex());
-        const Batches* const queue = heap_.waiting().queue_of(stream);
-        left = queue == nullptr ? 0 : queue->size();
-    }
-    while (left != 0 && poll_one(stream)) --left;
-    for (MarkPtr mark; waits && left != 0; --left) {
-        {
-            const std::lock_guard<std::mutex> lock(heap_.mutex());
-            if (!heap_.waiting().oldest(stream, mark)) return;
-        }
-        if (mark != nullptr && ops_.synchronize(self_, mark->event()) != PORTAMEM_POOL_OK) {
-            thrown(PORTAMEM_POOL_THROWN);
-        }
-        give_happened(stream, mark);
-    }
 }
 
 bool Pool::reclaim(bool waits) {
@@ -194,7 +180,7 @@ bool Pool::reclaim(bool waits) {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
         for (const auto& queue : heap_.waiting().queues()) waiting.push_back(queue.first);
     }
-    for (const std::uint64_t stream : waiting) finish(stream, waits);
+    for (const std::uint64_t stream : waiting) events_.drain(stream, waits);
     join_common();
     return true;
 }
@@ -221,22 +207,20 @@ void Pool::drain_if_idle(const std::shared_ptr<Arena>& arena, bool is_urgent) {
     }
     MarkPtr mark;
     try {
-        mark = mark_of(*arena);
+        mark = events_.mark_of(*arena);
     } catch (const Refused& refusal) {
         if (refusal.status != PORTAMEM_POOL_BUSY) throw;
         return;
     }
-    const int done = mark == nullptr ? 1 : ops_.query(self_, mark->event());
-    if (done < 0) thrown(PORTAMEM_POOL_THROWN);
-    if (done == 0 && !is_urgent) return;
+    if (!events_.has_happened(mark) && !is_urgent) return;
     Batches all = one_batch(arena->stream);
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
         if (arena->has_ended || arena->insertions != seen || !arena->unmarked.empty()) return;
         heap_.detach(*arena, all.front());
     }
-    put_behind(mark, std::move(all));
-    finish(arena->stream, false);
+    events_.put_behind(mark, std::move(all));
+    events_.drain(arena->stream, false);
 }
 
 // Gives back whole chunks that nobody uses, until at most `keep` bytes are reserved. Nothing is waited for. False where
@@ -244,15 +228,15 @@ void Pool::drain_if_idle(const std::shared_ptr<Arena>& arena, bool is_urgent) {
 bool Pool::give_idle(const CallContext& context, std::size_t keep, bool is_urgent) {
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
-        if (looks_to_leave_out_ != 0) {
-            --looks_to_leave_out_;
+        if (growth_.looks_to_leave_out != 0) {
+            --growth_.looks_to_leave_out;
             return false;
         }
     }
     std::size_t released = 0;
     if (!needs_event_before_reuse() && context.arena != nullptr) drain_if_idle(context.arena, is_urgent);
     join_common();
-    released += release(keep, false);
+    released += upstream_.release(keep, false);
     std::vector<std::shared_ptr<Arena>> others;
     bool is_left = false;
     {
@@ -267,63 +251,14 @@ bool Pool::give_idle(const CallContext& context, std::size_t keep, bool is_urgen
     if (is_left) {
         flush_all_caches();
         for (const auto& arena : others) drain_if_idle(arena, is_urgent);
-        poll_others(context.identity, kStreamsAsked);
+        events_.poll_others(context.identity, kStreamsAsked);
         join_common();
-        released += release(keep, false);
+        released += upstream_.release(keep, false);
     }
     const std::lock_guard<std::mutex> lock(heap_.mutex());
-    vain_ = released != 0 ? 0 : std::min(vain_ + 1, kMostVain);
-    looks_to_leave_out_ = vain_ == 0 ? 0 : 1U << vain_;
+    growth_.vain = released != 0 ? 0 : std::min(growth_.vain + 1, kMostVain);
+    growth_.looks_to_leave_out = growth_.vain == 0 ? 0 : 1U << growth_.vain;
     return released != 0;
-}
-
-// ---- upstream ----
-
-std::size_t Pool::release(std::size_t keep, bool throws) {
-    std::size_t released = 0;
-    for (;;) {
-        Chunk chunk;
-        Transfer transfer(*this);
-        {
-            const std::lock_guard<std::mutex> lock(heap_.mutex());
-            if (heap_.reserved() <= keep || !heap_.remove_chunk(heap_.reserved() - keep, chunk)) return released;
-            transfer.begin(chunk.nbytes);  // neither free here nor back yet: it counts against the limit still
-        }
-        const int status = ops_.deallocate(self_, chunk.ptr, chunk.nbytes);
-        if (status == PORTAMEM_POOL_OK) {
-            if (ops_.unclaim != nullptr) ops_.unclaim(self_, chunk.nbytes);
-            {
-                const std::lock_guard<std::mutex> lock(heap_.mutex());
-                heap_.forget_chunk(chunk);
-                refused_ = SIZE_MAX;
-                lacks_slabs_.store(false, std::memory_order_relaxed);
-                cuts_all_.store(false, std::memory_order_relaxed);
-                transfer.end(true);
-            }
-            releases_.fetch_add(1, std::memory_order_relaxed);
-            released += chunk.nbytes;
-            continue;
-        }
-        {
-            const std::lock_guard<std::mutex> lock(heap_.mutex());
-            heap_.restore_chunk(chunk);
-            transfer.end(false);
-        }
-        if (throws) thrown(status);
-        return released;
-    }
-}
-
-void Pool::trim(std::size_t keep) {
-    const CallGuard inside(*this);
-    (void)reclaim(true);
-    (void)release(keep, true);
-    bool is_left = false;
-    {
-        const std::lock_guard<std::mutex> lock(heap_.mutex());
-        is_left = heap_.reserved() > keep;
-    }
-    if (is_left && drain_own_streams()) (void)release(keep, true);
 }
 
 }  // namespace portamem::pool

@@ -44,18 +44,18 @@ struct Free {
 }  // namespace
 
 void Pool::live(std::uint64_t& blocks, std::uint64_t& nbytes) {
-    const std::lock_guard<std::mutex> lock(registry_);
-    std::uint64_t freed = frees_.load(std::memory_order_relaxed);
-    for (const auto& cache : caches_) freed += cache->frees.get();  // first: a block is allocated before it is freed
-    std::uint64_t allocated = hits_.load(std::memory_order_relaxed);
-    nbytes = live_bytes_.load(std::memory_order_relaxed);
-    for (const auto& cache : caches_) {
-        allocated += cache->hits.get();
-        nbytes += cache->live_bytes.get();
-    }
+    const CacheSet::Totals totals = caches_.totals();
     const std::int64_t empty = empty_.load(std::memory_order_relaxed);
-    blocks = allocated - freed + static_cast<std::uint64_t>(std::max<std::int64_t>(empty, 0));
-    if (static_cast<std::int64_t>(nbytes) < 0) nbytes = 0;  // asked while threads hand blocks to each other
+    blocks = totals.allocated - totals.freed + static_cast<std::uint64_t>(std::max<std::int64_t>(empty, 0));
+    // Below zero where it is asked while threads hand blocks to each other.
+    nbytes = static_cast<std::int64_t>(totals.live_bytes) < 0 ? 0 : totals.live_bytes;
+}
+
+std::uint64_t Pool::live_bytes() {
+    std::uint64_t blocks = 0;
+    std::uint64_t nbytes = 0;
+    live(blocks, nbytes);
+    return nbytes;
 }
 
 // What is free is counted where it lies: in caches, arenas, and behind events. Nothing depends on how many blocks are out.
@@ -63,22 +63,18 @@ void Pool::figures(portamem_pool_figures& figures) {
     live(figures.live, figures.used);
     Free free;
     std::uint64_t cached = 0;
-    figures.hits = hits_.load(std::memory_order_relaxed);
-    {
-        const std::lock_guard<std::mutex> lock(registry_);
-        for (const auto& cache : caches_) {
-            figures.hits += cache->hits.get();
-            for (unsigned index = 0; index < kClasses; ++index) free.add(cache->bins[index].count, size_of(index));
-            free.add(cache->pending_blocks.get(), cache->pending_most.get());
-            cached += cache->cached.get();
-        }
-    }
+    figures.hits = caches_.totals().allocated;
+    caches_.for_each([&](const Cache& cache) {
+        for (unsigned index = 0; index < kClasses; ++index) free.add(cache.bins[index].count, size_of(index));
+        free.add(cache.pending_blocks.get(), cache.pending_most.get());
+        cached += cache.cached.get();
+    });
     free.bytes = cached;  // the pending ones are of many sizes
     figures.misses = misses_.load(std::memory_order_relaxed);
     figures.hits -= std::min(figures.hits, figures.misses);
     figures.steals = steals_.load(std::memory_order_relaxed);
-    figures.releases = releases_.load(std::memory_order_relaxed);
-    figures.marks = marks_.load(std::memory_order_relaxed);
+    figures.releases = upstream_.releases();
+    figures.marks = events_.marks();
     figures.reserved = heap_.reserved();
     figures.peak = heap_.peak();
     const std::lock_guard<std::mutex> lock(heap_.mutex());

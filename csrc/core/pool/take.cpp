@@ -28,7 +28,7 @@ std::size_t Pool::Request::need() const noexcept {
 // A block that is much smaller is not cut from a large one while there may be another place: of the upstream, or when
 // more comes back. It would keep the large one from those who want that much in one piece.
 std::size_t Pool::most_cut_for(const Request& request) noexcept {
-    if (request.index == kExact || cuts_all_.load(std::memory_order_relaxed)) return SIZE_MAX;
+    if (request.index == kExact || upstream_.shortage().cuts_all.load(std::memory_order_relaxed)) return SIZE_MAX;
     if (request.is_small()) return heap_.reserved() <= kFewBytes ? kLeastCut : 0;
     return std::max({kLeastCut, heap_.reserved() / kCutShare, kCutTimes * request.need()});
 }
@@ -68,14 +68,14 @@ unsigned Pool::take(const CallContext& context, const Request& request, Item* it
 // Where there is no other place, also for those who come next, until there is: memory has gone back to the upstream.
 unsigned Pool::take_any(const CallContext& context, const Request& request, Item* items, unsigned most) {
     const unsigned count = take(context, request, items, most, true);
-    if (count != 0) cuts_all_.store(true, std::memory_order_relaxed);
+    if (count != 0) upstream_.shortage().cuts_all.store(true, std::memory_order_relaxed);
     return count;
 }
 
 unsigned Pool::take_with_calls(const CallContext& context, const Request& request, Item* items, unsigned most) {
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
-        retry_unmarked(context);
+        if (context.arena != nullptr) events_.retry_unmarked(*context.arena);
         const bool own_dissolved = heap_.dissolve(own(context));
         if (heap_.dissolve(heap_.common()) || own_dissolved) {
             if (const unsigned count = take_locked(own(context), request, items, most); count != 0) return count;
@@ -89,12 +89,12 @@ unsigned Pool::take_with_calls(const CallContext& context, const Request& reques
         if (const unsigned count = take_from_idle_cache(context, request, items); count != 0) return count;
     }
     if (needs_event_before_reuse() && context.cache != nullptr) flush_pending(context);
-    poll(context);
+    events_.poll(context.identity);
     if (const unsigned count = take(context, request, items, most); count != 0) return count;
     if (!needs_event_before_reuse()) {
         if (const unsigned count = take_from_batches(context, request, items, most); count != 0) {
             // Streams that have to take from each other had better cut what they have.
-            cuts_all_.store(true, std::memory_order_relaxed);
+            upstream_.shortage().cuts_all.store(true, std::memory_order_relaxed);
             return count;
         }
     }
@@ -107,8 +107,8 @@ unsigned Pool::merge_own(const CallContext& context, const Request& request, Ite
     if (context.cache != nullptr && context.cache->cached.get() != 0) {
         bool is_marked = false;
         MarkPtr mark = needs_event_before_reuse() ? nullptr : mark_of_own(context, is_marked);
-        const CacheLock entered(*this, *context.cache);
-        empty(*context.cache);
+        const CacheLock entered(caches_, *context.cache);
+        caches_.empty(*context.cache);
         const std::lock_guard<std::mutex> lock(heap_.mutex());
         if (is_marked && !context.arena->has_ended) {
             context.arena->latest = std::move(mark);

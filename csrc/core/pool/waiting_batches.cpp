@@ -70,7 +70,7 @@ class Pool::TemporaryArena {
         MarkPtr mark;
         bool is_orphan = false;
         try {
-            if (!is_empty) mark = pool_.mark_here(context_.stream);
+            if (!is_empty) mark = pool_.events_.mark_here(context_.stream);
         } catch (...) {
             is_orphan = true;  // it cannot be marked now, and there is no later
         }
