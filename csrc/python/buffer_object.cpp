@@ -10,11 +10,15 @@
 
 #include "hold.hpp"
 #include "host_export.hpp"
+#include "portamem/detail/embedded_buffer.hpp"
 
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
 namespace {
+
+using portamem::detail::Embedded;
+using portamem::detail::EmbedderRefs;
 
 // The part that all have. `memory` is the value behind it, whatever its class.
 struct Head {
@@ -44,36 +48,36 @@ struct Spare {
 Spare spare;
 
 // May run anybody's code.
-void drop(const Allocation::EmbedderRefs& keeper) {
-    Py_DECREF(static_cast<PyObject*>(keeper.stream));
-    Py_DECREF(static_cast<PyObject*>(keeper.resource));
+void drop(const EmbedderRefs& refs) {
+    Py_DECREF(static_cast<PyObject*>(refs.stream));
+    Py_DECREF(static_cast<PyObject*>(refs.resource));
 }
 
-bool close_unshared(Buffer& buffer, Allocation::EmbedderRefs& keeper, bool is_dropped) {
-    std::shared_ptr<Allocation> memory = buffer.detach_unique();
+bool close_unshared(Buffer& buffer, EmbedderRefs& refs, bool is_dropped) {
+    std::shared_ptr<Allocation> memory = Embedded::detach_unique(buffer);
     if (!memory) return false;
     bool is_closed = false;
     try {
         if (is_dropped) {
             const WithoutGil nogil(portamem::detail::Hearing::AtOnce);
-            is_closed = memory->drop_unshared(keeper);
+            is_closed = Embedded::drop_unshared(*memory, refs);
         } else {
             const WithoutGil nogil;
-            is_closed = memory->close_unshared(keeper);
+            is_closed = Embedded::close_unshared(*memory, refs);
         }
     } catch (...) {
-        buffer.put_back(std::move(memory));
+        Embedded::reattach(buffer, std::move(memory));
         throw;
     }
-    buffer.put_back(std::move(memory));
+    Embedded::reattach(buffer, std::move(memory));
     return is_closed;
 }
 
 // What cannot be closed now is left to the Buffer's destructor.
-bool close_dropped(Buffer& buffer, Allocation::EmbedderRefs& keeper) noexcept {
-    if (buffer.close_cached(keeper)) return keeper.let_go != nullptr;
+bool close_dropped(Buffer& buffer, EmbedderRefs& refs) noexcept {
+    if (Embedded::close_cached(buffer, refs)) return refs.let_go != nullptr;
     try {
-        return close_unshared(buffer, keeper, true);
+        return close_unshared(buffer, refs, true);
     } catch (...) {
         return false;
     }
@@ -88,12 +92,12 @@ bool keep(PyObject* self) noexcept {
 // Keeps an object whose last reference has gone.
 bool keep_spare(PyObject* self, Buffer& buffer) {
     if (spare.count == Spare::kMost || portamem::python::detail::follows_sites()) return false;
-    if (buffer.is_closed()) return buffer.is_blank() && keep(self);
+    if (buffer.is_closed()) return Embedded::is_blank(buffer) && keep(self);
     if (!runtime_usable()) return false;
-    Allocation::EmbedderRefs keeper;
-    if (!close_dropped(buffer, keeper)) return false;
+    EmbedderRefs refs;
+    if (!close_dropped(buffer, refs)) return false;
     const bool kept = keep(self);
-    drop(keeper);
+    drop(refs);
     return kept;
 }
 
@@ -101,7 +105,7 @@ void add_spare() {
     PyObject* self = buffer_type->tp_alloc(buffer_type, 0);
     if (self == nullptr) throw py::error_already_set();
     auto* object = reinterpret_cast<BufferObject<Buffer>*>(self);
-    object->head.memory = ::new (static_cast<void*>(&object->value)) Buffer(Buffer::blank());
+    object->head.memory = ::new (static_cast<void*>(&object->value)) Buffer(Embedded::blank());
     Py_DECREF(self);
 }
 
@@ -126,10 +130,10 @@ PyObject* take_spare() {
     return spare.count == 0 ? nullptr : spare.objects[--spare.count];
 }
 
-// Its Buffer holds the memory, its keeper these two.
-PyObject* revive(PyObject* self, const Allocation::EmbedderRefs& keeper) {
-    Py_INCREF(static_cast<PyObject*>(keeper.resource));
-    Py_INCREF(static_cast<PyObject*>(keeper.stream));
+// Its Buffer holds the memory, and the refs hold the resource and the stream.
+PyObject* revive(PyObject* self, const EmbedderRefs& refs) {
+    Py_INCREF(static_cast<PyObject*>(refs.resource));
+    Py_INCREF(static_cast<PyObject*>(refs.stream));
     _Py_NewReference(self);  // its type counts it still
     return self;
 }
@@ -180,18 +184,18 @@ PyObject* cached_buffer(PyObject* resource_object, MemoryResource& resource, std
     if (!resource.serves_cached() || portamem::python::detail::follows_sites()) return nullptr;
     PyObject* self = take_spare();
     if (self == nullptr) return nullptr;
-    const Allocation::EmbedderRefs keeper{drop_embedder_refs, resource_object, stream_object};
-    if (head_of(self)->memory->reopen(resource, nbytes, stream, alignment, keeper)) return revive(self, keeper);
+    const EmbedderRefs refs{drop_embedder_refs, resource_object, stream_object};
+    if (Embedded::reopen(*head_of(self)->memory, resource, nbytes, stream, alignment, refs)) return revive(self, refs);
     ++spare.count;  // it is there still
     return nullptr;
 }
 
-PyObject* buffer_in_place(PyObject* resource_object, MemoryResource& resource, std::size_t nbytes,
+PyObject* unshared_buffer(PyObject* resource_object, MemoryResource& resource, std::size_t nbytes,
                           PyObject* stream_object, const std::shared_ptr<Stream>& stream, std::size_t alignment) {
     if (portamem::python::detail::follows_sites()) return nullptr;
     PyObject* self = take_spare();
     if (self == nullptr) return nullptr;
-    const Allocation::EmbedderRefs keeper{drop_embedder_refs, resource_object, stream_object};
+    const EmbedderRefs refs{drop_embedder_refs, resource_object, stream_object};
     void* ptr = nullptr;
     try {
         const WithoutGil nogil;
@@ -200,25 +204,25 @@ PyObject* buffer_in_place(PyObject* resource_object, MemoryResource& resource, s
         if (!keep(self)) destroy(self);
         throw;
     }
-    head_of(self)->memory->reopen(resource, ptr, nbytes, stream, keeper);
-    return revive(self, keeper);
+    Embedded::reopen(*head_of(self)->memory, resource, ptr, nbytes, stream, refs);
+    return revive(self, refs);
 }
 
 bool close_cached(Buffer& buffer) noexcept {
-    Allocation::EmbedderRefs keeper;
-    if (portamem::python::detail::follows_sites() || !buffer.close_cached(keeper)) return false;
-    if (keeper.let_go == nullptr) {
+    EmbedderRefs refs;
+    if (portamem::python::detail::follows_sites() || !Embedded::close_cached(buffer, refs)) return false;
+    if (refs.let_go == nullptr) {
         buffer.abandon();
     } else {
-        drop(keeper);
+        drop(refs);
     }
     return true;
 }
 
 bool close_unshared(Buffer& buffer) {
-    Allocation::EmbedderRefs keeper;
-    if (portamem::python::detail::follows_sites() || !close_unshared(buffer, keeper, false)) return false;
-    drop(keeper);
+    EmbedderRefs refs;
+    if (portamem::python::detail::follows_sites() || !close_unshared(buffer, refs, false)) return false;
+    drop(refs);
     return true;
 }
 

@@ -36,7 +36,7 @@ PyObject* cached_buffer(PyObject* resource_object, MemoryResource& resource, std
 
 /// The same with memory that the resource has to be asked for, outside of the GIL. Throws as its allocate does. Null
 /// where no object can be used again: take to_python then.
-PyObject* buffer_in_place(PyObject* resource_object, MemoryResource& resource, std::size_t nbytes,
+PyObject* unshared_buffer(PyObject* resource_object, MemoryResource& resource, std::size_t nbytes,
                           PyObject* stream_object, const std::shared_ptr<Stream>& stream, std::size_t alignment);
 
 /// Closes the Buffer of an object in the same way; false, and nothing was done, where that cannot be.

@@ -21,7 +21,7 @@ void throw_raised(py::error_already_set& raised) {
 }
 
 void report_lost_failures() {
-    portamem::detail::tell_of_lost_failure() = [](const std::exception_ptr& failure) noexcept {
+    portamem::detail::embedder().lost_failure = [](const std::exception_ptr& failure) noexcept {
         if (interpreter_is_going()) return;
         try {
             std::rethrow_exception(failure);

@@ -28,10 +28,10 @@ struct PythonBuffer {
 
 }  // namespace
 
-void drop_embedder_refs(const Allocation::EmbedderRefs& keeper) noexcept {
-    with_gil([&keeper] {
-        Py_DECREF(static_cast<PyObject*>(keeper.stream));
-        Py_DECREF(static_cast<PyObject*>(keeper.resource));
+void drop_embedder_refs(const portamem::detail::EmbedderRefs& refs) noexcept {
+    with_gil([&refs] {
+        Py_DECREF(static_cast<PyObject*>(refs.stream));
+        Py_DECREF(static_cast<PyObject*>(refs.resource));
     });
 }
 
@@ -56,7 +56,7 @@ std::shared_ptr<const Py_buffer> hold_buffer(const py::handle& object) {
 }
 
 void drop_gil_in_destructors() {
-    portamem::detail::unlocked_hook() = [](void (*run)(void*), void* argument) {
+    portamem::detail::embedder().unlocked = [](void (*run)(void*), void* argument) {
         if (Py_IsInitialized() == 0 || !holds_gil()) {
             const portamem::detail::HearingScope deaf(portamem::detail::Hearing::Nothing);
             run(argument);

@@ -3,12 +3,13 @@
 #pragma once
 
 #include "bindings.hpp"
+#include "portamem/detail/embedder.hpp"
 
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
-/// Drops the references of an Allocation::EmbedderRefs of two Python objects: what such a keeper is let go of by.
-void drop_embedder_refs(const Allocation::EmbedderRefs& keeper) noexcept;
+/// Lets go of EmbedderRefs of two Python objects.
+void drop_embedder_refs(const portamem::detail::EmbedderRefs& refs) noexcept;
 
 /// Keeps a Python object alive for C++ code, which may let go on any thread. Once the interpreter is going down the
 /// reference is leaked. Null for None.

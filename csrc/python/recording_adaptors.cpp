@@ -44,7 +44,7 @@ std::string to_path(const py::object& path) {
 
 void register_recording_adaptors(py::module_& m) {
     portamem_record_prepare();
-    portamem::detail::site_hook().store(provide_site, std::memory_order_release);
+    portamem::detail::embedder().call_site.store(provide_site, std::memory_order_release);
 
     py::class_<Statistics, std::shared_ptr<Statistics>, ResourceAdaptor>(
         m, "StatisticsAdaptor", py::is_final(), "Counts what goes through it: in all, by tag, by thread, in scopes.")

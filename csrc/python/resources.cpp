@@ -128,7 +128,7 @@ PyObject* allocate_buffer(PyObject* object, MemoryResource& resource, std::size_
                           std::size_t alignment) {
     if (const auto* held = stream == nullptr ? nullptr : stream_in(stream)) {
         if (PyObject* made = cached_buffer(object, resource, nbytes, stream, *held, alignment)) return made;
-        if (PyObject* made = buffer_in_place(object, resource, nbytes, stream, *held, alignment)) return made;
+        if (PyObject* made = unshared_buffer(object, resource, nbytes, stream, *held, alignment)) return made;
     }
     auto on = allocation_stream(resource, stream == nullptr ? py::none() : py::handle(stream));
     return to_python(unlocked_buffer<Buffer>(resource.shared_from_this(), nbytes, std::move(on), alignment))

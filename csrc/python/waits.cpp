@@ -91,7 +91,7 @@ void wait(bool (*is_done)(void*), void* argument) {
 
 }  // namespace
 
-void hear_signals_in_waits() { portamem::detail::wait_hook() = wait; }
+void hear_signals_in_waits() { portamem::detail::embedder().wait = wait; }
 
 void keep_interrupt() noexcept {
     try {

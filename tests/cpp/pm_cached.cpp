@@ -3,8 +3,11 @@
 #include <algorithm>
 
 #include "pm_support.hpp"
+#include "portamem/detail/embedded_buffer.hpp"
 
 namespace {
+
+using pm::detail::Embedded;
 
 /// Keeps what came back, of one size, and gives that out again.
 class KeepingResource final : public pm::MemoryResource {
@@ -70,7 +73,7 @@ class KeepingResource final : public pm::MemoryResource {
 
 std::shared_ptr<KeepingResource> keeping_resource() { return std::make_shared<KeepingResource>(device_resource()); }
 
-/// A keeper that counts how often it was let go of, and how many buffers were live then.
+/// References that count how often they were let go of, and how many buffers were live then.
 struct Holder {
     std::shared_ptr<KeepingResource> resource = keeping_resource();
     StreamPtr stream = pm::Stream::create(0);
@@ -78,11 +81,11 @@ struct Holder {
     std::size_t live_then = 99;
 
     Holder() { pm::Buffer(resource, KeepingResource::kSize, stream).close(); }
-    pm::Allocation::EmbedderRefs keeper() { return {&Holder::drop, this, nullptr}; }
+    pm::detail::EmbedderRefs refs() { return {&Holder::drop, this, nullptr}; }
 
   private:
-    static void drop(const pm::Allocation::EmbedderRefs& keeper) noexcept {
-        auto& self = *static_cast<Holder*>(keeper.resource);
+    static void drop(const pm::detail::EmbedderRefs& refs) noexcept {
+        auto& self = *static_cast<Holder*>(refs.resource);
         ++self.let_go;
         self.live_then = self.resource->live_buffers();
     }
@@ -165,14 +168,14 @@ TEST_CASE("pm cached: memory that another stream used, and memory of a closed st
 TEST_CASE("pm cached: a blank buffer is opened, closed and opened again") {
     if (no_device()) return;
     Holder holder;
-    pm::Buffer buffer = pm::Buffer::blank();
+    pm::Buffer buffer = Embedded::blank();
     CHECK(buffer.is_closed());
     CHECK_THROWS_AS(buffer.ptr(), std::invalid_argument);
     holder.resource->calls = 0;
     for (unsigned round = 1; round <= 3; ++round) {
-        REQUIRE(buffer.reopen(*holder.resource, KeepingResource::kSize, holder.stream, 256, holder.keeper()));
+        REQUIRE(Embedded::reopen(buffer, *holder.resource, KeepingResource::kSize, holder.stream, 256, holder.refs()));
         CHECK_FALSE(buffer.is_closed());
-        CHECK_FALSE(buffer.is_blank());
+        CHECK_FALSE(Embedded::is_blank(buffer));
         CHECK(buffer.nbytes() == KeepingResource::kSize);
         CHECK(buffer.resource() == holder.resource);
         CHECK(buffer.stream() == holder.stream);
@@ -181,16 +184,16 @@ TEST_CASE("pm cached: a blank buffer is opened, closed and opened again") {
         put(buffer, round);
         CHECK(get(buffer) == pattern(KeepingResource::kSize, round));
 #if defined(__SANITIZE_THREAD__)  // which knows no fences, so that nobody is the only holder there
-        buffer = pm::Buffer::blank();
+        buffer = Embedded::blank();
         CHECK(holder.let_go == round);
 #else
-        pm::Allocation::EmbedderRefs keeper;
-        REQUIRE(buffer.close_cached(keeper));
-        CHECK(keeper.resource == &holder);
-        CHECK(buffer.is_blank());
+        pm::detail::EmbedderRefs refs;
+        REQUIRE(Embedded::close_cached(buffer, refs));
+        CHECK(refs.resource == &holder);
+        CHECK(Embedded::is_blank(buffer));
         CHECK(buffer.is_closed());
         CHECK_THROWS_AS(buffer.ptr(), std::invalid_argument);
-        CHECK_FALSE(buffer.close_cached(keeper));
+        CHECK_FALSE(Embedded::close_cached(buffer, refs));
         CHECK(holder.let_go == 0);
 #endif
         CHECK(holder.resource->live_buffers() == 0);
@@ -201,27 +204,27 @@ TEST_CASE("pm cached: a blank buffer is opened, closed and opened again") {
 TEST_CASE("pm cached: where nothing is at hand a blank buffer stays blank") {
     if (no_device()) return;
     Holder holder;
-    pm::Buffer buffer = pm::Buffer::blank();
-    CHECK_FALSE(buffer.reopen(*holder.resource, 17, holder.stream, 256, holder.keeper()));
+    pm::Buffer buffer = Embedded::blank();
+    CHECK_FALSE(Embedded::reopen(buffer, *holder.resource, 17, holder.stream, 256, holder.refs()));
     holder.resource->empty();
-    CHECK_FALSE(buffer.reopen(*holder.resource, KeepingResource::kSize, holder.stream, 256, holder.keeper()));
+    CHECK_FALSE(Embedded::reopen(buffer, *holder.resource, KeepingResource::kSize, holder.stream, 256, holder.refs()));
     CHECK(buffer.is_closed());
     CHECK(buffer.nbytes() == 0);
     CHECK(holder.let_go == 0);
     CHECK(holder.resource->live_buffers() == 0);
 }
 
-TEST_CASE("pm cached: memory that others hold is not closed at hand, and its keeper goes last") {
+TEST_CASE("pm cached: memory that others hold is not closed at hand, and its references go last") {
     if (no_device()) return;
     Holder holder;
-    pm::Buffer buffer = pm::Buffer::blank();
-    REQUIRE(buffer.reopen(*holder.resource, KeepingResource::kSize, holder.stream, 256, holder.keeper()));
+    pm::Buffer buffer = Embedded::blank();
+    REQUIRE(Embedded::reopen(buffer, *holder.resource, KeepingResource::kSize, holder.stream, 256, holder.refs()));
     put(buffer, 5);
     {
         pm::Buffer part = buffer.sub(1024, 1024);
-        pm::Allocation::EmbedderRefs keeper;
-        CHECK_FALSE(buffer.close_cached(keeper));
-        CHECK_FALSE(part.close_cached(keeper));
+        pm::detail::EmbedderRefs refs;
+        CHECK_FALSE(Embedded::close_cached(buffer, refs));
+        CHECK_FALSE(Embedded::close_cached(part, refs));
         CHECK_THROWS_AS(buffer.close(), pm::ExportError);
         buffer.abandon();
         CHECK(holder.let_go == 0);
@@ -234,12 +237,12 @@ TEST_CASE("pm cached: memory that others hold is not closed at hand, and its kee
     CHECK(holder.live_then == 0);
 }
 
-TEST_CASE("pm cached: memory that cannot go back at once outlives its keeper") {
+TEST_CASE("pm cached: memory that cannot go back at once outlives its references") {
     if (no_device()) return;
     Holder holder;
     const auto other = pm::Stream::create(0);
-    pm::Buffer buffer = pm::Buffer::blank();
-    REQUIRE(buffer.reopen(*holder.resource, KeepingResource::kSize, holder.stream, 256, holder.keeper()));
+    pm::Buffer buffer = Embedded::blank();
+    REQUIRE(Embedded::reopen(buffer, *holder.resource, KeepingResource::kSize, holder.stream, 256, holder.refs()));
     buffer.record_stream(other);
     other->begin_capture(pm::rt::StreamCaptureMode::Relaxed);
     buffer.abandon();  // which may not mark the captured stream

@@ -11,15 +11,15 @@ struct Heard : std::exception {};
 // As an embedder's: what is not done yet is not waited for.
 class HeardInWaits {
   public:
-    HeardInWaits() : before_(detail::wait_hook().load()) {
-        detail::wait_hook() = [](bool (*is_done)(void*), void* argument) {
+    HeardInWaits() : before_(detail::embedder().wait.load()) {
+        detail::embedder().wait = [](bool (*is_done)(void*), void* argument) {
             if (!is_done(argument)) throw Heard();
         };
     }
-    ~HeardInWaits() { detail::wait_hook() = before_; }
+    ~HeardInWaits() { detail::embedder().wait = before_; }
 
   private:
-    const detail::WaitHook before_;
+    void (*const before_)(bool (*is_done)(void*), void* argument);
     const detail::HearingScope hearing_{detail::Hearing::Everything};
 };
 

@@ -13,20 +13,14 @@
 #include <utility>
 #include <vector>
 
+#include "portamem/detail/hearing.hpp"
 #include "portamem/mr/memory_resource.hpp"
 
 PORTAMEM_OPEN
 
 namespace detail {
-
-/// Told of what a destructor has met and cannot throw, with no lock held: a language that portamem is embedded in may
-/// have a place for its own exceptions. Null: nobody is.
-inline std::atomic<void (*)(const std::exception_ptr&) noexcept>& tell_of_lost_failure() {
-    static std::atomic<void (*)(const std::exception_ptr&) noexcept> tell{nullptr};
-    return tell;
+struct Embedded;
 }
-
-}  // namespace detail
 
 /// A piece of memory with the resource, device and stream it came from, all kept alive. Buffers share it.
 ///
@@ -38,15 +32,6 @@ class Allocation {
     };
 
   public:
-    /// What keeps an allocation's resource and stream alive in place of shared references: their objects in a language
-    /// that portamem is embedded in, which counts references for less.
-    struct EmbedderRefs {
-        void (*let_go)(const EmbedderRefs&) noexcept =
-            nullptr;  ///< null: there is nothing to let go of. On any thread.
-        void* resource = nullptr;
-        void* stream = nullptr;
-    };
-
     /// For the makers below: the key is private.
     Allocation(Key, void* ptr, std::size_t nbytes, std::shared_ptr<Stream> stream)
         : ptr_(ptr), nbytes_(nbytes), stream_(&own_stream_), own_stream_(std::move(stream)), exports_(kClosed) {}
@@ -86,7 +71,7 @@ class Allocation {
         if (exports_.load(std::memory_order_relaxed) >= 0 && runtime_usable() && !give_back_cached()) {
             detail::unlocked([this] { drop(); });
         }
-        if (keeper_.let_go != nullptr) keeper_.let_go(keeper_);
+        if (refs_.let_go != nullptr) refs_.let_go(refs_);
     }
     Allocation(const Allocation&) = delete;
     Allocation& operator=(const Allocation&) = delete;
@@ -258,60 +243,6 @@ class Allocation {
         }
     }
 
-    /// close() by the only holder, where the resource takes the memory back at hand. False where it does not, or where
-    /// others used the memory: nothing was done. The keeper is the caller's to let go of.
-    bool close_cached(EmbedderRefs& keeper) noexcept {
-        if (exports_.load(std::memory_order_acquire) != 0 || !give_back_cached()) return false;
-        exports_.store(kClosed, std::memory_order_release);
-        keeper = std::exchange(keeper_, EmbedderRefs{});
-        return true;
-    }
-
-    /// The same for what takes a call of the resource: outside of an embedder's lock, and it may throw as close() does.
-    /// Nobody else can have the allocation meanwhile. False too where there is no keeper.
-    bool close_unshared(EmbedderRefs& keeper) {
-        // Of stream-ordered memory the resource below may not be: that waits for the stream itself.
-        return close_unshared(keeper, !traits_->stream_ordered && is_untouched());
-    }
-
-    /// The same for memory that is dropped. False too where work may use it: the destructor knows what to do.
-    bool drop_unshared(EmbedderRefs& keeper) {
-        if (traits_->stream_ordered) return close_unshared(keeper, false);
-        return is_untouched() && !may_wait() && close_unshared(keeper, true);
-    }
-
-    /// Of no memory, closed: to be reopened.
-    static std::shared_ptr<Allocation> blank() { return std::make_shared<Allocation>(Key{}, nullptr, 0, nullptr); }
-
-    /// Whether it is as blank() makes it: closed at hand or in place after reopen, or never open.
-    bool is_blank() const noexcept { return is_closed() && own_stream_ == nullptr && keeper_.let_go == nullptr; }
-
-    /// Opens a blank allocation that nobody else holds, with memory that the resource has at hand. False where it has
-    /// none, and nothing was done. The keeper, which is let go of after the memory, keeps the resource alive, and
-    /// `stream` at its place.
-    bool reopen(MemoryResource& resource, std::size_t nbytes, const std::shared_ptr<Stream>& stream,
-                std::size_t alignment, const EmbedderRefs& keeper) noexcept {
-        void* ptr = resource.allocate_cached(nbytes, stream, alignment);
-        if (ptr == nullptr) return false;
-        reopen(resource, ptr, nbytes, stream, keeper);
-        return true;
-    }
-
-    /// The same with memory that the resource has given out already.
-    void reopen(MemoryResource& resource, void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream,
-                const EmbedderRefs& keeper) noexcept {
-        ptr_ = ptr;
-        nbytes_ = nbytes;
-        resource_ = &resource;
-        stream_ = &stream;
-        traits_ = &resource.traits();
-        keeper_ = keeper;
-        used_.store(false, std::memory_order_relaxed);
-        latest_use_here_.store(0, std::memory_order_relaxed);
-        is_exposed_.store(traits_->is_known_elsewhere, std::memory_order_relaxed);
-        exports_.store(0, std::memory_order_release);
-    }
-
     /// close() of foreign memory that has been let go on return: waits for all declared work first.
     void close_and_wait() {
         refuse_forked();
@@ -335,6 +266,62 @@ class Allocation {
     }
 
   private:
+    friend struct detail::Embedded;
+
+    /// close() by the only holder, where the resource takes the memory back at hand. False where it does not, or where
+    /// others used the memory: nothing was done. The refs are the caller's to let go of.
+    bool close_cached(detail::EmbedderRefs& refs) noexcept {
+        if (exports_.load(std::memory_order_acquire) != 0 || !give_back_cached()) return false;
+        exports_.store(kClosed, std::memory_order_release);
+        refs = std::exchange(refs_, detail::EmbedderRefs{});
+        return true;
+    }
+
+    /// The same for what takes a call of the resource: outside of an embedder's lock, and it may throw as close() does.
+    /// Nobody else can have the allocation meanwhile. False too where there are no refs.
+    bool close_unshared(detail::EmbedderRefs& refs) {
+        // Of stream-ordered memory the resource below may not be: that waits for the stream itself.
+        return close_unshared(refs, !traits_->stream_ordered && is_untouched());
+    }
+
+    /// The same for memory that is dropped. False too where work may use it: the destructor knows what to do.
+    bool drop_unshared(detail::EmbedderRefs& refs) {
+        if (traits_->stream_ordered) return close_unshared(refs, false);
+        return is_untouched() && !may_wait() && close_unshared(refs, true);
+    }
+
+    /// Of no memory, closed: to be reopened.
+    static std::shared_ptr<Allocation> blank() { return std::make_shared<Allocation>(Key{}, nullptr, 0, nullptr); }
+
+    /// Whether it is as blank() makes it: closed at hand or in place after reopen, or never open.
+    bool is_blank() const noexcept { return is_closed() && own_stream_ == nullptr && refs_.let_go == nullptr; }
+
+    /// Opens a blank allocation that nobody else holds, with memory that the resource has at hand. False where it has
+    /// none, and nothing was done. The refs, which are let go of after the memory, keep the resource alive, and
+    /// `stream` at its place.
+    bool reopen(MemoryResource& resource, std::size_t nbytes, const std::shared_ptr<Stream>& stream,
+                std::size_t alignment, const detail::EmbedderRefs& refs) noexcept {
+        void* ptr = resource.allocate_cached(nbytes, stream, alignment);
+        if (ptr == nullptr) return false;
+        reopen(resource, ptr, nbytes, stream, refs);
+        return true;
+    }
+
+    /// The same with memory that the resource has given out already.
+    void reopen(MemoryResource& resource, void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream,
+                const detail::EmbedderRefs& refs) noexcept {
+        ptr_ = ptr;
+        nbytes_ = nbytes;
+        resource_ = &resource;
+        stream_ = &stream;
+        traits_ = &resource.traits();
+        refs_ = refs;
+        used_.store(false, std::memory_order_relaxed);
+        latest_use_here_.store(0, std::memory_order_relaxed);
+        is_exposed_.store(traits_->is_known_elsewhere, std::memory_order_relaxed);
+        exports_.store(0, std::memory_order_release);
+    }
+
     static constexpr std::int64_t kClosed = -(std::int64_t{1} << 62);
     static constexpr std::size_t kFewOperations = 8;
 
@@ -349,8 +336,8 @@ class Allocation {
     // Whether no work can use it.
     bool is_untouched() const noexcept { return !is_exposed_.load(std::memory_order_relaxed) && operations_.empty(); }
 
-    bool close_unshared(EmbedderRefs& keeper, bool is_settled) {
-        if (keeper_.let_go == nullptr || shared_.load(std::memory_order_acquire)) return false;
+    bool close_unshared(detail::EmbedderRefs& refs, bool is_settled) {
+        if (refs_.let_go == nullptr || shared_.load(std::memory_order_acquire)) return false;
         if (!(*stream_)->tells_its_end()) return false;  // give_back knows what to do where it is gone
         if (exports_.load(std::memory_order_acquire) != 0) return false;
         const Stream::Use use(**stream_);
@@ -359,7 +346,7 @@ class Allocation {
         resource_->deallocate(ptr_, nbytes_, *stream_);
         operations_.clear();
         exports_.store(kClosed, std::memory_order_release);
-        keeper = std::exchange(keeper_, EmbedderRefs{});
+        refs = std::exchange(refs_, detail::EmbedderRefs{});
         return true;
     }
 
@@ -620,7 +607,7 @@ class Allocation {
         } catch (const detail::WaitLeft&) {
             work.reset();
         } catch (...) {
-            if (const auto tell = detail::tell_of_lost_failure().load()) tell(std::current_exception());
+            if (const auto tell = detail::embedder().lost_failure.load()) tell(std::current_exception());
             was_told = true;
             work.reset();
         }
@@ -697,7 +684,7 @@ class Allocation {
                 was_refused.store(true);
                 if (!was_told_) {
                     was_told_ = true;
-                    if (const auto tell = detail::tell_of_lost_failure().load()) tell(std::current_exception());
+                    if (const auto tell = detail::embedder().lost_failure.load()) tell(std::current_exception());
                 }
                 return false;
             }
@@ -736,9 +723,9 @@ class Allocation {
     std::size_t nbytes_;
     MemoryResource* resource_ = nullptr;  // null: foreign
     const MemoryTraits* traits_ = nullptr;
-    // Where the reference is: here, or in an object that the keeper keeps.
+    // Where the reference is: here, or in an object that the refs keep alive.
     const std::shared_ptr<Stream>* stream_;
-    EmbedderRefs keeper_;
+    detail::EmbedderRefs refs_;
     std::shared_ptr<MemoryResource> own_resource_;
     const std::shared_ptr<Stream> own_stream_;
     MemoryTraits own_traits_;  // of foreign memory

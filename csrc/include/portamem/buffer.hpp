@@ -87,31 +87,6 @@ class Buffer {
         abandon();
     }
 
-    /// Of no memory, closed: to be reopened.
-    static Buffer blank() { return Buffer(Allocation::blank(), 0); }
-
-    /// Allocation::is_blank, reopen and close_cached, for embedders that keep objects of buffers that are gone. reopen
-    /// is for blank buffers; the others are false, or null, unless this is a whole buffer and nobody else holds its memory.
-    bool is_blank() const noexcept { return is_only_holder() && allocation_->is_blank(); }
-    bool reopen(MemoryResource& resource, std::size_t nbytes, const std::shared_ptr<Stream>& stream,
-                std::size_t alignment, const Allocation::EmbedderRefs& keeper) noexcept {
-        if (!allocation_->reopen(resource, nbytes, stream, alignment, keeper)) return false;
-        nbytes_ = nbytes;
-        return true;
-    }
-    void reopen(MemoryResource& resource, void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream,
-                const Allocation::EmbedderRefs& keeper) noexcept {
-        allocation_->reopen(resource, ptr, nbytes, stream, keeper);
-        nbytes_ = nbytes;
-    }
-    bool close_cached(Allocation::EmbedderRefs& keeper) noexcept {
-        return is_only_holder() && allocation_->close_cached(keeper);
-    }
-    /// The memory, taken out for Allocation::close_unshared without an embedder's lock: until it is put back, others find
-    /// the buffer closed.
-    std::shared_ptr<Allocation> detach_unique() noexcept { return is_only_holder() ? std::move(allocation_) : nullptr; }
-    void put_back(std::shared_ptr<Allocation> memory) noexcept { allocation_ = std::move(memory); }
-
     /// Lets go without a refusal: the memory goes back with its last export.
     void abandon() noexcept { (void)take(); }
 
@@ -130,6 +105,8 @@ class Buffer {
     }
 
   private:
+    friend struct detail::Embedded;
+
     // What others did with the memory before they let go of it has happened then. ThreadSanitizer knows no fences.
     bool is_only_holder() const noexcept {
 #if defined(__SANITIZE_THREAD__)

@@ -2,6 +2,7 @@
 // portamem/copy.hpp: copies between any two pieces of memory.
 #pragma once
 
+#include "portamem/detail/hearing.hpp"
 #include "portamem/layout.hpp"
 #include "portamem/quirks.hpp"
 #include "portamem/span.hpp"

@@ -13,6 +13,7 @@
 #include "portamem/capabilities.hpp"
 #include "portamem/capture.hpp"
 #include "portamem/declared_work.hpp"
+#include "portamem/detail/hearing.hpp"
 #include "portamem/device_guard.hpp"
 #include "portamem/device_wait.hpp"
 #include "portamem/kept.hpp"

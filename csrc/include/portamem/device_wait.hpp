@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "portamem/capture.hpp"
+#include "portamem/detail/hearing.hpp"
 
 PORTAMEM_OPEN
 

@@ -9,6 +9,7 @@
 
 #include "portamem/capture.hpp"
 #include "portamem/declared_work.hpp"
+#include "portamem/detail/hearing.hpp"
 #include "portamem/device_guard.hpp"
 #include "portamem/leaving.hpp"
 

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "portamem/buffer.hpp"
+#include "portamem/detail/embedder.hpp"
 
 PORTAMEM_OPEN
 

@@ -15,6 +15,7 @@
 
 #include "portamem/abi/order_api.h"
 #include "portamem/capture.hpp"
+#include "portamem/detail/embedder.hpp"
 #include "portamem/event.hpp"
 #include "portamem/reaper.hpp"
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "portamem/buffer.hpp"
+#include "portamem/detail/hearing.hpp"
 
 PORTAMEM_OPEN
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "portamem/declared_work.hpp"
+#include "portamem/detail/hearing.hpp"
 #include "portamem/device.hpp"
 #include "portamem/handle_use.hpp"
 #include "portamem/kept.hpp"

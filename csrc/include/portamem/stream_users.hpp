@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "portamem/abi/process_api.h"
+#include "portamem/detail/hearing.hpp"
 #include "portamem/error.hpp"
 
 PORTAMEM_OPEN

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "portamem/detail/embedder.hpp"
 #include "portamem/mr/detail/allocating_streams.hpp"
 #include "portamem/mr/detail/recycled_pools.hpp"
 #include "portamem/mr/detail/runtime_memory_resource.hpp"

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "portamem/capture.hpp"
+#include "portamem/detail/hearing.hpp"
 #include "portamem/mr/detail/bytes_text.hpp"
 #include "portamem/mr/detail/chunk_request.hpp"
 #include "portamem/mr/detail/counted_memory_resource.hpp"

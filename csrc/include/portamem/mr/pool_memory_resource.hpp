@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "portamem/detail/hearing.hpp"
 #include "portamem/mr/detail/pool_ending.hpp"
 #include "portamem/mr/detail/pool_passthrough.hpp"
 #include "portamem/mr/detail/pool_runtime.hpp"

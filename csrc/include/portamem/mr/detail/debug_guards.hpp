@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "portamem/abi/debug_api.h"
+#include "portamem/detail/hearing.hpp"
 #include "portamem/mr/memory_resource.hpp"
 
 PORTAMEM_OPEN

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "portamem/abi/pool_api.h"
+#include "portamem/detail/hearing.hpp"
 #include "portamem/kept.hpp"
 #include "portamem/mr/detail/chunk_request.hpp"
 #include "portamem/mr/detail/pool_annotations.hpp"

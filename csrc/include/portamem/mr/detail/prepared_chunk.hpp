@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "portamem/capture.hpp"
+#include "portamem/detail/embedder.hpp"
 #include "portamem/error.hpp"
 
 PORTAMEM_OPEN

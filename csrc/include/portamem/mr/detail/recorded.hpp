@@ -9,19 +9,12 @@
 #include <string>
 
 #include "portamem/abi/record_api.h"
+#include "portamem/detail/embedder.hpp"
 #include "portamem/stream.hpp"
 
 PORTAMEM_OPEN
 
 namespace detail {
-
-/// Writes "file:line" of where the calling thread is, in a language that portamem is embedded in; 0 where it is nowhere.
-using SiteHook = int (*)(char* text, std::size_t size);
-
-inline std::atomic<SiteHook>& site_hook() {
-    static std::atomic<SiteHook> hook{nullptr};
-    return hook;
-}
 
 /// Whether the process may have a recorder: all that a call costs where it has none.
 inline bool is_recording() noexcept {
@@ -88,7 +81,7 @@ class RecordedCall {
       public:
         explicit Site(portamem_record_call& call) {
             if (__atomic_load_n(&portamem_record_sites, __ATOMIC_RELAXED) == 0) return;
-            const SiteHook hook = site_hook().load(std::memory_order_acquire);
+            const auto hook = embedder().call_site.load(std::memory_order_acquire);
             if (hook != nullptr && hook(text_, sizeof text_) != 0) call.site = text_;
         }
 

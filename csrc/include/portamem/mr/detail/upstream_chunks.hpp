@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "portamem/detail/hearing.hpp"
 #include "portamem/mr/detail/stream_end.hpp"
 #include "portamem/mr/memory_resource.hpp"
 
