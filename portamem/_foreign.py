@@ -56,7 +56,7 @@ def event_handle(obj: object, backend: str) -> int:
 
 def _refuse_number(obj: object, kind: str) -> None:
     if isinstance(obj, int):
-        raise TypeError(f"a bare number is no {kind.lower()}: say {kind}.from_handle({obj}) if it is a handle")
+        raise TypeError(f"a bare number is not a {kind.lower()}: say {kind}.from_handle({obj}) if it is a handle")
 
 
 def _from_protocol(obj: object) -> int | None:

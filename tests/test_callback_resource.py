@@ -147,7 +147,7 @@ def test_addresses_that_are_none(pm: Any, heap: Heap) -> None:
             made.allocate(300)
     assert given == []
     answer = 0x10010
-    with pytest.raises(ValueError, match="0x10010, which is no multiple of 256"):
+    with pytest.raises(ValueError, match="0x10010, which is not a multiple of 256"):
         made.allocate(300)
     assert given == [0x10010]
     with pytest.raises(ValueError, match="aligns to 256"):

@@ -85,7 +85,7 @@ std::function<void()> copy_work(const State& state, Place dst, Place src, const 
 void copy(State& state, Hold& hold, const char* call, Form form, const Side& dst_side, const Side& src_side,
           const Box& box, int kind, pmhStream_t handle) {
     if (kind < pmhMemcpyHostToHost || kind > pmhMemcpyDefault)
-        refuse(pmhErrorInvalidMemcpyDirection, "%s: %d is no direction", call, kind);
+        refuse(pmhErrorInvalidMemcpyDirection, "%s: %d is not a direction", call, kind);
     const std::shared_ptr<Stream> stream = stream_for(state, form, handle);
     if (box.is_empty()) return;
     Place dst = locate(state, call, dst_side, box, *stream);

@@ -70,13 +70,13 @@ int attribute_of(const Config& config, int attribute) {
         case pmhDevAttrHostNumaId:
             return -1;
         default:
-            refuse(pmhErrorInvalidValue, "%d is no attribute of a device", attribute);
+            refuse(pmhErrorInvalidValue, "%d is not an attribute of a device", attribute);
     }
 }
 
 std::size_t& limit_of(Device& device, int limit) {
     if (limit < 0 || static_cast<std::size_t>(limit) >= device.limits.size())
-        refuse(pmhErrorUnsupportedLimit, "%d is no limit of a device", limit);
+        refuse(pmhErrorUnsupportedLimit, "%d is not a limit of a device", limit);
     return device.limits[static_cast<std::size_t>(limit)];
 }
 

@@ -143,7 +143,7 @@ pmhError_t pmhMemRangeGetAttribute(void* data, size_t data_size, int attribute, 
                 return;
             }
             default:
-                refuse(pmhErrorInvalidValue, "%d is no attribute of a range", attribute);
+                refuse(pmhErrorInvalidValue, "%d is not an attribute of a range", attribute);
         }
     });
 }

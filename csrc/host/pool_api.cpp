@@ -184,7 +184,7 @@ pmhError_t pmhMemPoolGetAttribute(pmhMemPool_t handle, int attribute, uint64_t* 
     return enter("MemPoolGetAttribute", [&](State& state, Hold&) {
         require(value != nullptr, "value is null");
         if (!read(*pool_of(state, handle), attribute, *value))
-            refuse(pmhErrorInvalidValue, "%d is no attribute of a pool", attribute);
+            refuse(pmhErrorInvalidValue, "%d is not an attribute of a pool", attribute);
     });
 }
 

@@ -99,7 +99,7 @@ Device to_device(const py::handle& value) {
     if (py::isinstance<Device>(value)) return value.cast<Device>();
     if (py::hasattr(value, "ordinal") && py::hasattr(value, "backend")) {
         throw py::type_error("a device of backend " + py::str(value.attr("backend")).cast<std::string>() +
-                             " is no device of " + rt::BackendName);
+                             " is not a device of " + rt::BackendName);
     }
     const py::int_ number = to_int(value, "a device");
     const long ordinal = PyLong_AsLong(number.ptr());

@@ -111,8 +111,8 @@ Contents contents_of(const Tensor& tensor) {
         refuse("its byte_offset of " + std::to_string(tensor.byte_offset) + " leads beyond the end of all addresses");
     }
     if ((data + tensor.byte_offset) % alignment_of(tensor.dtype) != 0) {
-        refuse("its elements begin at an address that is no multiple of " + std::to_string(alignment_of(tensor.dtype)) +
-               " bytes");
+        refuse("its elements begin at an address that is not a multiple of " +
+               std::to_string(alignment_of(tensor.dtype)) + " bytes");
     }
     if (tensor.strides != nullptr) require_contiguous(tensor);
     contents.ptr = static_cast<char*>(tensor.data) + tensor.byte_offset;

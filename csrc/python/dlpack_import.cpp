@@ -147,8 +147,9 @@ Imported take(const py::object& capsule) {
     if (text == dlpack::ManagedTensor::kUsedName || text == dlpack::ManagedTensorVersioned::kUsedName) {
         throw ExportError("this DLPack capsule has been taken already: a capsule is good for one consumer");
     }
-    throw ExportError("the capsule of __dlpack__ is called '" + std::string(text) + "', which is no DLPack tensor: '" +
-                      dlpack::ManagedTensorVersioned::kName + "' or '" + dlpack::ManagedTensor::kName + "' is one");
+    throw ExportError("the capsule of __dlpack__ is called '" + std::string(text) +
+                      "', which is not a DLPack tensor: '" + dlpack::ManagedTensorVersioned::kName + "' or '" +
+                      dlpack::ManagedTensor::kName + "' is one");
 }
 
 std::string element_type_name(const dlpack::DataType& dtype) {
@@ -339,7 +340,7 @@ py::object from_dlpack(const py::object& obj, const py::object& stream) {
     if (view_of(obj) != nullptr) return obj;
     if (!is_dlpack_producer(obj)) {
         throw py::type_error(std::string("an object of type ") + type_name(obj) +
-                             " is no DLPack producer: it has no __dlpack__ and __dlpack_device__");
+                             " is not a DLPack producer: it has no __dlpack__ and __dlpack_device__");
     }
     refuse_more_than_bytes(obj, "the DLPack producer");
     const auto wanted = to_stream(stream);

@@ -202,7 +202,7 @@ View make_view(const py::handle& buffer, const py::handle& dtype, const py::hand
     const ElementType& type = to_element_type(dtype);
     const std::size_t first = offset.ptr() == nullptr ? 0 : to_size(offset, "offset");
     if (first % type.itemsize != 0) {
-        throw py::value_error("an offset of " + std::to_string(first) + " bytes is no multiple of the " +
+        throw py::value_error("an offset of " + std::to_string(first) + " bytes is not a multiple of the " +
                               std::to_string(type.itemsize) + " bytes of " + type.name);
     }
     const auto held = py::reinterpret_borrow<py::object>(buffer);

@@ -117,7 +117,7 @@ def _element_of(typestr: Any) -> tuple[str, str]:
     """Letter and size: of references to Python objects NumPy gives no size."""
     found = _TYPESTR.fullmatch(typestr)
     if found is None:
-        raise ValueError(f"{typestr!r} is no type of elements")
+        raise ValueError(f"{typestr!r} is not a type of elements")
     return found[1], found[2]
 
 

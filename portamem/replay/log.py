@@ -214,7 +214,7 @@ class _Reader:
     def _address(self, found: dict[str, Any]) -> int:
         text = self._text(found, "address")
         if _ADDRESS.fullmatch(text) is None:  # int() would take a sign, spaces and underscores as well
-            raise LogError(self._number, f"{text!r} is no address")
+            raise LogError(self._number, f"{text!r} is not an address")
         return int(text, 16)
 
 

@@ -65,7 +65,7 @@ TEST_CASE("host pool faults: what was swallowed on the way is not what a call is
     upstream->refuses_back = true;  // when it is asked to, for want of memory
     const std::string text = refusal<pm::OutOfMemory>([&] { (void)pool->allocate(6 * MiB, stream); });
     CHECK(contains(text, "no more up here"));
-    CHECK(pm::detail::PoolRuntime::failure() == nullptr);
+    CHECK(pm::detail::pool_failure() == nullptr);
     upstream->refuses_back = false;
     CHECK(contains(refusal<std::invalid_argument>([&] { pool->deallocate(ptr, 3 * MiB, stream); }), "freed before"));
 
@@ -77,7 +77,7 @@ TEST_CASE("host pool faults: what was swallowed on the way is not what a call is
         (void)pmhKnobFailCall("EventRecord", 1, kFails);
         pool->deallocate(large, 70 * MiB, own);
         (void)pmhKnobReset();
-        CHECK(pm::detail::PoolRuntime::failure() == nullptr);
+        CHECK(pm::detail::pool_failure() == nullptr);
     }).join();
     pool->close();
     CHECK(upstream->live_buffers() == 0);
@@ -101,7 +101,7 @@ TEST_CASE("host pool faults: any n-th call fails, for pools and what is built li
                 } catch (const std::exception&) {
                     has_failed = true;
                 }
-                CHECK(pm::detail::PoolRuntime::failure() == nullptr);
+                CHECK(pm::detail::pool_failure() == nullptr);
             };
             (void)pmhKnobFailCall(nullptr, n, kFails);
             for (int round = 0; round < 2; ++round) {

@@ -156,7 +156,7 @@ TEST_CASE("pm pool: of the events of streams that come and go it keeps few") {
     if (no_device()) return;
     for (const Resource& upstream : {device_resource(), pinned_resource()}) {
         CAPTURE(std::string(pm::to_string(upstream->kind())));
-        const auto runtime = pm::detail::PoolRuntime::create(upstream, {});
+        const auto runtime = pm::detail::make_pool(upstream, {});
         for (int i = 0; i < 500; ++i) {
             StreamPtr stream = pm::Stream::create(0);
             void* const ptr = portamem_pool_allocate(runtime->pool(), 100, stream->identity(), &stream);
@@ -164,8 +164,8 @@ TEST_CASE("pm pool: of the events of streams that come and go it keeps few") {
             REQUIRE(portamem_pool_deallocate(runtime->pool(), ptr, 100, stream->identity(), &stream) == 0);
         }
         REQUIRE(portamem_pool_trim(runtime->pool(), 0) == 0);
-        CHECK(runtime->idle_events() > 0);
-        CHECK(runtime->idle_events() <= pm::detail::PoolRuntime::kMostIdle);
+        CHECK(runtime->events().idle() > 0);
+        CHECK(runtime->events().idle() <= pm::detail::PoolEvents::kMostIdle);
     }
 }
 

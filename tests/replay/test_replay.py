@@ -189,7 +189,7 @@ WRONG: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
     "a negative depth": (lambda lines: replaced(lines, "free", depth=-1), "'depth' is an int from 0"),
     "a negative thread": (lambda lines: replaced(lines, "free", thread=-1), "'thread' is an int from 0"),
     "a negative size": (lambda lines: replaced(lines, "alloc", size=-1), "'size' is an int from 0"),
-    "a negative address": (lambda lines: replaced(lines, "alloc", address="-0x10"), "'-0x10' is no address"),
+    "a negative address": (lambda lines: replaced(lines, "alloc", address="-0x10"), "'-0x10' is not an address"),
     "an error that is no text": (lambda lines: replaced(lines, "alloc", error=5), "'error' is text in such a line"),
 }
 

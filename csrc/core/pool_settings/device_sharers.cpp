@@ -101,7 +101,7 @@ bool is_plain(const std::string& uuid) {
 std::string DeviceSharers::default_directory() { return "/dev/shm/portamem-" + std::to_string(geteuid()); }
 
 std::size_t DeviceSharers::count(const std::string& uuid) {
-    if (!is_plain(uuid)) throw std::runtime_error("'" + uuid + "' is no device's uuid");
+    if (!is_plain(uuid)) throw std::runtime_error("'" + uuid + "' is not a device's uuid");
     const std::string path = directory_ + "/" + uuid;
     const std::lock_guard<std::mutex> lock(mutex_);
     auto known = files_.find(uuid);

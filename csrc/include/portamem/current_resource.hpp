@@ -36,7 +36,7 @@ int native_answer(Function&& function) noexcept {
 }
 
 inline PoolMemoryResource* pool_of(void* self) noexcept {
-    return dynamic_cast<PoolMemoryResource*>(static_cast<Shared*>(self)->resource.get());
+    return static_cast<Shared*>(self)->resource->as_pool();
 }
 
 inline const portamem_resource_ops* shared_ops() {

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "portamem/abi/record_api.h"
+#include "portamem/detail/hearing.hpp"
 #include "portamem/reaper.hpp"
 
 PORTAMEM_OPEN

@@ -115,7 +115,7 @@ def its_uuid_as_the_witness_sees_it(env: Env, witness: Witness) -> None:
 def where_it_is(env: Env) -> None:
     for device in env.pm.devices():
         where = device.pci_bus_id
-        expect(re.fullmatch(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]", where), f"{where!r} is no address")
+        expect(re.fullmatch(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]", where), f"{where!r} is not an address")
         try:
             node = int(Path(f"/sys/bus/pci/devices/{where}/numa_node").read_text(encoding="ascii"))
         except (OSError, ValueError):

@@ -214,11 +214,11 @@ class _Answers:
 @check("OWN-28")
 def what_is_no_producer(env: Env) -> None:
     wrong: tuple[tuple[Any, type[Exception], str], ...] = (
-        (object(), TypeError, "is no DLPack producer"),
-        (b"bytes", TypeError, "bytes is no DLPack producer"),
+        (object(), TypeError, "is not a DLPack producer"),
+        (b"bytes", TypeError, "bytes is not a DLPack producer"),
         (_Answers((CPU, 0), 7), BufferError, "int, not a capsule"),
         (_Answers((CPU, 0), None), BufferError, "NoneType, not a capsule"),
-        (_Answers((CPU, 0), dlpack.named_capsule(b"other")), BufferError, "'other', which is no DLPack tensor"),
+        (_Answers((CPU, 0), dlpack.named_capsule(b"other")), BufferError, "'other', which is not a DLPack tensor"),
         (_Answers(7), TypeError, "__dlpack_device__ answers"),
         (_Answers((1, 2, 3)), TypeError, "__dlpack_device__ answers"),
         (_Answers(("cpu", 0)), TypeError, "__dlpack_device__ answers"),

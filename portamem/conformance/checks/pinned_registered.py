@@ -105,7 +105,7 @@ def the_devices_address(env: Env) -> None:
     same = env.device.capabilities.registered_pointer_is_device_pointer
     memory = pages(pattern(NBYTES))
     with env.pm.HostRegistration(memory, device=env.device) as registered:
-        expect(registered.device_handle, "there is no address for the device")
+        expect(registered.device_handle, "there is not an address for the device")
         if same is None:
             raise Unsupported("registered_pointer_is_device_pointer is None: the runtime does not say")
         expect_equal(registered.device_handle == registered.handle, same, "the equality of the two addresses")

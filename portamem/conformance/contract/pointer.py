@@ -65,7 +65,7 @@ CLAUSES = (
     ),
     Clause(
         "POINTER-07",
-        "What is no address is refused: ValueError for a negative number and one beyond any address, TypeError for "
+        "What is not an address is refused: ValueError for a negative number and one beyond any address, TypeError for "
         "what is no int.",
     ),
     Clause(

@@ -119,7 +119,7 @@ CLAUSES = (
         "RESOURCE-22",
         "Memory of a CallbackMemoryResource's that shares a byte with what it has out is refused with ValueError, "
         "which says what is out: the program's second function is not called for it, since the memory is in use, and "
-        "what is out keeps its bytes. An address that is no multiple of the alignment is refused and goes back.",
+        "what is out keeps its bytes. An address that is not a multiple of the alignment is refused and goes back.",
     ),
     Clause(
         "RESOURCE-23",

@@ -26,7 +26,7 @@ PORTAMEM_OPEN
 class CallbackMemoryResource : public CountedMemoryResource {
   public:
     /// Memory of at least nbytes (never 0), aligned to kAlignment, that shares no byte with what is out. Null means that
-    /// there is none. An address that is no multiple of the alignment is given back and refused. One whose bytes are in
+    /// there is none. An address that is not a multiple of the alignment is given back and refused. One whose bytes are in
     /// part out already is refused and never given back: that would free memory in use.
     using Allocate = std::function<void*(std::size_t nbytes, const std::shared_ptr<Stream>& stream)>;
     /// Takes it back. Of stream-ordered memory behind the work on `stream`; of other memory that work has run.
@@ -44,6 +44,12 @@ class CallbackMemoryResource : public CountedMemoryResource {
         if (!allocate_ || !deallocate_)
             throw std::invalid_argument("a function to allocate or to deallocate is missing");
         (void)Device(traits.device);
+    }
+
+    /// The same as the constructor, shared.
+    static std::shared_ptr<CallbackMemoryResource> create(Allocate allocate, Deallocate deallocate,
+                                                          const MemoryTraits& traits) {
+        return std::make_shared<CallbackMemoryResource>(std::move(allocate), std::move(deallocate), traits);
     }
 
     /// user_data: outlives the resource.
@@ -143,7 +149,7 @@ class CallbackMemoryResource : public CountedMemoryResource {
                                         std::size_t alignment) {
         (void)live_.take(ptr, nbytes);
         deallocate_(ptr, nbytes, stream);
-        throw std::invalid_argument(given(ptr) + ", which is no multiple of " + std::to_string(alignment) +
+        throw std::invalid_argument(given(ptr) + ", which is not a multiple of " + std::to_string(alignment) +
                                     ": allocate with that alignment");
     }
 

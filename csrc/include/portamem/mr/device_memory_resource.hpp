@@ -19,6 +19,11 @@ class DeviceMemoryResource : public RuntimeMemoryResource {
         }
     }
 
+    /// The same as the constructor, shared.
+    static std::shared_ptr<DeviceMemoryResource> create(int device, rt::Coherence coherence = rt::Coherence::Default) {
+        return std::make_shared<DeviceMemoryResource>(device, coherence);
+    }
+
     rt::Coherence coherence() const noexcept { return coherence_; }
 
     /// Rows of memory, each aligned: `pitch` bytes from one to the next, `nbytes` in all.

@@ -26,6 +26,11 @@ class FailureCallbackAdaptor : public KnowingAdaptor {
         if (!callback_) throw std::invalid_argument("there is no function to call on failure");
     }
 
+    /// The same as the constructor, shared.
+    static std::shared_ptr<FailureCallbackAdaptor> create(std::shared_ptr<MemoryResource> upstream, Callback callback) {
+        return std::make_shared<FailureCallbackAdaptor>(std::move(upstream), std::move(callback));
+    }
+
   protected:
     /// Throws the upstream's own OutOfMemory where the callback says no. What was dropped before goes back first.
     void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) override {

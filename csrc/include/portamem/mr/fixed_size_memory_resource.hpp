@@ -47,6 +47,12 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         }
     }
 
+    /// The same as the constructor, shared.
+    static std::shared_ptr<FixedSizeMemoryResource> create(std::shared_ptr<MemoryResource> upstream,
+                                                           std::size_t block_size, std::size_t blocks_per_chunk = 0) {
+        return std::make_shared<FixedSizeMemoryResource>(std::move(upstream), block_size, blocks_per_chunk);
+    }
+
     // Memory that was released from its buffer and never given back is leaked rather than given to others.
     ~FixedSizeMemoryResource() override {
         ReturningChunks::leave_all([this] { return take_free_chunks(0); });
@@ -104,7 +110,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         StreamEnd::Dropped dropped;
         const std::lock_guard<std::mutex> lock(mutex_);
         auto [chunk, index] = block_at(ptr);
-        if (chunk == nullptr) throw std::invalid_argument("this is no block of the resource: it has not given it out");
+        if (chunk == nullptr) throw std::invalid_argument("this is not a block of the resource");
         if (chunk->asked[index] == 0) {
             throw std::invalid_argument("the block is free already: it was given back before");
         }

@@ -22,6 +22,11 @@ class LoggingAdaptor : public RecordingAdaptor {
     LoggingAdaptor(std::shared_ptr<MemoryResource> upstream, const std::string& path)
         : RecordingAdaptor(std::move(upstream), PORTAMEM_RECORD_SITES, named(path)) {}
 
+    /// The same as the constructor, shared.
+    static std::shared_ptr<LoggingAdaptor> create(std::shared_ptr<MemoryResource> upstream, const std::string& path) {
+        return std::make_shared<LoggingAdaptor>(std::move(upstream), path);
+    }
+
     std::string path() const { return portamem_recorder_path(recorder()); }
 
     /// Hands what is written so far to the system. Throws std::runtime_error where that is refused.

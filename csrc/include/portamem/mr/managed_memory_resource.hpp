@@ -18,6 +18,11 @@ class ManagedMemoryResource : public RuntimeMemoryResource {
         }
     }
 
+    /// The same as the constructor, shared.
+    static std::shared_ptr<ManagedMemoryResource> create(int device, rt::MemAttach attach = rt::MemAttach::Global) {
+        return std::make_shared<ManagedMemoryResource>(device, attach);
+    }
+
   protected:
     void* call_allocate(std::size_t nbytes, Stream&) override {
         void* ptr = nullptr;

@@ -2,68 +2,25 @@
 // portamem/mr/memory_resource.hpp: what every memory resource is and promises.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <limits>
 #include <memory>
+#include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <typeinfo>
 
 #include "portamem/abi/debug_api.h"
+#include "portamem/fwd.hpp"
+#include "portamem/mr/detail/debug_guards.hpp"
 #include "portamem/mr/detail/recorded.hpp"
+#include "portamem/mr/memory_traits.hpp"
 #include "portamem/stream.hpp"
 
 PORTAMEM_OPEN
-
-/// The kinds of memory that resources give; the last two are memory that others own. A resource over another gives
-/// memory of that one's kind.
-enum class ResourceKind { Device, Pinned, Managed, System, Async, Registered, Foreign };
-
-inline const char* to_string(ResourceKind kind) noexcept {
-    switch (kind) {
-        case ResourceKind::Device:
-            return "device";
-        case ResourceKind::Pinned:
-            return "pinned";
-        case ResourceKind::Managed:
-            return "managed";
-        case ResourceKind::System:
-            return "system";
-        case ResourceKind::Async:
-            return "async";
-        case ResourceKind::Registered:
-            return "registered";
-        case ResourceKind::Foreign:
-            return "foreign";
-    }
-    return "unknown";
-}
-
-/// What a resource's memory is. Accessibility is asked of the device, never derived from the kind.
-struct MemoryTraits {
-    ResourceKind kind = ResourceKind::Device;
-    int device = 0;               ///< whose current resource it can be, and where its default stream is
-    bool is_host_memory = false;  ///< its device_id is -1
-    bool stream_ordered = false;
-    bool host_accessible = false;
-    bool device_accessible = true;
-    bool read_only = false;                ///< of foreign or registered memory: no copy and no fill may write it
-    bool pageable = false;                 ///< of malloc and the like: the runtime knows nothing of its pages
-    bool is_pooled = false;                ///< cut from a pool's chunks
-    bool free_may_wait = rt::FreeMayWait;  ///< a free of memory that no work uses, for other work
-    bool is_known_elsewhere = false;  ///< the program or a resource may have queued work on it before it is handed out
-    int levels = 0;                   ///< how many resources are below, one over the other
-
-    int device_id() const noexcept { return is_host_memory ? rt::CpuDeviceId : device; }
-};
-
-namespace detail {
-
-/// Whether PORTAMEM_DEBUG=1 asks for redzones. A constant of the process.
-inline const bool debug_on = portamem_debug_on() != 0;
-
-}  // namespace detail
 
 /// Where memory comes from and goes back to. Shared: every Buffer keeps its resource alive. Thread-safe.
 class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
@@ -76,6 +33,8 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     MemoryResource& operator=(const MemoryResource&) = delete;
 
     const MemoryTraits& traits() const noexcept { return traits_; }
+    /// This resource where it is a pool; null where it is not.
+    virtual PoolMemoryResource* as_pool() noexcept { return nullptr; }
     ResourceKind kind() const noexcept { return traits_.kind; }
     int device() const noexcept { return traits_.device; }
     int device_id() const noexcept { return traits_.device_id(); }
@@ -203,7 +162,12 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
 
     /// This resource as recorders know it.
     portamem_record_resource record_of() const noexcept {
-        return {identity_, typeid(*this).name(), to_string(traits_.kind), rt::BackendId, traits_.device};
+#if defined(__cpp_rtti)
+        const char* const type = typeid(*this).name();
+#else
+        const char* const type = "MemoryResource";  // the name of the class is not known
+#endif
+        return {identity_, type, to_string(traits_.kind), rt::BackendId, traits_.device};
     }
     detail::RecordedCall recorded(portamem_recorder* recorder, const Stream& stream, void* ptr, std::size_t nbytes,
                                   std::size_t alignment) const {
@@ -287,7 +251,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     void deallocate_checked(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
         detail::debug_on ? deallocate_guarded(ptr, nbytes, stream) : do_deallocate(ptr, nbytes, stream);
     }
-    // mr/detail/debug_guards.hpp
+    // With redzones (mr/detail/debug_guards.hpp).
     void* allocate_guarded(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment);
     void deallocate_guarded(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream);
 
@@ -296,6 +260,67 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     const std::uint64_t identity_ = portamem_new_identity();
     std::atomic<bool> permanent_{false};
 };
+
+[[gnu::cold]] inline void* MemoryResource::allocate_guarded(std::size_t nbytes, const std::shared_ptr<Stream>& stream,
+                                                            std::size_t alignment) {
+    const detail::DebugScope scope;
+    // No other thread closes the stream between the allocation and its redzones, where these are written on it. Elsewhere
+    // a function of the program's that allocates may wait for such a close.
+    std::optional<Stream::Use> use;
+    if (traits_.stream_ordered) use.emplace(*stream);
+    const bool is_open = use ? static_cast<bool>(*use) : !stream->is_closed();
+    if (!is_open && !stream->is_elsewhere()) throw std::invalid_argument("the stream is closed");
+    const std::size_t front = std::max<std::size_t>(alignment, PORTAMEM_DEBUG_REDZONE);
+    const std::size_t more = front + PORTAMEM_DEBUG_REDZONE;
+    const bool is_sane =
+        nbytes != 0 && alignment <= (std::size_t{1} << 40) && nbytes < std::numeric_limits<std::size_t>::max() - more;
+    if (!scope.is_outermost() || !is_sane) {
+        void* ptr = obtain(nbytes, stream, alignment);
+        portamem_debug_forget(ptr);
+        return ptr;
+    }
+    portamem_debug_block block{};
+    block.size = sizeof block;
+    block.owner = this;
+    block.front = front;
+    block.nbytes = nbytes;
+    block.total = nbytes + more;
+    block.read = traits_.is_host_memory ? &detail::DebugBlock::read_host : &detail::DebugBlock::read_device;
+    block.base = obtain(block.total, stream, alignment);
+    detail::DebugBlock guarded(block, traits_);
+    try {
+        guarded.write(stream);
+        if (portamem_debug_add(&guarded) != 0) throw std::bad_alloc();
+    } catch (...) {
+        do_deallocate(block.base, block.total, stream);
+        throw;
+    }
+    return guarded.ptr();
+}
+
+[[gnu::cold]] inline void MemoryResource::deallocate_guarded(void* ptr, std::size_t nbytes,
+                                                             const std::shared_ptr<Stream>& stream) {
+    const detail::DebugScope scope;
+    portamem_debug_block block{};
+    char text[2048];
+    const int known = portamem_debug_take(this, ptr, nbytes, &block, text, sizeof text);
+    if (known < 0) throw std::invalid_argument(text);
+    if (known == 0) return do_deallocate(ptr, nbytes, stream);
+    const detail::DebugBlock guarded(block, traits_);
+    try {
+        guarded.check_and_poison(stream);
+        const detail::Settled settled(ptr, block.base);
+        do_deallocate(block.base, block.total, stream);
+    } catch (const Error& e) {
+        if (e.name() == "Corrupted") block.is_guarded = 0;  // said once: the next free goes through
+        portamem_debug_put_back(&block);
+        throw;
+    } catch (...) {
+        portamem_debug_put_back(&block);
+        throw;
+    }
+    portamem_debug_freed(&block);
+}
 
 namespace detail {
 
@@ -320,11 +345,9 @@ inline MemoryTraits traits_over(const std::shared_ptr<MemoryResource>& upstream)
 /// Throws std::invalid_argument unless `alignment` is a power of two.
 inline void refuse_alignment(std::size_t alignment) {
     if (alignment != 0 && (alignment & (alignment - 1)) == 0) return;
-    throw std::invalid_argument("an alignment of " + std::to_string(alignment) + " is no power of two");
+    throw std::invalid_argument("alignment " + std::to_string(alignment) + " is not a power of two");
 }
 
 }  // namespace detail
 
 PORTAMEM_CLOSE
-
-#include "portamem/mr/detail/debug_guards.hpp"

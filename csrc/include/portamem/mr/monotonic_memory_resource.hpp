@@ -43,6 +43,12 @@ class MonotonicMemoryResource : public CountedMemoryResource {
             throw std::invalid_argument("the initial size of a monotonic resource is at least 1 byte");
     }
 
+    /// The same as the constructor, shared.
+    static std::shared_ptr<MonotonicMemoryResource> create(std::shared_ptr<MemoryResource> upstream,
+                                                           std::size_t initial_size = kInitialSize) {
+        return std::make_shared<MonotonicMemoryResource>(std::move(upstream), initial_size);
+    }
+
     // Memory that was released from its buffer and never given back is leaked rather than given to others.
     ~MonotonicMemoryResource() override {
         if (out_ == 0) ReturningChunks::leave_all([this] { return take_all(); });

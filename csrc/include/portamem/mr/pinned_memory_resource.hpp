@@ -28,6 +28,12 @@ class PinnedMemoryResource : public RuntimeMemoryResource {
         }
     }
 
+    /// The same as the constructor, shared.
+    static std::shared_ptr<PinnedMemoryResource> create(int device, unsigned flags = detail::PinnedChunks::kFlags,
+                                                        rt::Coherence coherence = rt::Coherence::Default) {
+        return std::make_shared<PinnedMemoryResource>(device, flags, coherence);
+    }
+
     unsigned flags() const noexcept { return flags_; }
     rt::Coherence coherence() const noexcept { return coherence_; }
 

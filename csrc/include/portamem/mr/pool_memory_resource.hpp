@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "portamem/detail/hearing.hpp"
+#include "portamem/mr/detail/pool_callbacks.hpp"
 #include "portamem/mr/detail/pool_ending.hpp"
 #include "portamem/mr/detail/pool_passthrough.hpp"
-#include "portamem/mr/detail/pool_runtime.hpp"
 
 PORTAMEM_OPEN
 
@@ -77,11 +77,11 @@ class PoolMemoryResource : public MemoryResource {
     /// Throws std::invalid_argument where the upstream is null or closed, or where a setting of pools cannot be read.
     explicit PoolMemoryResource(std::shared_ptr<MemoryResource> upstream, PoolOptions options = {})
         : MemoryResource(traits_over(upstream, options), true),
-          runtime_(detail::PoolRuntime::create(std::move(upstream), std::move(options))),
+          runtime_(detail::make_pool(std::move(upstream), std::move(options))),
           pool_(runtime_->pool()),
           passthrough_(detail::pools_pass_through()
                            ? new detail::PoolPassthrough(runtime_->upstream(), runtime_->options().limit,
-                                                         runtime_->shared_limit())
+                                                         runtime_->release().shared_limit())
                            : nullptr),
           is_watched_(passthrough_ != nullptr || runtime_->annotations() != nullptr) {}
 
@@ -102,9 +102,10 @@ class PoolMemoryResource : public MemoryResource {
     }
 
     const std::shared_ptr<MemoryResource>& upstream() const noexcept { return runtime_->upstream(); }
+    PoolMemoryResource* as_pool() noexcept override { return this; }
     /// Most bytes that the pool reserves; or PORTAMEM_POOL_LIMIT as it is now, which the pools of the device share; 0: none
     /// is set.
-    std::size_t limit() const { return runtime_->limit(); }
+    std::size_t limit() const { return runtime_->release().limit(); }
 
     /// Whether a memory checker is told which bytes are in use: AddressSanitizer of memory that the host reaches,
     /// compute-sanitizer of plain device memory on CUDA. Nothing: it turns out with the first allocation. With
@@ -333,7 +334,7 @@ class PoolMemoryResource : public MemoryResource {
         const char* text = "";
         (void)portamem_pool_error(&text);
         const std::string words = text;
-        const std::exception_ptr thrown = std::exchange(detail::PoolRuntime::failure(), nullptr);
+        const std::exception_ptr thrown = std::exchange(detail::pool_failure(), nullptr);
         switch (status) {
             case PORTAMEM_POOL_OUT_OF_MEMORY:
             case PORTAMEM_POOL_LIMIT:
@@ -388,7 +389,7 @@ class PoolMemoryResource : public MemoryResource {
         const OutOfMemory refused(code, rt::GetErrorName(code), "allocate", "");
         std::string why = "other threads took the memory that the upstream gave";
         if (status == PORTAMEM_POOL_LIMIT) {
-            const detail::PoolLimit* shared = runtime_->shared_limit();
+            const detail::PoolLimit* shared = runtime_->release().shared_limit();
             why = std::string(shared == nullptr ? "the pool's" : "PORTAMEM_POOL_LIMIT, the") + " limit of " +
                   std::to_string(limit()) + " bytes is reached";
             if (shared != nullptr) {

@@ -18,6 +18,11 @@ class PrefaultedPinnedMemoryResource : public PinnedMemoryResource {
     explicit PrefaultedPinnedMemoryResource(int device)
         : PinnedMemoryResource(device, Registered{}), chunks_(chunks()) {}
 
+    /// The same as the constructor, shared.
+    static std::shared_ptr<PrefaultedPinnedMemoryResource> create(int device) {
+        return std::make_shared<PrefaultedPinnedMemoryResource>(device);
+    }
+
     /// Whether new memory is registered pages; false: HostMalloc's.
     bool registers() const noexcept { return chunks_.registers(); }
 

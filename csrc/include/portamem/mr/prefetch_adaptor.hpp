@@ -26,6 +26,12 @@ class PrefetchAdaptor : public KnowingAdaptor {
         throw std::invalid_argument(detail::not_movable(traits().kind, traits().device, "the upstream gives "));
     }
 
+    /// The same as the constructor, shared.
+    static std::shared_ptr<PrefetchAdaptor> create(std::shared_ptr<MemoryResource> upstream,
+                                                   std::optional<rt::Location> location = {}) {
+        return std::make_shared<PrefetchAdaptor>(std::move(upstream), std::move(location));
+    }
+
     /// None: the device of each allocation's stream.
     const std::optional<rt::Location>& location() const noexcept { return location_; }
 

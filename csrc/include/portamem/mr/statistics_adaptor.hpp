@@ -22,6 +22,11 @@ class StatisticsAdaptor : public RecordingAdaptor {
   public:
     explicit StatisticsAdaptor(std::shared_ptr<MemoryResource> upstream) : RecordingAdaptor(std::move(upstream), 0) {}
 
+    /// The same as the constructor, shared.
+    static std::shared_ptr<StatisticsAdaptor> create(std::shared_ptr<MemoryResource> upstream) {
+        return std::make_shared<StatisticsAdaptor>(std::move(upstream));
+    }
+
     MemoryCounts counts() const { return counts_of(0); }
 
     /// By tag; "" is what had none.

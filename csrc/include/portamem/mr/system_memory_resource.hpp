@@ -14,6 +14,11 @@ class SystemMemoryResource : public RuntimeMemoryResource {
   public:
     explicit SystemMemoryResource(int device) : RuntimeMemoryResource(traits(device)) {}
 
+    /// The same as the constructor, shared.
+    static std::shared_ptr<SystemMemoryResource> create(int device) {
+        return std::make_shared<SystemMemoryResource>(device);
+    }
+
   protected:
     void* call_allocate(std::size_t nbytes, Stream&) override {
         if (nbytes == 0) return nullptr;

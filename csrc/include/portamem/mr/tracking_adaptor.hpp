@@ -33,6 +33,11 @@ class TrackingAdaptor : public RecordingAdaptor {
     explicit TrackingAdaptor(std::shared_ptr<MemoryResource> upstream)
         : RecordingAdaptor(std::move(upstream), PORTAMEM_RECORD_SITES | PORTAMEM_RECORD_REPORT) {}
 
+    /// The same as the constructor, shared.
+    static std::shared_ptr<TrackingAdaptor> create(std::shared_ptr<MemoryResource> upstream) {
+        return std::make_shared<TrackingAdaptor>(std::move(upstream));
+    }
+
     /// The oldest first.
     std::vector<OutstandingAllocation> outstanding() const {
         refuse_forked();

@@ -68,7 +68,7 @@ class CountedMemoryResource : public MemoryResource {
         std::atomic<std::int64_t>& out = ptr == nullptr ? empty_ : out_;
         if (!claim(out)) {
             if (ptr == nullptr) return;
-            throw std::invalid_argument("the memory resource has nothing out: this memory is not its own");
+            throw std::invalid_argument("this resource has no live allocations, so this pointer is not from it");
         }
         try {
             refuse_stream_of_another_device(*stream);

@@ -9,8 +9,6 @@
 // printed. What a resource takes of its upstream is its own business: chunks have no redzones, blocks of them do. Neither
 // has memory of allocate_pitched, nor what is taken or freed on a captured stream. Where a resource refuses to take
 // memory back, the memory is still the program's, but it has been poisoned.
-//
-// Included by mr/memory_resource.hpp.
 #pragma once
 
 #include <algorithm>
@@ -28,11 +26,18 @@
 
 #include "portamem/abi/debug_api.h"
 #include "portamem/detail/hearing.hpp"
-#include "portamem/mr/memory_resource.hpp"
+#include "portamem/event.hpp"
+#include "portamem/kept.hpp"
+#include "portamem/leaving.hpp"
+#include "portamem/mr/memory_traits.hpp"
+#include "portamem/stream.hpp"
 
 PORTAMEM_OPEN
 
 namespace detail {
+
+/// Whether PORTAMEM_DEBUG=1 asks for redzones. A constant of the process.
+inline const bool debug_on = portamem_debug_on() != 0;
 
 /// Marks this thread as inside of a resource.
 class DebugScope {
@@ -265,66 +270,5 @@ class DebugBlock : public portamem_debug_block {
 };
 
 }  // namespace detail
-
-[[gnu::cold]] inline void* MemoryResource::allocate_guarded(std::size_t nbytes, const std::shared_ptr<Stream>& stream,
-                                                            std::size_t alignment) {
-    const detail::DebugScope scope;
-    // No other thread closes the stream between the allocation and its redzones, where these are written on it. Elsewhere
-    // a function of the program's that allocates may wait for such a close.
-    std::optional<Stream::Use> use;
-    if (traits_.stream_ordered) use.emplace(*stream);
-    const bool is_open = use ? static_cast<bool>(*use) : !stream->is_closed();
-    if (!is_open && !stream->is_elsewhere()) throw std::invalid_argument("the stream is closed");
-    const std::size_t front = std::max<std::size_t>(alignment, PORTAMEM_DEBUG_REDZONE);
-    const std::size_t more = front + PORTAMEM_DEBUG_REDZONE;
-    const bool is_sane =
-        nbytes != 0 && alignment <= (std::size_t{1} << 40) && nbytes < std::numeric_limits<std::size_t>::max() - more;
-    if (!scope.is_outermost() || !is_sane) {
-        void* ptr = obtain(nbytes, stream, alignment);
-        portamem_debug_forget(ptr);
-        return ptr;
-    }
-    portamem_debug_block block{};
-    block.size = sizeof block;
-    block.owner = this;
-    block.front = front;
-    block.nbytes = nbytes;
-    block.total = nbytes + more;
-    block.read = traits_.is_host_memory ? &detail::DebugBlock::read_host : &detail::DebugBlock::read_device;
-    block.base = obtain(block.total, stream, alignment);
-    detail::DebugBlock guarded(block, traits_);
-    try {
-        guarded.write(stream);
-        if (portamem_debug_add(&guarded) != 0) throw std::bad_alloc();
-    } catch (...) {
-        do_deallocate(block.base, block.total, stream);
-        throw;
-    }
-    return guarded.ptr();
-}
-
-[[gnu::cold]] inline void MemoryResource::deallocate_guarded(void* ptr, std::size_t nbytes,
-                                                             const std::shared_ptr<Stream>& stream) {
-    const detail::DebugScope scope;
-    portamem_debug_block block{};
-    char text[2048];
-    const int known = portamem_debug_take(this, ptr, nbytes, &block, text, sizeof text);
-    if (known < 0) throw std::invalid_argument(text);
-    if (known == 0) return do_deallocate(ptr, nbytes, stream);
-    const detail::DebugBlock guarded(block, traits_);
-    try {
-        guarded.check_and_poison(stream);
-        const detail::Settled settled(ptr, block.base);
-        do_deallocate(block.base, block.total, stream);
-    } catch (const Error& e) {
-        if (e.name() == "Corrupted") block.is_guarded = 0;  // said once: the next free goes through
-        portamem_debug_put_back(&block);
-        throw;
-    } catch (...) {
-        portamem_debug_put_back(&block);
-        throw;
-    }
-    portamem_debug_freed(&block);
-}
 
 PORTAMEM_CLOSE

@@ -6,6 +6,7 @@
 
 #include "portamem/backend.hpp"
 #include "portamem/c_api.h"
+#include "portamem/rt/rt.hpp"
 
 PORTAMEM_OPEN
 namespace detail {

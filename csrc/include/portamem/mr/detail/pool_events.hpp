@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+// portamem/mr/detail/pool_events.hpp: events and streams that a pool's callbacks hold while the machinery has locks.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "portamem/event.hpp"
+#include "portamem/reaper.hpp"
+#include "portamem/stream.hpp"
+
+PORTAMEM_OPEN
+
+namespace detail {
+
+/// Keeps events for marks to come. A callback may run under the pool's locks, where nothing may be destroyed: what is too
+/// much is held, and goes once the call is over. The lock is a leaf.
+class PoolEvents {
+  public:
+    using Streams = std::list<std::shared_ptr<Stream>>;
+    static constexpr std::size_t kMostIdle = 64;
+
+    /// Of a process that ends: leaves everything to it.
+    void leak() noexcept {
+        (void)new std::vector<std::shared_ptr<Event>>(std::move(idle_));
+        (void)new std::vector<std::shared_ptr<Event>>(std::move(surplus_));
+    }
+
+    /// An event to record anew; null where there is none.
+    std::shared_ptr<Event> take() {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (idle_.empty()) return nullptr;
+        auto event = std::move(idle_.back());
+        idle_.pop_back();
+        return event;
+    }
+
+    /// Takes an event back. Calls no runtime. Streams that come and go bring one each, and take none.
+    void recycle(std::shared_ptr<Event> event) noexcept {
+        if (event.use_count() != 1) return;  // a closed stream's last one, which others ask
+        try {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            if (idle_.size() < kMostIdle) return idle_.push_back(std::move(event));
+            surplus_.push_back(std::move(event));
+            holds_.store(true, std::memory_order_relaxed);
+        } catch (...) {
+            (void)new std::shared_ptr<Event>(std::move(event));
+        }
+    }
+
+    /// Holds streams until no lock is held: the end of one may run anybody's code.
+    void hold(Streams& streams) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        held_.splice(held_.end(), streams);
+        holds_.store(true, std::memory_order_relaxed);
+    }
+
+    /// A call is over: lets go of what callbacks have held. Where the thread may not block, as it ends and others may wait
+    /// for it with whatever lock the streams' owners need, the reaper does.
+    void let_go(bool may_block) noexcept {
+        if (!holds_.load(std::memory_order_relaxed)) return;  // as it is for most calls: they share no lock
+        Streams streams;
+        std::vector<std::shared_ptr<Event>> surplus;  // to destroy an event waits for nothing
+        {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            holds_.store(false, std::memory_order_relaxed);
+            streams.swap(held_);
+            surplus.swap(surplus_);
+        }
+        if (may_block || (streams.empty() && surplus.empty())) return;
+        try {
+            const auto left = std::make_shared<std::pair<Streams, std::vector<std::shared_ptr<Event>>>>();
+            left->first.swap(streams);
+            left->second.swap(surplus);
+            Reaper::instance().add([left] {
+                left->first.clear();
+                left->second.clear();
+                return true;
+            });
+        } catch (...) {
+            return;
+        }
+    }
+
+    std::size_t idle() {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        return idle_.size();
+    }
+
+  private:
+    std::mutex mutex_;
+    std::vector<std::shared_ptr<Event>> idle_;
+    std::vector<std::shared_ptr<Event>> surplus_;
+    Streams held_;
+    std::atomic<bool> holds_{false};  // something is in held_, or in surplus_
+};
+
+}  // namespace detail
+
+PORTAMEM_CLOSE
