@@ -91,7 +91,7 @@ TEST_CASE("pm callback: null is out of memory, and a misaligned address goes bac
     CHECK(contains(refusal<pm::OutOfMemory>([&] { pm::Buffer(resource, 300); }), "no address for 300 B"));
     CHECK(returned == 0);
     offset = 16;
-    CHECK(contains(refusal<std::invalid_argument>([&] { pm::Buffer(resource, 300); }), "no multiple of 256"));
+    CHECK(contains(refusal<std::invalid_argument>([&] { pm::Buffer(resource, 300); }), "not a multiple of 256"));
     CHECK(returned == 1);
     CHECK(contains(refusal<std::invalid_argument>([&] { pm::Buffer(resource, 1, nullptr, 512); }), "aligns to 256"));
     CHECK(resource->live_buffers() == 0);

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT
-// core/pool/api.cpp: pools as C functions, and the first of three paths, on which a cache alone serves.
-//
-// That path reads the thread's memo and the cache, writes the cache and the block's state, and nothing else: no lock
-// and no memory that other threads write.
+// core/pool/api.cpp: pools as C functions. README.md here has the picture, the words, the locks and the three paths.
 #include "portamem/abi/pool_api.h"
 
 #include <new>
 
+#include "fast_path.hpp"
 #include "pool.hpp"
 #include "thread.hpp"
 
@@ -56,143 +54,6 @@ void* allocate_locked(Pool& pool, std::size_t nbytes, std::size_t alignment, std
     void* ptr = nullptr;
     (void)answered(pool, [&] { ptr = pool.allocate(nbytes, alignment, identity, stream); });
     return ptr;
-}
-
-// The state of a block of a class, which has blocks of `size` bytes. Null for all that has to be looked at closely.
-__attribute__((always_inline)) inline std::atomic<State>* state_of(Cache& cache, const PageMap& pages,
-                                                                   std::uintptr_t address, unsigned index,
-                                                                   std::size_t size) {
-    const Block* const block = cache.block_of(pages, address);
-    if (block == nullptr) return nullptr;
-    const std::size_t offset = address - block->base;
-    const std::size_t number = offset * kReciprocals[index] >> 32;
-    if (number * size != offset || block->index != index) return nullptr;
-    return block->states + (number << block->spread);
-}
-
-// Takes a block back that was just seen to be out like that. An exchange costs less than to compare first; where another
-// thread was quicker, and somebody has the block again by now, that is undone.
-__attribute__((always_inline)) inline bool becomes_in(std::atomic<State>& state, State out) noexcept {
-    const State was = state.exchange(kFree, std::memory_order_acq_rel);
-    if (__builtin_expect(was == out, 1)) return true;
-    State in = kFree;
-    if (was != kFree) state.compare_exchange_strong(in, was, std::memory_order_acq_rel);
-    return false;
-}
-
-// The path on which a cache alone serves: null, or false, where it does not.
-
-__attribute__((always_inline)) inline void* allocate_from_cache(Cache* cache, std::size_t nbytes) noexcept {
-    if (__builtin_expect(cache != nullptr && nbytes - 1 < kLargestCached && cache->lock.enter(), 1)) {
-        const unsigned index = class_of(nbytes);
-        Cache::Bin& bin = cache->bins[index];
-        if (__builtin_expect(bin.count != 0, 1)) {
-            const Item item = bin.items[--bin.count];
-            item.state->store(out_of(bin.size, nbytes), std::memory_order_relaxed);
-            cache->hits.add(1);
-            cache->live_bytes.add(nbytes);
-            cache->cached.add(0 - std::uint64_t{bin.size});
-            cache->lock.leave();
-            return reinterpret_cast<void*>(item.address);
-        }
-        cache->lock.leave();
-    }
-    return nullptr;
-}
-
-__attribute__((always_inline)) inline bool deallocate_into_cache(Cache* cache, const Pool& pool, void* ptr,
-                                                                 std::size_t nbytes) noexcept {
-    if (__builtin_expect(cache != nullptr && nbytes - 1 < kLargestCached && !cache->deferred && cache->lock.enter(),
-                         1)) {
-        const unsigned index = class_of(nbytes);
-        const auto address = reinterpret_cast<std::uintptr_t>(ptr);
-        Cache::Bin& bin = cache->bins[index];
-        std::atomic<State>* const state = state_of(*cache, pool.pages(), address, index, bin.size);
-        const State out = out_of(bin.size, nbytes);
-        const std::size_t cached = cache->cached.get() + bin.size;
-        if (__builtin_expect(state != nullptr && bin.count < bin.capacity && cached <= free_room_of(index) &&
-                                 state->load(std::memory_order_relaxed) == out && becomes_in(*state, out),
-                             1)) {
-            bin.items[bin.count++] = {address, state};
-            cache->frees.add(1);
-            cache->live_bytes.add(0 - nbytes);
-            cache->cached.add(bin.size);
-            cache->lock.leave();
-            return true;
-        }
-        cache->lock.leave();
-    }
-    return false;
-}
-
-// The same for a block that is a little larger than its bytes need. Not inlined, and called last, as are those below: the
-// path above needs no frame.
-
-__attribute__((noinline)) void* allocate_from_next_class(Cache* cache, std::size_t nbytes) noexcept {
-    if (cache == nullptr || nbytes - 1 >= kLargestCached || !cache->lock.enter()) return nullptr;
-    Item item{};
-    State out = kFree;
-    if (cache->take_cached(class_of(nbytes), nbytes, item, out)) {
-        item.state->store(out, std::memory_order_relaxed);
-        cache->hits.add(1);
-        cache->live_bytes.add(nbytes);
-    }
-    cache->lock.leave();
-    return reinterpret_cast<void*>(item.address);
-}
-
-__attribute__((noinline)) bool deallocate_into_next_class(Cache* cache, const Pool& pool, void* ptr,
-                                                          std::size_t nbytes) noexcept {
-    if (cache == nullptr || cache->deferred || nbytes <= kLargestSmall || nbytes > kLargestCached) return false;
-    if (!cache->lock.enter()) return false;
-    bool is_done = false;
-    const unsigned index = class_of(nbytes);
-    const auto address = reinterpret_cast<std::uintptr_t>(ptr);
-    const Block* const block = cache->block_of(pool.pages(), address);
-    const unsigned serving = block != nullptr && block->base == address ? block->index : 0;
-    if (serving > index && serving <= index + kMostAbove && serving < kClasses) {
-        std::atomic<State>* const state = block->states;
-        Cache::Bin& bin = cache->bins[serving];
-        State out = out_of(bin.size, nbytes);
-        if (bin.count < bin.capacity && cache->cached.get() + bin.size <= free_room_of(serving) &&
-            state->compare_exchange_strong(out, kFree, std::memory_order_acq_rel)) {
-            bin.items[bin.count++] = {address, state};
-            cache->frees.add(1);
-            cache->live_bytes.add(0 - nbytes);
-            cache->cached.add(bin.size);
-            is_done = true;
-        }
-    }
-    cache->lock.leave();
-    return is_done;
-}
-
-// Where the place of a thread's memo is another stream's.
-
-__attribute__((noinline)) void* allocate_by_search(Pool& pool, std::size_t nbytes, std::uint64_t identity) noexcept {
-    Cache* const cache = find_cache(&pool, identity);
-    void* const ptr = allocate_from_cache(cache, nbytes);
-    return ptr != nullptr ? ptr : allocate_from_next_class(cache, nbytes);
-}
-
-__attribute__((noinline)) bool deallocate_by_search(Pool& pool, void* ptr, std::size_t nbytes,
-                                                    std::uint64_t identity) noexcept {
-    Cache* const cache = find_cache(&pool, identity);
-    return deallocate_into_cache(cache, pool, ptr, nbytes) || deallocate_into_next_class(cache, pool, ptr, nbytes);
-}
-
-inline void* allocate_cached(Pool& pool, std::size_t nbytes, std::uint64_t identity) noexcept {
-    Cache* const cache = remembered_cache(&pool, identity);
-    if (__builtin_expect(cache == nullptr, 0)) return allocate_by_search(pool, nbytes, identity);
-    void* const ptr = allocate_from_cache(cache, nbytes);
-    return __builtin_expect(ptr != nullptr, 1) ? ptr : allocate_from_next_class(cache, nbytes);
-}
-
-inline bool deallocate_cached(Pool& pool, void* ptr, std::size_t nbytes, std::uint64_t identity) noexcept {
-    Cache* const cache = remembered_cache(&pool, identity);
-    if (__builtin_expect(cache == nullptr, 0)) return deallocate_by_search(pool, ptr, nbytes, identity);
-    if (__builtin_expect(deallocate_into_cache(cache, pool, ptr, nbytes), 1)) return true;
-    return deallocate_into_next_class(cache, pool, ptr, nbytes);
 }
 
 __attribute__((noinline)) void* allocate_after_miss(Pool& pool, std::size_t nbytes, std::uint64_t identity,

@@ -2,8 +2,8 @@
 // core/pool/heap_path.cpp: the path on which a cache does not serve at once, and the stream's own memory does.
 //
 // It takes the heap's lock and calls nobody; of memory that the host reaches it frees with the cache alone, and asks
-// the runtime whether the stream is captured, and whether its work has run. All that is not so simple is left to the
-// third path, which does everything: most calls that find a cache empty, or full, need none of that, and it costs more
+// the runtime whether the stream is captured, and whether its work has run. All that is not so simple is left to the full
+// path: most calls that find a cache empty, or full, need none of that, and it costs more
 // than what they do.
 #include <algorithm>
 

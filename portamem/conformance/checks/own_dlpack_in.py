@@ -125,7 +125,7 @@ def what_is_of_no_use_goes_back(env: Env) -> None:
         ({"shape": (1 << 32,) * 3, "strides": (0, 1 << 32, 1)}, BufferError, "larger than any memory"),
         ({"shape": (-1,)}, BufferError, "negative"),
         ({"shape": (-1, 0)}, BufferError, "negative"),
-        ({"byte_offset": 2}, BufferError, "no multiple of 4"),
+        ({"byte_offset": 2}, BufferError, "not a multiple of 4"),
         ({"byte_offset": (1 << 64) - 1}, BufferError, "beyond the end"),
         ({"dtype": (18, 8, 1)}, BufferError, "code 18"),
         ({"dtype": (dlpack.FLOAT, 13, 1)}, BufferError, "13 bits"),
