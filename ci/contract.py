@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from portamem.conformance.checks import checks
-from portamem.conformance.clause import ANSWERS, EVERYWHERE, Clause, Defect, Shortfall
 from portamem.conformance.contract import GROUPS, clauses
+from portamem.conformance.contract.clause import ANSWERS, EVERYWHERE, Clause, Defect, Shortfall
 
 PAGE = Path(__file__).resolve().parent.parent / "evidence" / "contract.md"
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Exchange one token of the sources at a time, a hundred times, and see whether the conformance suite notices.
 
-    python ci/mutants.py                    draws, builds and tries; what is known from evidence/suite/mutants.json stays
+    python ci/mutants.py                    draws, builds and tries; evidence/suite/mutants.json keeps what is known
     python ci/mutants.py --write            the same, and writes evidence/suite.md
     python ci/mutants.py --only-page        only writes evidence/suite.md
     python ci/mutants.py --fresh            forgets what is known

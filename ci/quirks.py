@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""evidence/quirks.md: which clauses of the conformance suite notice which quirk of HIP on AMD, and which hold all the same.
+"""evidence/quirks.md: which clauses of the suite notice which quirk of HIP on AMD, and which hold all the same.
 
 The suite runs over each stand-in (tests/standin) as its version is said to be, and then with one quirk the other way
 round at a time. A clause notices a quirk if its outcome is another one with it than without it. With --check the whole

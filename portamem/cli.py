@@ -16,7 +16,7 @@ import portamem
 from portamem import _choice
 from portamem._console import give_up_stdout, prepare_streams, say
 from portamem._sizes import parse_size
-from portamem.conformance.options import add_arguments
+from portamem.conformance.harness.options import add_arguments
 from portamem.replay.options import add_arguments as add_replay_arguments
 
 OK, WRONG, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
@@ -157,7 +157,7 @@ def _info(options: argparse.Namespace) -> int:
 
 
 def _conformance(options: argparse.Namespace) -> int:
-    from portamem.conformance import command
+    from portamem.conformance.harness import command
 
     return _told(command.main, options)
 

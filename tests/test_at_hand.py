@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 from helpers.waiting import eventually
 
-from portamem.conformance.reported import unraisable
+from portamem.conformance.kit.reported import unraisable
 
 KIB = 1 << 10
 MANY = 300  # more than objects of buffers are kept

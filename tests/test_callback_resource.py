@@ -16,7 +16,7 @@ from helpers.memory import allocate, pattern, read_back, write
 from helpers.waiting import eventually
 
 import portamem
-from portamem.conformance.reported import unraisable
+from portamem.conformance.kit.reported import unraisable
 
 
 class Heap:

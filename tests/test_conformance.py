@@ -8,10 +8,10 @@ from typing import NoReturn
 import pytest
 from helpers import backend
 
-from portamem.conformance import plan, runner
-from portamem.conformance.clause import Clause
 from portamem.conformance.contract import clauses
-from portamem.conformance.outcome import Outcome
+from portamem.conformance.contract.clause import Clause
+from portamem.conformance.harness import plan, runner
+from portamem.conformance.kit.outcome import Outcome
 
 MINUTES = 60
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from helpers import standin
 
-from portamem.conformance import runner
-from portamem.conformance.outcome import Outcome
+from portamem.conformance.harness import runner
+from portamem.conformance.kit.outcome import Outcome
 
 MINUTES = 60
 

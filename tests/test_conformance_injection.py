@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from portamem.conformance.checks.error_injected import failing
-from portamem.conformance.env import Env
-from portamem.conformance.platform import platform_of
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.platform import platform_of
 from portamem.errors import Error
 
 

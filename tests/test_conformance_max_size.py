@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from portamem.conformance.checks.pool import max_size
-from portamem.conformance.clause import Platform
-from portamem.conformance.outcome import Failed, Unsupported
+from portamem.conformance.contract.clause import Platform
+from portamem.conformance.kit.outcome import Failed, Unsupported
 
 
 class Anything:

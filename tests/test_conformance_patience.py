@@ -6,11 +6,12 @@ from types import ModuleType
 
 import pytest
 
-from portamem.conformance import expect, worker
-from portamem.conformance.env import Env
-from portamem.conformance.patience import FULL_S, LEAST_S, Patience
-from portamem.conformance.plan import cases
-from portamem.conformance.platform import platform_of
+from portamem.conformance.harness import worker
+from portamem.conformance.harness.plan import cases
+from portamem.conformance.kit import expect
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.patience import FULL_S, LEAST_S, Patience
+from portamem.conformance.kit.platform import platform_of
 
 
 class Clock:

@@ -13,9 +13,9 @@ from portamem.conformance.checks.device_abilities import what_was_probed_happens
 from portamem.conformance.checks.device_abilities import (
     what_was_probed_of_thresholds_happens_as_the_witness_sees_it as seen_by_the_witness,
 )
-from portamem.conformance.env import Env
-from portamem.conformance.outcome import Failed
-from portamem.conformance.platform import platform_of
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.outcome import Failed
+from portamem.conformance.kit.platform import platform_of
 from portamem.errors import Error
 
 Plant = Callable[..., None]

@@ -14,9 +14,10 @@ import pytest
 from helpers.process import cli
 
 import portamem
-from portamem.conformance import kinds, plan, runner
-from portamem.conformance.clause import Clause, Defect, Platform
-from portamem.conformance.outcome import Outcome, summed
+from portamem.conformance.contract.clause import Clause, Defect, Platform
+from portamem.conformance.harness import plan, runner
+from portamem.conformance.kit import kinds
+from portamem.conformance.kit.outcome import Outcome, summed
 from portamem.conformance.report import sharable
 
 FOLDER = Path(__file__).parent / "conformance"

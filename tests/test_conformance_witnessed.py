@@ -13,10 +13,10 @@ from helpers import witnesses
 from portamem.conformance import witness as witness_package
 from portamem.conformance.checks import checks, cuda
 from portamem.conformance.checks import device as of_devices
-from portamem.conformance.env import Env
-from portamem.conformance.expect import eventually
-from portamem.conformance.outcome import Failed, NoWitness
-from portamem.conformance.platform import platform_of
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import eventually
+from portamem.conformance.kit.outcome import Failed, NoWitness
+from portamem.conformance.kit.platform import platform_of
 from portamem.conformance.witness import WitnessError, WitnessMissing, amd
 from portamem.conformance.witness import nvidia as of_nvidia
 from portamem.conformance.witness.nvidia import NvidiaWitness

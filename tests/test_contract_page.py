@@ -10,8 +10,8 @@ import pytest
 from helpers.script import load_script
 
 from portamem.conformance.checks import checks
-from portamem.conformance.clause import ANSWERS, EVERYWHERE
 from portamem.conformance.contract import GROUPS, clauses
+from portamem.conformance.contract.clause import ANSWERS, EVERYWHERE
 
 ROOT = Path(__file__).parent.parent
 GENERATOR = ROOT / "ci" / "contract.py"

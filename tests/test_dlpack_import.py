@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import portamem
-from portamem.conformance.dlpack import Producer
+from portamem.conformance.kit.dlpack import Producer
 
 
 def host_floats(count: int = 24) -> Any:

@@ -1,4 +1,4 @@
-"""evidence/evidence.md and the README's sentence about AMD are what the committed reports say, and keep the words apart."""
+"""evidence/evidence.md and the sentence about AMD in README.md are made from the committed reports."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from portamem.conformance.reported import unraisable
+from portamem.conformance.kit.reported import unraisable
 
 Make = Callable[[], Any]
 

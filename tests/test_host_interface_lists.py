@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from portamem.conformance import host_calls
-from portamem.conformance.host_refusals import refusals
+from portamem.conformance.kit import host_calls
+from portamem.conformance.kit.host_refusals import refusals
 
 HEADER = Path(__file__).parent.parent / "csrc/include/portamem/host/runtime_api.h"
 

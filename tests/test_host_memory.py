@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from portamem.conformance.no_bytes import no_bytes
+from portamem.conformance.kit.no_bytes import no_bytes
 from portamem.interop.array_interface import describe, host_bytes
 
 
@@ -178,7 +178,7 @@ def test_a_gpus_array_interface_is_nothing_to_the_host(pm: ModuleType, memory: A
 
 
 def test_old_capsules_are_sources_and_no_targets(pm: ModuleType, memory: Any) -> None:
-    from portamem.conformance.dlpack import Legacy, Producer
+    from portamem.conformance.kit.dlpack import Legacy, Producer
 
     def theirs(array: Any) -> Any:
         return Producer(array.ctypes.data, array.shape, memory=array, kind=Legacy)
@@ -191,7 +191,7 @@ def test_old_capsules_are_sources_and_no_targets(pm: ModuleType, memory: Any) ->
 
 
 def test_a_producer_without_an_array_is_data(pm: ModuleType, make_resource: Callable[[str], Any]) -> None:
-    from portamem.conformance.dlpack import Producer
+    from portamem.conformance.kit.dlpack import Producer
 
     array = np.arange(4, dtype=np.float32)
     for dtype in (None, "float64"):

@@ -76,7 +76,7 @@ def test_the_suite_leaves_quirks_as_the_environment_switched_them(pm: ModuleType
     code = """
         import sys
         from importlib import import_module
-        from portamem.conformance import runner
+        from portamem.conformance.harness import runner
         def told():
             return [(quirk.name, quirk.is_active) for quirk in pm.Device(0).quirks]
         pm = import_module(f"portamem.{sys.argv[1]}")

@@ -14,7 +14,7 @@ from helpers.process import run_python
 from helpers.waiting import close_when_empty
 
 import portamem
-from portamem.conformance import kinds
+from portamem.conformance.kit import kinds
 
 NBYTES = 100_000
 EVERY = {kind.name: kind for kind in kinds.selected("every resource") if not (kind.upstream and kind.upstream.cls)}

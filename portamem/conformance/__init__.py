@@ -10,7 +10,7 @@ with ``portamem conformance --with MODULE``.
 
 from __future__ import annotations
 
-from portamem.conformance import kinds_over  # noqa: F401  (registers its kinds)
-from portamem.conformance.kinds import Kind, register
+from portamem.conformance.kit import kinds_over  # noqa: F401  (registers its kinds)
+from portamem.conformance.kit.kinds import Kind, register
 
 __all__ = ["Kind", "register"]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from portamem.conformance.kinds import KINDS
+from portamem.conformance.kit.kinds import KINDS
 from portamem.replay import stack
 from portamem.replay.log import LoggedStream
 

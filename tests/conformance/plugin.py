@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from portamem.conformance import Kind, register
-from portamem.conformance.check import check
-from portamem.conformance.clause import Defect
 from portamem.conformance.contract import alloc
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
-from portamem.conformance.outcome import NotShown, NoWitness, Unsupported
+from portamem.conformance.contract.clause import Defect
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_bytes, expect_equal, refused
+from portamem.conformance.kit.outcome import NotShown, NoWitness, Unsupported
 
 register(
     Kind(

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from portamem.conformance.latch import TIMEOUT_S, Latch
+from portamem.conformance.kit.latch import TIMEOUT_S, Latch
 
 __all__ = ["TIMEOUT_S", "Latch"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from portamem.conformance.memory import KIB, MIB, overlapping
+from portamem.conformance.kit.memory import KIB, MIB, overlapping
 
 __all__ = ["KIB", "MIB", "allocate", "overlapping", "pattern", "read_back", "write"]
 

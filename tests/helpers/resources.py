@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from portamem.conformance import kinds
+from portamem.conformance.kit import kinds
 
 __all__ = ["KINDS", "make"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from portamem.conformance.expect import eventually
+from portamem.conformance.kit.expect import eventually
 
 __all__ = ["close_when_empty", "eventually"]
 

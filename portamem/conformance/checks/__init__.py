@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from pkgutil import iter_modules
 
-from portamem.conformance.check import CHECKS, Check
+from portamem.conformance.kit.check import CHECKS, Check
 
 
 def checks() -> list[Check]:

@@ -6,12 +6,12 @@ from __future__ import annotations
 import json
 
 from portamem import reasons
-from portamem.conformance import absent_program, program
-from portamem.conformance.check import check
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_equal
-from portamem.conformance.outcome import NotShown, NoWitness
-from portamem.conformance.together import together
+from portamem.conformance.kit import absent_program, program
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_equal
+from portamem.conformance.kit.outcome import NotShown, NoWitness
+from portamem.conformance.kit.together import together
 
 HIDDEN: dict[str, str | None] = {
     "CUDA_VISIBLE_DEVICES": "-1",

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from portamem.conformance.check import check
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_bytes, expect_equal, refused
 
 
 @check("ALLOC-21")

@@ -7,11 +7,11 @@ import contextlib
 import os
 from typing import Any
 
-from portamem.conformance.check import check
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
-from portamem.conformance.memory import MIB, pattern
-from portamem.conformance.outcome import Unsupported
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_bytes, expect_equal, refused
+from portamem.conformance.kit.memory import MIB, pattern
+from portamem.conformance.kit.outcome import Unsupported
 from portamem.errors import OutOfMemoryError
 
 MORE_THAN_THERE_IS = 1 << 50

@@ -7,11 +7,11 @@ import threading
 from array import array
 from typing import Any
 
-from portamem.conformance.check import check
 from portamem.conformance.checks.free import interrupt
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal, expect_soon, refused
-from portamem.conformance.memory import KIB, MIB, pattern
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_bytes, expect_equal, expect_soon, refused
+from portamem.conformance.kit.memory import KIB, MIB, pattern
 from portamem.errors import OutOfMemoryError
 
 

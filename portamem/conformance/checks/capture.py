@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from portamem.conformance.check import check
-from portamem.conformance.ends import NBYTES, NEW, OLD, device_ends
-from portamem.conformance.env import Env
-from portamem.conformance.expect import eventually, expect, expect_bytes, expect_equal, refused
-from portamem.conformance.outcome import Failed, NotShown
-from portamem.conformance.threads import on_a_thread
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.ends import NBYTES, NEW, OLD, device_ends
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import eventually, expect, expect_bytes, expect_equal, refused
+from portamem.conformance.kit.outcome import Failed, NotShown
+from portamem.conformance.kit.threads import on_a_thread
 from portamem.errors import Error
 
 MODES = ("global", "thread_local", "relaxed")

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 import portamem
-from portamem.conformance import dlpack, kinds
-from portamem.conformance.check import check
-from portamem.conformance.dlpack import Producer
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
-from portamem.conformance.memory import KIB, MIB, pattern
-from portamem.conformance.no_bytes import no_bytes
-from portamem.conformance.outcome import NotShown, Unsupported
+from portamem.conformance.kit import dlpack, kinds
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.dlpack import Producer
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_bytes, expect_equal, refused
+from portamem.conformance.kit.memory import KIB, MIB, pattern
+from portamem.conformance.kit.no_bytes import no_bytes
+from portamem.conformance.kit.outcome import NotShown, Unsupported
 from portamem.errors import Error
 
 NBYTES = 10_007

@@ -7,11 +7,11 @@ import gc
 from dataclasses import dataclass
 from typing import Any
 
-from portamem.conformance.check import check
 from portamem.conformance.checks.copy_order import other_end
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
-from portamem.conformance.memory import pattern
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_bytes, expect_equal, refused
+from portamem.conformance.kit.memory import pattern
 
 NBYTES = 16384
 SOURCE = pattern(NBYTES)

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from portamem.conformance.check import check
-from portamem.conformance.env import Env
-from portamem.conformance.expect import eventually, expect, expect_bytes, expect_equal
-from portamem.conformance.memory import KIB, pattern
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import eventually, expect, expect_bytes, expect_equal
+from portamem.conformance.kit.memory import KIB, pattern
 
 NBYTES = 64 * KIB
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from portamem.conformance.check import check
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
-from portamem.conformance.memory import pattern
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_bytes, expect_equal, refused
+from portamem.conformance.kit.memory import pattern
 
 WIDTH, HEIGHT = 100, 17
 ROWS = pattern(WIDTH * HEIGHT)

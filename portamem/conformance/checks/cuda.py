@@ -6,12 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 from portamem import Error
-from portamem.conformance.check import check
 from portamem.conformance.checks.pinned import FLAGS
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_equal, refused
-from portamem.conformance.kernel_words import Words
-from portamem.conformance.memory import KIB
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_equal, refused
+from portamem.conformance.kit.kernel_words import Words
+from portamem.conformance.kit.memory import KIB
 from portamem.conformance.witness.base import Witness
 
 LIBRARIES = r"""

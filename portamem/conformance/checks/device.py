@@ -11,12 +11,12 @@ from typing import Any
 
 import portamem
 from portamem import Error
-from portamem.conformance.check import check
-from portamem.conformance.env import Env
-from portamem.conformance.expect import eventually, expect, expect_bytes, expect_equal, refused
-from portamem.conformance.kinds import KINDS
-from portamem.conformance.memory import KIB, MIB, pattern
-from portamem.conformance.outcome import NoWitness
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import eventually, expect, expect_bytes, expect_equal, refused
+from portamem.conformance.kit.kinds import KINDS
+from portamem.conformance.kit.memory import KIB, MIB, pattern
+from portamem.conformance.kit.outcome import NoWitness
 from portamem.conformance.witness.base import Witness
 
 NBYTES = 64 * KIB

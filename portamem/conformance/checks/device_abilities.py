@@ -8,12 +8,12 @@ import threading
 from typing import Any
 
 from portamem import Error
-from portamem.conformance.check import check
 from portamem.conformance.checks.pool_figures import RESERVED, THRESHOLD, told
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_equal, refused
-from portamem.conformance.memory import KIB, MIB
-from portamem.conformance.outcome import Unsupported
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_equal, refused
+from portamem.conformance.kit.memory import KIB, MIB
+from portamem.conformance.kit.outcome import Unsupported
 from portamem.conformance.witness.base import Witness
 
 ANSWERS = (

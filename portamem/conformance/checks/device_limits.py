@@ -6,11 +6,11 @@ from __future__ import annotations
 from typing import Any
 
 from portamem import Error
-from portamem.conformance.check import check
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_equal, refused
-from portamem.conformance.memory import KIB
-from portamem.conformance.outcome import Unsupported
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_equal, refused
+from portamem.conformance.kit.memory import KIB
+from portamem.conformance.kit.outcome import Unsupported
 from portamem.conformance.witness.base import LIMITS, Witness
 
 UNSUPPORTED_LIMIT, NOT_SUPPORTED = 215, 801

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from portamem.conformance.check import check
-from portamem.conformance.env import Env
-from portamem.conformance.expect import eventually, expect, expect_bytes, expect_equal, refused
-from portamem.conformance.memory import MIB, pattern
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import eventually, expect, expect_bytes, expect_equal, refused
+from portamem.conformance.kit.memory import MIB, pattern
 
 OWN_STREAM, TINY, BRIDGED = "free_on_other_stream", "tiny_pool_allocation", "pinned_flags_drop_coherence"
 DIRECTION = "pitched_copy_direction"

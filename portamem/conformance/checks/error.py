@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from portamem.conformance.check import check
-from portamem.conformance.ends import NBYTES, NEW
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
-from portamem.conformance.memory import MIB, pattern
-from portamem.conformance.outcome import Failed, NotShown, NoWitness
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.ends import NBYTES, NEW
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_bytes, expect_equal, refused
+from portamem.conformance.kit.memory import MIB, pattern
+from portamem.conformance.kit.outcome import Failed, NotShown, NoWitness
 from portamem.errors import Error, OutOfMemoryError
 
 TOO_MUCH = 2**50

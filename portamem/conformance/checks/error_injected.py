@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from portamem.conformance.check import check
-from portamem.conformance.env import Env
-from portamem.conformance.expect import eventually, expect, expect_bytes, expect_equal, refused
-from portamem.conformance.kinds import freeing_call
-from portamem.conformance.memory import MIB, pattern
-from portamem.conformance.outcome import Failed
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import eventually, expect, expect_bytes, expect_equal, refused
+from portamem.conformance.kit.kinds import freeing_call
+from portamem.conformance.kit.memory import MIB, pattern
+from portamem.conformance.kit.outcome import Failed
 from portamem.enums import MemoryAdvice
 from portamem.errors import Error, OutOfMemoryError
 

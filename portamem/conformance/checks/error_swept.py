@@ -10,12 +10,12 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from portamem.conformance.check import check
 from portamem.conformance.checks.error_injected import _is_still_armed, failing
-from portamem.conformance.env import Env
-from portamem.conformance.expect import eventually, expect, expect_equal
-from portamem.conformance.memory import KIB, MIB, overlapping
-from portamem.conformance.outcome import Failed
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import eventually, expect, expect_equal
+from portamem.conformance.kit.memory import KIB, MIB, overlapping
+from portamem.conformance.kit.outcome import Failed
 from portamem.errors import Error, OutOfMemoryError
 
 CODES = (2, 999)

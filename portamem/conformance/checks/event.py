@@ -10,11 +10,11 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from portamem.conformance.check import check
-from portamem.conformance.ends import NBYTES, NEW, OLD, Ends, device_ends
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
-from portamem.conformance.reported import unraisable
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.ends import NBYTES, NEW, OLD, Ends, device_ends
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_bytes, expect_equal, refused
+from portamem.conformance.kit.reported import unraisable
 from portamem.conformance.witness.base import Witness
 from portamem.errors import Error
 

@@ -9,10 +9,10 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from portamem.conformance.check import check
-from portamem.conformance.env import Env
-from portamem.conformance.expect import eventually, expect, expect_bytes, expect_equal, expect_soon, refused
-from portamem.conformance.memory import KIB, pattern
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import eventually, expect, expect_bytes, expect_equal, expect_soon, refused
+from portamem.conformance.kit.memory import KIB, pattern
 
 NBYTES = 64 * KIB
 

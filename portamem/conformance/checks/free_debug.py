@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import json
 
-from portamem.conformance.check import check
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_equal
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_equal
 
 # Every kind of resource in one process, since starting is most of what a process takes.
 BESIDE = """
     import portamem
-    from portamem.conformance.kinds import KINDS
+    from portamem.conformance.kit.kinds import KINDS
 
     device = pm.Device(0)
     stream = device.default_stream

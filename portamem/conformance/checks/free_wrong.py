@@ -6,12 +6,12 @@ from __future__ import annotations
 import gc
 from typing import Any
 
-from portamem.conformance.check import check
-from portamem.conformance.env import Env
-from portamem.conformance.expect import eventually, expect, expect_bytes, expect_equal, refused
-from portamem.conformance.kinds import freeing_call
-from portamem.conformance.memory import pattern
-from portamem.conformance.outcome import Unsupported
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import eventually, expect, expect_bytes, expect_equal, refused
+from portamem.conformance.kit.kinds import freeing_call
+from portamem.conformance.kit.memory import pattern
+from portamem.conformance.kit.outcome import Unsupported
 from portamem.errors import Error
 
 NBYTES = 4096

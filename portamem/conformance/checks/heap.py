@@ -6,11 +6,11 @@ from __future__ import annotations
 from typing import Any
 
 from portamem import Error
-from portamem.conformance.check import check
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_equal, refused
-from portamem.conformance.memory import KIB, MIB, pattern
-from portamem.conformance.outcome import NoWitness
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_equal, refused
+from portamem.conformance.kit.memory import KIB, MIB, pattern
+from portamem.conformance.kit.outcome import NoWitness
 from portamem.conformance.witness import HeapReport, Witness, WitnessMissing, witness_for
 
 REFUSED = (Error, ValueError, TypeError, BufferError)

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from portamem import Error, _build
-from portamem.conformance import program
-from portamem.conformance.check import check
 from portamem.conformance.checks.device_quirks import as_the_table_says
 from portamem.conformance.checks.pinned import FLAGS
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
-from portamem.conformance.memory import KIB, MIB, pattern
-from portamem.conformance.outcome import NotShown, NoWitness, Unsupported
+from portamem.conformance.kit import program
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_bytes, expect_equal, refused
+from portamem.conformance.kit.memory import KIB, MIB, pattern
+from portamem.conformance.kit.outcome import NotShown, NoWitness, Unsupported
 from portamem.conformance.witness.base import Witness
 from portamem.conformance.witness.facts import WitnessError
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import portamem
 from portamem import Error
-from portamem.conformance.check import check
 from portamem.conformance.checks.device_quirks import as_the_table_says
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
-from portamem.conformance.memory import KIB, pattern
-from portamem.conformance.together import together
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_bytes, expect_equal, refused
+from portamem.conformance.kit.memory import KIB, pattern
+from portamem.conformance.kit.together import together
 
 PLAIN = dict.fromkeys(f"PORTAMEM_HOST_{name}" for name in ("OPEN", "GUARD", "MODEL", "CAPACITY", "COPY_DELAY", "FAIL"))
 NOT_PERMITTED = 800

@@ -12,10 +12,10 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from portamem.conformance.check import check
-from portamem.conformance.env import Env
-from portamem.conformance.expect import eventually, expect, expect_bytes, expect_equal
-from portamem.conformance.host_calls import (
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import eventually, expect, expect_bytes, expect_equal
+from portamem.conformance.kit.host_calls import (
     CPU,
     DEFAULT_DIRECTION,
     DEVICE,
@@ -28,8 +28,8 @@ from portamem.conformance.host_calls import (
     PoolProps,
     on_a_machine,
 )
-from portamem.conformance.memory import pattern
-from portamem.conformance.threads import on_a_thread
+from portamem.conformance.kit.memory import pattern
+from portamem.conformance.kit.threads import on_a_thread
 
 ILLEGAL_STATE, UNSUPPORTED, INVALIDATED, MERGE, UNMATCHED, UNJOINED = 401, 900, 901, 902, 903, 904
 ISOLATION, IMPLICIT, CAPTURED_EVENT, WRONG_THREAD = 905, 906, 907, 908

@@ -6,10 +6,10 @@ from __future__ import annotations
 from ctypes import byref, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from typing import Any
 
-from portamem.conformance.check import check
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal
-from portamem.conformance.host_calls import (
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_bytes, expect_equal
+from portamem.conformance.kit.host_calls import (
     DEFAULT_DIRECTION,
     DEVICE,
     HUGE,
@@ -32,8 +32,8 @@ from portamem.conformance.host_calls import (
     Volume,
     on_a_machine,
 )
-from portamem.conformance.host_refusals import RAN, refusals
-from portamem.conformance.memory import pattern
+from portamem.conformance.kit.host_refusals import RAN, refusals
+from portamem.conformance.kit.memory import pattern
 
 
 @check("HOST-19")

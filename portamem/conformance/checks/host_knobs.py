@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from portamem import Error, OutOfMemoryError
-from portamem.conformance.check import check
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
-from portamem.conformance.memory import MIB, pattern
-from portamem.conformance.together import together
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_bytes, expect_equal, refused
+from portamem.conformance.kit.memory import MIB, pattern
+from portamem.conformance.kit.together import together
 
 PAGE = 4096
 DELAY_US = 20_000

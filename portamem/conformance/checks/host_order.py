@@ -7,11 +7,11 @@ import ctypes
 from ctypes import byref
 from typing import Any
 
-from portamem.conformance.check import check
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_equal, refused
-from portamem.conformance.host_calls import DEFAULT_DIRECTION, Copy3D, Interface, Position, Volume
-from portamem.conformance.order_programs import FILE, PROGRAMS, WAW, N
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_equal, refused
+from portamem.conformance.kit.host_calls import DEFAULT_DIRECTION, Copy3D, Interface, Position, Volume
+from portamem.conformance.kit.order_programs import FILE, PROGRAMS, WAW, N
 from portamem.errors import OrderError
 
 
@@ -29,7 +29,7 @@ class World:
     """What the programs find: memory that every stream may use, streams of every kind, nothing pending."""
 
     def __init__(self, env: Env) -> None:
-        from portamem.conformance.expect import eventually
+        from portamem.conformance.kit.expect import eventually
 
         pm, rt = env.pm, Interface(ctypes.PyDLL)  # with the GIL, so that a call's line is known
         home = env.stream()

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from portamem.conformance.check import check
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
-from portamem.conformance.memory import KIB, pattern
-from portamem.conformance.outcome import Unsupported
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_bytes, expect_equal, refused
+from portamem.conformance.kit.memory import KIB, pattern
+from portamem.conformance.kit.outcome import Unsupported
 
 NBYTES = 64 * KIB
 READERS: tuple[Callable[[Any], Any], ...] = (memoryview, bytes, bytearray, lambda buf: np.frombuffer(buf, np.uint8))

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from portamem.conformance.check import check
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect_bytes, expect_equal
-from portamem.conformance.outcome import Unsupported
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect_bytes, expect_equal
+from portamem.conformance.kit.outcome import Unsupported
 from portamem.conformance.witness.pattern import pattern as kernel_pattern
 
 NBYTES = 100_003

@@ -7,10 +7,10 @@ import ctypes
 import mmap
 from typing import Any
 
-from portamem.conformance.check import check
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal
-from portamem.conformance.memory import KIB, overlapping, pattern
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_bytes, expect_equal
+from portamem.conformance.kit.memory import KIB, overlapping, pattern
 from portamem.conformance.witness.base import Witness
 
 NBYTES = 64 * KIB

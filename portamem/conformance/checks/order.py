@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from portamem.conformance.check import check
-from portamem.conformance.ends import NBYTES, NEW, OLD, Ends, device_ends, other_end
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.ends import NBYTES, NEW, OLD, Ends, device_ends, other_end
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_bytes, expect_equal
 
 
 def _waits(env: Env, ends: Ends) -> None:

@@ -9,10 +9,10 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from portamem.conformance.check import check
-from portamem.conformance.ends import NBYTES, NEW, OLD, other_end
-from portamem.conformance.env import Env
-from portamem.conformance.expect import eventually, expect, expect_bytes, expect_equal, refused
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.ends import NBYTES, NEW, OLD, other_end
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import eventually, expect, expect_bytes, expect_equal, refused
 
 
 def expect_filled(env: Env, buffers: list[Any], value: int, what: str) -> None:

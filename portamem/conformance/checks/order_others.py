@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from portamem.conformance.check import check
 from portamem.conformance.checks.order_memory import expect_filled
-from portamem.conformance.ends import NBYTES
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
-from portamem.conformance.threads import on_a_thread
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.ends import NBYTES
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_bytes, expect_equal, refused
+from portamem.conformance.kit.threads import on_a_thread
 
 
 @check("ORDER-24")

@@ -6,11 +6,11 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from portamem.conformance.check import check
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect_bytes, expect_equal
-from portamem.conformance.kinds import KINDS
-from portamem.conformance.memory import overlapping
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect_bytes, expect_equal
+from portamem.conformance.kit.kinds import KINDS
+from portamem.conformance.kit.memory import overlapping
 
 
 class _Model:

@@ -10,11 +10,11 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from portamem.conformance.check import check
 from portamem.conformance.checks.free import interrupt
-from portamem.conformance.env import Env
-from portamem.conformance.expect import eventually, expect, expect_bytes, expect_equal, expect_soon, refused
-from portamem.conformance.memory import pattern
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import eventually, expect, expect_bytes, expect_equal, expect_soon, refused
+from portamem.conformance.kit.memory import pattern
 
 NBYTES = 4096
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from portamem.conformance import dlpack
-from portamem.conformance.check import check
-from portamem.conformance.dlpack import CPU, Taken
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal, expect_soon, refused
-from portamem.conformance.memory import pattern
+from portamem.conformance.kit import dlpack
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.dlpack import CPU, Taken
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_bytes, expect_equal, expect_soon, refused
+from portamem.conformance.kit.memory import pattern
 
 NBYTES = 4096
 VERSIONS: tuple[tuple[int, int] | None, ...] = (None, (1, 0))

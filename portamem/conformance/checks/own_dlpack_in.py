@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from portamem.conformance import dlpack
-from portamem.conformance.check import check
 from portamem.conformance.checks.own_dlpack import NBYTES, default_stream_number
-from portamem.conformance.dlpack import CPU, OldProducer, Producer
-from portamem.conformance.env import Env
-from portamem.conformance.expect import eventually, expect, expect_bytes, expect_equal, refused
-from portamem.conformance.memory import pattern
+from portamem.conformance.kit import dlpack
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.dlpack import CPU, OldProducer, Producer
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import eventually, expect, expect_bytes, expect_equal, refused
+from portamem.conformance.kit.memory import pattern
 
 
 def _numbers() -> Any:

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from portamem.conformance import dlpack
-from portamem.conformance.check import check
-from portamem.conformance.dlpack import Producer
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
+from portamem.conformance.kit import dlpack
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.dlpack import Producer
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_bytes, expect_equal, refused
 
 NBYTES = 96
 

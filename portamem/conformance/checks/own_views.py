@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from portamem.conformance import py_buffer
-from portamem.conformance.check import check
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal, expect_soon, refused
-from portamem.conformance.memory import pattern
+from portamem.conformance.kit import py_buffer
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_bytes, expect_equal, expect_soon, refused
+from portamem.conformance.kit.memory import pattern
 
 NBYTES = 4096
 

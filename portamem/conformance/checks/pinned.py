@@ -8,13 +8,13 @@ from itertools import product
 from typing import Any
 
 from portamem import Error
-from portamem.conformance.check import check
 from portamem.conformance.checks.error_injected import failing
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
-from portamem.conformance.kernel_words import Words
-from portamem.conformance.memory import KIB, MIB, pattern
-from portamem.conformance.outcome import Unsupported
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_bytes, expect_equal, refused
+from portamem.conformance.kit.kernel_words import Words
+from portamem.conformance.kit.memory import KIB, MIB, pattern
+from portamem.conformance.kit.outcome import Unsupported
 from portamem.conformance.witness.base import Witness
 
 NBYTES = 64 * KIB

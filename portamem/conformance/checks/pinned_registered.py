@@ -13,13 +13,13 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from portamem import Error
-from portamem.conformance.check import check
 from portamem.conformance.checks.pinned import needs_registration
-from portamem.conformance.env import Env
-from portamem.conformance.expect import eventually, expect, expect_bytes, expect_equal, refused
-from portamem.conformance.memory import KIB, pattern
-from portamem.conformance.no_bytes import no_bytes
-from portamem.conformance.outcome import Unsupported
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import eventually, expect, expect_bytes, expect_equal, refused
+from portamem.conformance.kit.memory import KIB, pattern
+from portamem.conformance.kit.no_bytes import no_bytes
+from portamem.conformance.kit.outcome import Unsupported
 from portamem.conformance.witness.base import Witness
 
 if TYPE_CHECKING:

@@ -8,14 +8,14 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from portamem.conformance.check import check
 from portamem.conformance.checks.pool_figures import POLICIES, RESERVED, THRESHOLD, settings, told
-from portamem.conformance.ends import NBYTES, NEW
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
-from portamem.conformance.memory import MIB, pattern
-from portamem.conformance.outcome import Failed, Unsupported
-from portamem.conformance.platform import major_minor
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.ends import NBYTES, NEW
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_bytes, expect_equal, refused
+from portamem.conformance.kit.memory import MIB, pattern
+from portamem.conformance.kit.outcome import Failed, Unsupported
+from portamem.conformance.kit.platform import major_minor
 from portamem.conformance.witness.base import Witness
 from portamem.errors import OutOfMemoryError
 

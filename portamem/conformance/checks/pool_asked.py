@@ -7,12 +7,12 @@ import json
 import random
 from typing import Any
 
-from portamem.conformance.check import check
-from portamem.conformance.ends import NBYTES
-from portamem.conformance.env import Env
-from portamem.conformance.expect import eventually, expect, expect_bytes, expect_equal, refused
-from portamem.conformance.memory import KIB, MIB
-from portamem.conformance.pooled import pool_like
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.ends import NBYTES
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import eventually, expect, expect_bytes, expect_equal, refused
+from portamem.conformance.kit.memory import KIB, MIB
+from portamem.conformance.kit.pooled import pool_like
 
 FIGURES = (
     *("used", "reserved", "peak", "largest_free", "free_blocks", "fragmentation"),

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from portamem.conformance.check import check
-from portamem.conformance.env import Env
-from portamem.conformance.expect import eventually, expect, expect_equal
-from portamem.conformance.memory import KIB
-from portamem.conformance.threads import TIMEOUT_S, on_a_thread
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import eventually, expect, expect_equal
+from portamem.conformance.kit.memory import KIB
+from portamem.conformance.kit.threads import TIMEOUT_S, on_a_thread
 
 NBYTES = 64 * KIB
 

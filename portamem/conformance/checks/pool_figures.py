@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from portamem.conformance.check import check
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal
-from portamem.conformance.memory import MIB, pattern
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_bytes, expect_equal
+from portamem.conformance.kit.memory import MIB, pattern
 from portamem.conformance.witness.base import Witness
 
 ALL = 2**64 - 1

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from portamem.conformance.check import check
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
-from portamem.conformance.memory import MIB
-from portamem.conformance.outcome import Failed
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_bytes, expect_equal, refused
+from portamem.conformance.kit.memory import MIB
+from portamem.conformance.kit.outcome import Failed
 from portamem.errors import OutOfMemoryError
 
 LARGE = 10 * MIB  # two of them are more than the resource below has

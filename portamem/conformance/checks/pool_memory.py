@@ -6,16 +6,16 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from portamem.conformance.check import check
 from portamem.conformance.checks.error_injected import failing
 from portamem.conformance.checks.order_memory import expect_filled
-from portamem.conformance.ends import NBYTES, NEW, OLD, other_end
-from portamem.conformance.env import Env
-from portamem.conformance.expect import eventually, expect, expect_bytes, expect_equal, refused
-from portamem.conformance.latch import Latch
-from portamem.conformance.memory import KIB, MIB
-from portamem.conformance.pooled import pool_like
-from portamem.conformance.threads import on_a_thread
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.ends import NBYTES, NEW, OLD, other_end
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import eventually, expect, expect_bytes, expect_equal, refused
+from portamem.conformance.kit.latch import Latch
+from portamem.conformance.kit.memory import KIB, MIB
+from portamem.conformance.kit.pooled import pool_like
+from portamem.conformance.kit.threads import on_a_thread
 from portamem.errors import Error
 
 

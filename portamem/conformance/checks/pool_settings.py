@@ -6,12 +6,12 @@ from __future__ import annotations
 from textwrap import dedent
 from typing import Any
 
-from portamem.conformance.check import check
 from portamem.conformance.checks.capture import captured
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
-from portamem.conformance.memory import KIB, MIB, pattern
-from portamem.conformance.together import together
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_bytes, expect_equal, refused
+from portamem.conformance.kit.memory import KIB, MIB, pattern
+from portamem.conformance.kit.together import together
 from portamem.errors import OutOfMemoryError
 
 OFF = {"PORTAMEM_POOL": "off"}

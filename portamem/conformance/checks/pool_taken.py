@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from portamem.conformance.check import check
 from portamem.conformance.checks.capture import captured
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, refused
-from portamem.conformance.memory import KIB, MIB
-from portamem.conformance.pooled import pool_like
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_bytes, refused
+from portamem.conformance.kit.memory import KIB, MIB
+from portamem.conformance.kit.pooled import pool_like
 from portamem.errors import OutOfMemoryError
 
 

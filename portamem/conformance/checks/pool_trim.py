@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from itertools import repeat
 from typing import Any
 
-from portamem.conformance.check import check
-from portamem.conformance.ends import NBYTES, NEW
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
-from portamem.conformance.memory import KIB, MIB, pattern
-from portamem.conformance.outcome import Unsupported
-from portamem.conformance.pooled import Filled, pool_like
-from portamem.conformance.threads import in_threads
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.ends import NBYTES, NEW
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_bytes, expect_equal, refused
+from portamem.conformance.kit.memory import KIB, MIB, pattern
+from portamem.conformance.kit.outcome import Unsupported
+from portamem.conformance.kit.pooled import Filled, pool_like
+from portamem.conformance.kit.threads import in_threads
 from portamem.errors import OutOfMemoryError
 
 LIMIT = 64 * MIB

@@ -6,12 +6,12 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from portamem.conformance.check import check
 from portamem.conformance.checks.capture import MODES, captured
-from portamem.conformance.ends import NBYTES, NEW
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
-from portamem.conformance.memory import MIB
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.ends import NBYTES, NEW
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_bytes, expect_equal, refused
+from portamem.conformance.kit.memory import MIB
 
 NEVER_GIVEN = 0x1000
 
@@ -176,7 +176,7 @@ FORKED = """
     warnings.simplefilter("ignore", DeprecationWarning)
     device = pm.Device(0)
     stream = pm.Stream(device)
-    from portamem.conformance.kinds import KINDS
+    from portamem.conformance.kit.kinds import KINDS
     pool = KINDS[sys.argv[1]].make(pm, device)
     adaptor = pm.StatisticsAdaptor(pool)
     kept, spare = adaptor.allocate(4096, stream=stream), pool.allocate(4096, stream=stream)

@@ -6,12 +6,12 @@ from __future__ import annotations
 import tempfile
 
 import portamem
-from portamem.conformance import program
-from portamem.conformance.check import check
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_equal
-from portamem.conformance.outcome import NotShown
-from portamem.conformance.together import together
+from portamem.conformance.kit import program
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_equal
+from portamem.conformance.kit.outcome import NotShown
+from portamem.conformance.kit.together import together
 
 TOGETHER = 3
 

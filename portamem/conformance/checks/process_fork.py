@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from portamem.conformance.check import check
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect_equal
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect_equal
 
 BEFORE = """
     import gc, os, threading, warnings

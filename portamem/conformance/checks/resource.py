@@ -7,11 +7,11 @@ import gc
 import weakref
 from typing import Any
 
-from portamem.conformance.check import check
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
-from portamem.conformance.memory import pattern
-from portamem.conformance.outcome import Failed
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_bytes, expect_equal, refused
+from portamem.conformance.kit.memory import pattern
+from portamem.conformance.kit.outcome import Failed
 
 NBYTES = 64 * 1024
 SAME = ("kind", "device", "device_id", "backend", "is_host_accessible", "is_device_accessible")

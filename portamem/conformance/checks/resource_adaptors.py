@@ -10,11 +10,11 @@ import threading
 import time
 from typing import Any
 
-from portamem.conformance.check import check
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal, refused
-from portamem.conformance.memory import KIB, MIB, pattern
-from portamem.conformance.threads import in_threads, on_a_thread
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_bytes, expect_equal, refused
+from portamem.conformance.kit.memory import KIB, MIB, pattern
+from portamem.conformance.kit.threads import in_threads, on_a_thread
 from portamem.errors import OutOfMemoryError
 
 NBYTES = 64 * KIB

@@ -8,12 +8,12 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from portamem.conformance.check import check
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal, expect_soon, refused
-from portamem.conformance.memory import KIB, MIB, pattern
-from portamem.conformance.reported import unraisable
-from portamem.conformance.threads import on_a_thread
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_bytes, expect_equal, expect_soon, refused
+from portamem.conformance.kit.memory import KIB, MIB, pattern
+from portamem.conformance.kit.reported import unraisable
+from portamem.conformance.kit.threads import on_a_thread
 from portamem.errors import OutOfMemoryError
 
 NBYTES = 64 * KIB

@@ -9,14 +9,14 @@ import threading
 from functools import partial
 from typing import Any
 
-from portamem.conformance.check import check
-from portamem.conformance.ends import NBYTES
-from portamem.conformance.env import Env
-from portamem.conformance.expect import eventually, expect, expect_bytes, expect_equal, refused
-from portamem.conformance.kinds import KINDS
-from portamem.conformance.memory import overlapping, pattern
-from portamem.conformance.outcome import NotShown
-from portamem.conformance.threads import in_threads, on_a_thread
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.ends import NBYTES
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import eventually, expect, expect_bytes, expect_equal, refused
+from portamem.conformance.kit.kinds import KINDS
+from portamem.conformance.kit.memory import overlapping, pattern
+from portamem.conformance.kit.outcome import NotShown
+from portamem.conformance.kit.threads import in_threads, on_a_thread
 from portamem.errors import Error
 
 THREADS = 8

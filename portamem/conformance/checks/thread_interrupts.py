@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from portamem.conformance.check import check
 from portamem.conformance.checks.thread_gil import CALLS, HOST_CALLS, NBYTES
-from portamem.conformance.env import Env
-from portamem.conformance.expect import eventually, expect, expect_bytes, expect_equal
-from portamem.conformance.memory import MIB
-from portamem.conformance.outcome import NotShown
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import eventually, expect, expect_bytes, expect_equal
+from portamem.conformance.kit.memory import MIB
+from portamem.conformance.kit.outcome import NotShown
 
 _SOON_S = 0.05
 """Until the signal is sent, by another thread: the call has begun to wait then. If it has not, it is ended all the

@@ -6,10 +6,10 @@ from __future__ import annotations
 import gc
 from typing import Any
 
-from portamem.conformance.check import check
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect, expect_bytes, expect_equal, expect_soon, refused
-from portamem.conformance.threads import in_threads, on_a_thread
+from portamem.conformance.kit.check import check
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect, expect_bytes, expect_equal, expect_soon, refused
+from portamem.conformance.kit.threads import in_threads, on_a_thread
 
 
 @check("THREAD-13")

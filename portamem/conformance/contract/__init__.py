@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib import import_module
 
-from portamem.conformance.clause import Clause
+from portamem.conformance.contract.clause import Clause
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from portamem.conformance.clause import Clause, Shortfall
 from portamem.conformance.contract.alloc import TINY_FROM_POOLS
+from portamem.conformance.contract.clause import Clause, Shortfall
 from portamem.conformance.contract.pinned import SAME_ADDRESS_UNTOLD
 
 CLAUSES = (

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from portamem.conformance.clause import Clause, Defect, Shortfall
 from portamem.conformance.contract.alloc import POOL_EXHAUSTION_UNSEEN
+from portamem.conformance.contract.clause import Clause, Defect, Shortfall
 from portamem.conformance.contract.pool import THRESHOLD_IGNORED
 
 _LAST_ERROR_STAYS = Shortfall(

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from portamem.conformance.clause import Clause, Shortfall
 from portamem.conformance.contract.alloc import FREE_ASYNC_NULL_REFUSED
+from portamem.conformance.contract.clause import Clause, Shortfall
 
 CLAUSES = (
     Clause(

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from portamem.conformance.clause import Clause, Shortfall
+from portamem.conformance.contract.clause import Clause, Shortfall
 
 _GUIDE = "CUDA C++ Programming Guide, Dynamic Global Memory Allocation and Operations"
 

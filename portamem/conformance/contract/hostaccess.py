@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from portamem.conformance.clause import Clause, Shortfall
+from portamem.conformance.contract.clause import Clause, Shortfall
 
 CLAUSES = (
     Clause(

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import portamem
-from portamem.conformance.runner import CaseResult, ClauseResult, Run
+from portamem.conformance.harness.runner import CaseResult, ClauseResult, Run
 
 FORMAT = 1
 

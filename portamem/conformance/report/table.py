@@ -11,10 +11,10 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from portamem.conformance.outcome import Outcome
+from portamem.conformance.harness.runner import ClauseResult, Run
+from portamem.conformance.harness.runner import Progress as Report
+from portamem.conformance.kit.outcome import Outcome
 from portamem.conformance.report.markdown import counted
-from portamem.conformance.runner import ClauseResult, Run
-from portamem.conformance.runner import Progress as Report
 
 _STYLES = {
     Outcome.PASS: "green",

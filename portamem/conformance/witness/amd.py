@@ -16,7 +16,7 @@ from importlib import metadata
 from typing import Any
 
 from portamem import _libraries
-from portamem.conformance.outcome import NoWitness
+from portamem.conformance.kit.outcome import NoWitness
 from portamem.conformance.witness import hiprtc
 from portamem.conformance.witness.base import ACCESSES, Witness
 from portamem.conformance.witness.facts import MemoryKind, PointerFacts, WitnessError, WitnessMissing, error_name

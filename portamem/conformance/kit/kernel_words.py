@@ -8,7 +8,7 @@ import ctypes
 from types import TracebackType
 from typing import Any
 
-from portamem.conformance.expect import eventually
+from portamem.conformance.kit.expect import eventually
 from portamem.conformance.witness.base import Witness
 
 _ENTERED, _RELEASED, _TIMED_OUT, _LEFT = range(4)

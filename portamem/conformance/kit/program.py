@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from portamem.conformance.outcome import Failed
+from portamem.conformance.kit.outcome import Failed
 
 TIMEOUT_S = 60
 

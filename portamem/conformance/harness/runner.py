@@ -22,13 +22,14 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import IO, Any, ClassVar
 
-from portamem.conformance import program, worker
-from portamem.conformance.clause import Clause
 from portamem.conformance.contract import clauses
-from portamem.conformance.outcome import Outcome, summed
-from portamem.conformance.patience import Patience
-from portamem.conformance.plan import Case, cases
-from portamem.conformance.platform import platform_of
+from portamem.conformance.contract.clause import Clause
+from portamem.conformance.harness import worker
+from portamem.conformance.harness.plan import Case, cases
+from portamem.conformance.kit import program
+from portamem.conformance.kit.outcome import Outcome, summed
+from portamem.conformance.kit.patience import Patience
+from portamem.conformance.kit.platform import platform_of
 
 CASE_TIMEOUT_S = 90.0  # from one sign of life to the next
 START_TIMEOUT_S = 90.0
@@ -36,7 +37,7 @@ _DRAIN_S = 5.0
 # A signal of the moment before a wait begins is heard when that wait ends, so none is longer.
 _HEARS_S = 0.1
 
-_WORKER = "from portamem.conformance.worker import main; main(sys.argv[1:])"
+_WORKER = "from portamem.conformance.harness.worker import main; main(sys.argv[1:])"
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from portamem.conformance.check import Check
 from portamem.conformance.checks import checks
-from portamem.conformance.clause import Clause
 from portamem.conformance.contract import clauses
-from portamem.conformance.kinds import KINDS, SELECTORS, Kind, selected
+from portamem.conformance.contract.clause import Clause
+from portamem.conformance.kit.check import Check
+from portamem.conformance.kit.kinds import KINDS, SELECTORS, Kind, selected
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from itertools import permutations
 
-from portamem.conformance.kinds import KINDS, Kind, register
-from portamem.conformance.kinds_over import ADAPTORS, adaptor_over, pool_over
+from portamem.conformance.kit.kinds import KINDS, Kind, register
+from portamem.conformance.kit.kinds_over import ADAPTORS, adaptor_over, pool_over
 
 GROUPS = ("ALLOC", "FREE", "OWN", "ORDER")
 """The groups of clauses that are run over pairs: allocation, lifetime and order."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from portamem.conformance.outcome import Failed
+from portamem.conformance.kit.outcome import Failed
 
 
 def expect(condition: object, otherwise: str) -> None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from portamem.conformance.kinds import KINDS, Kind, register
+from portamem.conformance.kit.kinds import KINDS, Kind, register
 
 ADAPTORS: dict[str, Callable[[ModuleType, Any], Any]] = {
     "LimitingAdaptor": lambda pm, upstream: pm.LimitingAdaptor(upstream, 1 << 62),

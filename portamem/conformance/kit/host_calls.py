@@ -10,9 +10,9 @@ from ctypes import byref, c_char, c_char_p, c_int, c_size_t, c_uint, c_uint64, c
 from typing import Any, ClassVar, TypeVar
 
 from portamem import _libraries
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect_equal
-from portamem.conformance.outcome import Failed, NotShown
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect_equal
+from portamem.conformance.kit.outcome import Failed, NotShown
 
 INVALID_VALUE, OUT_OF_MEMORY, INVALID_DIRECTION, INVALID_DEVICE, UNSUPPORTED_LIMIT = 1, 2, 21, 101, 215
 PEER_UNSUPPORTED, INVALID_HANDLE, NOT_READY, NOT_REGISTERED, NOT_SUPPORTED = 217, 400, 600, 713, 801

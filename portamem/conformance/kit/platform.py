@@ -7,7 +7,7 @@ import ctypes
 from types import ModuleType
 
 from portamem import _build, _libraries
-from portamem.conformance.clause import Platform
+from portamem.conformance.contract.clause import Platform
 
 _MARK = "portamem_standin"
 """A symbol that stand-in runtimes export."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ctypes import byref, c_int, c_size_t, c_void_p
 from typing import Any
 
-from portamem.conformance.host_calls import (
+from portamem.conformance.kit.host_calls import (
     CPU,
     DEFAULT_DIRECTION,
     DEVICE,

@@ -9,13 +9,13 @@ from contextlib import ExitStack
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from portamem.conformance import kinds, program
-from portamem.conformance.clause import Platform
-from portamem.conformance.expect import eventually
-from portamem.conformance.latch import Latch
-from portamem.conformance.memory import KIB
-from portamem.conformance.outcome import Failed, NotShown, NoWitness, Unsupported
-from portamem.conformance.patience import Patience
+from portamem.conformance.contract.clause import Platform
+from portamem.conformance.kit import kinds, program
+from portamem.conformance.kit.expect import eventually
+from portamem.conformance.kit.latch import Latch
+from portamem.conformance.kit.memory import KIB
+from portamem.conformance.kit.outcome import Failed, NotShown, NoWitness, Unsupported
+from portamem.conformance.kit.patience import Patience
 
 if TYPE_CHECKING:
     from portamem.conformance.witness.base import Witness

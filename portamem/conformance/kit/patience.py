@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from portamem.conformance.expect import eventually
+from portamem.conformance.kit.expect import eventually
 
 FULL_S = 5.0
 LEAST_S = 0.1

@@ -16,8 +16,9 @@ from rich.console import Console
 from portamem import _choice, _loader
 from portamem._console import console, say
 from portamem._machine import visible_gpus
-from portamem.conformance import contract, plan, runner
-from portamem.conformance.outcome import Outcome
+from portamem.conformance import contract
+from portamem.conformance.harness import plan, runner
+from portamem.conformance.kit.outcome import Outcome
 from portamem.conformance.report import table
 from portamem.conformance.report.document import document
 from portamem.conformance.report.junit import junit
@@ -36,7 +37,7 @@ def main(options: argparse.Namespace) -> int:
         return 0
     select, resources, modules = options.select, options.resource, options.modules
     if options.pairs:
-        from portamem.conformance import pairs
+        from portamem.conformance.kit import pairs
 
         select, modules = select or list(pairs.GROUPS), [*modules, pairs.__name__]
         resources = resources or [kind.name for kind in pairs.PAIRS]

@@ -17,14 +17,14 @@ from pathlib import PurePath
 from types import ModuleType
 from typing import Any
 
-from portamem.conformance import kinds
-from portamem.conformance.clause import Platform
 from portamem.conformance.contract import clauses
-from portamem.conformance.env import Env
-from portamem.conformance.outcome import Failed, NotShown, NoWitness, Outcome, Unsupported
-from portamem.conformance.patience import Patience
-from portamem.conformance.plan import Case, cases
-from portamem.conformance.platform import platform_of
+from portamem.conformance.contract.clause import Platform
+from portamem.conformance.harness.plan import Case, cases
+from portamem.conformance.kit import kinds
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.outcome import Failed, NotShown, NoWitness, Outcome, Unsupported
+from portamem.conformance.kit.patience import Patience
+from portamem.conformance.kit.platform import platform_of
 
 Answer = dict[str, Any]
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any
 
-from portamem.conformance.env import Env
-from portamem.conformance.memory import KIB, pattern
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.memory import KIB, pattern
 
 NBYTES = 64 * KIB
 OLD = bytes(NBYTES)

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from portamem.conformance.env import Env
-from portamem.conformance.expect import expect
-from portamem.conformance.memory import MIB, pattern
-from portamem.conformance.outcome import Failed
+from portamem.conformance.kit.env import Env
+from portamem.conformance.kit.expect import expect
+from portamem.conformance.kit.memory import MIB, pattern
+from portamem.conformance.kit.outcome import Failed
 from portamem.errors import OutOfMemoryError
 
 

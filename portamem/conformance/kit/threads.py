@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from portamem.conformance.outcome import Failed
+from portamem.conformance.kit.outcome import Failed
 
 TIMEOUT_S = 30.0
 
