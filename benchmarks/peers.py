@@ -267,7 +267,7 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--plain", type=Path, help="the compiled benchmarks/cpp/plain_copies.cpp")
     parser.add_argument("--overhead", type=Path, action="append", default=[], help="what rt_overhead printed")
-    parser.add_argument("--json", type=Path, help="write the rows as a part of a report of ci/report.py")
+    parser.add_argument("--json", type=Path, help="write the rows as a part of a report of tools/report.py")
     options = parser.parse_args()
 
     pm = importlib.import_module(f"portamem.{options.backend}")

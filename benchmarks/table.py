@@ -246,7 +246,7 @@ def about(backend: str) -> dict[str, Any]:
     """What it ran on, as reports of ci/ say it."""
     import datetime
 
-    sys.path.insert(0, str(ROOT / "ci"))
+    sys.path.insert(0, str(ROOT / "tools"))
     ci: Any = importlib.import_module("report")
     machine = ci.machine()
     return {

@@ -12,7 +12,7 @@
 #   demo       `portamem info` and `portamem demo`
 #
 # cpp, conformance, pytest, memcheck, processes and example can be named alone. Each takes less than eight minutes and writes
-# $REPORTS/STAGE.json (ci/report.py says what is in it) and its JUnit files below $REPORTS (default: $CI_DIR/reports).
+# $REPORTS/STAGE.json (tools/report.py says what is in it) and its JUnit files below $REPORTS (default: $CI_DIR/reports).
 #
 # Made for a machine without a network: it needs a CUDA toolkit, CMake, Ninja and a Python with scikit-build-core,
 # pybind11, numpy, rich, what pyproject.toml's extra "test" names, cuda-bindings, cuda-core with NVRTC, CuPy and PyTorch
@@ -51,7 +51,7 @@ read -ra gpu_backends <<<"${GPU_BACKENDS:-${gpu_backends//;/ }}"
 mkdir -p "$REPORTS" "$CI_DIR/elsewhere"
 REPORTS=$(cd "$REPORTS" && pwd)
 
-rows=() # what the stage under way tells ci/report.py
+rows=() # what the stage under way tells tools/report.py
 
 # Runs a command where a backend must be, and is what the tests test.
 on() {
@@ -250,7 +250,7 @@ memcheck() {
             "${checked_groups[@]}"
         rows+=(--tests "$backend" "$and_python" "$junit")
         if [[ $backend == cuda ]]; then
-            ran "$backend" "$and_pools" on "$backend" elsewhere timeout 400 "$GPU_PYTHON" "$ROOT/ci/checker_finds.py" \
+            ran "$backend" "$and_pools" on "$backend" elsewhere timeout 400 "$GPU_PYTHON" "$ROOT/tools/checker_finds.py" \
                 --backend "$backend" --checker "$checker"
         else
             not_run "$backend" "$and_pools" "the headers that this backend is built with here have no NVTX"
@@ -340,7 +340,7 @@ soak() {
             part=$CI_DIR/soak-cpp-part-$backend.json code=0
             on "$backend" timeout $((SOAK_SECONDS + 90)) "$CPP_TESTS/portamem_soak_$backend" --seconds "$SOAK_SECONDS" \
                 --threads 16 --streams 16 | tee "$CI_DIR/soak-cpp-$backend.txt" || code=$?
-            "$GPU_PYTHON" "$ROOT/ci/soak_part.py" "$CI_DIR/soak-cpp-$backend.txt" "$part" --backend "$backend" --code "$code"
+            "$GPU_PYTHON" "$ROOT/tools/soak_part.py" "$CI_DIR/soak-cpp-$backend.txt" "$part" --backend "$backend" --code "$code"
             rows+=(--part "$part")
         else
             not_run "$backend" "soak of pools, C++" "$no_doctest"
@@ -364,7 +364,7 @@ run_stage() {
     echo "=== $name"
     "$name" || rows+=(--ran "${gpu_backends[0]}" "$name came to its end" 1)
     [[ -x $python ]] || python=$PYTHON
-    elsewhere "$python" "$ROOT/ci/report.py" "$name" --out "$REPORTS" --seconds $((SECONDS - start)) "${rows[@]}" ||
+    elsewhere "$python" "$ROOT/tools/report.py" "$name" --out "$REPORTS" --seconds $((SECONDS - start)) "${rows[@]}" ||
         failed+=("$name")
 }
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # ci/headers.sh: portamem's headers compile under every generation of vendor headers that packages bring, and
-# evidence/header-matrix.md says what is true of them (ci/header-matrix). And each source compiles alone, which builds in
+# evidence/header-matrix.md says what is true of them (tools/header-matrix). And each source compiles alone, which builds in
 # batches do not show. Warnings are errors. Compiled only: nothing is linked or run here.
 source "$(dirname "$0")/lib.sh"
 need_setup
 
-"$ROOT/ci/header-matrix"
+"$ROOT/tools/header-matrix"
 
 # The sources with clang++, whose g++ build is ci/build.sh: one by one for host, because the build in batches does not
 # show what a file forgot to include, and all at once for the other backends.

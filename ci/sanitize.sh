@@ -39,8 +39,8 @@ soak() {
     TSAN_OPTIONS=halt_on_error=1 "${fixed_addresses[@]}" timeout $((seconds + 300)) \
         "$CI_DIR/build-thread/tests/cpp/portamem_soak_host" --seconds "$seconds" --threads 16 --streams 16 |
         tee "$printed" || code=$?
-    "$VENV/bin/python" "$ROOT/ci/soak_part.py" "$printed" "$part" --backend host --code "$code" --under ThreadSanitizer
-    "$VENV/bin/python" "$ROOT/ci/report.py" soak-thread --out "$CI_DIR/reports" --seconds "$seconds" --part "$part"
+    "$VENV/bin/python" "$ROOT/tools/soak_part.py" "$printed" "$part" --backend host --code "$code" --under ThreadSanitizer
+    "$VENV/bin/python" "$ROOT/tools/report.py" soak-thread --out "$CI_DIR/reports" --seconds "$seconds" --part "$part"
 }
 
 python_tests() {

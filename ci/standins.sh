@@ -181,7 +181,7 @@ conformance)
     (($#)) || set -- "${ALL[@]}"
     need "$@"
     need_oracles
-    python -P "$ROOT/ci/quirks.py" --standins "$STANDINS" --check "$@"
+    python -P "$ROOT/tools/quirks.py" --standins "$STANDINS" --check "$@"
     in_the_models "$@"
     ;;
 models)
@@ -196,7 +196,7 @@ quirks)
     (($#)) || set -- "${ALL[@]}"
     need "$@"
     need_oracles
-    python -P "$ROOT/ci/quirks.py" --standins "$STANDINS" --write "$ROOT/evidence/quirks.md" "$@"
+    python -P "$ROOT/tools/quirks.py" --standins "$STANDINS" --write "$ROOT/evidence/quirks.md" "$@"
     ;;
 *)
     (($#)) || set -- "${ALL[@]}"

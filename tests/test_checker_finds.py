@@ -1,4 +1,4 @@
-"""ci/checker_finds.py reads what a memory checker reports, and fails where it does not report what it has to.
+"""tools/checker_finds.py reads what a memory checker reports, and fails where it does not report what it has to.
 
 The processes run on the CPU backend here, under checkers that are scripts.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-SCRIPT = Path(__file__).parents[1] / "ci" / "checker_finds.py"
+SCRIPT = Path(__file__).parents[1] / "tools" / "checker_finds.py"
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from portamem.conformance.contract import GROUPS, clauses
 from portamem.conformance.contract.clause import ANSWERS, EVERYWHERE
 
 ROOT = Path(__file__).parent.parent
-GENERATOR = ROOT / "ci" / "contract.py"
+GENERATOR = ROOT / "tools" / "contract.py"
 REPORTS = sorted((ROOT / "evidence" / "runs").glob("*conformance*.json"))
 
 CLAUSES = list(clauses().values())
@@ -50,7 +50,7 @@ def test_the_page_is_the_generated_one() -> None:
     module = load_script(GENERATOR)
     if not module.PAGE.parent.exists():
         pytest.skip("a source distribution leaves docs out")
-    assert module.PAGE.read_text(encoding="utf-8") == module.page(), "run: python ci/contract.py --write"
+    assert module.PAGE.read_text(encoding="utf-8") == module.page(), "run: python tools/contract.py --write"
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)

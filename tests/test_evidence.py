@@ -12,7 +12,7 @@ import pytest
 from helpers.script import load_script
 
 ROOT = Path(__file__).parent.parent
-GENERATOR = ROOT / "ci" / "evidence.py"
+GENERATOR = ROOT / "tools" / "evidence.py"
 
 
 @pytest.fixture(scope="module")
@@ -32,13 +32,13 @@ def report(**row: Any) -> dict[str, Any]:
 def test_the_committed_page_is_the_generated_one(evidence: ModuleType) -> None:
     reports = evidence.read(evidence.FOLDER.glob("*.json"))
     assert reports
-    assert evidence.PAGE.read_text(encoding="utf-8") == evidence.page(reports), "run: python ci/evidence.py --write"
+    assert evidence.PAGE.read_text(encoding="utf-8") == evidence.page(reports), "run: python tools/evidence.py --write"
 
 
 def test_the_readme_has_the_generated_sentence(evidence: ModuleType) -> None:
     reports = evidence.read(evidence.FOLDER.glob("*.json"))
     readme = evidence.README.read_text(encoding="utf-8")
-    assert readme == evidence.with_sentence(readme, reports), "run: python ci/evidence.py --write"
+    assert readme == evidence.with_sentence(readme, reports), "run: python tools/evidence.py --write"
 
 
 def test_reports_name_no_machine(evidence: ModuleType) -> None:

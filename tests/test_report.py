@@ -1,4 +1,4 @@
-"""ci/report.py: what a stage found becomes a report that names no machine and hides no failure."""
+"""tools/report.py: what a stage found becomes a report that names no machine and hides no failure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def junit(folder: Path, *names: str) -> Path:
 
 
 def report(folder: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
-    done = run(sys.executable, str(ROOT / "ci" / "report.py"), "stage", "--out", str(folder), *arguments)
+    done = run(sys.executable, str(ROOT / "tools" / "report.py"), "stage", "--out", str(folder), *arguments)
     assert not done.stderr, done.stderr
     return done.returncode, json.loads((folder / "stage.json").read_text(encoding="utf-8"))
 

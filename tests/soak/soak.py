@@ -461,7 +461,7 @@ def main() -> int:
     parser.add_argument("--streams", type=int, default=3, help="of each thread (default: %(default)s)")
     parser.add_argument("--devices", type=int, default=1, help="threads take turns on them (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", type=Path, help="write the result as a part of a report of ci/report.py")
+    parser.add_argument("--json", type=Path, help="write the result as a part of a report of tools/report.py")
     options = parser.parse_args()
 
     pm = importlib.import_module(f"portamem.{options.backend}")

@@ -1,4 +1,4 @@
-"""ci/header-matrix tells native, bridged and absent apart, and its translation unit uses what the headers offer.
+"""tools/header-matrix tells native, bridged and absent apart, and its translation unit uses what the headers offer.
 
 Each case is a ground floor of one function over a vendor of three calls, read by clang as the real one is.
 """
@@ -12,23 +12,23 @@ from pathlib import Path
 
 import pytest
 
-CI = Path(__file__).parents[2] / "ci"
+TOOLS = Path(__file__).parents[2] / "tools"
 
 pytest.importorskip("clang.cindex", reason="libclang is not here")
 pytestmark = pytest.mark.skipif(
-    not (CI / "header_matrix").is_dir() or shutil.which("clang++") is None,
+    not (TOOLS / "header_matrix").is_dir() or shutil.which("clang++") is None,
     reason="the sources of portamem, or clang++, are not here",
 )
 
 
 @pytest.fixture(scope="module")
 def matrix():
-    """The package ci/header_matrix."""
-    sys.path.insert(0, str(CI))
+    """The package tools/header_matrix."""
+    sys.path.insert(0, str(TOOLS))
     try:
         from header_matrix import instructions, judge, page, reader, unit
     finally:
-        sys.path.remove(str(CI))
+        sys.path.remove(str(TOOLS))
     return {"instructions": instructions, "judge": judge, "page": page, "reader": reader, "unit": unit}
 
 

@@ -1,4 +1,4 @@
-"""ci/mutants.py and ci/defects.py draw, exchange and judge as they say; what they found fits the sources as they are.
+"""tools/mutants.py and tools/defects.py draw, exchange and judge as they say; their findings fit the sources.
 
 The builds and the runs of the conformance suite are the two commands' own: these tests build nothing.
 """
@@ -20,23 +20,23 @@ from rich.progress import Progress
 from portamem.conformance.contract import clauses
 
 ROOT = Path(__file__).parents[2]
-CI = ROOT / "ci"
+TOOLS = ROOT / "tools"
 
 pytest.importorskip("clang.cindex", reason="libclang is not here")
 pytestmark = pytest.mark.skipif(
-    not (CI / "mutation").is_dir() or not (ROOT / "docs").is_dir(), reason="the sources of portamem are not here"
+    not (TOOLS / "mutation").is_dir() or not (ROOT / "evidence").is_dir(), reason="the sources of portamem are not here"
 )
 
 
 @pytest.fixture(scope="module")
 def mutation():
-    """The package ci/mutation."""
-    sys.path.insert(0, str(CI))
+    """The package tools/mutation."""
+    sys.path.insert(0, str(TOOLS))
     try:
         import mutants
         from mutation import farm, likely, page, planted, reasons, record, sites, trial, workshop
     finally:
-        sys.path.remove(str(CI))
+        sys.path.remove(str(TOOLS))
     modules = (mutants, farm, likely, page, planted, reasons, record, sites, trial, workshop)
     return {module.__name__.rpartition(".")[2]: module for module in modules}
 
@@ -316,13 +316,13 @@ def test_likely_groups_are_those_that_there_are(mutation):
 
 def test_the_committed_page_is_what_was_found(mutation):
     page = mutation["page"]
-    assert page.PAGE.read_text(encoding="utf-8") == page.page(), "run: python ci/mutants.py --only-page"
+    assert page.PAGE.read_text(encoding="utf-8") == page.page(), "run: python tools/mutants.py --only-page"
 
 
 def test_each_planted_defect_was_caught_by_a_clause_that_is_named_for_it(mutation):
     page, defects = mutation["page"], mutation["planted"].DEFECTS
     found = {each["defect"]: each for each in json.loads(page.DEFECTS.read_text(encoding="utf-8"))}
-    assert list(found) == [defect.name for defect in defects], "run: python ci/defects.py --write"
+    assert list(found) == [defect.name for defect in defects], "run: python tools/defects.py --write"
     for defect in defects:
         kept = found[defect.name]
         assert kept["named"], f"{defect.name}: no clause that is named for it has failed"

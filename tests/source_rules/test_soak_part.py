@@ -19,7 +19,7 @@ soak on cuda: 16 threads, 12 streams: all was right after 240 s
 
 @pytest.fixture
 def soak_part() -> ModuleType:
-    return load_script(ROOT / "ci" / "soak_part.py")
+    return load_script(ROOT / "tools" / "soak_part.py")
 
 
 def test_what_was_done_is_told(soak_part: ModuleType) -> None:

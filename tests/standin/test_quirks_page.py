@@ -1,4 +1,4 @@
-"""ci/quirks.py: which clause notices which quirk, and which holds with it, from what the runs said."""
+"""tools/quirks.py: which clause notices which quirk, and which holds with it, from what the runs said."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from helpers.script import load_script
 from portamem.conformance import contract
 
 ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / "ci" / "quirks.py"
+SCRIPT = ROOT / "tools" / "quirks.py"
 PAGE = ROOT / "evidence" / "quirks.md"
 PORTAMEMS_TABLE = ROOT / "csrc" / "include" / "portamem" / "quirks.hpp"
 STANDINS_TABLE = Path(__file__).parent / "quirks.cpp"

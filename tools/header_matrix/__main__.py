@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Compile portamem's headers under every header set, and say what stands behind each function of rt.
 
-ci/header-matrix            fetch, read, compile, count, and fail where the pages in docs are not what comes out
-ci/header-matrix --write    the same, and write evidence/header-matrix.md and evidence/rt-instructions.md
-ci/header-matrix --fetch    only fetch the headers, for a run without a network
+tools/header-matrix            fetch, read, compile, count, and fail where the pages in evidence are not what comes out
+tools/header-matrix --write    the same, and write evidence/header-matrix.md and evidence/rt-instructions.md
+tools/header-matrix --fetch    only fetch the headers, for a run without a network
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def everything(headers: Path, build: Path, workers: int) -> dict[str, Read]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="ci/header-matrix", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+        prog="tools/header-matrix", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--fetch", action="store_true", help="fetch the header sets, and do nothing else")
@@ -244,7 +244,7 @@ def main() -> None:
             stale(COUNTS, _text(COUNTS), counted)
     if over := [f"{of}: {c.name} adds {c.extra}" for of in counts for c in counts[of] if c.extra > c.bound]:
         raise SystemExit("header-matrix: rt adds more instructions than it may\n" + "\n".join(over))
-    # A part of a report of ci/report.py: a set that does not compile has ended this program above.
+    # A part of a report of tools/report.py: a set that does not compile has ended this program above.
     compiled = [
         {"what": "headers compile", "backend": each.backend, "on": f"g++, clang++; {each.name}", "result": "passed"}
         for each in sets.SETS
@@ -259,7 +259,7 @@ def _text(file: Path) -> str:
 def stale(file: Path, committed: str, generated: str) -> NoReturn:
     before, after = (text.splitlines(keepends=True) for text in (committed, generated))
     sys.stdout.writelines(difflib.unified_diff(before, after, "committed", "generated"))
-    raise SystemExit(f"header-matrix: docs/{file.name} is not what the sources say: ci/header-matrix --write")
+    raise SystemExit(f"header-matrix: evidence/{file.name} is not what the sources say: tools/header-matrix --write")
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def columns(reports: Iterable[Report], *, pairs: bool = False) -> list[Column]:
 
 
 def rows(report: Report) -> list[dict[str, Any]]:
-    """The report's backends as rows of evidence, in the form of ci/report.py."""
+    """The report's backends as rows of evidence, in the form of tools/report.py."""
     pairs = bool(report.get("pairs"))
     what = "conformance, pairs of adaptors" if pairs else "conformance"
     return [

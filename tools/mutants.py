@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
 """Exchange one token of the sources at a time, a hundred times, and see whether the conformance suite notices.
 
-    python ci/mutants.py                    draws, builds and tries; evidence/suite/mutants.json keeps what is known
-    python ci/mutants.py --write            the same, and writes evidence/suite.md
-    python ci/mutants.py --only-page        only writes evidence/suite.md
-    python ci/mutants.py --fresh            forgets what is known
-    python ci/mutants.py --parts            over adaptors, events and copies alone; known: mutants-parts.json beside it
-    python ci/mutants.py --show ID          what a mutant changes, and what the suite says of it
+    python tools/mutants.py                    draws, builds and tries; evidence/suite/mutants.json keeps what is known
+    python tools/mutants.py --write            the same, and writes evidence/suite.md
+    python tools/mutants.py --only-page        only writes evidence/suite.md
+    python tools/mutants.py --fresh            forgets what is known
+    python tools/mutants.py --parts            adaptors, events and copies alone; known: mutants-parts.json
+    python tools/mutants.py --show ID          what a mutant changes, and what the suite says of it
 
 The draw is uniform over the tokens that can be exchanged, and depends on the seed alone. One that does not compile is
-no mutant, nor is one that survives and is listed as equivalent (ci/mutation/reasons.py): for each of them another is
+no mutant, nor is one that survives and is listed as equivalent (tools/mutation/reasons.py): for each of them another is
 drawn, until as many stand as were asked for. Killed: the suite fails, dies or hangs, in one of the machine models that
 are asked for. It needs libclang, CMake, ninja and pybind11: ci/setup.sh makes build/ci/venv with all of them.
 

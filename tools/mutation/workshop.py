@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-_NOT_BUILT = ("docs", "benchmarks", "examples", "tests", "ci", "build", "dist", "shared")
+_NOT_BUILT = ("docs", "evidence", "benchmarks", "examples", "tests", "ci", "tools", "build", "dist", "shared")
 _MADE = (".so", ".pyc", "_build_info.json")
 """Ends of what a build or a run leaves beside the sources."""
 

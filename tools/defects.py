@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Plant known defects in copies of the sources, and see whether the conformance suite catches each by its clauses.
 
-    python ci/defects.py               builds and tries all; fails where one is not caught by a clause named for it
-    python ci/defects.py --write       the same, and writes evidence/suite.md
-    python ci/defects.py trim fill     only those whose names hold one of these words
+    python tools/defects.py               builds and tries all; fails where one is not caught by a clause named for it
+    python tools/defects.py --write       the same, and writes evidence/suite.md
+    python tools/defects.py trim fill     only those whose names hold one of these words
 
-Needs what ci/mutants.py needs. What was found is in evidence/suite/defects.json, or where --record says: from a larger
-machine it is brought back from there, and `ci/mutants.py --only-page` makes the page of it.
+Needs what tools/mutants.py needs. The findings are in evidence/suite/defects.json, or where --record says: from a
+larger machine they are brought back from there, and `tools/mutants.py --only-page` makes the page of it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Whether the vendor's memory checker finds what kernels do wrong within the memory of a pool, and nothing else.
 
-    python ci/checker_finds.py --backend cuda --checker /usr/local/cuda/bin/compute-sanitizer
+    python tools/checker_finds.py --backend cuda --checker /usr/local/cuda/bin/compute-sanitizer
 
 Each case is a process under the checker, which may end a context at the first error. A case that does something wrong
 says beforehand which address it will touch; the checker has to report that address, and no other. One that does nothing

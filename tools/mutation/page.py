@@ -32,7 +32,7 @@ def page() -> str:
         "",
         "A suite that passes shows something only if it fails when something is wrong. Two commands plant faults in",
         "copies of portamem's sources, build these for the host backend, and run `portamem conformance` on them:",
-        "`ci/defects.py --write` and `ci/mutants.py --write`. The tables are what they found; nothing else was asked.",
+        "`tools/defects.py --write` and `tools/mutants.py --write`. The tables are what they found, and nothing else.",
         "",
         *_defects(),
         "",
@@ -96,7 +96,7 @@ def _mutants_of_parts() -> Iterator[str]:
     yield "## Mutants of adaptors, events and copies"
     yield ""
     yield "A second draw, in the same way, from the files alone that adaptors, the events behind freed memory, and"
-    yield "copies are in (`PARTS` in `ci/mutation/sites.py`): `ci/mutants.py --parts`."
+    yield "copies are in (`PARTS` in `tools/mutation/sites.py`): `tools/mutants.py --parts`."
     yield ""
     if not record.results:
         yield "None were tried yet."

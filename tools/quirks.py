@@ -405,7 +405,7 @@ def run_all(
     """Runs the suite over each stand-in, and with each quirk all of it or the clauses alone that it concerns."""
     tables = {abi: quirks_of(root / abi) for abi in abis}
     if unknown := {quirk.name for table in tables.values() for quirk in table} - set(bridges):
-        raise SystemExit(f"quirks: ci/quirks.py does not say what is bridged of {', '.join(sorted(unknown))}")
+        raise SystemExit(f"quirks: tools/quirks.py does not say what is bridged of {', '.join(sorted(unknown))}")
     made = []
     with ThreadPoolExecutor(workers) as pool:
         plain = {abi: pool.submit(conformance, root / abi, "") for abi in abis}

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# ci/reports.sh: the reports of a machine without a GPU, in $REPORTS (default: $CI_DIR/reports). `here`: the tests of the
+# tools/reports.sh: the reports of a machine without a GPU, in $REPORTS (default: $CI_DIR/reports). `here`: the tests of the
 # host backend. `library`: what the vendors' real libraries answer without a device. `compiled`: what was built.
-# ci/gpu.sh makes those of a GPU; `python ci/evidence.py --add NAME FOLDER` takes either into evidence/runs.
-source "$(dirname "$0")/lib.sh"
+# ci/gpu.sh makes those of a GPU; `python tools/evidence.py --add NAME FOLDER` takes either into evidence/runs.
+source "$(dirname "$0")/../ci/lib.sh"
 need_build
 export CI_DIR
 
@@ -15,7 +15,7 @@ failed=0
 report() {
     local name=$1
     shift
-    "$VENV/bin/python" "$ROOT/ci/report.py" "$name" --out "$REPORTS" "$@" || failed=1
+    "$VENV/bin/python" "$ROOT/tools/report.py" "$name" --out "$REPORTS" "$@" || failed=1
 }
 
 # The tests that are about one backend, by its name in brackets: how it answers where it cannot be used.

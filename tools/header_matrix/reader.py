@@ -28,7 +28,7 @@ class Unreadable(SystemExit):
     """A construct that the reader does not follow stands where it would matter."""
 
     def __init__(self, what: str) -> None:
-        super().__init__(f"header-matrix: ci/header_matrix/reader.py cannot follow {what}")
+        super().__init__(f"header-matrix: tools/header_matrix/reader.py cannot follow {what}")
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Turn what portamem_soak printed into a part of a report of ci/report.py.
+"""Turn what portamem_soak printed into a part of a report of tools/report.py.
 
-python ci/soak_part.py PRINTED PART.json --backend BACKEND --code EXIT_STATUS [--under SANITIZER]
+python tools/soak_part.py PRINTED PART.json --backend BACKEND --code EXIT_STATUS [--under SANITIZER]
 """
 
 from __future__ import annotations

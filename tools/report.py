@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Write what a stage of ci/ found as a report, for ci/evidence.py and for programs.
+"""Write what a stage of ci/ found as a report, for tools/evidence.py and for programs.
 
-    python ci/report.py STAGE --out FOLDER --seconds 12
+    python tools/report.py STAGE --out FOLDER --seconds 12
         [--tests BACKEND WHAT JUNIT.xml]... [--ran BACKEND WHAT EXIT]... [--not-run BACKEND WHAT WHY]...
         [--part PART.json]... [--kind KIND] [--on TEXT]
 
