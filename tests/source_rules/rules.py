@@ -141,23 +141,12 @@ def calls_without_a_device(table: str) -> list[str]:
 
 # A new header belongs to the second floor until it is named here.
 _FIRST_FLOOR = {
-    *("status", "capabilities", "device", "device_guard", "location", "pointer_info"),
+    *("error", "capabilities", "device", "device_guard", "location", "pointer_info"),
     *("stream", "event", "capture", "kept", "probe", "quirks", "device_wait", "leaving", "reaper"),
     *("process_object", "handle_use", "handles_of_thread", "stream_users", "declared_work"),
+    *("detail/embedder", "detail/hearing"),
 }
-_BELOW_ALL = {
-    "backend",
-    "c_api",
-    "debug_api",
-    "host_pages",
-    "order_api",
-    "pool_annotator",
-    "pool_api",
-    "pool_settings",
-    "process_api",
-    "record_api",
-    "version",
-}
+_BELOW_ALL = {"backend", "c_api", "fwd", "version"}
 
 
 def floor_of(path: str) -> int:
@@ -165,14 +154,14 @@ def floor_of(path: str) -> int:
     if path.startswith("csrc/python/"):
         return 5
     name = path.removeprefix(HEADERS)
-    stem = Path(name).stem
+    stem = name.rpartition(".")[0]
     if name == "portamem.hpp":
         return 4
     if name.startswith(("rt/", "host/")):
         return 1
-    if "/" not in name and stem in _BELOW_ALL:
+    if name.startswith("abi/") or stem in _BELOW_ALL:
         return 0
-    return 2 if "/" not in name and stem in _FIRST_FLOOR else 3
+    return 2 if stem in _FIRST_FLOOR else 3
 
 
 def upward_includes(sources: Sources) -> list[str]:
@@ -204,6 +193,43 @@ def ways_to_python(sources: Sources) -> list[str]:
         found += _found(_OWN_WAY_TO_PYTHON, path, code)
         if "const PendingErrorKept pending;" not in code:
             found += _found(_LETTING_GO, path, code)
+    return found
+
+
+_MOST_COLUMNS = 120
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_UNCLEAR = re.compile(r"\b(?:nobody|somebody|anybody|everybody|whoever)(?:'s)?\b", re.IGNORECASE)
+_UNCLEAR_OPENING = re.compile(
+    r"(?://+<?|/\*+|^\s*\*)\s*(?:Of (?:an?|the|it|that|those|its)|What (?:is|was|has|the|it)|Who)\b"
+)
+
+
+def long_lines(sources: Sources) -> list[str]:
+    """No line of C++ has more columns than the formatter gives code: it leaves comments alone."""
+    return [
+        f"{path}:{number} has {len(line)} columns"
+        for path, text in sources.items()
+        if path.startswith("csrc/")
+        for number, line in enumerate(text.splitlines(), 1)
+        if len(line) > _MOST_COLUMNS
+    ]
+
+
+def unclear_comments(sources: Sources) -> list[str]:
+    """Comments of C++ name the actor, and begin with their subject (CONTRIBUTING, Words)."""
+    found = []
+    for path, text in sources.items():
+        if not path.startswith("csrc/"):
+            continue
+        for comment in _COMMENT.finditer(text):
+            number = text.count("\n", 0, comment.start()) + 1
+            found += [f"{path}:{number} says {word[0]!r}" for word in _UNCLEAR.finditer(comment[0])]
+        # Only the first line of a comment is its beginning.
+        lines = text.splitlines()
+        for number, line in enumerate(lines, 1):
+            before = lines[number - 2].lstrip() if number > 1 else ""
+            if _UNCLEAR_OPENING.search(line) and not before.startswith(("//", "*", "/*")):
+                found.append(f"{path}:{number} begins with {line.strip()[:30]!r}")
     return found
 
 

@@ -27,6 +27,8 @@ RULES = [
     rules.upward_includes,
     rules.vendor_in_library,
     rules.ways_to_python,
+    rules.long_lines,
+    rules.unclear_comments,
 ]
 
 
@@ -57,6 +59,10 @@ PLANTED = [
     ("upward_includes", {"csrc/include/portamem/buffer.hpp": '#include "portamem/portamem.hpp"'}),
     ("vendor_in_library", {"csrc/core/scope.cpp": '#include "portamem/rt/cuda.hpp"'}),
     ("vendor_in_library", {"csrc/host/pool.cpp": '#include "portamem/buffer.hpp"'}),
+    ("long_lines", {"csrc/core/scope.cpp": "// " + 118 * "x"}),
+    ("unclear_comments", {"csrc/core/scope.cpp": "int x; // null where nobody has it"}),
+    ("unclear_comments", {"csrc/core/scope.cpp": "/* told by\n * whoever asks */"}),
+    ("unclear_comments", {"csrc/core/scope.cpp": "int x;\n// Of a class, those that came first."}),
     ("ways_to_python", {"csrc/python/stream.cpp": "const py::gil_scoped_acquire gil;"}),
     ("ways_to_python", {"csrc/python/hold.cpp": "PyErr_Fetch(&type, &value, &trace);"}),
     ("ways_to_python", {"csrc/python/dlpack.cpp": "return PyCapsule_New(tensor, name, destroy);"}),

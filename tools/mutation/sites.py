@@ -26,12 +26,12 @@ LEFT_OUT = (
 
 PARTS = (
     *("csrc/include/portamem/mr/*adaptor.hpp", "csrc/include/portamem/mr/detail/*adaptor.hpp"),
-    *("csrc/include/portamem/mr/detail/recorded.hpp",),
-    *("csrc/include/portamem/mr/detail/counted_memory_resource.hpp", "csrc/include/portamem/mr/memory_resource.hpp"),
+    *("csrc/include/portamem/mr/detail/recorded.hpp", "csrc/include/portamem/mr/memory_resource.hpp"),
+    "csrc/include/portamem/mr/detail/counted_memory_resource.hpp",
     *("csrc/core/record/api.cpp", "csrc/core/record/live.*", "csrc/core/record/recorder.*"),
-    *("csrc/core/record/tallies.*", "csrc/core/pool/events.cpp", "csrc/core/pool/mark.hpp"),
+    *("csrc/core/record/tallies.*", "csrc/core/pool/events.*", "csrc/core/pool/mark.hpp"),
     *("csrc/core/pool/waiting.hpp", "csrc/core/pool/batches.cpp", "csrc/core/pool/reclaim.cpp"),
-    *("csrc/core/pool/give.cpp", "csrc/core/pool/heap_path.cpp"),
+    *("csrc/core/pool/give.cpp", "csrc/core/pool/heap_path.cpp", "csrc/core/pool/thread_caches.*"),
     *("csrc/include/portamem/event.hpp", "csrc/host/event.hpp", "csrc/host/event_api.cpp"),
     *("csrc/include/portamem/copy.hpp", "csrc/include/portamem/fill.hpp", "csrc/include/portamem/layout.hpp"),
     *("csrc/include/portamem/span.hpp", "csrc/host/copy*", "csrc/python/copy.cpp"),
