@@ -119,7 +119,7 @@ DEFECTS = (
     ),
     _one(
         "a resource's counter of live bytes goes stale",
-        _HEADERS + "mr/detail/counted_memory_resource.hpp",
+        _HEADERS + "mr/counted_memory_resource.hpp",
         "count(-static_cast<std::int64_t>(nbytes));",
         "",
         "ALLOC-07",
@@ -209,7 +209,7 @@ DEFECTS = (
     ),
     _one(
         "a resource closes over live buffers",
-        _HEADERS + "mr/detail/counted_memory_resource.hpp",
+        _HEADERS + "mr/counted_memory_resource.hpp",
         "if (live_.compare_exchange_strong(none, kClosed, std::memory_order_acq_rel)) {",
         "none = live_.load();\n        if (live_.compare_exchange_strong(none, kClosed, std::memory_order_acq_rel)) {",
         "OWN-05",

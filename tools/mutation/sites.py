@@ -27,7 +27,7 @@ LEFT_OUT = (
 PARTS = (
     *("csrc/include/portamem/mr/*adaptor.hpp", "csrc/include/portamem/mr/detail/*adaptor.hpp"),
     *("csrc/include/portamem/mr/detail/recorded.hpp", "csrc/include/portamem/mr/memory_resource.hpp"),
-    "csrc/include/portamem/mr/detail/counted_memory_resource.hpp",
+    "csrc/include/portamem/mr/counted_memory_resource.hpp",
     *("csrc/core/record/api.cpp", "csrc/core/record/live.*", "csrc/core/record/recorder.*"),
     *("csrc/core/record/tallies.*", "csrc/core/pool/events.*", "csrc/core/pool/mark.hpp"),
     *("csrc/core/pool/waiting.hpp", "csrc/core/pool/batches.cpp", "csrc/core/pool/reclaim.cpp"),

@@ -30,6 +30,7 @@
 #include "portamem/managed.hpp"
 #include "portamem/mr/async_memory_resource.hpp"
 #include "portamem/mr/callback_memory_resource.hpp"
+#include "portamem/mr/counted_memory_resource.hpp"
 #include "portamem/mr/device_memory_resource.hpp"
 #include "portamem/mr/failure_callback_adaptor.hpp"
 #include "portamem/mr/fixed_size_memory_resource.hpp"

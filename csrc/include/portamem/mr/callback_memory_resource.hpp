@@ -12,9 +12,9 @@
 
 #include "portamem/capture.hpp"
 #include "portamem/detail/hearing.hpp"
+#include "portamem/mr/counted_memory_resource.hpp"
 #include "portamem/mr/detail/bytes_text.hpp"
 #include "portamem/mr/detail/chunk_request.hpp"
-#include "portamem/mr/detail/counted_memory_resource.hpp"
 #include "portamem/mr/detail/live_ranges.hpp"
 
 PORTAMEM_OPEN

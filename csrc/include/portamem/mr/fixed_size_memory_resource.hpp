@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "portamem/mr/counted_memory_resource.hpp"
 #include "portamem/mr/detail/chunk_request.hpp"
-#include "portamem/mr/detail/counted_memory_resource.hpp"
 #include "portamem/mr/detail/live_blocks.hpp"
 #include "portamem/mr/detail/upstream_chunks.hpp"
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "portamem/mr/detail/counted_memory_resource.hpp"
+#include "portamem/mr/counted_memory_resource.hpp"
 
 PORTAMEM_OPEN
 

@@ -10,8 +10,8 @@
 
 #include "portamem/abi/pool_api.h"
 #include "portamem/capture.hpp"
+#include "portamem/mr/counted_memory_resource.hpp"
 #include "portamem/mr/detail/bytes_text.hpp"
-#include "portamem/mr/detail/counted_memory_resource.hpp"
 #include "portamem/mr/detail/default_cache.hpp"
 #include "portamem/mr/detail/live_blocks.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// portamem/mr/detail/counted_memory_resource.hpp: resources that count what they have out in one place.
+// portamem/mr/counted_memory_resource.hpp: resources that count what they have out in one place.
 #pragma once
 
 #include <atomic>
