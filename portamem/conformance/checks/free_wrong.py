@@ -37,7 +37,7 @@ def addresses_that_are_no_allocation(env: Env, resource: Any) -> None:
                 resource.deallocate(address, 16, stream=_stream(resource))
             _as_before(env, resource, keeper)
     expect_equal(resource.live_buffers, 0, "live buffers at the end")
-    with refused(ValueError, saying="not its own"):  # as many are out as were before the refusals
+    with refused(ValueError, saying="no live allocations"):  # as many are out as were before the refusals
         resource.deallocate(NEVER_GIVEN, 16, stream=_stream(resource))
 
 
@@ -85,7 +85,7 @@ def what_cannot_be_its_own(env: Env, resource: Any) -> None:
     stream = _stream(resource)
     other = env.resource("device")
     with other.allocate(64) as stranger, env.allocate(resource, 0):
-        words = "" if env.kind_of(resource).knows else "not its own"
+        words = "" if env.kind_of(resource).knows else "no live allocations"
         with refused(ValueError, saying=words):
             resource.deallocate(stranger.handle, 64, stream=stream)
         with refused(ValueError, saying=words):
