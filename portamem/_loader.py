@@ -53,6 +53,15 @@ def load(backend: str) -> ModuleType:
     return native
 
 
+def is_loadable(backend: str) -> bool:
+    """Whether ``load`` gives the module. Asks no driver."""
+    try:
+        load(backend)
+    except ImportError:
+        return False
+    return True
+
+
 def probe(backend: str, native: ModuleType) -> tuple[int, Reason | None]:
     """Device count, and why it is 0 where it is. Creates no context."""
     count, code, text = native.probe()

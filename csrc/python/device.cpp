@@ -26,6 +26,8 @@ void register_memory_info(py::module_& m) {
         .def_readonly("total", &MemoryInfo::total)
         .def_readonly("held", &MemoryInfo::held)
         .def_property_readonly("source", [](const MemoryInfo&) { return std::string(rt::BackendName) + " MemGetInfo"; })
+        .def("_repr_html_",
+             [](const py::object& self) { return py::module_::import("portamem._html").attr("memory_info")(self); })
         .def("__repr__", [](const MemoryInfo& info) {
             return "MemoryInfo(free=" + std::to_string(info.free) + ", total=" + std::to_string(info.total) +
                    ", held=" + std::to_string(info.held) + ")";

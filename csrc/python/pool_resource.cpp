@@ -24,7 +24,7 @@ py::object pool_snapshot(const MemoryPool& pool) {
         const WithoutGil nogil;
         json = to_json(PoolSnapshot::of(pool));
     }
-    return py::module_::import("json").attr("loads")(json);
+    return py::module_::import("portamem._pool").attr("PoolSnapshot")(py::module_::import("json").attr("loads")(json));
 }
 
 // Whether Python has just raised it, which is then forgotten.

@@ -5,6 +5,8 @@
 #include "fastcall.hpp"
 #include "hold.hpp"
 
+#include <portamem/mr/bytes_text.hpp>
+
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
@@ -92,6 +94,25 @@ void define_allocate(const py::handle& type) {
     for (const py::handle derived : type.attr("__subclasses__")()) define_allocate(derived);
 }
 
+// The classes of the resources below, from the upstream down.
+std::string text_of_upstreams(const py::object& resource) {
+    std::string text;
+    for (py::object at = resource; py::hasattr(at, "upstream");) {
+        at = at.attr("upstream");
+        text += " over " + type_name(at);
+    }
+    return text;
+}
+
+// Asks no runtime and waits for no work: it is also for a line of a log while something else goes wrong.
+std::string text_of(const py::object& self) {
+    const auto& r = self.cast<const MemoryResource&>();
+    const std::string kind = r.kind() == ResourceKind::Device ? "" : std::string(to_string(r.kind())) + " memory of ";
+    return "<" + public_module() + "." + type_name(self) + text_of_upstreams(self) + ", " + kind + "device " +
+           std::to_string(r.device()) + ", " +
+           (r.is_closed() ? "closed" : portamem::detail::bytes_text(r.live_bytes()) + " out") + ">";
+}
+
 void register_base(py::module_& m) {
     py::class_<MemoryResource, Resource> type(m, "MemoryResource", "Where buffers come from.");
     type.def("deallocate", &deallocate, py::arg("ptr"), py::arg("nbytes"), py::kw_only(),
@@ -116,10 +137,7 @@ void register_base(py::module_& m) {
                 leave_block(exc_type, [&r] { close_resource(r); });
             },
             py::arg("exc_type"), py::arg("exc"), py::arg("tb"), py::pos_only())
-        .def("__repr__", [](const MemoryResource& r) {
-            return "<portamem." + std::string(rt::BackendName) + " " + to_string(r.kind()) + " memory of device " +
-                   std::to_string(r.device()) + (r.is_closed() ? ", closed>" : ">");
-        });
+        .def("__repr__", &text_of);
 }
 
 }  // namespace

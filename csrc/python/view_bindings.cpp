@@ -194,6 +194,8 @@ void register_view(py::module_& m) {
         .def(
             "__exit__", [](View& v, const py::object&, const py::object&, const py::object&) { v.close(); },
             py::arg("exc_type"), py::arg("exc"), py::arg("tb"), py::pos_only())
+        .def("_repr_html_",
+             [](const py::object& self) { return py::module_::import("portamem._html").attr("view")(self); })
         .def("__repr__", [](const View& v) {
             return "<portamem." + std::string(rt::BackendName) + ".View " + v.type().name + text_of(v.shape()) +
                    (v.is_closed() ? " closed>" : ">");
