@@ -104,7 +104,8 @@ def words() -> dict[str, Word]:
 
 
 def _is_private(name: str) -> bool:
-    return name.startswith("_") and not name.startswith("__")
+    """Also of the buffer protocol's method, which Python itself adds from 3.12 on."""
+    return name == "__buffer__" or (name.startswith("_") and not name.startswith("__"))
 
 
 def _word(node: ast.FunctionDef, owner: str, aliases: dict[str, ast.expr]) -> Word:

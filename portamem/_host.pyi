@@ -54,7 +54,8 @@ _RangeAttribute: TypeAlias = Literal[
     "read_mostly", "preferred_location", "accessed_by", "last_prefetch_location", "coherency_mode"
 ]
 _Attach: TypeAlias = Literal["global", "host"]
-_Coherence: TypeAlias = Literal["default", "coherent", "non_coherent", "fine_grained", "uncached"]
+_DeviceCoherence: TypeAlias = Literal["default", "fine_grained", "uncached"]
+_PinnedCoherence: TypeAlias = Literal["default", "coherent", "non_coherent"]
 _CaptureMode: TypeAlias = Literal["global", "thread_local", "relaxed"]
 _CaptureStatus: TypeAlias = Literal["none", "active", "invalidated"]
 _Access: TypeAlias = Literal["none", "read", "read_write"]
@@ -1093,7 +1094,7 @@ class FixedSizeMemoryResource(MemoryResource):
         """The resource below, kept alive."""
     @property
     def block_size(self) -> int:
-        """The most bytes that a block holds; a larger allocation is refused."""
+        """The most bytes that a block holds; a larger allocation raises ValueError."""
     @property
     def blocks_per_chunk(self) -> int:
         """The number of blocks that the resource takes of its upstream at a time."""
@@ -1157,15 +1158,15 @@ class DeviceMemoryResource(MemoryResource):
     """Plain Malloc and Free. (cuda.core's class of this name is a pool: that is AsyncMemoryResource here.)"""
 
     def __init__(
-        self, device: _DeviceLike | None = None, *, coherence: _Coherence | _enums.Coherence = "default"
+        self, device: _DeviceLike | None = None, *, coherence: _DeviceCoherence | _enums.Coherence = "default"
     ) -> None:
         """Makes a resource of plain memory of a device (None: the calling thread's current one).
 
-        ``coherence`` is "default", "coherent", "non_coherent", "fine_grained" or "uncached": how host and device see
-        each other's writes while a kernel runs. Raises ValueError or Error where the device has no such memory.
+        ``coherence`` says how host and device see each other's writes while a kernel runs: "default", "fine_grained"
+        or "uncached". The latter two are AMD's: an allocation raises Error where the device has no such memory.
         """
     @property
-    def coherence(self) -> _Coherence:
+    def coherence(self) -> _DeviceCoherence:
         """The coherence that was asked for."""
     def allocate_pitched(
         self, width: _Size, height: SupportsIndex, *, stream: _StreamLike | None = None
@@ -1190,16 +1191,17 @@ class PinnedMemoryResource(MemoryResource):
         portable: bool = True,
         mapped: bool = True,
         write_combined: bool = False,
-        coherence: _Coherence | _enums.Coherence = "default",
+        coherence: _PinnedCoherence | _enums.Coherence = "default",
     ) -> None:
         """Makes a resource of page-locked host memory for a device (None: the calling thread's current one).
 
         ``portable``: the memory is page-locked for all devices, not for this one alone. ``mapped``: kernels reach the
-        memory by an address. ``write_combined``: the host writes fast and reads very slowly. ``coherence`` is
-        "default", "coherent", "non_coherent", "fine_grained" or "uncached".
+        memory by an address. ``write_combined``: the host writes fast and reads very slowly. ``coherence``, which
+        says how host and device see each other's writes while a kernel runs, is "default", "coherent" or
+        "non_coherent".
         """
     @property
-    def coherence(self) -> _Coherence:
+    def coherence(self) -> _PinnedCoherence:
         """The coherence that was asked for."""
 
 @final
@@ -1340,8 +1342,7 @@ class HostRegistration:
     def is_closed(self) -> bool:
         """Whether the registration has been closed: the memory is ordinary again."""
     def close(self) -> None:
-        """Blocks until work that uses the memory has run, and unlocks it. Closing twice is fine. Raises BufferError
-        while the runtime's view of it is exported."""
+        """Blocks until work that uses the memory has run, and unlocks it. Closing twice is fine."""
     def __enter__(self) -> Self:
         """Answers the registration itself."""
     def __exit__(

@@ -30,6 +30,7 @@ class BackendInfo:
 
     @property
     def is_ready(self) -> bool:
+        """Whether the backend can be used now."""
         return self.reason is None
 
 

@@ -1036,13 +1036,6 @@ Raises BufferError while exports live, and the buffer then stays usable.""",
         "(self, key, /)",
         """A slice of bytes with step 1, as a sub-view: a Buffer over the same memory, which keeps that memory alive.""",
     ),
-    "Buffer.__buffer__": (
-        "method",
-        "(self, flags: int, /) -> memoryview",
-        "(self, flags, /)",
-        """The bytes for ``memoryview`` and others that take Python buffers, after the work declared on the memory.
-BufferError for memory that the host cannot reach.""",
-    ),
     "Buffer.__array__": (
         "method",
         "(self, *args: Any, **kwargs: Any) -> Any",
@@ -1328,13 +1321,6 @@ host backend.""",
         "(self, key, /)",
         """A part of the first axis: an index takes one row and drops the axis, a slice with step 1 keeps it. The
 answer is a View of the same memory.""",
-    ),
-    "View.__buffer__": (
-        "method",
-        "(self, flags: int, /) -> memoryview",
-        "(self, flags, /)",
-        """The elements for ``memoryview`` and others that take Python buffers, after the work declared on the memory.
-BufferError for memory that the host cannot reach.""",
     ),
     "View.__array__": (
         "method",
@@ -1753,7 +1739,7 @@ the class.""",
         "property",
         "(self) -> int",
         "(self)",
-        """The most bytes that a block holds; a larger allocation is refused.""",
+        """The most bytes that a block holds; a larger allocation raises ValueError.""",
     ),
     "FixedSizeMemoryResource.blocks_per_chunk": (
         "property",
@@ -1837,22 +1823,22 @@ unless given. Unless it is stream-ordered, ``deallocate`` is called when the wor
     ),
     "DeviceMemoryResource": (
         "class",
-        "(device: Device | int | None=None, *, coherence: Literal['default', 'coherent', 'non_coherent', 'fine_grained', 'uncached']='default')",
+        "(device: Device | int | None=None, *, coherence: Literal['default', 'fine_grained', 'uncached']='default')",
         "(device=None, *, coherence='default')",
         """Plain Malloc and Free. (cuda.core's class of this name is a pool: that is AsyncMemoryResource here.)""",
     ),
     "DeviceMemoryResource.__init__": (
         "method",
-        "(self, device: Device | int | None=None, *, coherence: Literal['default', 'coherent', 'non_coherent', 'fine_grained', 'uncached']='default') -> None",
+        "(self, device: Device | int | None=None, *, coherence: Literal['default', 'fine_grained', 'uncached']='default') -> None",
         "(self, device=None, *, coherence='default')",
         """Makes a resource of plain memory of a device (None: the calling thread's current one).
 
-``coherence`` is "default", "coherent", "non_coherent", "fine_grained" or "uncached": how host and device see
-each other's writes while a kernel runs. Raises ValueError or Error where the device has no such memory.""",
+``coherence`` says how host and device see each other's writes while a kernel runs: "default", "fine_grained"
+or "uncached". The latter two are AMD's: an allocation raises Error where the device has no such memory.""",
     ),
     "DeviceMemoryResource.coherence": (
         "property",
-        "(self) -> Literal['default', 'coherent', 'non_coherent', 'fine_grained', 'uncached']",
+        "(self) -> Literal['default', 'fine_grained', 'uncached']",
         "(self)",
         """The coherence that was asked for.""",
     ),
@@ -1867,7 +1853,7 @@ aligned.
     ),
     "PinnedMemoryResource": (
         "class",
-        "(device: Device | int | None=None, *, portable: bool=True, mapped: bool=True, write_combined: bool=False, coherence: Literal['default', 'coherent', 'non_coherent', 'fine_grained', 'uncached']='default')",
+        "(device: Device | int | None=None, *, portable: bool=True, mapped: bool=True, write_combined: bool=False, coherence: Literal['default', 'coherent', 'non_coherent']='default')",
         "(device=None, *, portable=True, mapped=True, write_combined=False, coherence='default')",
         """Page-locked host memory. Coherent unless ``coherence="non_coherent"`` is asked for.
 
@@ -1876,17 +1862,18 @@ anything but the defaults was asked for.""",
     ),
     "PinnedMemoryResource.__init__": (
         "method",
-        "(self, device: Device | int | None=None, *, portable: bool=True, mapped: bool=True, write_combined: bool=False, coherence: Literal['default', 'coherent', 'non_coherent', 'fine_grained', 'uncached']='default') -> None",
+        "(self, device: Device | int | None=None, *, portable: bool=True, mapped: bool=True, write_combined: bool=False, coherence: Literal['default', 'coherent', 'non_coherent']='default') -> None",
         "(self, device=None, *, portable=True, mapped=True, write_combined=False, coherence='default')",
         """Makes a resource of page-locked host memory for a device (None: the calling thread's current one).
 
 ``portable``: the memory is page-locked for all devices, not for this one alone. ``mapped``: kernels reach the
-memory by an address. ``write_combined``: the host writes fast and reads very slowly. ``coherence`` is
-"default", "coherent", "non_coherent", "fine_grained" or "uncached".""",
+memory by an address. ``write_combined``: the host writes fast and reads very slowly. ``coherence``, which
+says how host and device see each other's writes while a kernel runs, is "default", "coherent" or
+"non_coherent".""",
     ),
     "PinnedMemoryResource.coherence": (
         "property",
-        "(self) -> Literal['default', 'coherent', 'non_coherent', 'fine_grained', 'uncached']",
+        "(self) -> Literal['default', 'coherent', 'non_coherent']",
         "(self)",
         """The coherence that was asked for.""",
     ),
@@ -2105,8 +2092,7 @@ where the memory is registered already, or the runtime refuses.""",
         "method",
         "(self) -> None",
         "(self)",
-        """Blocks until work that uses the memory has run, and unlocks it. Closing twice is fine. Raises BufferError
-while the runtime's view of it is exported.""",
+        """Blocks until work that uses the memory has run, and unlocks it. Closing twice is fine.""",
     ),
     "HostRegistration.__enter__": (
         "method",
