@@ -174,10 +174,12 @@ _SUBMODULES = ("cuda", "hip", "host", "conformance", "enums", "errors")
 
 
 def __dir__() -> list[str]:
-    """What a program may write behind ``portamem.``: of the backends those that can be loaded here."""
+    """What a program may write behind ``portamem.``: of the backends those that are for this machine. Loads none."""
     from portamem import _loader
 
-    return sorted({*__all__, *_SUBMODULES} - {name for name in _loader.BACKENDS if not _loader.is_loadable(name)})
+    return sorted(
+        {*__all__, *_SUBMODULES} - {name for name in _loader.BACKENDS if not _loader.is_for_this_machine(name)}
+    )
 
 
 def backends() -> dict[str, BackendInfo]:

@@ -54,13 +54,12 @@ def load(backend: str) -> ModuleType:
     return native
 
 
-def is_loadable(backend: str) -> bool:
-    """Whether ``load`` gives the module. Asks no driver."""
-    try:
-        load(backend)
-    except ImportError:
+def is_for_this_machine(backend: str) -> bool:
+    """Whether a backend was built, and the machine shows a GPU of its vendor (of host: in any case). Loads nothing."""
+    if _build.module_path(backend) is None:
         return False
-    return True
+    nodes = _machine.gpu_nodes(_vendor(backend))
+    return backend == "host" or bool(nodes.driver or nodes.devices)
 
 
 def probe(backend: str, native: ModuleType) -> tuple[int, Reason | None]:

@@ -17,7 +17,7 @@ import pytest
 from helpers.process import python_output
 
 import portamem
-from portamem import _types
+from portamem import _build, _loader, _machine, _types
 from portamem._words import WORDS
 
 PACKAGE = Path(portamem.__file__).parent
@@ -242,10 +242,20 @@ def test_dir_of_the_package() -> None:
     """
     found, promised = json.loads(python_output(code))
     assert set(promised) <= set(found)
-    modules = {"cuda", "hip", "host", "conformance", "enums", "errors"}
-    loadable = {name for name, info in portamem.backends().items() if info.loadable}
-    assert set(found) - set(promised) == modules - ({"cuda", "hip", "host"} - loadable)
+    here = {name for name in ("cuda", "hip", "host") if _loader.is_for_this_machine(name)}
+    assert set(found) - set(promised) == {"conformance", "enums", "errors", *here}
     assert [name for name in found if name.startswith("_")] == ["__version__"]
+
+
+@pytest.mark.parametrize("shown", [(), ("cuda",), ("cuda", "hip")])
+def test_dir_lists_backends_of_the_machines_gpus(monkeypatch: pytest.MonkeyPatch, shown: tuple[str, ...]) -> None:
+    """Another backend, built as it may be, has nothing to run on."""
+    monkeypatch.setattr(_build, "module_path", lambda backend: Path(f"_{backend}.so"))
+    nodes = _machine.GpuNodes(("/dev/node",), ())
+    monkeypatch.setattr(_machine, "gpu_nodes", lambda name: nodes if name in shown else _machine.GpuNodes())
+    assert {"cuda", "hip", "host"} & set(dir(portamem)) == {"host", *shown}
+    monkeypatch.setattr(_build, "module_path", lambda backend: None)
+    assert not {"cuda", "hip", "host"} & set(dir(portamem))
 
 
 def test_help_on_the_package(pm: ModuleType) -> None:
