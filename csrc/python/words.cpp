@@ -24,7 +24,7 @@ struct Words {
     }
 };
 
-// Of a method that Python calls itself, whose object is not one of its parameters to be named.
+// Python passes the object of such a method apart from its arguments: inspect leaves $self out of a bound one.
 std::string with_own_object(const std::string& plain) {
     const std::size_t self = std::strlen("(self");
     return "($self, /" + plain.substr(self);
@@ -36,7 +36,7 @@ char* kept(const std::string& text) {
     return copy;
 }
 
-// pybind11 frees the text of its own functions with the function; that of others is static, and so is this.
+// pybind11 frees the text of its own functions with the function. Other functions are static, and keep their text.
 void describe_function(PyCFunctionObject* function, const std::string& name, const Words& words) {
     const bool is_bound_by_pybind11 = function->m_self != nullptr && PyModule_Check(function->m_self) == 0;
     if (is_bound_by_pybind11) std::free(const_cast<char*>(function->m_ml->ml_doc));
