@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # ruff: noqa: E501
-"""What each public name is, in words: written by ci/words.py from _host.pyi, to be changed there.
+"""What each public name is, in words: written by tools/words.py from _host.pyi, to be changed there.
 
 By name: its kind, its signature as help() shows it, the same as plain text for inspect, and its docstring. Loaded with
 a native module, and otherwise only when a program asks.

@@ -21,7 +21,7 @@ from portamem import _build, _loader, _machine, _types
 from portamem._words import WORDS
 
 PACKAGE = Path(portamem.__file__).parent
-GENERATOR = PACKAGE.parent / "ci" / "words.py"
+GENERATOR = PACKAGE.parent / "tools" / "words.py"
 CLASSES = [cls.__name__ for cls in _types.TYPES]
 MAKE_NONE = {"Buffer", "PitchedBuffer", "MemoryResource", "ResourceAdaptor"}
 

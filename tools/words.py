@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Writes portamem/_words.py: the signatures and docstrings of portamem/_host.pyi, as data for programs.
 
-python ci/words.py --write after a change to the stub; tests/test_help.py compares the two.
+python tools/words.py --write after a change to the stub; tests/test_help.py compares the two.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TARGET = PACKAGE / "_words.py"
 
 HEAD = '''# SPDX-License-Identifier: MIT
 # ruff: noqa: E501
-"""What each public name is, in words: written by ci/words.py from _host.pyi, to be changed there.
+"""What each public name is, in words: written by tools/words.py from _host.pyi, to be changed there.
 
 By name: its kind, its signature as help() shows it, the same as plain text for inspect, and its docstring. Loaded with
 a native module, and otherwise only when a program asks.
