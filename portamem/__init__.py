@@ -15,6 +15,7 @@ from portamem.errors import BackendUnavailableError, Error, OrderError, OutOfMem
 TYPE_CHECKING = False  # what `typing` has, without the milliseconds that importing it costs
 if TYPE_CHECKING:
     from portamem import cuda as cuda
+    from portamem import enums as enums
     from portamem import hip as hip
     from portamem import host as host
     from portamem._loader import BackendInfo
@@ -87,7 +88,7 @@ else:
             from portamem import _build
 
             return _build.version()
-        if name in ("cuda", "hip", "host"):
+        if name in _SUBMODULES:
             import importlib
 
             return importlib.import_module(f"portamem.{name}")
@@ -169,8 +170,16 @@ __all__ = [
 ]
 
 
+_SUBMODULES = ("cuda", "hip", "host", "conformance", "enums", "errors")
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    """What a program may write behind ``portamem.``: of the backends those that are for this machine. Loads none."""
+    from portamem import _loader
+
+    return sorted(
+        {*__all__, *_SUBMODULES} - {name for name in _loader.BACKENDS if not _loader.is_for_this_machine(name)}
+    )
 
 
 def backends() -> dict[str, BackendInfo]:

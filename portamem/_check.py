@@ -55,11 +55,13 @@ class OrderCheck:
 
     @property
     def findings(self) -> tuple[OrderFinding, ...]:
+        """The uses that nothing orders, as far as they have been found by now."""
         if self._session:
             self._findings = tuple(_finding(*values) for values in self._native._order_findings(self._session))
         return self._findings
 
     def __enter__(self) -> OrderCheck:
+        """Starts to follow the calls of all threads. Raises Error on a GPU backend, whose calls are not followed."""
         if self._session:
             raise RuntimeError("this check is running already: call check() again for another")
         self._findings = ()
@@ -77,6 +79,7 @@ class OrderCheck:
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> None:
+        """Ends the check. Raises OrderError if there are findings, unless told not to or an exception is on its way."""
         findings = self.findings
         self._native._order_end(self._session)
         self._session = 0

@@ -15,12 +15,13 @@ Conventions of every call here:
 import os
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import Any, Protocol, SupportsFloat, SupportsIndex, SupportsInt, TypeAlias, final
+from typing import Any, Literal, Protocol, SupportsFloat, SupportsIndex, SupportsInt, TypeAlias, final
 
 from typing_extensions import Buffer as _HostBuffer
-from typing_extensions import Self
+from typing_extensions import CapsuleType, Self
 
-from portamem._pool import PoolStats
+from portamem import enums as _enums
+from portamem._pool import PoolSnapshot, PoolStats
 from portamem._record import MemoryCounts, OutstandingAllocation, StatisticsScope
 
 _Size: TypeAlias = SupportsIndex | str
@@ -28,6 +29,37 @@ _Shape: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
 _StreamLike: TypeAlias = Stream | Any
 _DeviceLike: TypeAlias = Device | SupportsIndex
 _LocationLike: TypeAlias = Device | SupportsIndex | str
+
+# The words that calls take and give. Those of a parameter may be a member of the enum in portamem.enums as well.
+_Backend: TypeAlias = Literal["host", "cuda", "hip"]
+_Kind: TypeAlias = Literal["device", "pinned", "managed", "system", "async", "foreign"]
+_PointerKind: TypeAlias = Literal["unregistered", "host", "device", "managed"]
+_ManagedMode: TypeAlias = Literal["none", "host_resident", "migrating"]
+_MallocHeapKind: TypeAlias = Literal["none", "limit", "initial"]
+_HandleType: TypeAlias = Literal["posix_fd", "win32", "win32_kmt", "fabric"]
+_QuirkPolicy: TypeAlias = Literal[
+    "free_on_allocating_stream", "at_least_eight_bytes", "explicit_copy_kind", "bridged", "report"
+]
+_Advice: TypeAlias = Literal[
+    "read_mostly",
+    "unset_read_mostly",
+    "preferred_location",
+    "unset_preferred_location",
+    "accessed_by",
+    "unset_accessed_by",
+    "coarse_grain",
+    "unset_coarse_grain",
+]
+_RangeAttribute: TypeAlias = Literal[
+    "read_mostly", "preferred_location", "accessed_by", "last_prefetch_location", "coherency_mode"
+]
+_Attach: TypeAlias = Literal["global", "host"]
+_DeviceCoherence: TypeAlias = Literal["default", "fine_grained", "uncached"]
+_PinnedCoherence: TypeAlias = Literal["default", "coherent", "non_coherent"]
+_CaptureMode: TypeAlias = Literal["global", "thread_local", "relaxed"]
+_CaptureStatus: TypeAlias = Literal["none", "active", "invalidated"]
+_Access: TypeAlias = Literal["none", "read", "read_write"]
+_Limit: TypeAlias = Literal["stack_size", "printf_fifo_size", "malloc_heap_size"]
 
 class _HasArrayInterface(Protocol):
     @property
@@ -45,14 +77,26 @@ class _HasDeviceArrayInterface(Protocol):
 _HostMemory: TypeAlias = _HostBuffer | _HasArrayInterface | _HasDlpack
 _Memory: TypeAlias = Buffer | View | HostRegistration | _HostMemory | _HasDeviceArrayInterface
 
-backend: str
-_c_api: object  # the capsule that c_api.h describes
-"""Which backend this module is: "host", "cuda" or "hip"."""
+backend: _Backend
+"""Which backend this module is."""
 
-def runtime_version() -> int: ...
-def driver_version() -> int: ...
-def compiled_version() -> int: ...
-def version_text(version: int) -> str: ...
+_c_api: object  # the capsule that c_api.h describes
+
+def runtime_version() -> int:
+    """The version of the runtime library that answers, as the vendor's number; 0 where the library cannot say without
+    a driver. ``version_text`` makes text of it."""
+
+def driver_version() -> int:
+    """The newest runtime version that the installed driver supports, as the vendor's number; 0 without a driver.
+    ``version_text`` makes text of it."""
+
+def compiled_version() -> int:
+    """The version of the vendor's headers that this module was built with, as the vendor's number. ``version_text``
+    makes text of it."""
+
+def version_text(version: int) -> str:
+    """A version number of this backend as text: "13.0", "5.2.3"."""
+
 def device_count() -> int:
     """Devices that this process can see; 0 where there are none. Raises portamem.Error where the runtime cannot say."""
 
@@ -66,26 +110,41 @@ def _loads() -> int:
 class Device:
     """A device of this backend by ordinal; ``Device()`` is the calling thread's current one. Holds no resource."""
 
-    def __init__(self, ordinal: _DeviceLike | None = None) -> None: ...
+    def __init__(self, ordinal: _DeviceLike | None = None) -> None:
+        """Names the device of an ordinal, or the calling thread's current device for None. Creates no context.
+
+        Raises ValueError for an ordinal that no device has, and Error where the runtime has no device.
+        """
     @staticmethod
-    def current() -> Device: ...
-    def set_current(self) -> None: ...
+    def current() -> Device:
+        """The calling thread's current device. Raises Error where the runtime has no device."""
+    def set_current(self) -> None:
+        """Makes this device the calling thread's current one, for all libraries of the process. CUDA 12 and later
+        create the device's context here."""
     @property
-    def ordinal(self) -> int: ...
+    def ordinal(self) -> int:
+        """The device's number in this process, from 0."""
     @property
-    def backend(self) -> str: ...
+    def backend(self) -> _Backend:
+        """The backend whose device it is: "host", "cuda" or "hip"."""
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The device's name, as its vendor gives it."""
     @property
-    def arch(self) -> str: ...
+    def arch(self) -> str:
+        """The architecture, as a compiler names it: "sm_90", "gfx90a:sramecc+:xnack-", "host"."""
     @property
-    def uuid(self) -> str: ...
+    def uuid(self) -> str:
+        """The device's UUID as text, in its usual spelling of 8-4-4-4-12 hexadecimal digits."""
     @property
-    def pci_bus_id(self) -> str: ...
+    def pci_bus_id(self) -> str:
+        """The device's address on the PCI bus, in lower case: "0000:3b:00.0"."""
     @property
-    def numa_node(self) -> int | None: ...
+    def numa_node(self) -> int | None:
+        """The NUMA node of the host that is nearest to the device, as the kernel says; None where it does not say."""
     @property
-    def capabilities(self) -> Capabilities: ...
+    def capabilities(self) -> Capabilities:
+        """What the device can do, as far as the runtime tells. Reading it creates no context."""
     def probe(self) -> ProbedCapabilities:
         """Tries what no runtime tells, once per process; later calls return what was found.
 
@@ -95,9 +154,20 @@ class Device:
     def quirks(self) -> tuple[Quirk, ...]:
         """Known faults of its runtime, and what portamem does about each. Raises ValueError where PORTAMEM_QUIRKS
         cannot be read."""
-    def memory_info(self) -> MemoryInfo: ...
-    def limit(self, name: str) -> int: ...
-    def set_limit(self, name: str, nbytes: _Size) -> None: ...
+    def memory_info(self) -> MemoryInfo:
+        """Free, total and held bytes of the device now. CUDA and HIP create the device's context to answer."""
+    def limit(self, name: _Limit | _enums.Limit) -> int:
+        """The bytes of a limit that the runtime sets for kernels on the device.
+
+        ``name`` is "stack_size" (bytes of stack that each thread of a kernel has), "printf_fifo_size" (bytes that
+        kernels' printf buffers) or "malloc_heap_size" (see ``malloc_heap_size``). Raises Error where the device has no
+        such limit.
+        """
+    def set_limit(self, name: _Limit | _enums.Limit, nbytes: _Size) -> None:
+        """Asks for another limit, in bytes; the runtime may round it, and ``limit`` says what it became.
+
+        ``name`` is as for ``limit``. Raises Error where the device has no such limit, or the runtime refuses the size.
+        """
     @property
     def malloc_heap_size(self) -> int:
         """Bytes of the heap from which kernels allocate; ``capabilities.malloc_heap_kind`` says what they bound.
@@ -108,19 +178,35 @@ class Device:
     @malloc_heap_size.setter
     def malloc_heap_size(self, nbytes: _Size) -> None: ...
     @property
-    def default_stream(self) -> Stream: ...
+    def default_stream(self) -> Stream:
+        """The legacy default stream of the device. It is never closed."""
     @property
-    def per_thread_stream(self) -> Stream: ...
+    def per_thread_stream(self) -> Stream:
+        """The calling thread's own default stream of the device. Only that thread may submit work to it."""
     @property
-    def stream_priority_range(self) -> tuple[int, int]: ...
-    def synchronize(self) -> None: ...
-    def can_access_peer(self, peer: _DeviceLike) -> bool: ...
-    def enable_peer_access(self, peer: _DeviceLike) -> None: ...
-    def disable_peer_access(self, peer: _DeviceLike) -> None: ...
-    def __int__(self) -> int: ...
-    def __index__(self) -> int: ...
-    def __eq__(self, other: object, /) -> bool: ...
-    def __hash__(self) -> int: ...
+    def stream_priority_range(self) -> tuple[int, int]:
+        """``(lowest, highest)``: what ``Stream(priority=...)`` may be. Numerically the highest priority is the smaller
+        number."""
+    def synchronize(self) -> None:
+        """Blocks until everything that was submitted to the device has run."""
+    def can_access_peer(self, peer: _DeviceLike) -> bool:
+        """Whether kernels of this device may use memory of ``peer``, once ``enable_peer_access`` has been called."""
+    def enable_peer_access(self, peer: _DeviceLike) -> None:
+        """Lets kernels of this device use plain memory of ``peer``, in this process and for all libraries. Memory of
+        pools has access of its own: ``AsyncMemoryResource.set_access``.
+
+        Raises Error where the access is enabled already, or the devices have no path to each other.
+        """
+    def disable_peer_access(self, peer: _DeviceLike) -> None:
+        """Takes back what ``enable_peer_access`` allowed. Raises Error where that was not enabled."""
+    def __int__(self) -> int:
+        """The ordinal."""
+    def __index__(self) -> int:
+        """The ordinal, so that a device may stand where an ordinal is asked for."""
+    def __eq__(self, other: object, /) -> bool:
+        """Whether the other is the same device of the same backend."""
+    def __hash__(self) -> int:
+        """Equal for devices that are equal."""
 
 @final
 class Capabilities:
@@ -130,28 +216,33 @@ class Capabilities:
     creates no context and is allowed beside a capture. What can only be found by trying is in ``Device.probe()``."""
 
     @property
-    def memory_pools(self) -> bool | None: ...
+    def memory_pools(self) -> bool | None:
+        """Whether the device has stream-ordered memory from driver pools, which AsyncMemoryResource needs."""
     @property
-    def pool_handle_types(self) -> tuple[str, ...] | None:
+    def pool_handle_types(self) -> tuple[_HandleType, ...] | None:
         """Handles by which a pool can go to other processes: "posix_fd", "win32", "win32_kmt", "fabric"."""
     @property
-    def managed_mode(self) -> str:
-        """ "none", "host_resident" (it stays in one place) or "migrating" (pages move to who touches them).
+    def managed_mode(self) -> _ManagedMode:
+        """How the device runs managed memory: "none", "host_resident" (it stays in one place) or "migrating" (pages
+        move to the device or host that touches them).
 
         AMD moves pages on a fault with XNACK only (HIP's manual, unified memory); a device that shares the host's
         memory has nowhere to move them."""
     @property
-    def concurrent_managed_access(self) -> bool | None: ...
+    def concurrent_managed_access(self) -> bool | None:
+        """Whether host and device may touch managed memory at the same time."""
     @property
     def pageable_memory_access(self) -> bool | None:
         """Whether the device reads and writes memory of malloc. AMD: whether XNACK is in effect."""
     @property
-    def uses_host_page_tables(self) -> bool | None: ...
+    def uses_host_page_tables(self) -> bool | None:
+        """Whether the device reads and writes memory of malloc through the host's own page tables."""
     @property
     def direct_host_access(self) -> bool | None:
         """Whether the host can read and write plain device memory. CUDA does not say; AMD: large BAR, or an APU."""
     @property
-    def integrated(self) -> bool | None: ...
+    def integrated(self) -> bool | None:
+        """Whether host and device share one physical memory."""
     @property
     def xnack(self) -> bool | None:
         """AMD: whether page faults are retried, from the architecture's name. None where there is no such mode."""
@@ -164,37 +255,48 @@ class Capabilities:
     def pinned_non_coherent(self) -> bool | None:
         """Whether there is a non-coherent kind too: AMD's. Elsewhere asking for it changes nothing."""
     @property
-    def host_register(self) -> bool | None: ...
+    def host_register(self) -> bool | None:
+        """Whether host memory that a program already has can be page-locked, as HostRegistration does."""
     @property
-    def registered_pointer_is_device_pointer(self) -> bool | None: ...
+    def registered_pointer_is_device_pointer(self) -> bool | None:
+        """Whether kernels reach registered memory by the host's address."""
     @property
-    def stream_priorities(self) -> bool | None: ...
+    def stream_priorities(self) -> bool | None:
+        """Whether streams of the device can have priorities."""
     @property
-    def virtual_memory(self) -> bool | None: ...
+    def virtual_memory(self) -> bool | None:
+        """Whether addresses can be reserved first, and memory be mapped to them later."""
     @property
     def virtual_memory_granularity(self) -> tuple[int, int] | None:
         """(minimum, recommended) bytes of which mapped pieces are multiples."""
     @property
-    def virtual_memory_handle_types(self) -> tuple[str, ...] | None: ...
+    def virtual_memory_handle_types(self) -> tuple[_HandleType, ...] | None:
+        """Handles by which mapped memory can go to other processes, those that the runtime tells of: words as in
+        ``pool_handle_types``."""
     @property
     def ipc_memory_handles(self) -> bool | None:
         """Whether plain device memory can go to other processes; which memory, ``pointer_info().ipc_capable`` says."""
     @property
-    def ipc_event_handles(self) -> bool | None: ...
+    def ipc_event_handles(self) -> bool | None:
+        """Whether events can go to other processes by a handle."""
     @property
-    def malloc_heap_kind(self) -> str | None:
+    def malloc_heap_kind(self) -> _MallocHeapKind | None:
         """What ``Device.malloc_heap_size`` means: "limit" (CUDA: all that kernels' malloc can give), "initial" (AMD:
         what the heap begins with; it grows) or "none"."""
     @property
     def peers(self) -> tuple[int, ...]:
         """Ordinals of the devices whose memory this one can address."""
     @property
-    def compute_capability(self) -> tuple[int, int]: ...
+    def compute_capability(self) -> tuple[int, int]:
+        """``(major, minor)``, as CUDA numbers its devices; of AMD devices what HIP answers in its place."""
     @property
-    def multi_processor_count(self) -> int: ...
+    def multi_processor_count(self) -> int:
+        """The number of multiprocessors (AMD: compute units) of the device."""
     @property
-    def warp_size(self) -> int: ...
-    def as_dict(self) -> dict[str, Any]: ...
+    def warp_size(self) -> int:
+        """The number of threads in a warp (AMD: a wavefront)."""
+    def as_dict(self) -> dict[str, Any]:
+        """Every field by its name, as a new dict of plain data."""
 
 @final
 class ProbedCapabilities:
@@ -207,35 +309,42 @@ class ProbedCapabilities:
     def pool_threshold_effective(self) -> bool | None:
         """Whether it is obeyed: at a synchronize the pool keeps its memory, or gives it back."""
     @property
-    def stream_capture(self) -> bool | None: ...
+    def stream_capture(self) -> bool | None:
+        """Whether work on a stream can be captured."""
     @property
-    def host_register(self) -> bool | None: ...
+    def host_register(self) -> bool | None:
+        """Whether host memory can be page-locked: as the runtime says, or as tried where it does not say."""
     @property
-    def registered_pointer_is_device_pointer(self) -> bool | None: ...
+    def registered_pointer_is_device_pointer(self) -> bool | None:
+        """Whether kernels reach registered memory by the host's address."""
     @property
     def malloc_heap_settable(self) -> bool | None:
         """Whether malloc_heap_size could be set, when it was tried. Not tried where malloc_heap_kind is "initial"."""
-    def as_dict(self) -> dict[str, Any]: ...
+    def as_dict(self) -> dict[str, Any]:
+        """Every field by its name, as a new dict of plain data."""
 
 @final
 class Quirk:
     """A known fault of a device's runtime, from a table in portamem/quirks.hpp."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The quirk's name, which ``set_quirk`` and PORTAMEM_QUIRKS take."""
     @property
-    def policy(self) -> str:
+    def policy(self) -> _QuirkPolicy:
         """What portamem does: "free_on_allocating_stream", "at_least_eight_bytes", "explicit_copy_kind", "bridged" (met
         in any case, cannot be switched) or "report" (nothing: it is for the user to know)."""
     @property
     def is_active(self) -> bool:
         """False where it was switched off."""
     @property
-    def about(self) -> str: ...
+    def about(self) -> str:
+        """What the runtime does wrong, in a sentence."""
     @property
     def thread(self) -> str:
         """Where it was reported, in public."""
-    def as_dict(self) -> dict[str, Any]: ...
+    def as_dict(self) -> dict[str, Any]:
+        """Every field by its name, as a new dict of plain data."""
 
 def set_quirk(name: str, on: bool | None) -> bool | None:
     """Switches a quirk's policy on or off for resources that this backend makes from now on, and for its copies; None:
@@ -250,14 +359,18 @@ class MemoryInfo:
     """Bytes of a device: free and total as the runtime sees them, held as portamem counts its own."""
 
     @property
-    def free(self) -> int: ...
+    def free(self) -> int:
+        """Bytes of the device that the runtime could still give out."""
     @property
-    def total(self) -> int: ...
+    def total(self) -> int:
+        """Bytes that the device has in all."""
     @property
-    def held(self) -> int: ...
+    def held(self) -> int:
+        """Bytes of the device that portamem's resources have taken and that are in use, as ``held()`` counts them."""
     @property
     def source(self) -> str:
-        """The call that answered."""
+        """The runtime call that answered."""
+    def _repr_html_(self) -> str: ...
 
 @final
 class Stream:
@@ -265,83 +378,148 @@ class Stream:
 
     def __init__(
         self, device: _DeviceLike | None = None, *, nonblocking: bool = True, priority: int | None = None
-    ) -> None: ...
+    ) -> None:
+        """Creates a stream on a device (None: the calling thread's current one), which the object owns and destroys.
+
+        ``nonblocking=False`` makes a stream whose work is ordered with that of the legacy default stream.
+        ``priority``: see ``Device.stream_priority_range``; None is 0. Raises Error where the runtime refuses.
+        """
     @staticmethod
     def from_handle(
         handle: int, *, device: _DeviceLike | None = None, owner: object = None, ends_announced: bool = False
     ) -> Stream:
-        """Somebody else's stream, kept alive by ``owner``. ``ends_announced=True`` promises to ``close()`` it
-        before its handle is destroyed: then pools' memory is freed there without an event each time."""
+        """A foreign stream by its native handle: portamem never destroys it, and keeps ``owner`` alive instead. 0 and
+        1 are the legacy default stream, 2 is the calling thread's own.
+
+        ``ends_announced=True`` promises that the program calls ``close()`` before the handle is destroyed. With
+        neither that promise nor an owner, each free of a pool's memory there may cost an event."""
     @staticmethod
     def wrap(obj: Any) -> Stream:
         """A foreign stream object as a Stream, which keeps it alive: ``__cuda_stream__``, cuda-python, hip-python,
         CuPy, PyTorch. Keep it and pass it: the object itself, at each call, may become a new Stream each time."""
     @property
-    def handle(self) -> int: ...
+    def handle(self) -> int:
+        """The native stream as a number, for other libraries; 0 is the legacy default stream. It is valid until the
+        stream is closed. Raises ValueError for a closed stream, and for another thread's own default stream."""
     @property
     def identity(self) -> int:
         """A number never reused in this process, unlike handles."""
     @property
-    def device(self) -> Device: ...
+    def device(self) -> Device:
+        """The device on which the stream's work runs."""
     @property
-    def backend(self) -> str: ...
+    def backend(self) -> _Backend:
+        """The backend whose stream it is: "host", "cuda" or "hip"."""
     @property
-    def priority(self) -> int: ...
+    def priority(self) -> int:
+        """The stream's priority, a number; smaller numbers are served first. Raises ValueError for a closed stream."""
     @property
-    def is_nonblocking(self) -> bool: ...
+    def is_nonblocking(self) -> bool:
+        """Whether the stream's work runs beside that of the legacy default stream, unordered with it. Raises
+        ValueError for a closed stream, and while the stream is captured."""
     @property
-    def is_default(self) -> bool: ...
+    def is_default(self) -> bool:
+        """Whether it is the legacy default stream, or a thread's own default stream."""
     @property
-    def is_closed(self) -> bool: ...
+    def is_closed(self) -> bool:
+        """Whether the stream has been closed: nothing can be submitted to it any more."""
     @property
-    def capture_status(self) -> str:
-        """ "none", "active" or "invalidated"."""
-    def begin_capture(self, mode: str = "global") -> None: ...
+    def capture_status(self) -> _CaptureStatus:
+        """How a capture of the stream stands: "none", "active" or "invalidated"."""
+    def begin_capture(self, mode: _CaptureMode | _enums.CaptureMode = "global") -> None:
+        """Starts to capture what is submitted to the stream, which does not run meanwhile. ``end_capture``, on the
+        same thread, ends it.
+
+        ``mode`` is "global" (no thread may call what a capture forbids), "thread_local" (this thread may not) or
+        "relaxed" (every call is allowed).
+        """
     def end_capture(self) -> None:
         """Ends a capture and drops its graph: portamem launches nothing."""
-    def query(self) -> bool: ...
-    def synchronize(self) -> None: ...
-    def wait(self, other: Event | Stream) -> None: ...
-    def record(self, event: Event | None = None) -> Event: ...
+    def query(self) -> bool:
+        """True when all work that was submitted to the stream has run. Never blocks."""
+    def synchronize(self) -> None:
+        """Blocks until all work that was submitted to the stream so far has run. Raises ValueError while the stream is
+        captured."""
+    def wait(self, other: Event | Stream) -> None:
+        """Puts what is submitted to this stream later behind an event's mark, or behind all work that another stream
+        holds now. The host does not wait."""
+    def record(self, event: Event | None = None) -> Event:
+        """Marks the stream's present end with an event and answers that event: a new one for None.
+
+        Raises ValueError for an event of another device, and for a closed stream or event.
+        """
     def launch_host_func(self, fn: Callable[[], object]) -> None:
         """Runs ``fn`` on a thread of the runtime, in stream order. It may call nothing of portamem."""
-    def close(self) -> None: ...
-    def __cuda_stream__(self) -> tuple[int, int]: ...
-    def __enter__(self) -> Self: ...
+    def close(self) -> None:
+        """Destroys the stream if portamem owns it; memory that waits for it is handed over first. Work that was
+        submitted still runs. Closing twice is fine.
+
+        Other threads may use the stream meanwhile: a call that has begun is completed, a later one is refused with
+        ValueError.
+        """
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """``(0, handle)``: the protocol by which CUDA libraries take a stream."""
+    def __enter__(self) -> Self:
+        """Answers the stream itself."""
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None, /
-    ) -> None: ...
-    def __eq__(self, other: object, /) -> bool: ...
-    def __hash__(self) -> int: ...
+    ) -> None:
+        """Closes the stream, as ``close()`` does. An exception that ends the block is never hidden: where the close is
+        refused then, the stream goes with its last reference."""
+    def __eq__(self, other: object, /) -> bool:
+        """Whether the other is a Stream with the same identity."""
+    def __hash__(self) -> int:
+        """Equal for streams that are equal."""
 
 @final
 class Event:
     """A mark in a stream."""
 
-    def __init__(self, device: _DeviceLike | None = None, *, timing: bool = False, blocking: bool = False) -> None: ...
+    def __init__(self, device: _DeviceLike | None = None, *, timing: bool = False, blocking: bool = False) -> None:
+        """Creates an event on a device (None: the calling thread's current one), which the object owns and destroys.
+
+        ``timing=True`` lets ``elapsed_time`` measure; marks without it cost less. ``blocking=True`` lets a thread
+        sleep in ``synchronize`` instead of asking again and again.
+        """
     @staticmethod
-    def from_handle(handle: int, *, device: _DeviceLike | None = None, owner: object = None) -> Event: ...
+    def from_handle(handle: int, *, device: _DeviceLike | None = None, owner: object = None) -> Event:
+        """A foreign event by its native handle: portamem never destroys it, and keeps ``owner`` alive instead."""
     @staticmethod
     def wrap(obj: Any, *, device: _DeviceLike | None = None) -> Event:
         """A foreign event object as an Event, which keeps it alive: cuda-python, hip-python, CuPy, PyTorch."""
     @property
-    def handle(self) -> int: ...
+    def handle(self) -> int:
+        """The native event as a number, for other libraries. Raises ValueError for a closed event."""
     @property
-    def device(self) -> Device: ...
+    def device(self) -> Device:
+        """The device of the event; of a foreign one the device that was named. Raises ValueError for a closed event."""
     @property
-    def is_closed(self) -> bool: ...
+    def is_closed(self) -> bool:
+        """Whether the event has been closed."""
     @property
-    def is_done(self) -> bool: ...
-    def query(self) -> bool: ...
-    def record(self, stream: _StreamLike | None = None) -> None: ...
-    def synchronize(self) -> None: ...
+    def is_done(self) -> bool:
+        """Whether the work before the mark has run, or there is no mark yet: what ``query()`` answers."""
+    def query(self) -> bool:
+        """True when the work before the mark has run, or there is no mark yet. Never blocks. Raises ValueError for a
+        closed event, and for a mark within a capture, which never runs itself."""
+    def record(self, stream: _StreamLike | None = None) -> None:
+        """Marks the present end of a stream (None: the device's default stream). An earlier mark is forgotten.
+
+        Raises ValueError for a stream of another device.
+        """
+    def synchronize(self) -> None:
+        """Blocks until the work before the mark has run. Raises ValueError for a mark within a capture."""
     def elapsed_time(self, end: Event) -> float:
         """Milliseconds from this mark to ``end``; both need ``timing=True``."""
-    def close(self) -> None: ...
-    def __enter__(self) -> Self: ...
+    def close(self) -> None:
+        """Lets go of the event, which the runtime destroys if portamem owns it. What waits for its mark still does.
+        Closing twice is fine."""
+    def __enter__(self) -> Self:
+        """Answers the event itself."""
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None, /
-    ) -> None: ...
+    ) -> None:
+        """Closes the event."""
 
 class Buffer:
     """Untyped memory with its resource, device and stream, which it keeps alive.
@@ -366,73 +544,146 @@ class Buffer:
         ValueError for an address that neither the runtime knows nor this process can read: memory that was freed, or
         memory of the heap from which kernels allocate, which kernels alone copy, fill and free."""
     @property
-    def handle(self) -> int: ...
+    def handle(self) -> int:
+        """The address of the first byte, as a number, for other libraries. Raises ValueError for a closed buffer."""
     @property
-    def nbytes(self) -> int: ...
+    def nbytes(self) -> int:
+        """The size in bytes, as it was asked for. A closed buffer keeps it."""
     @property
     def device_id(self) -> int:
         """Ordinal of the device that owns the memory; -1 for host memory."""
     @property
-    def device(self) -> Device: ...
+    def device(self) -> Device:
+        """The device whose resource gave the memory, also where the memory is the host's."""
     @property
-    def stream(self) -> Stream: ...
+    def stream(self) -> Stream:
+        """The stream on which the memory was allocated, and on which it goes back unless ``close`` names another."""
     @property
-    def resource(self) -> MemoryResource | None: ...
+    def resource(self) -> MemoryResource | None:
+        """The resource that gave the memory; None for foreign memory."""
     @property
-    def owner(self) -> object: ...
+    def owner(self) -> object:
+        """The object that keeps foreign memory alive, which ``from_handle`` was given; None for a resource's memory."""
     @property
-    def backend(self) -> str: ...
+    def backend(self) -> _Backend:
+        """The backend whose buffer it is: "host", "cuda" or "hip"."""
     @property
-    def kind(self) -> str:
-        """ "device", "pinned", "managed", "system", "async" or "foreign"."""
+    def kind(self) -> _Kind:
+        """What the memory is: "device", "pinned", "managed", "system", "async" or "foreign"."""
     @property
-    def is_host_accessible(self) -> bool: ...
+    def is_host_accessible(self) -> bool:
+        """Whether code on the host may read and write the memory by its address."""
     @property
-    def is_device_accessible(self) -> bool: ...
+    def is_device_accessible(self) -> bool:
+        """Whether kernels of the device may read and write the memory by its address."""
     @property
     def readonly(self) -> bool:
         """Whether it is foreign memory that may be read only: no copy and no fill writes it."""
     @property
-    def is_closed(self) -> bool: ...
+    def is_closed(self) -> bool:
+        """Whether the buffer has been closed, or its memory released."""
     @property
-    def exports(self) -> int: ...
+    def exports(self) -> int:
+        """The number of live sub-views, views, Python buffers and DLPack tensors of the memory. While there are some,
+        ``close()`` is refused."""
     def view(
         self, dtype: Any = "uint8", shape: SupportsIndex | Sequence[SupportsIndex] | None = None, *, offset: _Size = 0
-    ) -> View: ...
-    def copy_to(self, dst: _Memory, *, stream: _StreamLike | None = None) -> Event | None: ...
-    def copy_from(self, src: _Memory, *, stream: _StreamLike | None = None) -> Event | None: ...
+    ) -> View:
+        """The memory, or a part of it, as elements of a type: a View, which shares the memory and keeps the buffer
+        alive.
+
+        ``dtype`` is a name ("float32"), a NumPy type or a Python type. ``shape`` None is one dimension, of as many
+        elements as fit. ``offset`` is in bytes. Raises ValueError where the elements do not fit or would not be
+        aligned.
+        """
+    def copy_to(self, dst: _Memory, *, stream: _StreamLike | None = None) -> Event | None:
+        """Copies all bytes to ``dst``, which must be of the same size, as ``copy(dst, self)`` does.
+
+        With a stream the copy is queued, and the answer is an Event that is done when the bytes are there; both ends
+        are kept alive until then. Without one the bytes are there on return, behind all work declared on the memory,
+        and the answer is None.
+        """
+    def copy_from(self, src: _Memory, *, stream: _StreamLike | None = None) -> Event | None:
+        """Copies all bytes of ``src``, which must be of the same size, to this memory, as ``copy(self, src)`` does.
+
+        With a stream the copy is queued, and the answer is an Event that is done when the bytes are there; both ends
+        are kept alive until then. Without one the bytes are there on return, behind all work declared on the memory,
+        and the answer is None.
+        """
     def fill(self, value: SupportsIndex, *, stream: _StreamLike | None = None) -> Event | None:
         """Sets every byte to ``value`` (0 to 255)."""
-    def prefetch(self, location: _LocationLike, *, stream: _StreamLike | None = None) -> Event | None: ...
-    def advise(self, advice: str, location: _LocationLike | None = None) -> None: ...
-    def range_attribute(self, name: str) -> Any: ...
+    def prefetch(self, location: _LocationLike, *, stream: _StreamLike | None = None) -> Event | None:
+        """Moves managed memory, and system memory that the device reaches, to a location: a Device, an ordinal,
+        "host", "host_numa:3" or "host_numa_current". The contents stay as they are.
+
+        With a stream the move is queued and the answer is an Event; without one it is done on return. Raises
+        ValueError for memory that does not move.
+        """
+    def advise(self, advice: _Advice | _enums.MemoryAdvice, location: _LocationLike | None = None) -> None:
+        """Tells the runtime at once how managed memory, or system memory that the device reaches, will be used.
+
+        ``advice`` is one of:
+
+        * "read_mostly", "unset_read_mostly": devices that read the memory may keep copies of it; ``location`` says
+          nothing.
+        * "preferred_location", "unset_preferred_location": pages stay at ``location``, which the former needs.
+        * "accessed_by", "unset_accessed_by": ``location``, which both need, keeps the memory mapped, and takes no page
+          fault.
+        * "coarse_grain", "unset_coarse_grain": AMD's; the memory is coherent at the ends of kernels only.
+
+        ``location`` is a Device, an ordinal or "host". Raises ValueError for memory that does not move, and Error
+        where the runtime refuses the advice.
+        """
+    def range_attribute(self, name: _RangeAttribute | _enums.RangeAttribute) -> Any:
+        """What was last advised or prefetched for the whole range.
+
+        ``name`` is "read_mostly" (the answer is a bool), "preferred_location" or "last_prefetch_location" (an ordinal,
+        "host", or None where pages differ or nothing was said), "accessed_by" (a list of such locations) or
+        "coherency_mode" (AMD's; a number). Raises ValueError for memory that does not move.
+        """
     def record_stream(self, stream: _StreamLike) -> None:
         """Declares that work on ``stream`` uses this memory: it is given back only behind that work."""
     def release(self) -> int:
         """Gives up ownership and returns the address; the caller hands it to the resource's ``deallocate``, on a stream
         behind all work that uses the memory: what copies and fills have declared of it is forgotten here."""
-    def close(self, *, stream: _StreamLike | None = None) -> None: ...
-    def __len__(self) -> int: ...
+    def close(self, *, stream: _StreamLike | None = None) -> None:
+        """Gives the memory back to its resource on ``stream`` (None: the stream of the allocation), behind all work
+        declared on it. Closing twice is fine. A sub-view only ends its export, and foreign memory is left to its
+        owner.
+
+        Raises BufferError while exports live, and the buffer then stays usable.
+        """
+    def __len__(self) -> int:
+        """The size in bytes."""
     def __bool__(self) -> bool:
         """Whether it is open, of whatever size."""
-    def __getitem__(self, key: slice, /) -> Buffer: ...
-    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __getitem__(self, key: slice, /) -> Buffer:
+        """A slice of bytes with step 1, as a sub-view: a Buffer over the same memory, which keeps that memory alive."""
+    def __buffer__(self, flags: int, /) -> memoryview:
+        """The bytes for ``memoryview`` and others that take Python buffers, after the work declared on the memory.
+        BufferError for memory that the host cannot reach."""
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         """Refuses memory that the host cannot reach; NumPy takes the rest through the buffer protocol."""
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        """Answers the buffer itself."""
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None, /
-    ) -> None: ...
+    ) -> None:
+        """Closes the buffer, as ``close()`` does. An exception that ends the block is never hidden: where the close is
+        refused then, the memory goes back with its last export."""
 
 class PitchedBuffer(Buffer):
     """Rows of ``width`` bytes, ``pitch`` bytes apart."""
 
     @property
-    def width(self) -> int: ...
+    def width(self) -> int:
+        """The bytes of a row, without the padding behind it."""
     @property
-    def height(self) -> int: ...
+    def height(self) -> int:
+        """The number of rows."""
     @property
-    def pitch(self) -> int: ...
+    def pitch(self) -> int:
+        """The bytes from the beginning of one row to the beginning of the next."""
 
 @final
 class View:
@@ -445,46 +696,66 @@ class View:
         shape: SupportsIndex | Sequence[SupportsIndex] | None = None,
         *,
         offset: _Size = 0,
-    ) -> Self: ...
+    ) -> Self:
+        """Views the memory of a buffer, or a part of it, as elements of a type, as ``Buffer.view`` does."""
     @property
-    def buffer(self) -> Buffer: ...
+    def buffer(self) -> Buffer:
+        """The buffer whose memory it is. Raises ValueError for a closed view."""
     @property
-    def handle(self) -> int: ...
+    def handle(self) -> int:
+        """The address of the first element, as a number, for other libraries. Raises ValueError for a closed view."""
     @property
-    def nbytes(self) -> int: ...
+    def nbytes(self) -> int:
+        """The size in bytes: ``size * itemsize``."""
     @property
     def dtype(self) -> str:
         """The name as NumPy spells it: "float32"."""
     @property
-    def typestr(self) -> str: ...
+    def typestr(self) -> str:
+        """The element type as array interfaces spell it: "<f4"."""
     @property
-    def itemsize(self) -> int: ...
+    def itemsize(self) -> int:
+        """The bytes of one element."""
     @property
-    def shape(self) -> tuple[int, ...]: ...
+    def shape(self) -> tuple[int, ...]:
+        """The number of elements along each axis."""
     @property
     def strides(self) -> tuple[int, ...]:
         """Bytes from one element to the next along each axis."""
     @property
-    def ndim(self) -> int: ...
+    def ndim(self) -> int:
+        """The number of axes."""
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """The number of elements in all."""
     @property
-    def backend(self) -> str: ...
+    def backend(self) -> _Backend:
+        """The backend whose view it is: "host", "cuda" or "hip"."""
     @property
-    def device_id(self) -> int: ...
+    def device_id(self) -> int:
+        """The ordinal of the device that owns the memory; -1 for host memory."""
     @property
-    def is_host_accessible(self) -> bool: ...
+    def is_host_accessible(self) -> bool:
+        """Whether code on the host may read and write the memory by its address."""
     @property
-    def is_device_accessible(self) -> bool: ...
+    def is_device_accessible(self) -> bool:
+        """Whether kernels of the device may read and write the memory by its address."""
     @property
     def readonly(self) -> bool:
         """Whether its memory may be read only: no copy and no fill writes it, and every consumer is told."""
     @property
-    def is_closed(self) -> bool: ...
-    def reshape(self, *shape: SupportsIndex | Sequence[SupportsIndex]) -> View: ...
-    def copy_to(self, dst: _Memory, *, stream: _StreamLike | None = None) -> Event | None: ...
-    def copy_from(self, src: _Memory, *, stream: _StreamLike | None = None) -> Event | None: ...
-    def fill(self, value: SupportsIndex, *, stream: _StreamLike | None = None) -> Event | None: ...
+    def is_closed(self) -> bool:
+        """Whether the view has been closed."""
+    def reshape(self, *shape: SupportsIndex | Sequence[SupportsIndex]) -> View:
+        """The same elements in another shape, as a new View of the same memory. The shape is given as one sequence or
+        as several ints. Raises ValueError where the number of elements differs."""
+    def copy_to(self, dst: _Memory, *, stream: _StreamLike | None = None) -> Event | None:
+        """Copies all bytes to ``dst``, which must be of the same size; see ``Buffer.copy_to``."""
+    def copy_from(self, src: _Memory, *, stream: _StreamLike | None = None) -> Event | None:
+        """Copies all bytes of ``src``, which must be of the same size, to this memory; see ``Buffer.copy_from``."""
+    def fill(self, value: SupportsIndex, *, stream: _StreamLike | None = None) -> Event | None:
+        """Sets every byte (not every element) to ``value``, from 0 to 255. With a stream the fill is queued and the
+        answer is an Event; without one it is done on return."""
     def to_numpy(self, *, stream: _StreamLike | None = None) -> Any:
         """A new NumPy array with the contents; done on return, also with a stream."""
     def to_torch(self) -> Any:
@@ -503,9 +774,9 @@ class View:
     def from_dlpack(obj: Any, *, stream: _StreamLike | None = None) -> View:
         """The memory of any DLPack producer as a View, where it lies; a View is answered as it is.
 
-        The View's buffer owns the producer's tensor: its deleter is called once, when nobody here uses the memory any
-        more and all declared work has run. With a stream, the memory is ready for work on that stream; without one it
-        is ready on return. Host memory has no stream: what its producer has queued on it must be done before.
+        The View's buffer owns the producer's tensor: portamem calls its deleter once, when no view uses the memory
+        any more and all declared work has run. With a stream, the memory is ready for work on that stream; without
+        one it is ready on return. Host memory has no stream: what its producer has queued on it must be done before.
 
         Memory that may be read only, such as that of an array that is not writeable, becomes a read-only View. So does
         a capsule of before DLPack 1, which cannot tell, unless the producer's array interface says that it may be
@@ -521,7 +792,7 @@ class View:
         max_version: tuple[int, int] | None = None,
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
-    ) -> object:
+    ) -> CapsuleType:
         """A DLPack capsule of the memory, or of a copy of it. It is an export: the buffer cannot be closed until the
         consumer has let go.
 
@@ -539,63 +810,106 @@ class View:
     def __dlpack_device__(self) -> tuple[int, int]:
         """DLPack's device type and ID. BufferError for memory that it has no device for."""
     def _dlpack_devices(self) -> list[tuple[int, int]]: ...
+    def _repr_html_(self) -> str: ...
     def close(self) -> None:
         """Ends the export. The buffer of ``empty``, ``zeros`` and ``asarray`` goes with its last View."""
     @property
-    def __array_interface__(self) -> dict[str, Any]: ...
+    def __array_interface__(self) -> dict[str, Any]:
+        """NumPy's array interface, version 3, after the work declared on the memory. AttributeError for memory that
+        the host cannot reach."""
     @property
-    def __cuda_array_interface__(self) -> dict[str, Any]: ...
-    def __len__(self) -> int: ...
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The interface by which GPU array libraries take memory, version 3: it names the stream that their work is to
+        wait for, or the work is waited for here. AttributeError for memory that the device cannot reach, and on the
+        host backend."""
+    def __len__(self) -> int:
+        """The extent of the first axis. TypeError for a view without dimensions."""
     def __bool__(self) -> bool:
         """Whether it is open, of whatever size and contents."""
     def __iter__(self) -> Iterator[View]:
         """The parts along the first axis. TypeError for a view without dimensions."""
-    def __getitem__(self, key: SupportsIndex | slice, /) -> View: ...
-    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __getitem__(self, key: SupportsIndex | slice, /) -> View:
+        """A part of the first axis: an index takes one row and drops the axis, a slice with step 1 keeps it. The
+        answer is a View of the same memory."""
+    def __buffer__(self, flags: int, /) -> memoryview:
+        """The elements for ``memoryview`` and others that take Python buffers, after the work declared on the memory.
+        BufferError for memory that the host cannot reach."""
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         """Refuses memory that the host cannot reach; NumPy takes the rest through the buffer protocol."""
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        """Answers the view itself."""
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None, /
-    ) -> None: ...
+    ) -> None:
+        """Closes the view."""
 
 class MemoryResource:
     """Where buffers come from. A resource with live buffers refuses to close."""
 
-    def allocate(self, nbytes: _Size, *, stream: _StreamLike | None = None, alignment: _Size = 256) -> Buffer: ...
+    def allocate(self, nbytes: _Size, *, stream: _StreamLike | None = None, alignment: _Size = 256) -> Buffer:
+        """A Buffer of ``nbytes`` bytes, which keeps the resource alive and gives the memory back to it when it goes.
+
+        ``stream`` is where the memory may be used from, and where it goes back; other streams come in by
+        ``Buffer.record_stream``, copies and fills. A stream-ordered resource requires it; elsewhere None is the
+        device's default stream. ``alignment`` is a power of two, in bytes; resources that call the runtime for each
+        allocation give up to 256.
+
+        Raises OutOfMemoryError where there is no memory, ValueError for a closed resource, a stream of another device
+        and an alignment that cannot be had, and TypeError where the stream is missing.
+        """
     def deallocate(self, ptr: int, nbytes: _Size, *, stream: _StreamLike | None = None) -> None:
         """Takes back memory that ``Buffer.release`` gave out, with its size. ValueError for what cannot be the
         resource's own: memory while nothing is out, another size than was asked for (a pool: by more than a block's
         waste), and what the resource, or one that records, knows not to be out; else the runtime's Error."""
     @property
-    def device(self) -> Device: ...
+    def device(self) -> Device:
+        """The device whose memory the resource gives; of host memory the device that it was made for."""
     @property
-    def device_id(self) -> int: ...
+    def device_id(self) -> int:
+        """The ordinal of the device that owns the memory; -1 for host memory."""
     @property
-    def backend(self) -> str: ...
+    def backend(self) -> _Backend:
+        """The backend whose resource it is: "host", "cuda" or "hip"."""
     @property
-    def kind(self) -> str: ...
+    def kind(self) -> _Kind:
+        """What the memory is: "device", "pinned", "managed", "system", "async" or "foreign". A pool's and an adaptor's
+        is its upstream's."""
     @property
-    def is_host_accessible(self) -> bool: ...
+    def is_host_accessible(self) -> bool:
+        """Whether code on the host may read and write the resource's memory by its address."""
     @property
-    def is_device_accessible(self) -> bool: ...
+    def is_device_accessible(self) -> bool:
+        """Whether kernels of the device may read and write the resource's memory by its address."""
     @property
-    def is_stream_ordered(self) -> bool: ...
+    def is_stream_ordered(self) -> bool:
+        """Whether memory is allocated and freed in the order of a stream, without blocking the host. ``allocate``
+        requires the stream then."""
     @property
-    def is_closed(self) -> bool: ...
+    def is_closed(self) -> bool:
+        """Whether the resource has been closed: it gives no memory any more."""
     @property
-    def live_buffers(self) -> int: ...
+    def live_buffers(self) -> int:
+        """The number of allocations that are out."""
     @property
-    def live_bytes(self) -> int: ...
+    def live_bytes(self) -> int:
+        """The bytes that are out, as they were asked for."""
     @property
     def cached(self) -> int | None:
-        """Bytes that the resource holds without anybody using them; None where it cannot say, as of plain memory. An
-        adaptor's are those of the resource below."""
-    def close(self) -> None: ...
-    def __enter__(self) -> Self: ...
+        """Bytes that the resource holds and that are not in use; None where it cannot say, as of plain memory. An
+        adaptor's are those of its upstream."""
+    def close(self) -> None:
+        """Gives back what the resource holds, and refuses allocations from then on. Closing twice is fine; the
+        upstream stays open.
+
+        Raises BufferError while buffers live, while a call is under way, and for the process's default resource.
+        """
+    def __enter__(self) -> Self:
+        """Answers the resource itself."""
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None, /
-    ) -> None: ...
+    ) -> None:
+        """Closes the resource, as ``close()`` does; the process's default resource stays open. An exception that ends
+        the block is never hidden: where the close is refused then, the resource goes with its last reference."""
 
 @final
 class PoolMemoryResource(MemoryResource):
@@ -622,21 +936,31 @@ class PoolMemoryResource(MemoryResource):
         release: SupportsFloat | SupportsIndex | Callable[[PoolStats], _Size | None] | None = None,
         host_access: bool = True,
         shares_idle: bool = True,
-    ) -> None: ...
+    ) -> None:
+        """Makes a pool over ``upstream``, or over plain memory of ``device`` where that is None. The parameters are
+        described with the class.
+
+        Raises ValueError for a limit of 0, for a share that is not from 0 to 1, and for a device that is not the
+        upstream's.
+        """
     @property
     def upstream(self) -> MemoryResource:
         """The resource below, kept alive."""
     @property
-    def limit(self) -> int | None: ...
+    def limit(self) -> int | None:
+        """The most bytes that the pool reserves of its upstream; None where there is no limit."""
     @property
     def is_checked(self) -> bool | None:
         """Whether a memory checker is told which bytes are in use: AddressSanitizer of memory that the host reaches,
         compute-sanitizer of plain device memory on CUDA. None: it turns out with the first allocation."""
-    def stats(self) -> PoolStats: ...
-    def snapshot(self) -> dict[str, Any]:
+    def stats(self) -> PoolStats:
+        """The pool's figures at about this moment: bytes used, reserved and free, the peak, and how allocations were
+        met."""
+    def snapshot(self) -> PoolSnapshot:
         """Every chunk and its pieces, as plain data that json takes: chunks have address, nbytes and pieces; pieces
         have address, nbytes and state ("free" with the identity of its stream, 0 for any; "cached", "live", "slab")."""
-    def reset_peak(self) -> None: ...
+    def reset_peak(self) -> None:
+        """Lets ``stats().peak`` start again at the bytes that are reserved now."""
     def trim(self, keep: _Size = 0) -> None:
         """Waits for the work that used what is free, and gives whole chunks back to the upstream until at most ``keep``
         bytes are reserved."""
@@ -652,13 +976,16 @@ class ResourceAdaptor(MemoryResource):
 class StatisticsAdaptor(ResourceAdaptor):
     """Counts what goes through it: in all, by tag, by thread, and within scopes.
 
-    Memory counts for the tag and the thread that allocated it, whoever frees it. What is given back has to be what was
-    given: another address or another size is a ValueError.
+    Memory counts for the tag and the thread that allocated it, whichever thread frees it. What is given back has to be
+    what was given: another address or another size is a ValueError.
     """
 
-    def __init__(self, upstream: MemoryResource) -> None: ...
+    def __init__(self, upstream: MemoryResource) -> None:
+        """Makes an adaptor that counts what is allocated from ``upstream`` through it. The adaptor keeps the upstream
+        alive."""
     @property
-    def counts(self) -> MemoryCounts: ...
+    def counts(self) -> MemoryCounts:
+        """Bytes and allocations that have gone through the adaptor in all."""
     @property
     def by_tag(self) -> dict[str, MemoryCounts]:
         """By tag; "" is what had none."""
@@ -682,7 +1009,9 @@ class TrackingAdaptor(ResourceAdaptor):
     where the memory was allocated. What is given back has to be what was given, as with StatisticsAdaptor.
     """
 
-    def __init__(self, upstream: MemoryResource) -> None: ...
+    def __init__(self, upstream: MemoryResource) -> None:
+        """Makes an adaptor that knows each allocation of ``upstream`` that is made through it. The adaptor keeps the
+        upstream alive."""
     def outstanding(self) -> list[OutstandingAllocation]:
         """The oldest first."""
 
@@ -695,9 +1024,12 @@ class LoggingAdaptor(ResourceAdaptor):
     it again. ValueError where the file cannot be written, or another writes it.
     """
 
-    def __init__(self, upstream: MemoryResource, path: str | bytes | os.PathLike[str]) -> None: ...
+    def __init__(self, upstream: MemoryResource, path: str | bytes | os.PathLike[str]) -> None:
+        """Makes an adaptor that writes what goes through it to the file at ``path``, and begins that file anew. The
+        adaptor keeps the upstream alive."""
     @property
-    def path(self) -> str: ...
+    def path(self) -> str:
+        """The file that the adaptor writes, with the placeholders of the given path filled in."""
     def flush(self) -> None:
         """Hands what is written so far to the system, which otherwise sees it in pieces of 64 KiB."""
 
@@ -706,14 +1038,18 @@ class LimitingAdaptor(ResourceAdaptor):
     """Never has more than ``limit`` bytes out. Beyond it OutOfMemoryError, whose text names the limit, before the
     upstream is asked."""
 
-    def __init__(self, upstream: MemoryResource, limit: _Size) -> None: ...
+    def __init__(self, upstream: MemoryResource, limit: _Size) -> None:
+        """Makes an adaptor that never has more than ``limit`` bytes of ``upstream`` out. The adaptor keeps the
+        upstream alive."""
     @property
-    def limit(self) -> int: ...
+    def limit(self) -> int:
+        """The most bytes that the adaptor has out at once."""
     @property
     def allocated(self) -> int:
         """Bytes out, as they were asked for."""
     @property
-    def available(self) -> int: ...
+    def available(self) -> int:
+        """The bytes that may still go out before the limit is reached."""
 
 @final
 class FailureCallbackAdaptor(ResourceAdaptor):
@@ -722,7 +1058,9 @@ class FailureCallbackAdaptor(ResourceAdaptor):
     It may free, trim and allocate. After False the upstream's OutOfMemoryError reaches the caller, as does whatever
     the callback raises."""
 
-    def __init__(self, upstream: MemoryResource, callback: Callable[[int], bool]) -> None: ...
+    def __init__(self, upstream: MemoryResource, callback: Callable[[int], bool]) -> None:
+        """Makes an adaptor over ``upstream`` that calls ``callback(nbytes)`` where the upstream has no memory. The
+        adaptor keeps both alive."""
 
 @final
 class PrefetchAdaptor(ResourceAdaptor):
@@ -730,9 +1068,13 @@ class PrefetchAdaptor(ResourceAdaptor):
 
     For managed memory, and for system memory where the device has pageable memory access; ValueError for others."""
 
-    def __init__(self, upstream: MemoryResource, location: _LocationLike | None = None) -> None: ...
+    def __init__(self, upstream: MemoryResource, location: _LocationLike | None = None) -> None:
+        """Makes an adaptor that prefetches memory of ``upstream`` to ``location``. The adaptor keeps the upstream
+        alive."""
     @property
-    def location(self) -> int | str | None: ...
+    def location(self) -> int | str | None:
+        """Where memory is prefetched to: an ordinal, "host", "host_numa:3" or "host_numa_current"; None is the device
+        of each allocation's stream."""
 
 @final
 class FixedSizeMemoryResource(MemoryResource):
@@ -744,13 +1086,18 @@ class FixedSizeMemoryResource(MemoryResource):
 
     def __init__(
         self, upstream: MemoryResource, block_size: _Size, *, blocks_per_chunk: SupportsIndex | None = None
-    ) -> None: ...
+    ) -> None:
+        """Makes a resource of equal blocks over ``upstream``, which it keeps alive. The parameters are described with
+        the class."""
     @property
-    def upstream(self) -> MemoryResource: ...
+    def upstream(self) -> MemoryResource:
+        """The resource below, kept alive."""
     @property
-    def block_size(self) -> int: ...
+    def block_size(self) -> int:
+        """The most bytes that a block holds; a larger allocation raises ValueError."""
     @property
-    def blocks_per_chunk(self) -> int: ...
+    def blocks_per_chunk(self) -> int:
+        """The number of blocks that the resource takes of its upstream at a time."""
     @property
     def reserved(self) -> int:
         """Bytes that the upstream has given."""
@@ -764,11 +1111,15 @@ class MonotonicMemoryResource(MemoryResource):
 
     Closing a buffer counts only: the memory goes back by ``release()`` or ``close()``, when no buffer lives."""
 
-    def __init__(self, upstream: MemoryResource, *, initial_size: _Size = 1048576) -> None: ...
+    def __init__(self, upstream: MemoryResource, *, initial_size: _Size = 1048576) -> None:
+        """Makes a resource that carves buffers out of chunks of ``upstream``, which it keeps alive. The first chunk is
+        of ``initial_size`` bytes, unless an allocation needs a larger one."""
     @property
-    def upstream(self) -> MemoryResource: ...
+    def upstream(self) -> MemoryResource:
+        """The resource below, kept alive."""
     @property
-    def initial_size(self) -> int: ...
+    def initial_size(self) -> int:
+        """The bytes of the first chunk."""
     @property
     def reserved(self) -> int:
         """Bytes that the upstream has given."""
@@ -794,22 +1145,37 @@ class CallbackMemoryResource(MemoryResource):
         deallocate: Callable[[int, int, Stream], object] | SupportsIndex | Any,
         *,
         device: _DeviceLike | None = None,
-        kind: str = "device",
+        kind: _Kind | _enums.MemoryKind = "device",
         host_accessible: bool | None = None,
         stream_ordered: bool | None = None,
         user_data: SupportsIndex = 0,
-    ) -> None: ...
+    ) -> None:
+        """Makes a resource of two functions, which it keeps alive. The parameters are described with the class;
+        ``user_data`` is an address that C functions are handed."""
 
 @final
 class DeviceMemoryResource(MemoryResource):
     """Plain Malloc and Free. (cuda.core's class of this name is a pool: that is AsyncMemoryResource here.)"""
 
-    def __init__(self, device: _DeviceLike | None = None, *, coherence: str = "default") -> None: ...
+    def __init__(
+        self, device: _DeviceLike | None = None, *, coherence: _DeviceCoherence | _enums.Coherence = "default"
+    ) -> None:
+        """Makes a resource of plain memory of a device (None: the calling thread's current one).
+
+        ``coherence`` says how host and device see each other's writes while a kernel runs: "default", "fine_grained"
+        or "uncached". The latter two are AMD's: an allocation raises Error where the device has no such memory.
+        """
     @property
-    def coherence(self) -> str: ...
+    def coherence(self) -> _DeviceCoherence:
+        """The coherence that was asked for."""
     def allocate_pitched(
         self, width: _Size, height: SupportsIndex, *, stream: _StreamLike | None = None
-    ) -> PitchedBuffer: ...
+    ) -> PitchedBuffer:
+        """``height`` rows of ``width`` bytes as a PitchedBuffer: the runtime pads each row so that the next one is
+        aligned.
+
+        ``stream`` is as for ``allocate``. Raises OutOfMemoryError where there is no memory.
+        """
 
 @final
 class PinnedMemoryResource(MemoryResource):
@@ -825,10 +1191,18 @@ class PinnedMemoryResource(MemoryResource):
         portable: bool = True,
         mapped: bool = True,
         write_combined: bool = False,
-        coherence: str = "default",
-    ) -> None: ...
+        coherence: _PinnedCoherence | _enums.Coherence = "default",
+    ) -> None:
+        """Makes a resource of page-locked host memory for a device (None: the calling thread's current one).
+
+        ``portable``: the memory is page-locked for all devices, not for this one alone. ``mapped``: kernels reach the
+        memory by an address. ``write_combined``: the host writes fast and reads very slowly. ``coherence``, which
+        says how host and device see each other's writes while a kernel runs, is "default", "coherent" or
+        "non_coherent".
+        """
     @property
-    def coherence(self) -> str: ...
+    def coherence(self) -> _PinnedCoherence:
+        """The coherence that was asked for."""
 
 @final
 class PrefaultedPinnedMemoryResource(MemoryResource):
@@ -838,7 +1212,8 @@ class PrefaultedPinnedMemoryResource(MemoryResource):
     HostMalloc's, and the next piece, of 1 to 256 MiB, is allocated in the background while others are out; no limit
     counts it. For many small buffers, take a pool."""
 
-    def __init__(self, device: _DeviceLike | None = None) -> None: ...
+    def __init__(self, device: _DeviceLike | None = None) -> None:
+        """Makes a resource of page-locked host memory near a device (None: the calling thread's current one)."""
     @property
     def registers(self) -> bool:
         """Whether new memory is registered pages; False: HostMalloc's."""
@@ -847,13 +1222,18 @@ class PrefaultedPinnedMemoryResource(MemoryResource):
 class ManagedMemoryResource(MemoryResource):
     """Managed (unified) memory: one address for host and device."""
 
-    def __init__(self, device: _DeviceLike | None = None, *, attach: str = "global") -> None: ...
+    def __init__(self, device: _DeviceLike | None = None, *, attach: _Attach | _enums.Attach = "global") -> None:
+        """Makes a resource of managed memory of a device (None: the calling thread's current one).
+
+        ``attach`` says which devices may touch the memory from the start: "global" (all devices) or "host" (none).
+        """
 
 @final
 class SystemMemoryResource(MemoryResource):
     """Ordinary page-aligned host memory; device-accessible where the device has pageable memory access."""
 
-    def __init__(self, device: _DeviceLike | None = None) -> None: ...
+    def __init__(self, device: _DeviceLike | None = None) -> None:
+        """Makes a resource of ordinary host memory for a device (None: the calling thread's current one)."""
 
 @final
 class AsyncMemoryResource(MemoryResource):
@@ -862,45 +1242,69 @@ class AsyncMemoryResource(MemoryResource):
 
     def __init__(
         self, device: _DeviceLike | None = None, *, release_threshold: _Size | None = None, max_size: _Size = 0
-    ) -> None: ...
+    ) -> None:
+        """Makes a driver pool on a device (None: the calling thread's current one), which the resource owns.
+
+        ``release_threshold``: the bytes that the pool keeps at a synchronize; None keeps all. ``max_size``: the most
+        bytes of the pool; 0 is as large as the device. Raises Error, named NotSupported, on a device without pools.
+        """
     @staticmethod
     def default_pool(device: _DeviceLike | None = None) -> AsyncMemoryResource:
         """Over the pool that the device came with, whose settings are left alone."""
     @staticmethod
-    def from_handle(pool: int, device: _DeviceLike, *, owner: object = None) -> AsyncMemoryResource: ...
+    def from_handle(pool: int, device: _DeviceLike, *, owner: object = None) -> AsyncMemoryResource:
+        """Over a foreign pool by its native handle: portamem never destroys it, leaves its settings alone, and keeps
+        ``owner`` alive instead."""
     @property
-    def pool_handle(self) -> int: ...
+    def pool_handle(self) -> int:
+        """The native pool as a number, for other libraries. Raises ValueError for a closed resource."""
     @property
-    def owns_pool(self) -> bool: ...
+    def owns_pool(self) -> bool:
+        """Whether the resource made the pool, and destroys it."""
     @property
-    def release_threshold(self) -> int: ...
+    def release_threshold(self) -> int:
+        """The bytes that the pool keeps at a synchronize; 2**64 - 1 keeps all. It can be set."""
     @release_threshold.setter
     def release_threshold(self, nbytes: _Size) -> None: ...
     @property
-    def used(self) -> int: ...
+    def used(self) -> int:
+        """Bytes that are allocated from the pool, by all its users."""
     @property
-    def used_high(self) -> int: ...
+    def used_high(self) -> int:
+        """The most bytes that were allocated from the pool at once, since ``reset_high()``."""
     @property
-    def reserved(self) -> int: ...
+    def reserved(self) -> int:
+        """Bytes that the pool holds of the device."""
     @property
-    def reserved_high(self) -> int: ...
-    def reset_high(self) -> None: ...
-    def trim(self, keep: _Size = 0) -> None: ...
+    def reserved_high(self) -> int:
+        """The most bytes that the pool held of the device at once, since ``reset_high()``."""
+    def reset_high(self) -> None:
+        """Lets ``used_high`` and ``reserved_high`` start again at what is current."""
+    def trim(self, keep: _Size = 0) -> None:
+        """Gives unused memory back to the driver until at most ``keep`` bytes are reserved. Memory in use stays."""
     @property
-    def reuse_follow_event_dependencies(self) -> bool: ...
+    def reuse_follow_event_dependencies(self) -> bool:
+        """Whether the pool reuses memory that was freed on another stream where an event already orders the two. It
+        can be set."""
     @reuse_follow_event_dependencies.setter
     def reuse_follow_event_dependencies(self, on: bool) -> None: ...
     @property
-    def reuse_allow_opportunistic(self) -> bool: ...
+    def reuse_allow_opportunistic(self) -> bool:
+        """Whether the pool reuses memory on any stream once the free has run. It can be set."""
     @reuse_allow_opportunistic.setter
     def reuse_allow_opportunistic(self, on: bool) -> None: ...
     @property
-    def reuse_allow_internal_dependencies(self) -> bool: ...
+    def reuse_allow_internal_dependencies(self) -> bool:
+        """Whether the pool may make a stream wait for a free on another, to reuse that memory. It can be set."""
     @reuse_allow_internal_dependencies.setter
     def reuse_allow_internal_dependencies(self, on: bool) -> None: ...
-    def access(self, device: _DeviceLike) -> str:
-        """ "none", "read" or "read_write"."""
-    def set_access(self, device: _DeviceLike, access: str) -> None: ...
+    def access(self, device: _DeviceLike) -> _Access:
+        """What a device may do with the pool's memory: "none", "read" or "read_write"."""
+    def set_access(self, device: _DeviceLike, access: _Access | _enums.Access) -> None:
+        """Allows a device to use the pool's memory: "none", "read" or "read_write".
+
+        Raises Error where the devices have no path to each other, or the runtime does not know that access.
+        """
 
 @final
 class HostRegistration:
@@ -914,48 +1318,73 @@ class HostRegistration:
         portable: bool = True,
         mapped: bool = True,
         read_only: bool = False,
-    ) -> None: ...
+    ) -> None:
+        """Page-locks the memory of ``obj`` for a device (None: the calling thread's current one), so that copies of it
+        are fast and kernels reach it.
+
+        ``portable``: the memory is page-locked for all devices, not for this one alone. ``mapped``: kernels reach the
+        memory by an address. ``read_only``: devices may only read it, and ``obj`` may be read-only too. Raises Error
+        where the memory is registered already, or the runtime refuses.
+        """
     @property
-    def handle(self) -> int: ...
+    def handle(self) -> int:
+        """The address of the first byte on the host, as a number. Raises ValueError for a closed registration."""
     @property
-    def device_handle(self) -> int: ...
+    def device_handle(self) -> int:
+        """The address by which kernels of the device reach the first byte, as a number; the host's may be another."""
     @property
-    def nbytes(self) -> int: ...
+    def nbytes(self) -> int:
+        """The size in bytes."""
     @property
-    def backend(self) -> str: ...
+    def backend(self) -> _Backend:
+        """The backend whose registration it is: "host", "cuda" or "hip"."""
     @property
-    def is_closed(self) -> bool: ...
-    def close(self) -> None: ...
-    def __enter__(self) -> Self: ...
+    def is_closed(self) -> bool:
+        """Whether the registration has been closed: the memory is ordinary again."""
+    def close(self) -> None:
+        """Blocks until work that uses the memory has run, and unlocks it. Closing twice is fine."""
+    def __enter__(self) -> Self:
+        """Answers the registration itself."""
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None, /
-    ) -> None: ...
+    ) -> None:
+        """Closes the registration, as ``close()`` does. An exception that ends the block is never hidden: where the
+        close is refused then, the registration goes with its last reference."""
 
 @final
 class PointerInfo:
     """What the runtime says of an address."""
 
     @property
-    def kind(self) -> str:
-        """ "unregistered", "host", "device" or "managed"."""
+    def kind(self) -> _PointerKind:
+        """What the memory is to the runtime: "unregistered", "host", "device" or "managed"."""
     @property
-    def device_id(self) -> int | None: ...
+    def device_id(self) -> int | None:
+        """The ordinal of the device that the memory belongs to; None where there is none."""
     @property
-    def base(self) -> int | None: ...
+    def base(self) -> int | None:
+        """The address at which the allocation begins; None where the runtime does not say."""
     @property
-    def nbytes(self) -> int | None: ...
+    def nbytes(self) -> int | None:
+        """The bytes of the whole allocation; None where the runtime does not say."""
     @property
-    def host_pointer(self) -> int | None: ...
+    def host_pointer(self) -> int | None:
+        """The address by which the host reaches the memory; None where it does not."""
     @property
-    def device_pointer(self) -> int | None: ...
+    def device_pointer(self) -> int | None:
+        """The address by which the device reaches the memory; None where it does not."""
     @property
-    def flags(self) -> int: ...
+    def flags(self) -> int:
+        """The runtime's flags of the allocation, as a number."""
     @property
     def ipc_capable(self) -> bool | None:
         """Whether the memory can go to another process by a legacy IPC handle. CUDA says no for memory of pools and
         for virtual, managed and pinned memory; None where the runtime does not say (most versions of AMD's)."""
 
-def pointer_info(ptr: int | Buffer | View | HostRegistration) -> PointerInfo: ...
+def pointer_info(ptr: int | Buffer | View | HostRegistration) -> PointerInfo:
+    """What the runtime says of an address, or of the memory of a Buffer, View or HostRegistration. Memory that the
+    runtime does not know is an answer, with the kind "unregistered", and no error."""
+
 def empty(
     shape: _Shape,
     dtype: Any = "float64",
@@ -1018,13 +1447,19 @@ def copy_3d(
     memory is taken as rows without padding. A box within a volume is given as the part of its memory from the box's
     first byte on: ``volume[offset:]``."""
 
-def fill_2d(dst: PitchedBuffer, value: SupportsIndex, *, stream: _StreamLike | None = None) -> Event | None: ...
+def fill_2d(dst: PitchedBuffer, value: SupportsIndex, *, stream: _StreamLike | None = None) -> Event | None:
+    """Sets every byte of the rows to ``value``, from 0 to 255, and none of the padding between them.
+
+    With a stream the fill is queued, and the answer is an Event; without one it is done on return, behind all work
+    declared on the memory, and the answer is None.
+    """
+
 def from_dlpack(obj: Any, *, stream: _StreamLike | None = None) -> View:
-    """View.from_dlpack."""
+    """The memory of any DLPack producer as a View, where it lies: see ``View.from_dlpack``."""
 
 def current_resource(device: _DeviceLike | None = None) -> MemoryResource:
     """The resource that allocations on this thread take from where none is named: the innermost using(), else the
-    process's default, a PoolMemoryResource over plain device memory that nobody can close."""
+    process's default, a PoolMemoryResource over plain device memory, whose close is refused."""
 
 def _order_begin() -> int: ...
 def _order_findings(
@@ -1038,4 +1473,6 @@ def current_tag() -> str:
 
 def _push_resource(resource: MemoryResource) -> int: ...
 def _pop_resource(resource: MemoryResource, scope: SupportsIndex) -> None: ...
-def held(device: _DeviceLike | None = None) -> int: ...
+def held(device: _DeviceLike | Literal["host"] | None = None) -> int:
+    """Bytes that portamem's resources have taken on a device (None: the calling thread's current one) and that are in
+    use. What the process's default resource keeps idle does not count. ``device="host"`` asks for host memory."""

@@ -30,6 +30,7 @@ class BackendInfo:
 
     @property
     def is_ready(self) -> bool:
+        """Whether the backend can be used now."""
         return self.reason is None
 
 
@@ -51,6 +52,14 @@ def load(backend: str) -> ModuleType:
         _libraries.watch_amd_runtimes(native._loads)
         _libraries.warn_of_two(backend)
     return native
+
+
+def is_for_this_machine(backend: str) -> bool:
+    """Whether a backend was built, and the machine shows a GPU of its vendor (of host: in any case). Loads nothing."""
+    if _build.module_path(backend) is None:
+        return False
+    nodes = _machine.gpu_nodes(_vendor(backend))
+    return backend == "host" or bool(nodes.driver or nodes.devices)
 
 
 def probe(backend: str, native: ModuleType) -> tuple[int, Reason | None]:

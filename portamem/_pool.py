@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class PoolStats:
     largest_free: int
     """Bytes of the largest free block."""
     free_blocks: int
+    """Free blocks, of whatever size."""
     fragmentation: float
     """The share of the free bytes that is not in the largest free block; 0 where nothing is free."""
     hits: int
@@ -29,3 +31,17 @@ class PoolStats:
     """Times that a stream took over what was freed on another, behind an event."""
     releases: int
     """Chunks that went back to the upstream."""
+
+    def _repr_html_(self) -> str:
+        from portamem import _html
+
+        return _html.pool_stats(self)
+
+
+class PoolSnapshot(dict[str, Any]):
+    """What ``PoolMemoryResource.snapshot()`` answers: a dict of plain data, which notebooks show as a table."""
+
+    def _repr_html_(self) -> str:
+        from portamem import _html
+
+        return _html.pool_snapshot(self)

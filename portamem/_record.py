@@ -60,6 +60,7 @@ class StatisticsScope:
 
     @property
     def counts(self) -> MemoryCounts:
+        """What has gone through the adaptor since the scope began, up to its end. Raises ValueError before it began."""
         if self._scope:
             found: MemoryCounts = self._adaptor._scope_counts(self._scope)
             return found
@@ -68,6 +69,7 @@ class StatisticsScope:
         return self._counts
 
     def __enter__(self) -> Self:
+        """Begins the scope, whose counts start at 0."""
         if self._scope:
             raise RuntimeError("this scope is open already: call scope() again for another")
         self._scope = self._adaptor._begin_scope()
@@ -76,6 +78,7 @@ class StatisticsScope:
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> None:
+        """Ends the scope, whose counts stay as they are then."""
         self._counts = self.counts
         scope, self._scope = self._scope, 0
         self._adaptor._end_scope(scope)

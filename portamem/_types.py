@@ -2,8 +2,8 @@
 """The classes that all backends have, as abstract ones: ``portamem.Buffer``, ``portamem.Stream`` and so on.
 
 Each backend's own class is registered with the one of its name here, so ``isinstance(x, portamem.Buffer)`` is true
-for all three. Calling one, or taking something from it (``portamem.Buffer.from_handle``), goes to the class of that
-name in the chosen backend.
+for all three. Calling one, or a static method of one (``portamem.Buffer.from_handle``), goes to the class of that name
+in the chosen backend; other methods go to their object's own class.
 """
 
 from __future__ import annotations
@@ -12,135 +12,154 @@ from abc import ABCMeta
 
 TYPE_CHECKING = False  # what `typing` has, without the milliseconds that importing it costs
 if TYPE_CHECKING:
+    from inspect import Signature
     from types import ModuleType
     from typing import Any
 
 
+class _Doc:
+    """The docstring of a class, read when a program asks for it."""
+
+    def __get__(self, instance: object, cls: type) -> str:
+        from portamem import _members
+
+        _members.settle(cls)
+        return _members.doc_of(cls)
+
+
+class _Init:
+    """Stands for ``__init__`` until a program asks for it: every class inherits one from ``object``."""
+
+    def __get__(self, instance: object, cls: type) -> Any:
+        from portamem import _members
+
+        _members.settle(cls)
+        found = [each.__dict__["__init__"] for each in cls.__mro__ if "__init__" in each.__dict__]
+        return next(each for each in found if not isinstance(each, _Init))
+
+
 class BackendType(ABCMeta):
-    """Metaclass: forwards construction and static members to the chosen backend's class of the same name."""
+    """Metaclass: forwards construction and static members to the chosen backend's class of the same name.
+
+    What help(), dir() and inspect see is made of the stub's words, without choosing a backend.
+    """
 
     def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> BackendType:
-        # A class of somebody's own would look for itself in the backend, when it is called.
+        # A program's own class would look for itself in the backend, when it is called.
         for base in bases:
             if isinstance(base, BackendType) and namespace.get("__module__") != __name__:
                 raise TypeError(f"type 'portamem.{base.__name__}' is not an acceptable base type")
+        namespace.update(__slots__=(), __doc__=_Doc(), __init__=_Init())
         return super().__new__(mcls, name, bases, namespace, **kwargs)
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        return _of_backend(cls)(*args, **kwargs)
+        return of_backend(cls)(*args, **kwargs)
+
+    def __dir__(cls) -> list[str]:
+        from portamem import _members
+
+        _members.settle(cls)
+        return _members.names_of(cls)
+
+    @property
+    def __signature__(cls) -> Signature:
+        from portamem import _members
+
+        _members.settle(cls)  # help() asks for the signature first, and reads the class as it is from there on
+        return _members.signature_of(cls)
 
     def __getattr__(cls, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(f"type {cls.__name__!r} has no attribute {name!r}")
-        return getattr(_of_backend(cls), name)
+        is_special = name.startswith("__") and name != "__abstractmethods__"  # which Python asks for at import
+        if is_special or not name.startswith("_"):
+            from portamem import _members
+
+            found = _members.take(cls, name)
+            if found is not None:
+                return found
+        raise AttributeError(f"type 'portamem.{cls.__name__}' has no attribute {name!r}")
 
 
-def _of_backend(cls: type) -> Any:
-    from portamem import _choice  # chooses only now: importing portamem chooses nothing
+def of_backend(cls: type) -> Any:
+    """The class of that name in the chosen backend, which is chosen only now: importing portamem chooses none."""
+    from portamem import _choice
 
     return getattr(_choice.chosen(), cls.__name__)
 
 
-class Device(metaclass=BackendType):
-    """A device of a backend."""
+class Device(metaclass=BackendType): ...
 
 
 class Stream(metaclass=BackendType):
-    """An in-order queue of work on a device."""
-
     backend: str
 
 
-class Event(metaclass=BackendType):
-    """A mark in a stream."""
+class Event(metaclass=BackendType): ...
 
 
-class Buffer(metaclass=BackendType):
-    """Untyped memory."""
+class Buffer(metaclass=BackendType): ...
 
 
-class PitchedBuffer(Buffer):
-    """Rows of memory with padding between them."""
+class PitchedBuffer(Buffer): ...
 
 
-class View(metaclass=BackendType):
-    """Typed memory of a Buffer."""
+class View(metaclass=BackendType): ...
 
 
-class MemoryResource(metaclass=BackendType):
-    """Where buffers come from."""
+class MemoryResource(metaclass=BackendType): ...
 
 
-class DeviceMemoryResource(MemoryResource):
-    """Plain device memory."""
+class DeviceMemoryResource(MemoryResource): ...
 
 
-class PinnedMemoryResource(MemoryResource):
-    """Page-locked host memory."""
+class PinnedMemoryResource(MemoryResource): ...
 
 
-class PrefaultedPinnedMemoryResource(MemoryResource):
-    """Page-locked host memory that is there quickly."""
+class PrefaultedPinnedMemoryResource(MemoryResource): ...
 
 
-class ManagedMemoryResource(MemoryResource):
-    """Managed (unified) memory."""
+class ManagedMemoryResource(MemoryResource): ...
 
 
-class SystemMemoryResource(MemoryResource):
-    """Ordinary host memory."""
+class SystemMemoryResource(MemoryResource): ...
 
 
-class AsyncMemoryResource(MemoryResource):
-    """Stream-ordered memory of a driver pool."""
+class AsyncMemoryResource(MemoryResource): ...
 
 
-class FixedSizeMemoryResource(MemoryResource):
-    """Equal blocks of another resource's memory."""
+class FixedSizeMemoryResource(MemoryResource): ...
 
 
-class MonotonicMemoryResource(MemoryResource):
-    """Memory of another resource that goes back all at once."""
+class MonotonicMemoryResource(MemoryResource): ...
 
 
-class CallbackMemoryResource(MemoryResource):
-    """Memory of two functions of the program's."""
+class CallbackMemoryResource(MemoryResource): ...
 
 
-class PoolMemoryResource(MemoryResource):
-    """Memory of another resource, kept and handed out again."""
+class PoolMemoryResource(MemoryResource): ...
 
 
-class ResourceAdaptor(MemoryResource):
-    """A resource over another one."""
+class ResourceAdaptor(MemoryResource): ...
 
 
-class StatisticsAdaptor(ResourceAdaptor):
-    """Counts what goes through it."""
+class StatisticsAdaptor(ResourceAdaptor): ...
 
 
-class TrackingAdaptor(ResourceAdaptor):
-    """Knows each allocation that is out."""
+class TrackingAdaptor(ResourceAdaptor): ...
 
 
-class LoggingAdaptor(ResourceAdaptor):
-    """Writes a line of JSON for every call."""
+class LoggingAdaptor(ResourceAdaptor): ...
 
 
-class LimitingAdaptor(ResourceAdaptor):
-    """No more than so many bytes of another resource."""
+class LimitingAdaptor(ResourceAdaptor): ...
 
 
-class FailureCallbackAdaptor(ResourceAdaptor):
-    """A chance to make room when there is no memory."""
+class FailureCallbackAdaptor(ResourceAdaptor): ...
 
 
-class PrefetchAdaptor(ResourceAdaptor):
-    """Memory that is prefetched as it is allocated."""
+class PrefetchAdaptor(ResourceAdaptor): ...
 
 
-class HostRegistration(metaclass=BackendType):
-    """Memory of a Python object, page-locked."""
+class HostRegistration(metaclass=BackendType): ...
 
 
 TYPES: tuple[BackendType, ...] = (

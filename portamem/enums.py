@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Names for the strings that portamem takes and gives, for those who like their editor to complete them.
+"""Names for the strings that portamem takes and gives, which an editor completes.
 
 Every member is the string itself: ``MemoryKind.PINNED == "pinned"``, and either may be passed.
 """
@@ -93,7 +93,7 @@ class RangeAttribute(_Text):
 
 
 class Attach(_Text):
-    """Who may touch managed memory from the start."""
+    """Which devices may touch managed memory from the start: all, or none."""
 
     GLOBAL = "global"
     HOST = "host"
@@ -110,7 +110,7 @@ class Coherence(_Text):
 
 
 class CaptureMode(_Text):
-    """What a stream capture forbids, and to whom."""
+    """What a stream capture forbids, and to which threads."""
 
     GLOBAL = "global"
     THREAD_LOCAL = "thread_local"

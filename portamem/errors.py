@@ -25,7 +25,7 @@ class Error(RuntimeError):
 
 
 class OutOfMemoryError(Error, MemoryError):
-    """No memory. The figures are bytes, and None where nobody knows."""
+    """There is no memory. The figures are bytes, and None where they are not known."""
 
     def __init__(
         self,

@@ -56,12 +56,42 @@ from portamem._host import zeros as zeros
 
 _Resource = TypeVar("_Resource", bound=MemoryResource)
 
-def devices() -> list[Device]: ...
-def check(*, raises: bool = True) -> OrderCheck: ...
+def devices() -> list[Device]:
+    """All devices of this backend that this process can see."""
+
+def check(*, raises: bool = True) -> OrderCheck:
+    """Finds uses of memory that no order covers, while a ``with`` block runs. All threads' calls count.
+
+    Followed are the allocations, frees, copies, fills, prefetches, events and waits of the CPU backend: what the
+    program orders, never what happened to run in time. At the block's end OrderError is raised if there are
+    findings, unless ``raises=False``; what ``with`` binds has them as ``findings``. On a GPU backend entering the
+    block raises Error.
+
+    A use that ``record_stream`` declares orders the free of the memory. Nothing is found between the work that it
+    stands for, which is not seen, and what other streams read or write.
+    """
+
 @contextmanager
-def using(resource: _Resource) -> Iterator[_Resource]: ...
+def using(resource: _Resource) -> Iterator[_Resource]:
+    """Makes ``resource`` the current one of its device, for this thread, within a ``with`` block.
+
+    ``empty``, ``zeros`` and ``asarray`` take memory from it there. Live buffers are not touched.
+
+    The blocks of a thread end the last one first. One that ends before another that began within it raises
+    RuntimeError; the other stays as it is. Where tasks or generators take turns on a thread, name the resource in
+    each call.
+    """
+
 @contextmanager
-def tag(name: str) -> Iterator[str]: ...
+def tag(name: str) -> Iterator[str]:
+    """Names what this thread allocates within a ``with`` block, for the adaptors that watch memory and for logs.
+
+    Within another tag it is a part of that one: ``solver/setup``. What ``with`` binds is the tag in full.
+
+    The blocks of a thread end the last one first, as those of ``using`` do: one that ends before another that began
+    within it raises RuntimeError, and the other stays as it is.
+    """
+
 def asarray(
     obj: Any,
     *,
@@ -69,4 +99,11 @@ def asarray(
     resource: MemoryResource | None = None,
     device: Device | SupportsIndex | None = None,
     stream: Stream | Any = None,
-) -> View: ...
+) -> View:
+    """``obj`` as a View.
+
+    A View is returned as it is, and device, managed and page-locked memory of other libraries is wrapped where it
+    lies, unless a resource or device is named: through DLPack, or else ``__cuda_array_interface__``. With a stream
+    it is ready for work on that stream, without one it is ready on return. Anything else (NumPy arrays and other
+    data of the host, bytes, nested sequences) is copied there; ``from_dlpack`` wraps such memory too.
+    """

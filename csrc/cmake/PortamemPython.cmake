@@ -29,7 +29,8 @@ endfunction()
 # What programs call in loops is compiled for speed, the rest for size: a wheel holds three modules.
 set(PORTAMEM_SELDOM_CALLED
   adaptors async_resource callbacks capabilities composed_resources device dlpack_import errors foreign forks module
-  order_check pointer_info pool_resource prefaulted_resource quirks recording_adaptors refusals registration scope versions)
+  order_check pointer_info pool_resource prefaulted_resource quirks recording_adaptors refusals registration scope versions
+  words)
 
 function(portamem_add_backend_module backend)
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/csrc/python/*.cpp"

@@ -45,34 +45,31 @@ py::object prefetch_location(const PrefetchAdaptor& self) {
 }  // namespace
 
 void register_adaptors(py::module_& m) {
-    py::class_<ResourceAdaptor, std::shared_ptr<ResourceAdaptor>, MemoryResource>(
-        m, "ResourceAdaptor", "A resource over another one, whose memory it gives.")
-        .def_property_readonly("upstream", &ResourceAdaptor::upstream, "The resource below, kept alive.");
+    py::class_<ResourceAdaptor, std::shared_ptr<ResourceAdaptor>, MemoryResource>(m, "ResourceAdaptor")
+        .def_property_readonly("upstream", &ResourceAdaptor::upstream);
 
-    py::class_<LimitingAdaptor, std::shared_ptr<LimitingAdaptor>, ResourceAdaptor>(
-        m, "LimitingAdaptor", py::is_final(), "No more than so many bytes of another resource.")
+    py::class_<LimitingAdaptor, std::shared_ptr<LimitingAdaptor>, ResourceAdaptor>(m, "LimitingAdaptor", py::is_final())
         .def(py::init([](const py::object& upstream, const py::object& limit) {
                  return std::make_shared<LimitingAdaptor>(to_upstream(upstream), to_size(limit, "limit"));
              }),
              py::arg("upstream"), py::arg("limit"))
         .def_property_readonly("limit", &LimitingAdaptor::limit)
-        .def_property_readonly("allocated", &LimitingAdaptor::allocated, "Bytes out.")
-        .def_property_readonly("available", &LimitingAdaptor::available, "Bytes up to the limit.");
+        .def_property_readonly("allocated", &LimitingAdaptor::allocated)
+        .def_property_readonly("available", &LimitingAdaptor::available);
 
     py::class_<FailureCallbackAdaptor, std::shared_ptr<FailureCallbackAdaptor>, ResourceAdaptor>(
-        m, "FailureCallbackAdaptor", py::is_final(), "A chance to make room when there is no memory.")
+        m, "FailureCallbackAdaptor", py::is_final())
         .def(py::init([](const py::object& upstream, const py::object& callback) {
                  return std::make_shared<FailureCallbackAdaptor>(to_upstream(upstream), to_failure_callback(callback));
              }),
              py::arg("upstream"), py::arg("callback"));
 
-    py::class_<PrefetchAdaptor, std::shared_ptr<PrefetchAdaptor>, ResourceAdaptor>(
-        m, "PrefetchAdaptor", py::is_final(), "Memory that is prefetched as it is allocated.")
+    py::class_<PrefetchAdaptor, std::shared_ptr<PrefetchAdaptor>, ResourceAdaptor>(m, "PrefetchAdaptor", py::is_final())
         .def(py::init([](const py::object& upstream, const py::object& location) {
                  return std::make_shared<PrefetchAdaptor>(to_upstream(upstream), to_prefetch_location(location));
              }),
              py::arg("upstream"), py::arg("location") = py::none())
-        .def_property_readonly("location", &prefetch_location, "None: the device of each allocation's stream.");
+        .def_property_readonly("location", &prefetch_location);
 }
 
 }  // namespace PORTAMEM_BACKEND

@@ -43,23 +43,22 @@ void set_attribute(const Pool& self, rt::MemPoolAttr attr, std::uint64_t value) 
 }
 
 template <rt::MemPoolAttr Attr, class Class>
-void define_policy(Class& type, const char* name, const char* doc) {
+void define_policy(Class& type, const char* name) {
     type.def_property(
         name, [](const Pool& self) { return bytes<Attr>(self) != 0; },
-        [](const Pool& self, bool on) { set_attribute(self, Attr, on ? 1 : 0); }, doc);
+        [](const Pool& self, bool on) { set_attribute(self, Attr, on ? 1 : 0); });
 }
 
 }  // namespace
 
 void register_async_resource(py::module_& m) {
     using rt::MemPoolAttr;
-    py::class_<Pool, std::shared_ptr<Pool>, MemoryResource> type(m, "AsyncMemoryResource", py::is_final(),
-                                                                 "Stream-ordered memory of a driver pool.");
+    py::class_<Pool, std::shared_ptr<Pool>, MemoryResource> type(m, "AsyncMemoryResource", py::is_final());
     type.def(py::init(&make_pool), py::arg("device") = py::none(), py::kw_only(),
              py::arg("release_threshold") = py::none(), py::arg("max_size") = 0)
         .def_static(
             "default_pool", [](const py::object& device) { return Pool::default_pool(to_device(device).ordinal()); },
-            py::arg("device") = py::none(), "Over the pool that the device came with; its settings are left alone.")
+            py::arg("device") = py::none())
         .def_static(
             "from_handle",
             [](const py::object& pool, const py::object& device, const py::object& owner) {
@@ -67,23 +66,18 @@ void register_async_resource(py::module_& m) {
                 if (native == nullptr) throw py::value_error("a pool handle is not 0");
                 return Pool::from_handle(native, to_device(device).ordinal(), hold(owner));
             },
-            py::arg("pool"), py::arg("device"), py::kw_only(), py::arg("owner") = py::none(),
-            "Over somebody else's pool: never destroyed by portamem, `owner` kept alive instead.")
+            py::arg("pool"), py::arg("device"), py::kw_only(), py::arg("owner") = py::none())
         .def_property_readonly("pool_handle", [](const Pool& p) { return to_address(p.pool_handle()); })
         .def_property_readonly("owns_pool", &Pool::owns_pool)
-        .def_property(
-            "release_threshold", &bytes<MemPoolAttr::ReleaseThreshold>,
-            [](const Pool& p, const py::object& nbytes) {
-                set_attribute(p, MemPoolAttr::ReleaseThreshold, to_threshold(nbytes));
-            },
-            "Bytes that the pool keeps at a synchronize; 2**64 - 1 keeps all.")
-        .def_property_readonly("used", &bytes<MemPoolAttr::UsedMemCurrent>, "Bytes allocated from the pool.")
+        .def_property("release_threshold", &bytes<MemPoolAttr::ReleaseThreshold>,
+                      [](const Pool& p, const py::object& nbytes) {
+                          set_attribute(p, MemPoolAttr::ReleaseThreshold, to_threshold(nbytes));
+                      })
+        .def_property_readonly("used", &bytes<MemPoolAttr::UsedMemCurrent>)
         .def_property_readonly("used_high", &bytes<MemPoolAttr::UsedMemHigh>)
-        .def_property_readonly("reserved", &bytes<MemPoolAttr::ReservedMemCurrent>,
-                               "Bytes that the pool holds of the device.")
+        .def_property_readonly("reserved", &bytes<MemPoolAttr::ReservedMemCurrent>)
         .def_property_readonly("reserved_high", &bytes<MemPoolAttr::ReservedMemHigh>)
-        .def("reset_high", &Pool::reset_high, py::call_guard<WithoutGil>(),
-             "Resets both high-water marks to what is current.")
+        .def("reset_high", &Pool::reset_high, py::call_guard<WithoutGil>())
         .def(
             "trim",
             [](const Pool& p, const py::object& keep) {
@@ -91,7 +85,7 @@ void register_async_resource(py::module_& m) {
                 const WithoutGil nogil;
                 p.trim(least);
             },
-            py::arg("keep") = 0, "Gives unused memory back to the driver until at most `keep` bytes are reserved.")
+            py::arg("keep") = 0)
         .def(
             "access",
             [](const Pool& p, const py::object& device) {
@@ -103,7 +97,7 @@ void register_async_resource(py::module_& m) {
                 }
                 return to_text(access, kAccess);
             },
-            py::arg("device"), "What another device may do with the memory: \"none\", \"read\" or \"read_write\".")
+            py::arg("device"))
         .def(
             "set_access",
             [](const Pool& p, const py::object& device, const py::object& access) {
@@ -113,12 +107,9 @@ void register_async_resource(py::module_& m) {
                 p.set_access(ordinal, flags);
             },
             py::arg("device"), py::arg("access"));
-    define_policy<MemPoolAttr::ReuseFollowEventDependencies>(
-        type, "reuse_follow_event_dependencies", "Reuse on a stream that waits, by an event, for the free on another.");
-    define_policy<MemPoolAttr::ReuseAllowOpportunistic>(type, "reuse_allow_opportunistic",
-                                                        "Reuse on any stream once the free has run.");
-    define_policy<MemPoolAttr::ReuseAllowInternalDependencies>(
-        type, "reuse_allow_internal_dependencies", "Let the pool make a stream wait for a free on another.");
+    define_policy<MemPoolAttr::ReuseFollowEventDependencies>(type, "reuse_follow_event_dependencies");
+    define_policy<MemPoolAttr::ReuseAllowOpportunistic>(type, "reuse_allow_opportunistic");
+    define_policy<MemPoolAttr::ReuseAllowInternalDependencies>(type, "reuse_allow_internal_dependencies");
 }
 
 }  // namespace PORTAMEM_BACKEND

@@ -184,18 +184,11 @@ void exit_block(Buffer& self, const py::object& exception) {
 
 void register_buffer(py::module_& m) {
     static PyMethodDef methods[] = {
-        fast_method<close>("close",
-                           "close($self, /, *, stream=None)\n--\n\n"
-                           "Gives the memory back, behind all declared work. BufferError while exports live."),
-        copy_to_method(),
-        copy_from_method(),
-        fast_method<view>("view",
-                          "view($self, /, dtype='uint8', shape=None, *, offset=0)\n--\n\n"
-                          "Typed, C-contiguous memory of this buffer."),
+        fast_method<close>("close"),    copy_to_method(), copy_from_method(), fast_method<view>("view"),
         {nullptr, nullptr, 0, nullptr},
     };
     static PyGetSetDef attributes[] = {
-        {"handle", get_handle, nullptr, "The address.", nullptr},
+        {"handle", get_handle, nullptr, nullptr, nullptr},
         {"nbytes", get_nbytes, nullptr, nullptr, nullptr},
         {"is_closed", get_is_closed, nullptr, nullptr, nullptr},
         {nullptr, nullptr, nullptr, nullptr, nullptr},
@@ -205,8 +198,7 @@ void register_buffer(py::module_& m) {
     PlainClass<Buffer> type(made);
     type.def_static("from_handle", &from_handle, py::arg("handle"), py::arg("nbytes"), py::kw_only(),
                     py::arg("owner") = py::none(), py::arg("device") = py::none(), py::arg("stream") = py::none(),
-                    py::arg("readonly") = false,
-                    "Foreign memory as a Buffer: never freed by portamem, `owner` kept alive instead.")
+                    py::arg("readonly") = false)
         .def_property_readonly("device_id", [](const Buffer& b) { return b.traits().device_id(); })
         .def_property_readonly("device", [](const Buffer& b) { return Device(b.traits().device); })
         .def_property_readonly("stream", &Buffer::stream)
@@ -221,15 +213,10 @@ void register_buffer(py::module_& m) {
         .def_property_readonly("is_host_accessible", [](const Buffer& b) { return b.traits().host_accessible; })
         .def_property_readonly("is_device_accessible", [](const Buffer& b) { return b.traits().device_accessible; })
         .def_property_readonly("readonly", [](const Buffer& b) { return b.traits().read_only; })
-        .def_property_readonly("exports", &Buffer::exports, "Live sub-views, views, Python buffers and DLPack tensors.")
-        .def("prefetch", &prefetch_to, py::arg("location"), py::kw_only(), py::arg("stream") = py::none(),
-             "Moves managed memory, and system memory that the device reaches, to a device or to 'host'. Answers as "
-             "copy "
-             "does.")
-        .def("advise", &advise_on, py::arg("advice"), py::arg("location") = py::none(),
-             "Advises on managed memory, and on system memory that the device reaches, at once.")
-        .def("range_attribute", &range_attribute_of, py::arg("name"),
-             "What was last advised or prefetched: a bool, a location, None, or a list of locations.")
+        .def_property_readonly("exports", &Buffer::exports)
+        .def("prefetch", &prefetch_to, py::arg("location"), py::kw_only(), py::arg("stream") = py::none())
+        .def("advise", &advise_on, py::arg("advice"), py::arg("location") = py::none())
+        .def("range_attribute", &range_attribute_of, py::arg("name"))
         .def(
             "record_stream",
             [](const Buffer& b, const py::object& stream) {
@@ -239,11 +226,8 @@ void register_buffer(py::module_& m) {
                 const WithoutGil nogil;
                 memory->use_on(on);
             },
-            py::arg("stream"), "Declares that work on `stream` uses this memory: it goes back only behind that work.")
-        .def(
-            "release", [](Buffer& b) { return to_address(b.release()); },
-            "Gives up ownership and returns the address; hand it to the resource's deallocate, on a stream behind all "
-            "work that uses the memory: what copies and fills have declared of it is forgotten here.")
+            py::arg("stream"))
+        .def("release", [](Buffer& b) { return to_address(b.release()); })
         .def("__len__", &Buffer::nbytes)
         .def("__bool__", [](const Buffer& b) { return !b.is_closed(); })
         .def("__getitem__", &get_item, py::arg("key"), py::pos_only())

@@ -102,15 +102,13 @@ std::shared_ptr<Callback> make_callback(const py::object& allocate, const py::ob
 }  // namespace
 
 void register_composed_resources(py::module_& m) {
-    py::class_<FixedSize, std::shared_ptr<FixedSize>, MemoryResource>(m, "FixedSizeMemoryResource", py::is_final(),
-                                                                      "Equal blocks, carved from an upstream's memory.")
+    py::class_<FixedSize, std::shared_ptr<FixedSize>, MemoryResource>(m, "FixedSizeMemoryResource", py::is_final())
         .def(py::init(&make_fixed_size), py::arg("upstream"), py::arg("block_size"), py::kw_only(),
              py::arg("blocks_per_chunk") = py::none())
-        .def_property_readonly("upstream", &FixedSize::upstream, "The resource below, kept alive.")
-        .def_property_readonly("block_size", &FixedSize::block_size, "Bytes that a block holds at most.")
+        .def_property_readonly("upstream", &FixedSize::upstream)
+        .def_property_readonly("block_size", &FixedSize::block_size)
         .def_property_readonly("blocks_per_chunk", &FixedSize::blocks_per_chunk)
-        .def_property_readonly("reserved", &unlocked_figure<FixedSize, &FixedSize::reserved>,
-                               "Bytes that the upstream has given.")
+        .def_property_readonly("reserved", &unlocked_figure<FixedSize, &FixedSize::reserved>)
         .def(
             "trim",
             [](FixedSize& self, const py::object& keep) {
@@ -118,28 +116,22 @@ void register_composed_resources(py::module_& m) {
                 const WithoutGil nogil;
                 self.trim(bytes);
             },
-            py::arg("keep") = 0, "Gives unused chunks back until at most `keep` bytes are reserved.");
+            py::arg("keep") = 0);
 
-    py::class_<Monotonic, std::shared_ptr<Monotonic>, MemoryResource>(
-        m, "MonotonicMemoryResource", py::is_final(), "Memory that is taken piece by piece and goes back all at once.")
+    py::class_<Monotonic, std::shared_ptr<Monotonic>, MemoryResource>(m, "MonotonicMemoryResource", py::is_final())
         .def(py::init([](const py::object& upstream, const py::object& initial_size) {
                  return std::make_shared<Monotonic>(to_upstream(upstream), to_size(initial_size, "initial_size"));
              }),
              py::arg("upstream"), py::kw_only(), py::arg("initial_size") = Monotonic::kInitialSize)
-        .def_property_readonly("upstream", &Monotonic::upstream, "The resource below, kept alive.")
+        .def_property_readonly("upstream", &Monotonic::upstream)
         .def_property_readonly("initial_size", &Monotonic::initial_size)
-        .def_property_readonly("reserved", &unlocked_figure<Monotonic, &Monotonic::reserved>,
-                               "Bytes that the upstream has given.")
-        .def(
-            "release",
-            [](Monotonic& self) {
-                const WithoutGil nogil;
-                self.release();
-            },
-            "Gives all memory back. BufferError while buffers live.");
+        .def_property_readonly("reserved", &unlocked_figure<Monotonic, &Monotonic::reserved>)
+        .def("release", [](Monotonic& self) {
+            const WithoutGil nogil;
+            self.release();
+        });
 
-    py::class_<Callback, std::shared_ptr<Callback>, MemoryResource>(m, "CallbackMemoryResource", py::is_final(),
-                                                                    "Memory of the program's own two functions.")
+    py::class_<Callback, std::shared_ptr<Callback>, MemoryResource>(m, "CallbackMemoryResource", py::is_final())
         .def(py::init(&make_callback), py::arg("allocate"), py::arg("deallocate"), py::kw_only(),
              py::arg("device") = py::none(), py::arg("kind") = "device", py::arg("host_accessible") = py::none(),
              py::arg("stream_ordered") = py::none(), py::arg("user_data") = 0);

@@ -72,18 +72,11 @@ py::object fill_rows(const PitchedBuffer& dst, const py::object& value, const py
 void register_copy(py::module_& m) {
     m.def("copy_2d", &copy_rows, py::arg("dst"), py::arg("src"), py::kw_only(), py::arg("width") = py::none(),
           py::arg("height") = py::none(), py::arg("dst_pitch") = py::none(), py::arg("src_pitch") = py::none(),
-          py::arg("stream") = py::none(),
-          "Copies `height` rows of `width` bytes. A PitchedBuffer gives its own where they are left out; other memory "
-          "is taken as rows without padding. Answers as copy does.");
-    m.def(
-        "copy_3d", &copy_box, py::arg("dst"), py::arg("src"), py::kw_only(), py::arg("width") = py::none(),
-        py::arg("height"), py::arg("depth"), py::arg("dst_pitch") = py::none(), py::arg("src_pitch") = py::none(),
-        py::arg("dst_rows") = py::none(), py::arg("src_rows") = py::none(), py::arg("stream") = py::none(),
-        "Copies `depth` slices of `height` rows of `width` bytes. Slices begin dst_rows and src_rows rows apart; left "
-        "out, that is `height`. A PitchedBuffer gives its width and pitch where they are left out; other memory is "
-        "taken as rows without padding. Answers as copy does.");
-    m.def("fill_2d", &fill_rows, py::arg("dst"), py::arg("value"), py::kw_only(), py::arg("stream") = py::none(),
-          "Sets every byte of the rows, and none of the padding. Answers as copy does.");
+          py::arg("stream") = py::none());
+    m.def("copy_3d", &copy_box, py::arg("dst"), py::arg("src"), py::kw_only(), py::arg("width") = py::none(),
+          py::arg("height"), py::arg("depth"), py::arg("dst_pitch") = py::none(), py::arg("src_pitch") = py::none(),
+          py::arg("dst_rows") = py::none(), py::arg("src_rows") = py::none(), py::arg("stream") = py::none());
+    m.def("fill_2d", &fill_rows, py::arg("dst"), py::arg("value"), py::kw_only(), py::arg("stream") = py::none());
 }
 
 }  // namespace PORTAMEM_BACKEND

@@ -21,11 +21,13 @@ auto unlocked(Function&& function) {
 }
 
 void register_memory_info(py::module_& m) {
-    py::class_<MemoryInfo>(m, "MemoryInfo", py::is_final(), "Bytes of a device: free, total, held by portamem.")
+    py::class_<MemoryInfo>(m, "MemoryInfo", py::is_final())
         .def_readonly("free", &MemoryInfo::free)
         .def_readonly("total", &MemoryInfo::total)
         .def_readonly("held", &MemoryInfo::held)
         .def_property_readonly("source", [](const MemoryInfo&) { return std::string(rt::BackendName) + " MemGetInfo"; })
+        .def("_repr_html_",
+             [](const py::object& self) { return py::module_::import("portamem._html").attr("memory_info")(self); })
         .def("__repr__", [](const MemoryInfo& info) {
             return "MemoryInfo(free=" + std::to_string(info.free) + ", total=" + std::to_string(info.total) +
                    ", held=" + std::to_string(info.held) + ")";
@@ -36,45 +38,33 @@ void register_memory_info(py::module_& m) {
 
 void register_device(py::module_& m) {
     register_memory_info(m);
-    py::class_<Device>(m, "Device", py::is_final(), "A device of this backend, by ordinal. Holds no resource.")
+    py::class_<Device>(m, "Device", py::is_final())
         .def(py::init([](const py::object& ordinal) { return to_device(ordinal); }), py::arg("ordinal") = py::none())
-        .def_static(
-            "current", [] { return Device::current(); }, "The calling thread's current device.")
-        .def(
-            "set_current", [](Device d) { unlocked([d] { d.set_current(); }); },
-            "Makes it the calling thread's current device, for all libraries.")
+        .def_static("current", [] { return Device::current(); })
+        .def("set_current", [](Device d) { unlocked([d] { d.set_current(); }); })
         .def_property_readonly("ordinal", &Device::ordinal)
         .def_property_readonly("backend", [](Device) { return rt::BackendName; })
         .def_property_readonly("name", [](Device d) { return std::string(d.properties().name); })
-        .def_property_readonly(
-            "arch", [](Device d) { return std::string(d.properties().arch); },
-            "What a compiler calls it: sm_90, gfx90a:sramecc+:xnack-, host.")
+        .def_property_readonly("arch", [](Device d) { return std::string(d.properties().arch); })
         .def_property_readonly("uuid", &Device::uuid)
         .def_property_readonly("pci_bus_id", &Device::pci_bus_id)
-        .def_property_readonly("numa_node", &Device::numa_node, "The NUMA node it hangs on, or None.")
-        .def_property_readonly("capabilities", &Device::capabilities,
-                               "What it can do, as far as that can be read. Creates no context.")
-        .def(
-            "probe", [](Device d) { return unlocked([d] { return probe(d); }); },
-            "What it can do as found by trying, once per process. Creates the device's context.")
-        .def_property_readonly(
-            "quirks",
-            [](Device d) {
-                py::list all;
-                for (const DeviceQuirk& each : quirks(d)) all.append(each);
-                return py::tuple(all);
-            },
-            "Known faults of its runtime, and what portamem does about each.")
-        .def(
-            "memory_info", [](Device d) { return unlocked([d] { return d.memory_info(); }); },
-            "Free, total and held bytes. CUDA and HIP create the device's context to answer.")
+        .def_property_readonly("numa_node", &Device::numa_node)
+        .def_property_readonly("capabilities", &Device::capabilities)
+        .def("probe", [](Device d) { return unlocked([d] { return probe(d); }); })
+        .def_property_readonly("quirks",
+                               [](Device d) {
+                                   py::list all;
+                                   for (const DeviceQuirk& each : quirks(d)) all.append(each);
+                                   return py::tuple(all);
+                               })
+        .def("memory_info", [](Device d) { return unlocked([d] { return d.memory_info(); }); })
         .def(
             "limit",
             [](Device d, const py::object& name) {
                 const auto which = from_text("a limit", name, kLimits);
                 return unlocked([=] { return d.limit(which); });
             },
-            py::arg("name"), "A limit of kernels on the device, bytes.")
+            py::arg("name"))
         .def(
             "set_limit",
             [](Device d, const py::object& name, const py::object& nbytes) {
@@ -88,16 +78,11 @@ void register_device(py::module_& m) {
             [](Device d, const py::object& nbytes) {
                 const auto value = to_size(nbytes);
                 unlocked([=] { d.set_limit(rt::Limit::MallocHeapSize, value); });
-            },
-            "Bytes of the heap from which kernels allocate. It is settled once a kernel that uses the heap is loaded.")
+            })
         .def_property_readonly("default_stream", [](Device d) { return Stream::default_stream(d.ordinal()); })
-        .def_property_readonly(
-            "per_thread_stream", [](Device d) { return Stream::per_thread(d.ordinal()); },
-            "The calling thread's own default stream; only that thread may submit to it.")
-        .def_property_readonly("stream_priority_range", &Device::stream_priority_range, "(lowest, highest).")
-        .def(
-            "synchronize", [](Device d) { unlocked([d] { d.synchronize(); }); },
-            "Blocks until everything submitted to the device has run.")
+        .def_property_readonly("per_thread_stream", [](Device d) { return Stream::per_thread(d.ordinal()); })
+        .def_property_readonly("stream_priority_range", &Device::stream_priority_range)
+        .def("synchronize", [](Device d) { unlocked([d] { d.synchronize(); }); })
         .def(
             "can_access_peer", [](Device d, const py::object& peer) { return d.can_access_peer(to_device(peer)); },
             py::arg("peer"))

@@ -27,7 +27,7 @@ bool query(const ClosableEvent& self) {
 }  // namespace
 
 void register_event(py::module_& m) {
-    py::class_<ClosableEvent>(m, "Event", py::is_final(), "A mark in a stream.")
+    py::class_<ClosableEvent>(m, "Event", py::is_final())
         .def(py::init(&make_event), py::arg("device") = py::none(), py::kw_only(), py::arg("timing") = false,
              py::arg("blocking") = false)
         .def_static(
@@ -37,8 +37,7 @@ void register_event(py::module_& m) {
                 if (native == nullptr) throw py::value_error("an event handle is not 0");
                 return ClosableEvent{Event::from_handle(native, to_device(device).ordinal(), hold(owner))};
             },
-            py::arg("handle"), py::kw_only(), py::arg("device") = py::none(), py::arg("owner") = py::none(),
-            "Somebody else's event: never destroyed by portamem, `owner` kept alive instead.")
+            py::arg("handle"), py::kw_only(), py::arg("device") = py::none(), py::arg("owner") = py::none())
         .def_static(
             "wrap",
             [](const py::object& obj, const py::object& device) {
@@ -48,13 +47,12 @@ void register_event(py::module_& m) {
                 auto* native = static_cast<rt::Event_t>(from_address(handle, "an event handle"));
                 return ClosableEvent{Event::from_handle(native, to_device(device).ordinal(), hold(obj))};
             },
-            py::arg("obj"), py::kw_only(), py::arg("device") = py::none(),
-            "A foreign event object as an Event that keeps it alive: cuda-python, hip-python, CuPy, PyTorch.")
+            py::arg("obj"), py::kw_only(), py::arg("device") = py::none())
         .def_property_readonly("handle", [](const ClosableEvent& e) { return to_address(e.open()->handle()); })
         .def_property_readonly("device", [](const ClosableEvent& e) { return Device(e.open()->device()); })
         .def_property_readonly("is_closed", [](const ClosableEvent& e) { return !e.event; })
         .def_property_readonly("is_done", &query)
-        .def("query", &query, "True when the work before the mark has run, or there is no mark yet.")
+        .def("query", &query)
         .def(
             "record",
             [](const ClosableEvent& self, const py::object& on) {
@@ -64,15 +62,13 @@ void register_event(py::module_& m) {
                 const WithoutGil nogil;
                 stream->record(*event);
             },
-            py::arg("stream") = py::none(), "Marks the stream's present end; None is the device's default stream.")
-        .def(
-            "synchronize",
-            [](const ClosableEvent& self) {
-                const auto event = self.open();
-                const WithoutGil nogil;
-                event->synchronize();
-            },
-            "Blocks until the work before the mark has run.")
+            py::arg("stream") = py::none())
+        .def("synchronize",
+             [](const ClosableEvent& self) {
+                 const auto event = self.open();
+                 const WithoutGil nogil;
+                 event->synchronize();
+             })
         .def(
             "elapsed_time",
             [](const ClosableEvent& self, const ClosableEvent& end) {
@@ -81,7 +77,7 @@ void register_event(py::module_& m) {
                 const WithoutGil nogil;
                 return first->elapsed_time(*last);
             },
-            py::arg("end"), "Milliseconds from this mark to `end`; both need timing=True.")
+            py::arg("end"))
         .def("close", [](ClosableEvent& self) { self.event.reset(); })
         .def("__repr__",
              [](const ClosableEvent& e) {

@@ -110,11 +110,11 @@ const std::shared_ptr<T>* reference_of(PyObject* object) noexcept {
     return reinterpret_cast<const std::shared_ptr<T>*>(&instance->simple_value_holder[1]);
 }
 
-/// A method definition, with the casts that CPython's API asks for. `doc` begins with the signature for inspect.
+/// A method definition, with the casts that CPython's API asks for; say_in_words gives it its text.
 template <PyObject* (*Function)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*)>
-PyMethodDef fast_method(const char* name, const char* doc) {
+PyMethodDef fast_method(const char* name) {
     auto* untyped = reinterpret_cast<void (*)()>(Function);
-    return {name, reinterpret_cast<PyCFunction>(untyped), METH_FASTCALL | METH_KEYWORDS, doc};
+    return {name, reinterpret_cast<PyCFunction>(untyped), METH_FASTCALL | METH_KEYWORDS, nullptr};
 }
 
 }  // namespace PORTAMEM_BACKEND

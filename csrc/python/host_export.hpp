@@ -55,14 +55,11 @@ void require_host_access(const Buffer& memory, const char* what);
 template <class Class, class MemoryOf>
 void define_array_refusal(Class& type, MemoryOf memory_of) {
     using Self = typename Class::type;
-    type.def(
-        "__array__",
-        [memory_of](const Self& self, const py::args&, const py::kwargs&) -> py::object {
-            require_host_access(memory_of(self), "NumPy");
-            refuse_after_signal();
-            throw ExportError("NumPy takes this memory through the buffer protocol");
-        },
-        "Refuses, in words, memory that the host cannot reach. Other memory goes through the buffer protocol.");
+    type.def("__array__", [memory_of](const Self& self, const py::args&, const py::kwargs&) -> py::object {
+        require_host_access(memory_of(self), "NumPy");
+        refuse_after_signal();
+        throw ExportError("NumPy takes this memory through the buffer protocol");
+    });
 }
 
 }  // namespace PORTAMEM_BACKEND

@@ -10,6 +10,7 @@
 #include "main_interpreter.hpp"
 #include "own_class.hpp"
 #include "refusals.hpp"
+#include "words.hpp"
 
 PORTAMEM_MODULE_OF_MAIN_INTERPRETER(PORTAMEM_MODULE, m) {
     using namespace portamem::python;
@@ -50,6 +51,7 @@ PORTAMEM_MODULE_OF_MAIN_INTERPRETER(PORTAMEM_MODULE, m) {
     register_order_check(m);
     give_each_resource_its_allocate();
     refuse_objects_without_init(m);
+    say_in_words(m);
     refuse_in_words(m);
     keep_own_classes(m);
     py::delattr(m, "__module__");

@@ -33,7 +33,7 @@ using Info = PointerInfo;
 
 void register_pointer_info(py::module_& m) {
     // The record is one C++ type for all backends, and each module binds its own.
-    py::class_<Info>(m, "PointerInfo", py::is_final(), "What the runtime says of an address.")
+    py::class_<Info>(m, "PointerInfo", py::is_final())
         .def_property_readonly("kind", [](const Info& i) { return to_text(i.type, kKinds); })
         .def_property_readonly(
             "device_id",
@@ -46,8 +46,7 @@ void register_pointer_info(py::module_& m) {
         .def_property_readonly("flags", [](const Info& i) { return i.flags; })
         .def_property_readonly(
             "ipc_capable",
-            [](const Info& i) { return i.ipc_capable.is_known() ? std::optional<bool>(i.ipc_capable) : std::nullopt; },
-            "Whether the memory can go to another process by a legacy IPC handle; None where the runtime does not say.")
+            [](const Info& i) { return i.ipc_capable.is_known() ? std::optional<bool>(i.ipc_capable) : std::nullopt; })
         .def("__repr__", [](const Info& i) {
             return "<PointerInfo " + to_text(i.type, kKinds) + ", device " + std::to_string(i.device) + ", " +
                    std::to_string(i.nbytes) + " bytes>";
@@ -59,7 +58,7 @@ void register_pointer_info(py::module_& m) {
             const WithoutGil nogil;
             return pointer_info(address);
         },
-        py::arg("ptr"), "What the runtime says of an address, a Buffer, a View or a HostRegistration.");
+        py::arg("ptr"));
 }
 
 }  // namespace PORTAMEM_BACKEND

@@ -24,7 +24,7 @@ py::object pool_snapshot(const MemoryPool& pool) {
         const WithoutGil nogil;
         json = to_json(PoolSnapshot::of(pool));
     }
-    return py::module_::import("json").attr("loads")(json);
+    return py::module_::import("portamem._pool").attr("PoolSnapshot")(py::module_::import("json").attr("loads")(json));
 }
 
 // Whether Python has just raised it, which is then forgotten.
@@ -96,33 +96,27 @@ std::shared_ptr<MemoryPool> make_memory_pool(const py::object& over, const py::o
 }  // namespace
 
 void register_pool_resource(py::module_& m) {
-    py::class_<MemoryPool, std::shared_ptr<MemoryPool>, MemoryResource>(
-        m, "PoolMemoryResource", py::is_final(), "Memory of another resource, kept and handed out again.")
+    py::class_<MemoryPool, std::shared_ptr<MemoryPool>, MemoryResource>(m, "PoolMemoryResource", py::is_final())
         .def(py::init(&make_memory_pool), py::arg("upstream") = py::none(), py::kw_only(),
              py::arg("device") = py::none(), py::arg("limit") = py::none(), py::arg("release") = py::none(),
              py::arg("host_access") = true, py::arg("shares_idle") = true)
-        .def_property_readonly("upstream", &MemoryPool::upstream, "The resource below, kept alive.")
-        .def_property_readonly(
-            "limit",
-            [](const MemoryPool& p) {
-                return p.limit() == 0 ? py::object(py::none()) : py::object(py::int_(p.limit()));
-            },
-            "Most bytes that the pool reserves, or None.")
-        .def_property_readonly("is_checked", &MemoryPool::is_checked,
-                               "Whether a memory checker is told of each block; None: the first allocation shows.")
-        .def(
-            "stats",
-            [](const MemoryPool& p) {
-                PoolStats stats;
-                {
-                    const WithoutGil nogil;
-                    stats = p.stats();
-                }
-                return pool_stats(stats);
-            },
-            "The pool's figures, a PoolStats.")
-        .def("snapshot", &pool_snapshot, "Every chunk and its pieces, as plain data.")
-        .def("reset_peak", &MemoryPool::reset_peak, py::call_guard<WithoutGil>(), "The peak is what is reserved now.")
+        .def_property_readonly("upstream", &MemoryPool::upstream)
+        .def_property_readonly("limit",
+                               [](const MemoryPool& p) {
+                                   return p.limit() == 0 ? py::object(py::none()) : py::object(py::int_(p.limit()));
+                               })
+        .def_property_readonly("is_checked", &MemoryPool::is_checked)
+        .def("stats",
+             [](const MemoryPool& p) {
+                 PoolStats stats;
+                 {
+                     const WithoutGil nogil;
+                     stats = p.stats();
+                 }
+                 return pool_stats(stats);
+             })
+        .def("snapshot", &pool_snapshot)
+        .def("reset_peak", &MemoryPool::reset_peak, py::call_guard<WithoutGil>())
         .def(
             "trim",
             [](MemoryPool& p, const py::object& keep) {
@@ -130,7 +124,7 @@ void register_pool_resource(py::module_& m) {
                 const WithoutGil nogil;
                 p.trim(most);
             },
-            py::arg("keep") = 0, "Gives whole chunks back until at most `keep` bytes are reserved.");
+            py::arg("keep") = 0);
 }
 
 }  // namespace PORTAMEM_BACKEND

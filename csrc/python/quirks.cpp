@@ -28,16 +28,12 @@ py::dict quirk_as_dict(const DeviceQuirk& q) {
 }  // namespace
 
 void register_quirks(py::module_& m) {
-    py::class_<DeviceQuirk>(m, "Quirk", py::is_final(), "A known fault of a device's runtime.")
+    py::class_<DeviceQuirk>(m, "Quirk", py::is_final())
         .def_property_readonly("name", [](const DeviceQuirk& q) { return q.quirk->name; })
-        .def_property_readonly(
-            "policy", [](const DeviceQuirk& q) { return to_text(q.quirk->policy, kPolicies); },
-            "What portamem does: \"free_on_allocating_stream\", \"at_least_eight_bytes\", \"explicit_copy_kind\", "
-            "\"bridged\" or \"report\".")
-        .def_readonly("is_active", &DeviceQuirk::active, "False where it was switched off.")
+        .def_property_readonly("policy", [](const DeviceQuirk& q) { return to_text(q.quirk->policy, kPolicies); })
+        .def_readonly("is_active", &DeviceQuirk::active)
         .def_property_readonly("about", [](const DeviceQuirk& q) { return q.quirk->about; })
-        .def_property_readonly(
-            "thread", [](const DeviceQuirk& q) { return q.quirk->thread; }, "Where it was reported.")
+        .def_property_readonly("thread", [](const DeviceQuirk& q) { return q.quirk->thread; })
         .def("as_dict", &quirk_as_dict)
         .def("__repr__", [](const DeviceQuirk& q) {
             return "<Quirk " + std::string(q.quirk->name) + (q.active ? "" : ", off") + ">";
@@ -48,9 +44,7 @@ void register_quirks(py::module_& m) {
             if (!on.is_none() && !py::isinstance<py::bool_>(on)) throw py::type_error("a quirk is True, False or None");
             return set_quirk(name, on.is_none() ? std::nullopt : std::optional(on.cast<bool>()));
         },
-        py::arg("name"), py::arg("on"),
-        "Switches a quirk's policy on or off for resources made from now on, and for copies; None: as the table says. "
-        "Returns how it was switched before.");
+        py::arg("name"), py::arg("on"));
 }
 
 }  // namespace PORTAMEM_BACKEND

@@ -46,35 +46,27 @@ void register_recording_adaptors(py::module_& m) {
     portamem_record_prepare();
     portamem::detail::embedder().call_site.store(provide_site, std::memory_order_release);
 
-    py::class_<Statistics, std::shared_ptr<Statistics>, ResourceAdaptor>(
-        m, "StatisticsAdaptor", py::is_final(), "Counts what goes through it: in all, by tag, by thread, in scopes.")
+    py::class_<Statistics, std::shared_ptr<Statistics>, ResourceAdaptor>(m, "StatisticsAdaptor", py::is_final())
         .def(py::init([](const py::object& upstream) { return std::make_shared<Statistics>(to_upstream(upstream)); }),
              py::arg("upstream"))
         .def_property_readonly("counts", [](const Statistics& s) { return counts_object(s.counts()); })
-        .def_property_readonly(
-            "by_tag", [](const Statistics& s) { return counts_by(s.by_tag()); }, "By tag; '' is what had none.")
-        .def_property_readonly(
-            "by_thread", [](const Statistics& s) { return counts_by(s.by_thread()); },
-            "By the allocating thread's threading.get_native_id().")
-        .def("reset_peak", &Statistics::reset_peak, "Peaks start again at what is current, those of scopes too.")
-        .def(
-            "scope", [](const py::object& self) { return record_module().attr("StatisticsScope")(self); },
-            "A context manager, whose counts start at 0.")
+        .def_property_readonly("by_tag", [](const Statistics& s) { return counts_by(s.by_tag()); })
+        .def_property_readonly("by_thread", [](const Statistics& s) { return counts_by(s.by_thread()); })
+        .def("reset_peak", &Statistics::reset_peak)
+        .def("scope", [](const py::object& self) { return record_module().attr("StatisticsScope")(self); })
         .def("_begin_scope", &Statistics::begin_scope)
         .def("_end_scope", &Statistics::end_scope, py::arg("scope"))
         .def(
             "_scope_counts", [](const Statistics& s, std::uint64_t scope) { return counts_object(s.counts_of(scope)); },
             py::arg("scope"));
 
-    py::class_<TrackingAdaptor, std::shared_ptr<TrackingAdaptor>, ResourceAdaptor>(
-        m, "TrackingAdaptor", py::is_final(), "Knows each allocation that is out, and where it was made.")
+    py::class_<TrackingAdaptor, std::shared_ptr<TrackingAdaptor>, ResourceAdaptor>(m, "TrackingAdaptor", py::is_final())
         .def(py::init(
                  [](const py::object& upstream) { return std::make_shared<TrackingAdaptor>(to_upstream(upstream)); }),
              py::arg("upstream"))
-        .def("outstanding", &outstanding_list, "The allocations that are out, the oldest first.");
+        .def("outstanding", &outstanding_list);
 
-    py::class_<LoggingAdaptor, std::shared_ptr<LoggingAdaptor>, ResourceAdaptor>(
-        m, "LoggingAdaptor", py::is_final(), "Writes a line of JSON for every call.")
+    py::class_<LoggingAdaptor, std::shared_ptr<LoggingAdaptor>, ResourceAdaptor>(m, "LoggingAdaptor", py::is_final())
         .def(py::init([](const py::object& upstream, const py::object& path) {
                  const std::shared_ptr<MemoryResource> over = to_upstream(upstream);
                  const std::string to = to_path(path);
@@ -85,14 +77,13 @@ void register_recording_adaptors(py::module_& m) {
         .def_property_readonly(
             "path",
             [](const LoggingAdaptor& r) { return py::module_::import("os").attr("fsdecode")(py::bytes(r.path())); })
-        .def("flush", &LoggingAdaptor::flush, py::call_guard<WithoutGil>(),
-             "Hands what is written so far to the system.");
+        .def("flush", &LoggingAdaptor::flush, py::call_guard<WithoutGil>());
 
     m.def(
         "_push_tag", [](const py::object& name) { return push_tag(to_text(name, "a tag")); }, py::arg("name"),
         "Opens a tag on this thread; answers what _pop_tag takes.");
     m.def("_pop_tag", &pop_tag, py::arg("number"));
-    m.def("current_tag", &current_tag, "This thread's tag; '' where none is open.");
+    m.def("current_tag", &current_tag);
 }
 
 }  // namespace PORTAMEM_BACKEND

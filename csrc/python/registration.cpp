@@ -27,8 +27,7 @@ void unregister(HostRegistration& self) {
 }  // namespace
 
 void register_registration(py::module_& m) {
-    py::class_<HostRegistration, std::shared_ptr<HostRegistration>>(
-        m, "HostRegistration", py::is_final(), "Memory of a Python object, page-locked until closed.")
+    py::class_<HostRegistration, std::shared_ptr<HostRegistration>>(m, "HostRegistration", py::is_final())
         .def(py::init(&make_registration), py::arg("obj"), py::kw_only(), py::arg("device") = py::none(),
              py::arg("portable") = true, py::arg("mapped") = true, py::arg("read_only") = false)
         .def_property_readonly("handle", [](const HostRegistration& r) { return to_address(r.buffer().ptr()); })
@@ -40,7 +39,7 @@ void register_registration(py::module_& m) {
         .def_property_readonly("nbytes", [](const HostRegistration& r) { return r.buffer().nbytes(); })
         .def_property_readonly("backend", [](const HostRegistration&) { return rt::BackendName; })
         .def_property_readonly("is_closed", &HostRegistration::is_closed)
-        .def("close", &unregister, "Waits for queued work and unregisters.")
+        .def("close", &unregister)
         .def("__repr__",
              [](const HostRegistration& r) {
                  const std::string what = r.is_closed() ? "closed" : std::to_string(r.buffer().nbytes()) + " bytes";

@@ -5,6 +5,8 @@
 #include "fastcall.hpp"
 #include "hold.hpp"
 
+#include <portamem/mr/bytes_text.hpp>
+
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
@@ -80,22 +82,35 @@ void close_resource(MemoryResource& self) {
 constexpr Spelling<rt::MemAttach> kAttach[] = {{"global", rt::MemAttach::Global}, {"host", rt::MemAttach::Host}};
 
 void define_allocate(const py::handle& type) {
-    static PyMethodDef definition =
-        fast_method<allocate>("allocate",
-                              "allocate($self, /, nbytes, *, stream=None, alignment=256)\n--\n\n"
-                              "A Buffer of nbytes. `stream`: where it may be used from, and where it goes back; "
-                              "required where the resource is stream-ordered. `alignment`: a power of two, bytes; "
-                              "resources that call the runtime for each allocation give up to 256. Raises "
-                              "OutOfMemoryError.");
+    static PyMethodDef definition = fast_method<allocate>("allocate");
     auto* of = reinterpret_cast<PyTypeObject*>(type.ptr());
     type.attr("allocate") = py::reinterpret_steal<py::object>(PyDescr_NewMethod(of, &definition));
     for (const py::handle derived : type.attr("__subclasses__")()) define_allocate(derived);
 }
 
+// The classes of the resources below, from the upstream down.
+std::string text_of_upstreams(const py::object& resource) {
+    std::string text;
+    for (py::object at = resource; py::hasattr(at, "upstream");) {
+        at = at.attr("upstream");
+        text += " over " + type_name(at);
+    }
+    return text;
+}
+
+// Asks no runtime and waits for no work: it is also for a line of a log while something else goes wrong.
+std::string text_of(const py::object& self) {
+    const auto& r = self.cast<const MemoryResource&>();
+    const std::string kind = r.kind() == ResourceKind::Device ? "" : std::string(to_string(r.kind())) + " memory of ";
+    return "<" + public_module() + "." + type_name(self) + text_of_upstreams(self) + ", " + kind + "device " +
+           std::to_string(r.device()) + ", " +
+           (r.is_closed() ? "closed" : portamem::detail::bytes_text(r.live_bytes()) + " out") + ">";
+}
+
 void register_base(py::module_& m) {
-    py::class_<MemoryResource, Resource> type(m, "MemoryResource", "Where buffers come from.");
+    py::class_<MemoryResource, Resource> type(m, "MemoryResource");
     type.def("deallocate", &deallocate, py::arg("ptr"), py::arg("nbytes"), py::kw_only(),
-             py::arg("stream") = py::none(), "Takes back memory that Buffer.release gave out.")
+             py::arg("stream") = py::none())
         .def_property_readonly("device", [](const MemoryResource& r) { return Device(r.device()); })
         .def_property_readonly("device_id", &MemoryResource::device_id)
         .def_property_readonly("backend", [](const MemoryResource&) { return rt::BackendName; })
@@ -106,8 +121,8 @@ void register_base(py::module_& m) {
         .def_property_readonly("is_closed", &MemoryResource::is_closed)
         .def_property_readonly("live_buffers", &MemoryResource::live_buffers)
         .def_property_readonly("live_bytes", &MemoryResource::live_bytes)
-        .def_property_readonly("cached", &cached_bytes, "Bytes held that nobody uses; None where it cannot say.")
-        .def("close", &close_resource, "Refuses with BufferError while buffers live, or a call is under way.")
+        .def_property_readonly("cached", &cached_bytes)
+        .def("close", &close_resource)
         .def("__enter__", [](const py::object& self) { return self; })
         .def(
             "__exit__",
@@ -116,10 +131,7 @@ void register_base(py::module_& m) {
                 leave_block(exc_type, [&r] { close_resource(r); });
             },
             py::arg("exc_type"), py::arg("exc"), py::arg("tb"), py::pos_only())
-        .def("__repr__", [](const MemoryResource& r) {
-            return "<portamem." + std::string(rt::BackendName) + " " + to_string(r.kind()) + " memory of device " +
-                   std::to_string(r.device()) + (r.is_closed() ? ", closed>" : ">");
-        });
+        .def("__repr__", &text_of);
 }
 
 }  // namespace
@@ -141,8 +153,8 @@ void give_each_resource_its_allocate() { define_allocate(py::type::of<MemoryReso
 void register_resources(py::module_& m) {
     register_base(m);
 
-    py::class_<DeviceMemoryResource, std::shared_ptr<DeviceMemoryResource>, MemoryResource>(
-        m, "DeviceMemoryResource", py::is_final(), "Plain Malloc and Free.")
+    py::class_<DeviceMemoryResource, std::shared_ptr<DeviceMemoryResource>, MemoryResource>(m, "DeviceMemoryResource",
+                                                                                            py::is_final())
         .def(py::init([](const py::object& device, const py::object& coherence) {
                  const auto choice = from_text("coherence", coherence, kCoherence);
                  return std::make_shared<DeviceMemoryResource>(to_device(device).ordinal(), choice);
@@ -151,10 +163,10 @@ void register_resources(py::module_& m) {
         .def_property_readonly("coherence",
                                [](const DeviceMemoryResource& r) { return to_text(r.coherence(), kCoherence); })
         .def("allocate_pitched", &allocate_pitched, py::arg("width"), py::arg("height"), py::kw_only(),
-             py::arg("stream") = py::none(), "`height` rows of `width` bytes, each aligned, as a PitchedBuffer.");
+             py::arg("stream") = py::none());
 
-    py::class_<PinnedMemoryResource, std::shared_ptr<PinnedMemoryResource>, MemoryResource>(
-        m, "PinnedMemoryResource", py::is_final(), "Page-locked host memory.")
+    py::class_<PinnedMemoryResource, std::shared_ptr<PinnedMemoryResource>, MemoryResource>(m, "PinnedMemoryResource",
+                                                                                            py::is_final())
         .def(py::init([](const py::object& device, bool portable, bool mapped, bool write_combined,
                          const py::object& coherence) {
                  const auto choice = from_text("coherence", coherence, kCoherence);
@@ -169,15 +181,15 @@ void register_resources(py::module_& m) {
                                [](const PinnedMemoryResource& r) { return to_text(r.coherence(), kCoherence); });
 
     py::class_<ManagedMemoryResource, std::shared_ptr<ManagedMemoryResource>, MemoryResource>(
-        m, "ManagedMemoryResource", py::is_final(), "Managed memory: one address for host and devices.")
+        m, "ManagedMemoryResource", py::is_final())
         .def(py::init([](const py::object& device, const py::object& attach) {
                  const auto choice = from_text("attach", attach, kAttach);
                  return std::make_shared<ManagedMemoryResource>(to_device(device).ordinal(), choice);
              }),
              py::arg("device") = py::none(), py::kw_only(), py::arg("attach") = "global");
 
-    py::class_<SystemMemoryResource, std::shared_ptr<SystemMemoryResource>, MemoryResource>(
-        m, "SystemMemoryResource", py::is_final(), "Ordinary page-aligned host memory.")
+    py::class_<SystemMemoryResource, std::shared_ptr<SystemMemoryResource>, MemoryResource>(m, "SystemMemoryResource",
+                                                                                            py::is_final())
         .def(py::init([](const py::object& device) {
                  return std::make_shared<SystemMemoryResource>(to_device(device).ordinal());
              }),

@@ -13,9 +13,7 @@ void register_scope(py::module_& m) {
             const WithoutGil nogil;
             return current_resource(ordinal);
         },
-        py::arg("device") = py::none(),
-        "The resource that allocations on this thread take from where none is named: the innermost using(), else the "
-        "process's default, a PoolMemoryResource over plain device memory that nobody can close.");
+        py::arg("device") = py::none());
     m.def(
         "_push_resource",
         [](const std::shared_ptr<MemoryResource>& resource) { return to_address(push_resource(resource)); },
@@ -32,7 +30,7 @@ void register_scope(py::module_& m) {
             const bool host = py::isinstance<py::str>(device) && to_text(device, "a device") == "host";
             return portamem_held(rt::BackendId, host ? rt::CpuDeviceId : to_device(device).ordinal());
         },
-        py::arg("device") = py::none(), "Bytes that portamem's resources have out on a device, or on \"host\".");
+        py::arg("device") = py::none());
 }
 
 }  // namespace PORTAMEM_BACKEND

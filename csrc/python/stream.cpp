@@ -108,7 +108,7 @@ auto unlocked(Stream& self) {
 }  // namespace
 
 void register_stream(py::module_& m) {
-    py::class_<Stream, std::shared_ptr<Stream>>(m, "Stream", py::is_final(), "An in-order queue of work on a device.")
+    py::class_<Stream, std::shared_ptr<Stream>>(m, "Stream", py::is_final())
         .def(py::init(&make_stream), py::arg("device") = py::none(), py::kw_only(), py::arg("nonblocking") = true,
              py::arg("priority") = py::none())
         .def_static(
@@ -120,22 +120,16 @@ void register_stream(py::module_& m) {
                 return Stream::from_handle(native, ordinal, hold(owner), ends_announced);
             },
             py::arg("handle"), py::kw_only(), py::arg("device") = py::none(), py::arg("owner") = py::none(),
-            py::arg("ends_announced") = false,
-            "Somebody else's stream: never destroyed by portamem, `owner` kept alive instead. 0 and 1 are the legacy "
-            "default stream, 2 the calling thread's own. ends_announced=True promises to close() it before its "
-            "handle is destroyed: with neither that promise nor an owner, each free of a pool's memory there may cost "
-            "an event.")
+            py::arg("ends_announced") = false)
         .def_static(
             "wrap",
             [](const py::object& obj) {
                 if (py::isinstance<Stream>(obj)) return obj.cast<std::shared_ptr<Stream>>();
                 return wrap_stream(obj);
             },
-            py::arg("obj"),
-            "A foreign stream object as a Stream that keeps it alive: __cuda_stream__, cuda-python, hip-python, CuPy, "
-            "PyTorch. Keep it and pass it: the object itself, at each call, may become a new Stream each time.")
+            py::arg("obj"))
         .def_property_readonly("handle", [](const Stream& s) { return to_address(s.handle()); })
-        .def_property_readonly("identity", &Stream::identity, "A number never reused in this process.")
+        .def_property_readonly("identity", &Stream::identity)
         .def_property_readonly("device", [](const Stream& s) { return Device(s.device()); })
         .def_property_readonly("backend", [](const Stream&) { return rt::BackendName; })
         .def_property_readonly("priority", &unlocked<&Stream::priority>)
@@ -151,20 +145,14 @@ void register_stream(py::module_& m) {
                 const WithoutGil nogil;
                 s.begin_capture(how);
             },
-            py::arg("mode") = "global", "Starts a capture. Ends on the same thread, with end_capture.")
-        .def("end_capture", &Stream::end_capture, py::call_guard<WithoutGil>(),
-             "Ends a capture and drops its graph: portamem launches nothing.")
-        .def("query", &unlocked<&Stream::query>, "True when all work has run.")
-        .def("synchronize", &unlocked<&Stream::synchronize>, "Blocks until all work submitted so far has run.")
-        .def("wait", &wait, py::arg("other"),
-             "Work submitted later waits for an event's mark, or for what another stream holds now.")
-        .def("record", &record, py::arg("event") = py::none(),
-             "Marks the stream's present end with an event, a new one for None, and answers it.")
-        .def("launch_host_func", &launch_host_func, py::arg("fn"),
-             "Runs fn on a thread of the runtime, in stream order. It may call nothing of portamem.")
-        .def("close", &unlocked<&Stream::close>,
-             "Hands over what is pending and destroys the stream if it is owned. Submitted work still runs. Other "
-             "threads may call it meanwhile: what has begun is done, the rest is refused.")
+            py::arg("mode") = "global")
+        .def("end_capture", &Stream::end_capture, py::call_guard<WithoutGil>())
+        .def("query", &unlocked<&Stream::query>)
+        .def("synchronize", &unlocked<&Stream::synchronize>)
+        .def("wait", &wait, py::arg("other"))
+        .def("record", &record, py::arg("event") = py::none())
+        .def("launch_host_func", &launch_host_func, py::arg("fn"))
+        .def("close", &unlocked<&Stream::close>)
         .def("__cuda_stream__", [](const Stream& s) { return py::make_tuple(0, to_address(s.handle())); })
         .def("__enter__", [](const py::object& self) { return self; })
         .def(

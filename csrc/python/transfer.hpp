@@ -35,8 +35,7 @@ void define_fill(Class& type, SpanOf span_of) {
             const Span span = span_of(self);
             return transfer_unlocked([&] { return fill(span, byte, on); });
         },
-        py::arg("value"), py::kw_only(), py::arg("stream") = py::none(),
-        "Sets every byte to `value` (0 to 255). Answers as copy does.");
+        py::arg("value"), py::kw_only(), py::arg("stream") = py::none());
 }
 
 }  // namespace PORTAMEM_BACKEND

@@ -34,36 +34,24 @@ unsigned long long loads() {
 }  // namespace
 
 void register_versions(py::module_& m) {
+    m.def("runtime_version", [] { return version_of(rt::RuntimeGetVersion, "RuntimeGetVersion"); });
+    m.def("driver_version", [] { return version_of(rt::DriverGetVersion, "DriverGetVersion"); });
+    m.def("compiled_version", [] { return rt::CompiledVersion(); });
     m.def(
-        "runtime_version", [] { return version_of(rt::RuntimeGetVersion, "RuntimeGetVersion"); },
-        "Version of the runtime library that answers; 0 where it cannot without a driver.");
-    m.def(
-        "driver_version", [] { return version_of(rt::DriverGetVersion, "DriverGetVersion"); },
-        "Version that the installed driver supports; 0 without a driver.");
-    m.def(
-        "compiled_version", [] { return rt::CompiledVersion(); }, "Version of the headers that this was built with.");
-    m.def(
-        "version_text", [](int version) { return rt::VersionText(version); }, py::arg("version"),
-        "A version number of this backend as text: \"13.0\", \"5.2.3\".");
-    m.def(
-        "device_count",
-        [] {
+        "version_text", [](int version) { return rt::VersionText(version); }, py::arg("version"));
+    m.def("device_count", [] {
+        const WithoutGil nogil;
+        return device_count();
+    });
+    m.def("probe", [] {
+        int count = 0;
+        rt::Error_t answer = rt::Error_t::InitializationError;
+        if (portamem_forked() == 0) {
             const WithoutGil nogil;
-            return device_count();
-        },
-        "Devices that this process can see; 0 where there are none.");
-    m.def(
-        "probe",
-        [] {
-            int count = 0;
-            rt::Error_t answer = rt::Error_t::InitializationError;
-            if (portamem_forked() == 0) {
-                const WithoutGil nogil;
-                answer = rt::GetDeviceCount(&count);
-            }
-            return py::make_tuple(count, static_cast<int>(answer), rt::GetErrorString(answer));
-        },
-        "(device count, native code, text) of the runtime's first answer. Never raises.");
+            answer = rt::GetDeviceCount(&count);
+        }
+        return py::make_tuple(count, static_cast<int>(answer), rt::GetErrorString(answer));
+    });
     m.def("_loads", &loads, "How many libraries this process has ever loaded: grows with each.");
 }
 

@@ -130,16 +130,11 @@ void register_view(py::module_& m) {
     static PyMethodDef methods[] = {
         copy_to_method(),
         copy_from_method(),
-        fast_method<get_dlpack>(
-            "__dlpack__",
-            "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
-            "A DLPack capsule, which is an export of the memory until the consumer has let go of it."),
-        {"__dlpack_device__", get_dlpack_device, METH_NOARGS,
-         "__dlpack_device__($self, /)\n--\n\nDLPack's device type and ID of the memory."},
-        {"_dlpack_devices", get_dlpack_devices, METH_NOARGS,
-         "_dlpack_devices($self, /)\n--\n\nAll of them by which the memory can be seen."},
-        {"to_torch", to_torch, METH_NOARGS, "to_torch($self, /)\n--\n\nThe same memory as a PyTorch tensor."},
-        {"to_cupy", to_cupy, METH_NOARGS, "to_cupy($self, /)\n--\n\nThe same memory as a CuPy array."},
+        fast_method<get_dlpack>("__dlpack__"),
+        {"__dlpack_device__", get_dlpack_device, METH_NOARGS, nullptr},
+        {"_dlpack_devices", get_dlpack_devices, METH_NOARGS, nullptr},
+        {"to_torch", to_torch, METH_NOARGS, nullptr},
+        {"to_cupy", to_cupy, METH_NOARGS, nullptr},
         {nullptr, nullptr, 0, nullptr},
     };
     static PyGetSetDef attributes[] = {
@@ -165,13 +160,10 @@ void register_view(py::module_& m) {
         .def_property_readonly("is_host_accessible", [](const View& v) { return v.memory().traits().host_accessible; })
         .def_property_readonly("is_device_accessible",
                                [](const View& v) { return v.memory().traits().device_accessible; })
-        .def("reshape", &reshape, "The same elements in another shape.")
-        .def("to_numpy", &to_numpy, py::kw_only(), py::arg("stream") = py::none(),
-             "A new NumPy array with the contents; done on return, also with a stream.")
-        .def_static("from_dlpack", &from_dlpack, py::arg("obj"), py::kw_only(), py::arg("stream") = py::none(),
-                    "The memory of any DLPack producer as a View, where it lies. With a stream it is ready for work on "
-                    "that stream, without one it is ready on return.")
-        .def("close", &View::close, "Ends the export.")
+        .def("reshape", &reshape)
+        .def("to_numpy", &to_numpy, py::kw_only(), py::arg("stream") = py::none())
+        .def_static("from_dlpack", &from_dlpack, py::arg("obj"), py::kw_only(), py::arg("stream") = py::none())
+        .def("close", &View::close)
         .def_property_readonly("__array_interface__", &host_interface)
         .def_property_readonly("__cuda_array_interface__", &device_interface)
         .def("__len__",
@@ -194,12 +186,13 @@ void register_view(py::module_& m) {
         .def(
             "__exit__", [](View& v, const py::object&, const py::object&, const py::object&) { v.close(); },
             py::arg("exc_type"), py::arg("exc"), py::arg("tb"), py::pos_only())
+        .def("_repr_html_",
+             [](const py::object& self) { return py::module_::import("portamem._html").attr("view")(self); })
         .def("__repr__", [](const View& v) {
             return "<portamem." + std::string(rt::BackendName) + ".View " + v.type().name + text_of(v.shape()) +
                    (v.is_closed() ? " closed>" : ">");
         });
-    m.def("from_dlpack", &from_dlpack, py::arg("obj"), py::kw_only(), py::arg("stream") = py::none(),
-          "View.from_dlpack.");
+    m.def("from_dlpack", &from_dlpack, py::arg("obj"), py::kw_only(), py::arg("stream") = py::none());
     define_array_refusal(type, [](const View& v) -> const Buffer& { return v.memory(); });
     define_fill(type, [](View& v) { return Span::of(v.memory()); });
 }

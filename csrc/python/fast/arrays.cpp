@@ -228,15 +228,8 @@ PyObject* zeros(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* ke
 
 void register_arrays(py::module_& m) {
     static PyMethodDef functions[] = {
-        fast_method<empty>(
-            "empty",
-            "empty($module, /, shape, dtype='float64', *, resource=None, device=None, stream=None)\n--\n\n"
-            "A View of new memory, whose contents are whatever was there.\n\n"
-            "The memory comes from ``resource``, or else from the current resource of ``device``."),
-        fast_method<zeros>(
-            "zeros",
-            "zeros($module, /, shape, dtype='float64', *, resource=None, device=None, stream=None)\n--\n\n"
-            "A View of new memory, all bytes zero. With a stream, that is so from there on in the stream's order."),
+        fast_method<empty>("empty"),
+        fast_method<zeros>("zeros"),
         {nullptr, nullptr, 0, nullptr},
     };
     if (PyModule_AddFunctions(m.ptr(), functions) != 0) throw py::error_already_set();

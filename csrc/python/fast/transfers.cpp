@@ -47,23 +47,13 @@ PyObject* copy_any(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject*
 
 }  // namespace
 
-PyMethodDef copy_to_method() {
-    return fast_method<copy_to>("copy_to",
-                                "copy_to($self, /, dst, *, stream=None)\n--\n\nCopies all of it to `dst`; see copy.");
-}
+PyMethodDef copy_to_method() { return fast_method<copy_to>("copy_to"); }
 
-PyMethodDef copy_from_method() {
-    return fast_method<copy_from>(
-        "copy_from", "copy_from($self, /, src, *, stream=None)\n--\n\nCopies all of `src` here; see copy.");
-}
+PyMethodDef copy_from_method() { return fast_method<copy_from>("copy_from"); }
 
 void register_transfers(py::module_& m) {
     static PyMethodDef functions[] = {
-        fast_method<copy_any>(
-            "copy",
-            "copy($module, /, dst, src, *, stream=None)\n--\n\n"
-            "Copies all of src to dst, of the same size. With a stream: queued, answers an Event, both ends are kept "
-            "alive until it is done. Without: done on return, behind all work declared on the memory; answers None."),
+        fast_method<copy_any>("copy"),
         {nullptr, nullptr, 0, nullptr},
     };
     if (PyModule_AddFunctions(m.ptr(), functions) != 0) throw py::error_already_set();

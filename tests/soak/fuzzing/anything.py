@@ -46,11 +46,10 @@ def any_method(world: World, rng: random.Random) -> Call:
 
 
 def keywords(world: World, rng: random.Random, function: Any) -> dict[str, Any]:
-    """Seldom some: of the names in the function's signature, as its text says it."""
+    """Seldom some: of the names in the function's signature."""
     if rng.random() < 0.8:
         return {}
-    signature = (function.__doc__ or "").partition("\n")[0]
-    names = set(re.findall(r"(\w+):", signature)) - ADDRESSES - {"self"}
+    names = set(re.findall(r"[(,] ?(\w+)", function.__text_signature__ or "")) - ADDRESSES - {"self"}
     return {rng.choice(sorted(names or {"no_such_name"})): argument(world, rng) for _ in range(rng.randrange(1, 3))}
 
 

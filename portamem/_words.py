@@ -1,0 +1,2249 @@
+# SPDX-License-Identifier: MIT
+# ruff: noqa: E501
+"""What each public name is, in words: written by tools/words.py from _host.pyi, to be changed there.
+
+By name: its kind, its signature as help() shows it, the same as plain text for inspect, and its docstring. Loaded with
+a native module, and otherwise only when a program asks.
+"""
+
+WORDS: dict[str, tuple[str, str, str, str]] = {
+    "runtime_version": (
+        "function",
+        "() -> int",
+        "()",
+        """The version of the runtime library that answers, as the vendor's number; 0 where the library cannot say without
+a driver. ``version_text`` makes text of it.""",
+    ),
+    "driver_version": (
+        "function",
+        "() -> int",
+        "()",
+        """The newest runtime version that the installed driver supports, as the vendor's number; 0 without a driver.
+``version_text`` makes text of it.""",
+    ),
+    "compiled_version": (
+        "function",
+        "() -> int",
+        "()",
+        """The version of the vendor's headers that this module was built with, as the vendor's number. ``version_text``
+makes text of it.""",
+    ),
+    "version_text": (
+        "function",
+        "(version: int) -> str",
+        "(version)",
+        """A version number of this backend as text: "13.0", "5.2.3".""",
+    ),
+    "device_count": (
+        "function",
+        "() -> int",
+        "()",
+        """Devices that this process can see; 0 where there are none. Raises portamem.Error where the runtime cannot say.""",
+    ),
+    "probe": (
+        "function",
+        "() -> tuple[int, int, str]",
+        "()",
+        """``(device count, native code, text)`` of the runtime's first answer. Never raises.""",
+    ),
+    "Device": (
+        "class",
+        "(ordinal: Device | int | None=None)",
+        "(ordinal=None)",
+        """A device of this backend by ordinal; ``Device()`` is the calling thread's current one. Holds no resource.""",
+    ),
+    "Device.__init__": (
+        "method",
+        "(self, ordinal: Device | int | None=None) -> None",
+        "(self, ordinal=None)",
+        """Names the device of an ordinal, or the calling thread's current device for None. Creates no context.
+
+Raises ValueError for an ordinal that no device has, and Error where the runtime has no device.""",
+    ),
+    "Device.current": (
+        "static",
+        "() -> Device",
+        "()",
+        """The calling thread's current device. Raises Error where the runtime has no device.""",
+    ),
+    "Device.set_current": (
+        "method",
+        "(self) -> None",
+        "(self)",
+        """Makes this device the calling thread's current one, for all libraries of the process. CUDA 12 and later
+create the device's context here.""",
+    ),
+    "Device.ordinal": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The device's number in this process, from 0.""",
+    ),
+    "Device.backend": (
+        "property",
+        "(self) -> Literal['host', 'cuda', 'hip']",
+        "(self)",
+        """The backend whose device it is: "host", "cuda" or "hip".""",
+    ),
+    "Device.name": (
+        "property",
+        "(self) -> str",
+        "(self)",
+        """The device's name, as its vendor gives it.""",
+    ),
+    "Device.arch": (
+        "property",
+        "(self) -> str",
+        "(self)",
+        """The architecture, as a compiler names it: "sm_90", "gfx90a:sramecc+:xnack-", "host".""",
+    ),
+    "Device.uuid": (
+        "property",
+        "(self) -> str",
+        "(self)",
+        """The device's UUID as text, in its usual spelling of 8-4-4-4-12 hexadecimal digits.""",
+    ),
+    "Device.pci_bus_id": (
+        "property",
+        "(self) -> str",
+        "(self)",
+        """The device's address on the PCI bus, in lower case: "0000:3b:00.0".""",
+    ),
+    "Device.numa_node": (
+        "property",
+        "(self) -> int | None",
+        "(self)",
+        """The NUMA node of the host that is nearest to the device, as the kernel says; None where it does not say.""",
+    ),
+    "Device.capabilities": (
+        "property",
+        "(self) -> Capabilities",
+        "(self)",
+        """What the device can do, as far as the runtime tells. Reading it creates no context.""",
+    ),
+    "Device.probe": (
+        "method",
+        "(self) -> ProbedCapabilities",
+        "(self)",
+        """Tries what no runtime tells, once per process; later calls return what was found.
+
+Creates the device's context, takes some MiB for a moment from a pool and a stream of its own, and leaves all
+settings as they were. Raises ValueError while a stream is captured.""",
+    ),
+    "Device.quirks": (
+        "property",
+        "(self) -> tuple[Quirk, ...]",
+        "(self)",
+        """Known faults of its runtime, and what portamem does about each. Raises ValueError where PORTAMEM_QUIRKS
+cannot be read.""",
+    ),
+    "Device.memory_info": (
+        "method",
+        "(self) -> MemoryInfo",
+        "(self)",
+        """Free, total and held bytes of the device now. CUDA and HIP create the device's context to answer.""",
+    ),
+    "Device.limit": (
+        "method",
+        "(self, name: Literal['stack_size', 'printf_fifo_size', 'malloc_heap_size']) -> int",
+        "(self, name)",
+        """The bytes of a limit that the runtime sets for kernels on the device.
+
+``name`` is "stack_size" (bytes of stack that each thread of a kernel has), "printf_fifo_size" (bytes that
+kernels' printf buffers) or "malloc_heap_size" (see ``malloc_heap_size``). Raises Error where the device has no
+such limit.""",
+    ),
+    "Device.set_limit": (
+        "method",
+        "(self, name: Literal['stack_size', 'printf_fifo_size', 'malloc_heap_size'], nbytes: int | str) -> None",
+        "(self, name, nbytes)",
+        """Asks for another limit, in bytes; the runtime may round it, and ``limit`` says what it became.
+
+``name`` is as for ``limit``. Raises Error where the device has no such limit, or the runtime refuses the size.""",
+    ),
+    "Device.malloc_heap_size": (
+        "settable",
+        "(self) -> int",
+        "(self)",
+        """Bytes of the heap from which kernels allocate; ``capabilities.malloc_heap_kind`` says what they bound.
+
+Set it before a kernel that uses the heap is loaded. Where the kind is "limit" that settles it for the life of
+the process, and takes the bytes out of the device's memory: loading fails where they are not there, and
+setting it later raises Error InvalidValue.""",
+    ),
+    "Device.default_stream": (
+        "property",
+        "(self) -> Stream",
+        "(self)",
+        """The legacy default stream of the device. It is never closed.""",
+    ),
+    "Device.per_thread_stream": (
+        "property",
+        "(self) -> Stream",
+        "(self)",
+        """The calling thread's own default stream of the device. Only that thread may submit work to it.""",
+    ),
+    "Device.stream_priority_range": (
+        "property",
+        "(self) -> tuple[int, int]",
+        "(self)",
+        """``(lowest, highest)``: what ``Stream(priority=...)`` may be. Numerically the highest priority is the smaller
+number.""",
+    ),
+    "Device.synchronize": (
+        "method",
+        "(self) -> None",
+        "(self)",
+        """Blocks until everything that was submitted to the device has run.""",
+    ),
+    "Device.can_access_peer": (
+        "method",
+        "(self, peer: Device | int) -> bool",
+        "(self, peer)",
+        """Whether kernels of this device may use memory of ``peer``, once ``enable_peer_access`` has been called.""",
+    ),
+    "Device.enable_peer_access": (
+        "method",
+        "(self, peer: Device | int) -> None",
+        "(self, peer)",
+        """Lets kernels of this device use plain memory of ``peer``, in this process and for all libraries. Memory of
+pools has access of its own: ``AsyncMemoryResource.set_access``.
+
+Raises Error where the access is enabled already, or the devices have no path to each other.""",
+    ),
+    "Device.disable_peer_access": (
+        "method",
+        "(self, peer: Device | int) -> None",
+        "(self, peer)",
+        """Takes back what ``enable_peer_access`` allowed. Raises Error where that was not enabled.""",
+    ),
+    "Device.__int__": (
+        "method",
+        "(self) -> int",
+        "(self)",
+        """The ordinal.""",
+    ),
+    "Device.__index__": (
+        "method",
+        "(self) -> int",
+        "(self)",
+        """The ordinal, so that a device may stand where an ordinal is asked for.""",
+    ),
+    "Device.__eq__": (
+        "method",
+        "(self, other: object, /) -> bool",
+        "(self, other, /)",
+        """Whether the other is the same device of the same backend.""",
+    ),
+    "Device.__hash__": (
+        "method",
+        "(self) -> int",
+        "(self)",
+        """Equal for devices that are equal.""",
+    ),
+    "Capabilities": (
+        "class",
+        "",
+        "",
+        """What a device can do, each asked of the device: never derived from a version or from a kind of memory.
+
+True, False, or None where the runtime, its version or its driver does not say. Reading it allocates nothing,
+creates no context and is allowed beside a capture. What can only be found by trying is in ``Device.probe()``.""",
+    ),
+    "Capabilities.memory_pools": (
+        "property",
+        "(self) -> bool | None",
+        "(self)",
+        """Whether the device has stream-ordered memory from driver pools, which AsyncMemoryResource needs.""",
+    ),
+    "Capabilities.pool_handle_types": (
+        "property",
+        "(self) -> tuple[Literal['posix_fd', 'win32', 'win32_kmt', 'fabric'], ...] | None",
+        "(self)",
+        """Handles by which a pool can go to other processes: "posix_fd", "win32", "win32_kmt", "fabric".""",
+    ),
+    "Capabilities.managed_mode": (
+        "property",
+        "(self) -> Literal['none', 'host_resident', 'migrating']",
+        "(self)",
+        """How the device runs managed memory: "none", "host_resident" (it stays in one place) or "migrating" (pages
+move to the device or host that touches them).
+
+AMD moves pages on a fault with XNACK only (HIP's manual, unified memory); a device that shares the host's
+memory has nowhere to move them.""",
+    ),
+    "Capabilities.concurrent_managed_access": (
+        "property",
+        "(self) -> bool | None",
+        "(self)",
+        """Whether host and device may touch managed memory at the same time.""",
+    ),
+    "Capabilities.pageable_memory_access": (
+        "property",
+        "(self) -> bool | None",
+        "(self)",
+        """Whether the device reads and writes memory of malloc. AMD: whether XNACK is in effect.""",
+    ),
+    "Capabilities.uses_host_page_tables": (
+        "property",
+        "(self) -> bool | None",
+        "(self)",
+        """Whether the device reads and writes memory of malloc through the host's own page tables.""",
+    ),
+    "Capabilities.direct_host_access": (
+        "property",
+        "(self) -> bool | None",
+        "(self)",
+        """Whether the host can read and write plain device memory. CUDA does not say; AMD: large BAR, or an APU.""",
+    ),
+    "Capabilities.integrated": (
+        "property",
+        "(self) -> bool | None",
+        "(self)",
+        """Whether host and device share one physical memory.""",
+    ),
+    "Capabilities.xnack": (
+        "property",
+        "(self) -> bool | None",
+        "(self)",
+        """AMD: whether page faults are retried, from the architecture's name. None where there is no such mode.""",
+    ),
+    "Capabilities.pinned_coherent": (
+        "property",
+        "(self) -> bool | None",
+        "(self)",
+        """Whether pinned memory is coherent with running kernels unless coherence="non_coherent" is asked for.
+
+CUDA has no other kind; AMD where the device has fine-grained memory (HIP's manual, coherency controls).""",
+    ),
+    "Capabilities.pinned_non_coherent": (
+        "property",
+        "(self) -> bool | None",
+        "(self)",
+        """Whether there is a non-coherent kind too: AMD's. Elsewhere asking for it changes nothing.""",
+    ),
+    "Capabilities.host_register": (
+        "property",
+        "(self) -> bool | None",
+        "(self)",
+        """Whether host memory that a program already has can be page-locked, as HostRegistration does.""",
+    ),
+    "Capabilities.registered_pointer_is_device_pointer": (
+        "property",
+        "(self) -> bool | None",
+        "(self)",
+        """Whether kernels reach registered memory by the host's address.""",
+    ),
+    "Capabilities.stream_priorities": (
+        "property",
+        "(self) -> bool | None",
+        "(self)",
+        """Whether streams of the device can have priorities.""",
+    ),
+    "Capabilities.virtual_memory": (
+        "property",
+        "(self) -> bool | None",
+        "(self)",
+        """Whether addresses can be reserved first, and memory be mapped to them later.""",
+    ),
+    "Capabilities.virtual_memory_granularity": (
+        "property",
+        "(self) -> tuple[int, int] | None",
+        "(self)",
+        """(minimum, recommended) bytes of which mapped pieces are multiples.""",
+    ),
+    "Capabilities.virtual_memory_handle_types": (
+        "property",
+        "(self) -> tuple[Literal['posix_fd', 'win32', 'win32_kmt', 'fabric'], ...] | None",
+        "(self)",
+        """Handles by which mapped memory can go to other processes, those that the runtime tells of: words as in
+``pool_handle_types``.""",
+    ),
+    "Capabilities.ipc_memory_handles": (
+        "property",
+        "(self) -> bool | None",
+        "(self)",
+        """Whether plain device memory can go to other processes; which memory, ``pointer_info().ipc_capable`` says.""",
+    ),
+    "Capabilities.ipc_event_handles": (
+        "property",
+        "(self) -> bool | None",
+        "(self)",
+        """Whether events can go to other processes by a handle.""",
+    ),
+    "Capabilities.malloc_heap_kind": (
+        "property",
+        "(self) -> Literal['none', 'limit', 'initial'] | None",
+        "(self)",
+        """What ``Device.malloc_heap_size`` means: "limit" (CUDA: all that kernels' malloc can give), "initial" (AMD:
+what the heap begins with; it grows) or "none".""",
+    ),
+    "Capabilities.peers": (
+        "property",
+        "(self) -> tuple[int, ...]",
+        "(self)",
+        """Ordinals of the devices whose memory this one can address.""",
+    ),
+    "Capabilities.compute_capability": (
+        "property",
+        "(self) -> tuple[int, int]",
+        "(self)",
+        """``(major, minor)``, as CUDA numbers its devices; of AMD devices what HIP answers in its place.""",
+    ),
+    "Capabilities.multi_processor_count": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The number of multiprocessors (AMD: compute units) of the device.""",
+    ),
+    "Capabilities.warp_size": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The number of threads in a warp (AMD: a wavefront).""",
+    ),
+    "Capabilities.as_dict": (
+        "method",
+        "(self) -> dict[str, Any]",
+        "(self)",
+        """Every field by its name, as a new dict of plain data.""",
+    ),
+    "ProbedCapabilities": (
+        "class",
+        "",
+        "",
+        """What a device can do, found by trying. None: it could not be tried, or there is nothing to try it on.""",
+    ),
+    "ProbedCapabilities.pool_threshold_accepted": (
+        "property",
+        "(self) -> bool | None",
+        "(self)",
+        """Whether a pool's release threshold reads back as it was set.""",
+    ),
+    "ProbedCapabilities.pool_threshold_effective": (
+        "property",
+        "(self) -> bool | None",
+        "(self)",
+        """Whether it is obeyed: at a synchronize the pool keeps its memory, or gives it back.""",
+    ),
+    "ProbedCapabilities.stream_capture": (
+        "property",
+        "(self) -> bool | None",
+        "(self)",
+        """Whether work on a stream can be captured.""",
+    ),
+    "ProbedCapabilities.host_register": (
+        "property",
+        "(self) -> bool | None",
+        "(self)",
+        """Whether host memory can be page-locked: as the runtime says, or as tried where it does not say.""",
+    ),
+    "ProbedCapabilities.registered_pointer_is_device_pointer": (
+        "property",
+        "(self) -> bool | None",
+        "(self)",
+        """Whether kernels reach registered memory by the host's address.""",
+    ),
+    "ProbedCapabilities.malloc_heap_settable": (
+        "property",
+        "(self) -> bool | None",
+        "(self)",
+        """Whether malloc_heap_size could be set, when it was tried. Not tried where malloc_heap_kind is "initial".""",
+    ),
+    "ProbedCapabilities.as_dict": (
+        "method",
+        "(self) -> dict[str, Any]",
+        "(self)",
+        """Every field by its name, as a new dict of plain data.""",
+    ),
+    "Quirk": (
+        "class",
+        "",
+        "",
+        """A known fault of a device's runtime, from a table in portamem/quirks.hpp.""",
+    ),
+    "Quirk.name": (
+        "property",
+        "(self) -> str",
+        "(self)",
+        """The quirk's name, which ``set_quirk`` and PORTAMEM_QUIRKS take.""",
+    ),
+    "Quirk.policy": (
+        "property",
+        "(self) -> Literal['free_on_allocating_stream', 'at_least_eight_bytes', 'explicit_copy_kind', 'bridged', 'report']",
+        "(self)",
+        """What portamem does: "free_on_allocating_stream", "at_least_eight_bytes", "explicit_copy_kind", "bridged" (met
+in any case, cannot be switched) or "report" (nothing: it is for the user to know).""",
+    ),
+    "Quirk.is_active": (
+        "property",
+        "(self) -> bool",
+        "(self)",
+        """False where it was switched off.""",
+    ),
+    "Quirk.about": (
+        "property",
+        "(self) -> str",
+        "(self)",
+        """What the runtime does wrong, in a sentence.""",
+    ),
+    "Quirk.thread": (
+        "property",
+        "(self) -> str",
+        "(self)",
+        """Where it was reported, in public.""",
+    ),
+    "Quirk.as_dict": (
+        "method",
+        "(self) -> dict[str, Any]",
+        "(self)",
+        """Every field by its name, as a new dict of plain data.""",
+    ),
+    "set_quirk": (
+        "function",
+        "(name: str, on: bool | None) -> bool | None",
+        "(name, on)",
+        """Switches a quirk's policy on or off for resources that this backend makes from now on, and for its copies; None:
+as the table says.
+
+``PORTAMEM_QUIRKS=name=off,other=on`` does the same from the start. Returns how it was switched before, for putting
+it back. Raises ValueError for a name that is none, and for a quirk that is met in any case; Error, named Forked,
+in a child of fork.""",
+    ),
+    "MemoryInfo": (
+        "class",
+        "",
+        "",
+        """Bytes of a device: free and total as the runtime sees them, held as portamem counts its own.""",
+    ),
+    "MemoryInfo.free": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """Bytes of the device that the runtime could still give out.""",
+    ),
+    "MemoryInfo.total": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """Bytes that the device has in all.""",
+    ),
+    "MemoryInfo.held": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """Bytes of the device that portamem's resources have taken and that are in use, as ``held()`` counts them.""",
+    ),
+    "MemoryInfo.source": (
+        "property",
+        "(self) -> str",
+        "(self)",
+        """The runtime call that answered.""",
+    ),
+    "Stream": (
+        "class",
+        "(device: Device | int | None=None, *, nonblocking: bool=True, priority: int | None=None)",
+        "(device=None, *, nonblocking=True, priority=None)",
+        """An in-order queue of work on a device. Owns its handle, unless it was made from one.""",
+    ),
+    "Stream.__init__": (
+        "method",
+        "(self, device: Device | int | None=None, *, nonblocking: bool=True, priority: int | None=None) -> None",
+        "(self, device=None, *, nonblocking=True, priority=None)",
+        """Creates a stream on a device (None: the calling thread's current one), which the object owns and destroys.
+
+``nonblocking=False`` makes a stream whose work is ordered with that of the legacy default stream.
+``priority``: see ``Device.stream_priority_range``; None is 0. Raises Error where the runtime refuses.""",
+    ),
+    "Stream.from_handle": (
+        "static",
+        "(handle: int, *, device: Device | int | None=None, owner: object=None, ends_announced: bool=False) -> Stream",
+        "(handle, *, device=None, owner=None, ends_announced=False)",
+        """A foreign stream by its native handle: portamem never destroys it, and keeps ``owner`` alive instead. 0 and
+1 are the legacy default stream, 2 is the calling thread's own.
+
+``ends_announced=True`` promises that the program calls ``close()`` before the handle is destroyed. With
+neither that promise nor an owner, each free of a pool's memory there may cost an event.""",
+    ),
+    "Stream.wrap": (
+        "static",
+        "(obj: Any) -> Stream",
+        "(obj)",
+        """A foreign stream object as a Stream, which keeps it alive: ``__cuda_stream__``, cuda-python, hip-python,
+CuPy, PyTorch. Keep it and pass it: the object itself, at each call, may become a new Stream each time.""",
+    ),
+    "Stream.handle": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The native stream as a number, for other libraries; 0 is the legacy default stream. It is valid until the
+stream is closed. Raises ValueError for a closed stream, and for another thread's own default stream.""",
+    ),
+    "Stream.identity": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """A number never reused in this process, unlike handles.""",
+    ),
+    "Stream.device": (
+        "property",
+        "(self) -> Device",
+        "(self)",
+        """The device on which the stream's work runs.""",
+    ),
+    "Stream.backend": (
+        "property",
+        "(self) -> Literal['host', 'cuda', 'hip']",
+        "(self)",
+        """The backend whose stream it is: "host", "cuda" or "hip".""",
+    ),
+    "Stream.priority": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The stream's priority, a number; smaller numbers are served first. Raises ValueError for a closed stream.""",
+    ),
+    "Stream.is_nonblocking": (
+        "property",
+        "(self) -> bool",
+        "(self)",
+        """Whether the stream's work runs beside that of the legacy default stream, unordered with it. Raises
+ValueError for a closed stream, and while the stream is captured.""",
+    ),
+    "Stream.is_default": (
+        "property",
+        "(self) -> bool",
+        "(self)",
+        """Whether it is the legacy default stream, or a thread's own default stream.""",
+    ),
+    "Stream.is_closed": (
+        "property",
+        "(self) -> bool",
+        "(self)",
+        """Whether the stream has been closed: nothing can be submitted to it any more.""",
+    ),
+    "Stream.capture_status": (
+        "property",
+        "(self) -> Literal['none', 'active', 'invalidated']",
+        "(self)",
+        """How a capture of the stream stands: "none", "active" or "invalidated".""",
+    ),
+    "Stream.begin_capture": (
+        "method",
+        "(self, mode: Literal['global', 'thread_local', 'relaxed']='global') -> None",
+        "(self, mode='global')",
+        """Starts to capture what is submitted to the stream, which does not run meanwhile. ``end_capture``, on the
+same thread, ends it.
+
+``mode`` is "global" (no thread may call what a capture forbids), "thread_local" (this thread may not) or
+"relaxed" (every call is allowed).""",
+    ),
+    "Stream.end_capture": (
+        "method",
+        "(self) -> None",
+        "(self)",
+        """Ends a capture and drops its graph: portamem launches nothing.""",
+    ),
+    "Stream.query": (
+        "method",
+        "(self) -> bool",
+        "(self)",
+        """True when all work that was submitted to the stream has run. Never blocks.""",
+    ),
+    "Stream.synchronize": (
+        "method",
+        "(self) -> None",
+        "(self)",
+        """Blocks until all work that was submitted to the stream so far has run. Raises ValueError while the stream is
+captured.""",
+    ),
+    "Stream.wait": (
+        "method",
+        "(self, other: Event | Stream) -> None",
+        "(self, other)",
+        """Puts what is submitted to this stream later behind an event's mark, or behind all work that another stream
+holds now. The host does not wait.""",
+    ),
+    "Stream.record": (
+        "method",
+        "(self, event: Event | None=None) -> Event",
+        "(self, event=None)",
+        """Marks the stream's present end with an event and answers that event: a new one for None.
+
+Raises ValueError for an event of another device, and for a closed stream or event.""",
+    ),
+    "Stream.launch_host_func": (
+        "method",
+        "(self, fn: Callable[[], object]) -> None",
+        "(self, fn)",
+        """Runs ``fn`` on a thread of the runtime, in stream order. It may call nothing of portamem.""",
+    ),
+    "Stream.close": (
+        "method",
+        "(self) -> None",
+        "(self)",
+        """Destroys the stream if portamem owns it; memory that waits for it is handed over first. Work that was
+submitted still runs. Closing twice is fine.
+
+Other threads may use the stream meanwhile: a call that has begun is completed, a later one is refused with
+ValueError.""",
+    ),
+    "Stream.__cuda_stream__": (
+        "method",
+        "(self) -> tuple[int, int]",
+        "(self)",
+        """``(0, handle)``: the protocol by which CUDA libraries take a stream.""",
+    ),
+    "Stream.__enter__": (
+        "method",
+        "(self) -> Stream",
+        "(self)",
+        """Answers the stream itself.""",
+    ),
+    "Stream.__exit__": (
+        "method",
+        "(self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None, /) -> None",
+        "(self, exc_type, exc, tb, /)",
+        """Closes the stream, as ``close()`` does. An exception that ends the block is never hidden: where the close is
+refused then, the stream goes with its last reference.""",
+    ),
+    "Stream.__eq__": (
+        "method",
+        "(self, other: object, /) -> bool",
+        "(self, other, /)",
+        """Whether the other is a Stream with the same identity.""",
+    ),
+    "Stream.__hash__": (
+        "method",
+        "(self) -> int",
+        "(self)",
+        """Equal for streams that are equal.""",
+    ),
+    "Event": (
+        "class",
+        "(device: Device | int | None=None, *, timing: bool=False, blocking: bool=False)",
+        "(device=None, *, timing=False, blocking=False)",
+        """A mark in a stream.""",
+    ),
+    "Event.__init__": (
+        "method",
+        "(self, device: Device | int | None=None, *, timing: bool=False, blocking: bool=False) -> None",
+        "(self, device=None, *, timing=False, blocking=False)",
+        """Creates an event on a device (None: the calling thread's current one), which the object owns and destroys.
+
+``timing=True`` lets ``elapsed_time`` measure; marks without it cost less. ``blocking=True`` lets a thread
+sleep in ``synchronize`` instead of asking again and again.""",
+    ),
+    "Event.from_handle": (
+        "static",
+        "(handle: int, *, device: Device | int | None=None, owner: object=None) -> Event",
+        "(handle, *, device=None, owner=None)",
+        """A foreign event by its native handle: portamem never destroys it, and keeps ``owner`` alive instead.""",
+    ),
+    "Event.wrap": (
+        "static",
+        "(obj: Any, *, device: Device | int | None=None) -> Event",
+        "(obj, *, device=None)",
+        """A foreign event object as an Event, which keeps it alive: cuda-python, hip-python, CuPy, PyTorch.""",
+    ),
+    "Event.handle": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The native event as a number, for other libraries. Raises ValueError for a closed event.""",
+    ),
+    "Event.device": (
+        "property",
+        "(self) -> Device",
+        "(self)",
+        """The device of the event; of a foreign one the device that was named. Raises ValueError for a closed event.""",
+    ),
+    "Event.is_closed": (
+        "property",
+        "(self) -> bool",
+        "(self)",
+        """Whether the event has been closed.""",
+    ),
+    "Event.is_done": (
+        "property",
+        "(self) -> bool",
+        "(self)",
+        """Whether the work before the mark has run, or there is no mark yet: what ``query()`` answers.""",
+    ),
+    "Event.query": (
+        "method",
+        "(self) -> bool",
+        "(self)",
+        """True when the work before the mark has run, or there is no mark yet. Never blocks. Raises ValueError for a
+closed event, and for a mark within a capture, which never runs itself.""",
+    ),
+    "Event.record": (
+        "method",
+        "(self, stream: Stream | Any | None=None) -> None",
+        "(self, stream=None)",
+        """Marks the present end of a stream (None: the device's default stream). An earlier mark is forgotten.
+
+Raises ValueError for a stream of another device.""",
+    ),
+    "Event.synchronize": (
+        "method",
+        "(self) -> None",
+        "(self)",
+        """Blocks until the work before the mark has run. Raises ValueError for a mark within a capture.""",
+    ),
+    "Event.elapsed_time": (
+        "method",
+        "(self, end: Event) -> float",
+        "(self, end)",
+        """Milliseconds from this mark to ``end``; both need ``timing=True``.""",
+    ),
+    "Event.close": (
+        "method",
+        "(self) -> None",
+        "(self)",
+        """Lets go of the event, which the runtime destroys if portamem owns it. What waits for its mark still does.
+Closing twice is fine.""",
+    ),
+    "Event.__enter__": (
+        "method",
+        "(self) -> Event",
+        "(self)",
+        """Answers the event itself.""",
+    ),
+    "Event.__exit__": (
+        "method",
+        "(self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None, /) -> None",
+        "(self, exc_type, exc, tb, /)",
+        """Closes the event.""",
+    ),
+    "Buffer": (
+        "class",
+        "",
+        "",
+        """Untyped memory with its resource, device and stream, which it keeps alive.
+
+``buf[a:b]`` is a sub-view: a Buffer over the same memory that keeps it alive. While sub-views, Views or Python
+buffers (``memoryview(buf)``) exist, ``close()`` raises BufferError and the buffer stays usable.""",
+    ),
+    "Buffer.from_handle": (
+        "static",
+        "(handle: int, nbytes: int | str, *, owner: object=None, device: Device | int | None=None, stream: Stream | Any | None=None, readonly: bool=False) -> Buffer",
+        "(handle, nbytes, *, owner=None, device=None, stream=None, readonly=False)",
+        """Foreign memory as a Buffer: never freed by portamem, ``owner`` kept alive instead. ``readonly``: memory that
+no copy and no fill writes, and that consumers are told to read only.
+
+ValueError for an address that neither the runtime knows nor this process can read: memory that was freed, or
+memory of the heap from which kernels allocate, which kernels alone copy, fill and free.""",
+    ),
+    "Buffer.handle": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The address of the first byte, as a number, for other libraries. Raises ValueError for a closed buffer.""",
+    ),
+    "Buffer.nbytes": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The size in bytes, as it was asked for. A closed buffer keeps it.""",
+    ),
+    "Buffer.device_id": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """Ordinal of the device that owns the memory; -1 for host memory.""",
+    ),
+    "Buffer.device": (
+        "property",
+        "(self) -> Device",
+        "(self)",
+        """The device whose resource gave the memory, also where the memory is the host's.""",
+    ),
+    "Buffer.stream": (
+        "property",
+        "(self) -> Stream",
+        "(self)",
+        """The stream on which the memory was allocated, and on which it goes back unless ``close`` names another.""",
+    ),
+    "Buffer.resource": (
+        "property",
+        "(self) -> MemoryResource | None",
+        "(self)",
+        """The resource that gave the memory; None for foreign memory.""",
+    ),
+    "Buffer.owner": (
+        "property",
+        "(self) -> object",
+        "(self)",
+        """The object that keeps foreign memory alive, which ``from_handle`` was given; None for a resource's memory.""",
+    ),
+    "Buffer.backend": (
+        "property",
+        "(self) -> Literal['host', 'cuda', 'hip']",
+        "(self)",
+        """The backend whose buffer it is: "host", "cuda" or "hip".""",
+    ),
+    "Buffer.kind": (
+        "property",
+        "(self) -> Literal['device', 'pinned', 'managed', 'system', 'async', 'foreign']",
+        "(self)",
+        """What the memory is: "device", "pinned", "managed", "system", "async" or "foreign".""",
+    ),
+    "Buffer.is_host_accessible": (
+        "property",
+        "(self) -> bool",
+        "(self)",
+        """Whether code on the host may read and write the memory by its address.""",
+    ),
+    "Buffer.is_device_accessible": (
+        "property",
+        "(self) -> bool",
+        "(self)",
+        """Whether kernels of the device may read and write the memory by its address.""",
+    ),
+    "Buffer.readonly": (
+        "property",
+        "(self) -> bool",
+        "(self)",
+        """Whether it is foreign memory that may be read only: no copy and no fill writes it.""",
+    ),
+    "Buffer.is_closed": (
+        "property",
+        "(self) -> bool",
+        "(self)",
+        """Whether the buffer has been closed, or its memory released.""",
+    ),
+    "Buffer.exports": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The number of live sub-views, views, Python buffers and DLPack tensors of the memory. While there are some,
+``close()`` is refused.""",
+    ),
+    "Buffer.view": (
+        "method",
+        "(self, dtype: Any='uint8', shape: int | Sequence[int] | None=None, *, offset: int | str=0) -> View",
+        "(self, dtype='uint8', shape=None, *, offset=0)",
+        """The memory, or a part of it, as elements of a type: a View, which shares the memory and keeps the buffer
+alive.
+
+``dtype`` is a name ("float32"), a NumPy type or a Python type. ``shape`` None is one dimension, of as many
+elements as fit. ``offset`` is in bytes. Raises ValueError where the elements do not fit or would not be
+aligned.""",
+    ),
+    "Buffer.copy_to": (
+        "method",
+        "(self, dst: Buffer | View | HostRegistration | Any, *, stream: Stream | Any | None=None) -> Event | None",
+        "(self, dst, *, stream=None)",
+        """Copies all bytes to ``dst``, which must be of the same size, as ``copy(dst, self)`` does.
+
+With a stream the copy is queued, and the answer is an Event that is done when the bytes are there; both ends
+are kept alive until then. Without one the bytes are there on return, behind all work declared on the memory,
+and the answer is None.""",
+    ),
+    "Buffer.copy_from": (
+        "method",
+        "(self, src: Buffer | View | HostRegistration | Any, *, stream: Stream | Any | None=None) -> Event | None",
+        "(self, src, *, stream=None)",
+        """Copies all bytes of ``src``, which must be of the same size, to this memory, as ``copy(self, src)`` does.
+
+With a stream the copy is queued, and the answer is an Event that is done when the bytes are there; both ends
+are kept alive until then. Without one the bytes are there on return, behind all work declared on the memory,
+and the answer is None.""",
+    ),
+    "Buffer.fill": (
+        "method",
+        "(self, value: int, *, stream: Stream | Any | None=None) -> Event | None",
+        "(self, value, *, stream=None)",
+        """Sets every byte to ``value`` (0 to 255).""",
+    ),
+    "Buffer.prefetch": (
+        "method",
+        "(self, location: Device | int | str, *, stream: Stream | Any | None=None) -> Event | None",
+        "(self, location, *, stream=None)",
+        """Moves managed memory, and system memory that the device reaches, to a location: a Device, an ordinal,
+"host", "host_numa:3" or "host_numa_current". The contents stay as they are.
+
+With a stream the move is queued and the answer is an Event; without one it is done on return. Raises
+ValueError for memory that does not move.""",
+    ),
+    "Buffer.advise": (
+        "method",
+        "(self, advice: Literal['read_mostly', 'unset_read_mostly', 'preferred_location', 'unset_preferred_location', 'accessed_by', 'unset_accessed_by', 'coarse_grain', 'unset_coarse_grain'], location: Device | int | str | None=None) -> None",
+        "(self, advice, location=None)",
+        """Tells the runtime at once how managed memory, or system memory that the device reaches, will be used.
+
+``advice`` is one of:
+
+* "read_mostly", "unset_read_mostly": devices that read the memory may keep copies of it; ``location`` says
+  nothing.
+* "preferred_location", "unset_preferred_location": pages stay at ``location``, which the former needs.
+* "accessed_by", "unset_accessed_by": ``location``, which both need, keeps the memory mapped, and takes no page
+  fault.
+* "coarse_grain", "unset_coarse_grain": AMD's; the memory is coherent at the ends of kernels only.
+
+``location`` is a Device, an ordinal or "host". Raises ValueError for memory that does not move, and Error
+where the runtime refuses the advice.""",
+    ),
+    "Buffer.range_attribute": (
+        "method",
+        "(self, name: Literal['read_mostly', 'preferred_location', 'accessed_by', 'last_prefetch_location', 'coherency_mode']) -> Any",
+        "(self, name)",
+        """What was last advised or prefetched for the whole range.
+
+``name`` is "read_mostly" (the answer is a bool), "preferred_location" or "last_prefetch_location" (an ordinal,
+"host", or None where pages differ or nothing was said), "accessed_by" (a list of such locations) or
+"coherency_mode" (AMD's; a number). Raises ValueError for memory that does not move.""",
+    ),
+    "Buffer.record_stream": (
+        "method",
+        "(self, stream: Stream | Any) -> None",
+        "(self, stream)",
+        """Declares that work on ``stream`` uses this memory: it is given back only behind that work.""",
+    ),
+    "Buffer.release": (
+        "method",
+        "(self) -> int",
+        "(self)",
+        """Gives up ownership and returns the address; the caller hands it to the resource's ``deallocate``, on a stream
+behind all work that uses the memory: what copies and fills have declared of it is forgotten here.""",
+    ),
+    "Buffer.close": (
+        "method",
+        "(self, *, stream: Stream | Any | None=None) -> None",
+        "(self, *, stream=None)",
+        """Gives the memory back to its resource on ``stream`` (None: the stream of the allocation), behind all work
+declared on it. Closing twice is fine. A sub-view only ends its export, and foreign memory is left to its
+owner.
+
+Raises BufferError while exports live, and the buffer then stays usable.""",
+    ),
+    "Buffer.__len__": (
+        "method",
+        "(self) -> int",
+        "(self)",
+        """The size in bytes.""",
+    ),
+    "Buffer.__bool__": (
+        "method",
+        "(self) -> bool",
+        "(self)",
+        """Whether it is open, of whatever size.""",
+    ),
+    "Buffer.__getitem__": (
+        "method",
+        "(self, key: slice, /) -> Buffer",
+        "(self, key, /)",
+        """A slice of bytes with step 1, as a sub-view: a Buffer over the same memory, which keeps that memory alive.""",
+    ),
+    "Buffer.__array__": (
+        "method",
+        "(self, *args: Any, **kwargs: Any) -> Any",
+        "(self, *args, **kwargs)",
+        """Refuses memory that the host cannot reach; NumPy takes the rest through the buffer protocol.""",
+    ),
+    "Buffer.__enter__": (
+        "method",
+        "(self) -> Buffer",
+        "(self)",
+        """Answers the buffer itself.""",
+    ),
+    "Buffer.__exit__": (
+        "method",
+        "(self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None, /) -> None",
+        "(self, exc_type, exc, tb, /)",
+        """Closes the buffer, as ``close()`` does. An exception that ends the block is never hidden: where the close is
+refused then, the memory goes back with its last export.""",
+    ),
+    "PitchedBuffer": (
+        "class",
+        "",
+        "",
+        """Rows of ``width`` bytes, ``pitch`` bytes apart.""",
+    ),
+    "PitchedBuffer.width": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The bytes of a row, without the padding behind it.""",
+    ),
+    "PitchedBuffer.height": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The number of rows.""",
+    ),
+    "PitchedBuffer.pitch": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The bytes from the beginning of one row to the beginning of the next.""",
+    ),
+    "View": (
+        "class",
+        "(buffer: Buffer, dtype: Any='uint8', shape: int | Sequence[int] | None=None, *, offset: int | str=0)",
+        "(buffer, dtype='uint8', shape=None, *, offset=0)",
+        """Typed, C-contiguous memory of a Buffer: what array libraries take. A live View is an export of its buffer.""",
+    ),
+    "View.buffer": (
+        "property",
+        "(self) -> Buffer",
+        "(self)",
+        """The buffer whose memory it is. Raises ValueError for a closed view.""",
+    ),
+    "View.handle": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The address of the first element, as a number, for other libraries. Raises ValueError for a closed view.""",
+    ),
+    "View.nbytes": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The size in bytes: ``size * itemsize``.""",
+    ),
+    "View.dtype": (
+        "property",
+        "(self) -> str",
+        "(self)",
+        """The name as NumPy spells it: "float32".""",
+    ),
+    "View.typestr": (
+        "property",
+        "(self) -> str",
+        "(self)",
+        """The element type as array interfaces spell it: "<f4".""",
+    ),
+    "View.itemsize": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The bytes of one element.""",
+    ),
+    "View.shape": (
+        "property",
+        "(self) -> tuple[int, ...]",
+        "(self)",
+        """The number of elements along each axis.""",
+    ),
+    "View.strides": (
+        "property",
+        "(self) -> tuple[int, ...]",
+        "(self)",
+        """Bytes from one element to the next along each axis.""",
+    ),
+    "View.ndim": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The number of axes.""",
+    ),
+    "View.size": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The number of elements in all.""",
+    ),
+    "View.backend": (
+        "property",
+        "(self) -> Literal['host', 'cuda', 'hip']",
+        "(self)",
+        """The backend whose view it is: "host", "cuda" or "hip".""",
+    ),
+    "View.device_id": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The ordinal of the device that owns the memory; -1 for host memory.""",
+    ),
+    "View.is_host_accessible": (
+        "property",
+        "(self) -> bool",
+        "(self)",
+        """Whether code on the host may read and write the memory by its address.""",
+    ),
+    "View.is_device_accessible": (
+        "property",
+        "(self) -> bool",
+        "(self)",
+        """Whether kernels of the device may read and write the memory by its address.""",
+    ),
+    "View.readonly": (
+        "property",
+        "(self) -> bool",
+        "(self)",
+        """Whether its memory may be read only: no copy and no fill writes it, and every consumer is told.""",
+    ),
+    "View.is_closed": (
+        "property",
+        "(self) -> bool",
+        "(self)",
+        """Whether the view has been closed.""",
+    ),
+    "View.reshape": (
+        "method",
+        "(self, *shape: int | Sequence[int]) -> View",
+        "(self, *shape)",
+        """The same elements in another shape, as a new View of the same memory. The shape is given as one sequence or
+as several ints. Raises ValueError where the number of elements differs.""",
+    ),
+    "View.copy_to": (
+        "method",
+        "(self, dst: Buffer | View | HostRegistration | Any, *, stream: Stream | Any | None=None) -> Event | None",
+        "(self, dst, *, stream=None)",
+        """Copies all bytes to ``dst``, which must be of the same size; see ``Buffer.copy_to``.""",
+    ),
+    "View.copy_from": (
+        "method",
+        "(self, src: Buffer | View | HostRegistration | Any, *, stream: Stream | Any | None=None) -> Event | None",
+        "(self, src, *, stream=None)",
+        """Copies all bytes of ``src``, which must be of the same size, to this memory; see ``Buffer.copy_from``.""",
+    ),
+    "View.fill": (
+        "method",
+        "(self, value: int, *, stream: Stream | Any | None=None) -> Event | None",
+        "(self, value, *, stream=None)",
+        """Sets every byte (not every element) to ``value``, from 0 to 255. With a stream the fill is queued and the
+answer is an Event; without one it is done on return.""",
+    ),
+    "View.to_numpy": (
+        "method",
+        "(self, *, stream: Stream | Any | None=None) -> Any",
+        "(self, *, stream=None)",
+        """A new NumPy array with the contents; done on return, also with a stream.""",
+    ),
+    "View.to_torch": (
+        "method",
+        "(self) -> Any",
+        "(self)",
+        """The same memory as a ``torch.Tensor``, which keeps it alive. Device and managed memory becomes a tensor of
+the device, ready on PyTorch's current stream; host memory a CPU tensor, after the work declared on it.
+
+ImportError without PyTorch; BufferError where the installed PyTorch cannot use the memory, and for read-only
+memory, of which PyTorch knows nothing.""",
+    ),
+    "View.to_cupy": (
+        "method",
+        "(self) -> Any",
+        "(self)",
+        """The same memory as a ``cupy.ndarray``, which keeps it alive, ready on CuPy's current stream. Page-locked
+memory goes too.
+
+ImportError without CuPy; BufferError where the installed CuPy cannot use the memory, and for read-only
+memory.""",
+    ),
+    "View.from_dlpack": (
+        "static",
+        "(obj: Any, *, stream: Stream | Any | None=None) -> View",
+        "(obj, *, stream=None)",
+        """The memory of any DLPack producer as a View, where it lies; a View is answered as it is.
+
+The View's buffer owns the producer's tensor: portamem calls its deleter once, when no view uses the memory
+any more and all declared work has run. With a stream, the memory is ready for work on that stream; without
+one it is ready on return. Host memory has no stream: what its producer has queued on it must be done before.
+
+Memory that may be read only, such as that of an array that is not writeable, becomes a read-only View. So does
+a capsule of before DLPack 1, which cannot tell, unless the producer's array interface says that it may be
+written.
+
+TypeError for what is no producer, or another backend's memory; ValueError for memory that is not C-contiguous,
+for elements that have no name here, and under capture; BufferError for a tensor that is malformed, taken
+already, or of a newer major version of DLPack; and what the producer raises.""",
+    ),
+    "View.__dlpack__": (
+        "method",
+        "(self, *, stream: int | None=None, max_version: tuple[int, int] | None=None, dl_device: tuple[int, int] | None=None, copy: bool | None=None) -> Any",
+        "(self, *, stream=None, max_version=None, dl_device=None, copy=None)",
+        """A DLPack capsule of the memory, or of a copy of it. It is an export: the buffer cannot be closed until the
+consumer has let go.
+
+``stream`` is a number as DLPack defines it: the consumer's stream then waits for all work declared on the
+memory, and -1 waits for nothing. None means the default stream of device memory; of memory that the host
+reaches by its tag, the work is waited for here. A consumer's default stream counts as declared from then on;
+of another stream that ``record_stream`` did not declare, the memory goes back behind all work of the device.
+
+``dl_device`` may be any device that the memory is (managed memory is also the device's and the CPU's), or
+(1, 0) for a copy on the CPU. ``copy=True`` copies to new memory of the same resource, on the stream that the
+memory came from, and the consumer's stream waits for that.
+
+BufferError for what cannot be had without a copy, and for memory that DLPack has no device for (of ``host``,
+what stands for a GPU's); ValueError for a stream that has no meaning.""",
+    ),
+    "View.__dlpack_device__": (
+        "method",
+        "(self) -> tuple[int, int]",
+        "(self)",
+        """DLPack's device type and ID. BufferError for memory that it has no device for.""",
+    ),
+    "View.close": (
+        "method",
+        "(self) -> None",
+        "(self)",
+        """Ends the export. The buffer of ``empty``, ``zeros`` and ``asarray`` goes with its last View.""",
+    ),
+    "View.__array_interface__": (
+        "property",
+        "(self) -> dict[str, Any]",
+        "(self)",
+        """NumPy's array interface, version 3, after the work declared on the memory. AttributeError for memory that
+the host cannot reach.""",
+    ),
+    "View.__cuda_array_interface__": (
+        "property",
+        "(self) -> dict[str, Any]",
+        "(self)",
+        """The interface by which GPU array libraries take memory, version 3: it names the stream that their work is to
+wait for, or the work is waited for here. AttributeError for memory that the device cannot reach, and on the
+host backend.""",
+    ),
+    "View.__len__": (
+        "method",
+        "(self) -> int",
+        "(self)",
+        """The extent of the first axis. TypeError for a view without dimensions.""",
+    ),
+    "View.__bool__": (
+        "method",
+        "(self) -> bool",
+        "(self)",
+        """Whether it is open, of whatever size and contents.""",
+    ),
+    "View.__iter__": (
+        "method",
+        "(self) -> Iterator[View]",
+        "(self)",
+        """The parts along the first axis. TypeError for a view without dimensions.""",
+    ),
+    "View.__getitem__": (
+        "method",
+        "(self, key: int | slice, /) -> View",
+        "(self, key, /)",
+        """A part of the first axis: an index takes one row and drops the axis, a slice with step 1 keeps it. The
+answer is a View of the same memory.""",
+    ),
+    "View.__array__": (
+        "method",
+        "(self, *args: Any, **kwargs: Any) -> Any",
+        "(self, *args, **kwargs)",
+        """Refuses memory that the host cannot reach; NumPy takes the rest through the buffer protocol.""",
+    ),
+    "View.__enter__": (
+        "method",
+        "(self) -> View",
+        "(self)",
+        """Answers the view itself.""",
+    ),
+    "View.__exit__": (
+        "method",
+        "(self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None, /) -> None",
+        "(self, exc_type, exc, tb, /)",
+        """Closes the view.""",
+    ),
+    "MemoryResource": (
+        "class",
+        "",
+        "",
+        """Where buffers come from. A resource with live buffers refuses to close.""",
+    ),
+    "MemoryResource.allocate": (
+        "method",
+        "(self, nbytes: int | str, *, stream: Stream | Any | None=None, alignment: int | str=256) -> Buffer",
+        "(self, nbytes, *, stream=None, alignment=256)",
+        """A Buffer of ``nbytes`` bytes, which keeps the resource alive and gives the memory back to it when it goes.
+
+``stream`` is where the memory may be used from, and where it goes back; other streams come in by
+``Buffer.record_stream``, copies and fills. A stream-ordered resource requires it; elsewhere None is the
+device's default stream. ``alignment`` is a power of two, in bytes; resources that call the runtime for each
+allocation give up to 256.
+
+Raises OutOfMemoryError where there is no memory, ValueError for a closed resource, a stream of another device
+and an alignment that cannot be had, and TypeError where the stream is missing.""",
+    ),
+    "MemoryResource.deallocate": (
+        "method",
+        "(self, ptr: int, nbytes: int | str, *, stream: Stream | Any | None=None) -> None",
+        "(self, ptr, nbytes, *, stream=None)",
+        """Takes back memory that ``Buffer.release`` gave out, with its size. ValueError for what cannot be the
+resource's own: memory while nothing is out, another size than was asked for (a pool: by more than a block's
+waste), and what the resource, or one that records, knows not to be out; else the runtime's Error.""",
+    ),
+    "MemoryResource.device": (
+        "property",
+        "(self) -> Device",
+        "(self)",
+        """The device whose memory the resource gives; of host memory the device that it was made for.""",
+    ),
+    "MemoryResource.device_id": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The ordinal of the device that owns the memory; -1 for host memory.""",
+    ),
+    "MemoryResource.backend": (
+        "property",
+        "(self) -> Literal['host', 'cuda', 'hip']",
+        "(self)",
+        """The backend whose resource it is: "host", "cuda" or "hip".""",
+    ),
+    "MemoryResource.kind": (
+        "property",
+        "(self) -> Literal['device', 'pinned', 'managed', 'system', 'async', 'foreign']",
+        "(self)",
+        """What the memory is: "device", "pinned", "managed", "system", "async" or "foreign". A pool's and an adaptor's
+is its upstream's.""",
+    ),
+    "MemoryResource.is_host_accessible": (
+        "property",
+        "(self) -> bool",
+        "(self)",
+        """Whether code on the host may read and write the resource's memory by its address.""",
+    ),
+    "MemoryResource.is_device_accessible": (
+        "property",
+        "(self) -> bool",
+        "(self)",
+        """Whether kernels of the device may read and write the resource's memory by its address.""",
+    ),
+    "MemoryResource.is_stream_ordered": (
+        "property",
+        "(self) -> bool",
+        "(self)",
+        """Whether memory is allocated and freed in the order of a stream, without blocking the host. ``allocate``
+requires the stream then.""",
+    ),
+    "MemoryResource.is_closed": (
+        "property",
+        "(self) -> bool",
+        "(self)",
+        """Whether the resource has been closed: it gives no memory any more.""",
+    ),
+    "MemoryResource.live_buffers": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The number of allocations that are out.""",
+    ),
+    "MemoryResource.live_bytes": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The bytes that are out, as they were asked for.""",
+    ),
+    "MemoryResource.cached": (
+        "property",
+        "(self) -> int | None",
+        "(self)",
+        """Bytes that the resource holds and that are not in use; None where it cannot say, as of plain memory. An
+adaptor's are those of its upstream.""",
+    ),
+    "MemoryResource.close": (
+        "method",
+        "(self) -> None",
+        "(self)",
+        """Gives back what the resource holds, and refuses allocations from then on. Closing twice is fine; the
+upstream stays open.
+
+Raises BufferError while buffers live, while a call is under way, and for the process's default resource.""",
+    ),
+    "MemoryResource.__enter__": (
+        "method",
+        "(self) -> MemoryResource",
+        "(self)",
+        """Answers the resource itself.""",
+    ),
+    "MemoryResource.__exit__": (
+        "method",
+        "(self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None, /) -> None",
+        "(self, exc_type, exc, tb, /)",
+        """Closes the resource, as ``close()`` does; the process's default resource stays open. An exception that ends
+the block is never hidden: where the close is refused then, the resource goes with its last reference.""",
+    ),
+    "PoolMemoryResource": (
+        "class",
+        "(upstream: MemoryResource | None=None, *, device: Device | int | None=None, limit: int | str | None=None, release: float | int | Callable[[PoolStats], int | str | None] | None=None, host_access: bool=True, shares_idle: bool=True)",
+        "(upstream=None, *, device=None, limit=None, release=None, host_access=True, shares_idle=True)",
+        """Stream-ordered memory cut from chunks of ``upstream`` (by default plain device memory), which is kept alive.
+
+What is freed on a stream is used on it again at once, above 1 MiB by any thread; memory that the host reaches only
+when the work before its free has run. Other streams take memory over behind an event. ``stream`` is required for
+allocate.
+
+``limit``: the most bytes to reserve. ``release``: how much of its peak the pool keeps when memory has come
+back, a share from 0 to 1, or a function of a PoolStats that answers the bytes to keep (None: all); by default
+everything stays until ``trim()``, until the upstream has no more, or until the pool would have more than its
+blocks needed. ``host_access=False``: buffers refuse the host also where it could reach the memory, which is
+then used again at once on its stream on every machine. ``shares_idle=False``: other pools, which find no memory, do
+not have what is idle here given back for them.""",
+    ),
+    "PoolMemoryResource.__init__": (
+        "method",
+        "(self, upstream: MemoryResource | None=None, *, device: Device | int | None=None, limit: int | str | None=None, release: float | int | Callable[[PoolStats], int | str | None] | None=None, host_access: bool=True, shares_idle: bool=True) -> None",
+        "(self, upstream=None, *, device=None, limit=None, release=None, host_access=True, shares_idle=True)",
+        """Makes a pool over ``upstream``, or over plain memory of ``device`` where that is None. The parameters are
+described with the class.
+
+Raises ValueError for a limit of 0, for a share that is not from 0 to 1, and for a device that is not the
+upstream's.""",
+    ),
+    "PoolMemoryResource.upstream": (
+        "property",
+        "(self) -> MemoryResource",
+        "(self)",
+        """The resource below, kept alive.""",
+    ),
+    "PoolMemoryResource.limit": (
+        "property",
+        "(self) -> int | None",
+        "(self)",
+        """The most bytes that the pool reserves of its upstream; None where there is no limit.""",
+    ),
+    "PoolMemoryResource.is_checked": (
+        "property",
+        "(self) -> bool | None",
+        "(self)",
+        """Whether a memory checker is told which bytes are in use: AddressSanitizer of memory that the host reaches,
+compute-sanitizer of plain device memory on CUDA. None: it turns out with the first allocation.""",
+    ),
+    "PoolMemoryResource.stats": (
+        "method",
+        "(self) -> PoolStats",
+        "(self)",
+        """The pool's figures at about this moment: bytes used, reserved and free, the peak, and how allocations were
+met.""",
+    ),
+    "PoolMemoryResource.snapshot": (
+        "method",
+        "(self) -> PoolSnapshot",
+        "(self)",
+        """Every chunk and its pieces, as plain data that json takes: chunks have address, nbytes and pieces; pieces
+have address, nbytes and state ("free" with the identity of its stream, 0 for any; "cached", "live", "slab").""",
+    ),
+    "PoolMemoryResource.reset_peak": (
+        "method",
+        "(self) -> None",
+        "(self)",
+        """Lets ``stats().peak`` start again at the bytes that are reserved now.""",
+    ),
+    "PoolMemoryResource.trim": (
+        "method",
+        "(self, keep: int | str=0) -> None",
+        "(self, keep=0)",
+        """Waits for the work that used what is free, and gives whole chunks back to the upstream until at most ``keep``
+bytes are reserved.""",
+    ),
+    "ResourceAdaptor": (
+        "class",
+        "",
+        "",
+        """A resource over another one, whose memory it gives: its kind and its accessibility are that one's.""",
+    ),
+    "ResourceAdaptor.upstream": (
+        "property",
+        "(self) -> MemoryResource",
+        "(self)",
+        """The resource below, kept alive.""",
+    ),
+    "StatisticsAdaptor": (
+        "class",
+        "(upstream: MemoryResource)",
+        "(upstream)",
+        """Counts what goes through it: in all, by tag, by thread, and within scopes.
+
+Memory counts for the tag and the thread that allocated it, whichever thread frees it. What is given back has to be
+what was given: another address or another size is a ValueError.""",
+    ),
+    "StatisticsAdaptor.__init__": (
+        "method",
+        "(self, upstream: MemoryResource) -> None",
+        "(self, upstream)",
+        """Makes an adaptor that counts what is allocated from ``upstream`` through it. The adaptor keeps the upstream
+alive.""",
+    ),
+    "StatisticsAdaptor.counts": (
+        "property",
+        "(self) -> MemoryCounts",
+        "(self)",
+        """Bytes and allocations that have gone through the adaptor in all.""",
+    ),
+    "StatisticsAdaptor.by_tag": (
+        "property",
+        "(self) -> dict[str, MemoryCounts]",
+        "(self)",
+        """By tag; "" is what had none.""",
+    ),
+    "StatisticsAdaptor.by_thread": (
+        "property",
+        "(self) -> dict[int, MemoryCounts]",
+        "(self)",
+        """By ``threading.get_native_id()`` of the allocating thread. A number that the system gave to another thread
+later stands for both, with the larger peaks.""",
+    ),
+    "StatisticsAdaptor.reset_peak": (
+        "method",
+        "(self) -> None",
+        "(self)",
+        """Peaks start again at what is current, those of scopes too.""",
+    ),
+    "StatisticsAdaptor.scope": (
+        "method",
+        "(self) -> StatisticsScope",
+        "(self)",
+        """A context manager, whose ``counts`` start at 0. All threads count; scopes may be nested.""",
+    ),
+    "TrackingAdaptor": (
+        "class",
+        "(upstream: MemoryResource)",
+        "(upstream)",
+        """Knows each allocation that is out: its size, stream, time, thread, tag and where in the program it was made.
+
+What is out when it is destroyed, or when the process exits, is printed to stderr; a close that is refused says
+where the memory was allocated. What is given back has to be what was given, as with StatisticsAdaptor.""",
+    ),
+    "TrackingAdaptor.__init__": (
+        "method",
+        "(self, upstream: MemoryResource) -> None",
+        "(self, upstream)",
+        """Makes an adaptor that knows each allocation of ``upstream`` that is made through it. The adaptor keeps the
+upstream alive.""",
+    ),
+    "TrackingAdaptor.outstanding": (
+        "method",
+        "(self) -> list[OutstandingAllocation]",
+        "(self)",
+        """The oldest first.""",
+    ),
+    "LoggingAdaptor": (
+        "class",
+        "(upstream: MemoryResource, path: str | bytes | os.PathLike[str])",
+        "(upstream, path)",
+        """Writes what goes through it to a file, which it overwrites: one JSON object a line.
+
+``path`` may have ``%r`` (the rank of a launched process), ``%h`` (the host's name), ``%p`` (the process) and ``%%``
+in it. The log is complete when the adaptor is closed or destroyed, or the process exits; ``portamem replay`` runs
+it again. ValueError where the file cannot be written, or another writes it.""",
+    ),
+    "LoggingAdaptor.__init__": (
+        "method",
+        "(self, upstream: MemoryResource, path: str | bytes | os.PathLike[str]) -> None",
+        "(self, upstream, path)",
+        """Makes an adaptor that writes what goes through it to the file at ``path``, and begins that file anew. The
+adaptor keeps the upstream alive.""",
+    ),
+    "LoggingAdaptor.path": (
+        "property",
+        "(self) -> str",
+        "(self)",
+        """The file that the adaptor writes, with the placeholders of the given path filled in.""",
+    ),
+    "LoggingAdaptor.flush": (
+        "method",
+        "(self) -> None",
+        "(self)",
+        """Hands what is written so far to the system, which otherwise sees it in pieces of 64 KiB.""",
+    ),
+    "LimitingAdaptor": (
+        "class",
+        "(upstream: MemoryResource, limit: int | str)",
+        "(upstream, limit)",
+        """Never has more than ``limit`` bytes out. Beyond it OutOfMemoryError, whose text names the limit, before the
+upstream is asked.""",
+    ),
+    "LimitingAdaptor.__init__": (
+        "method",
+        "(self, upstream: MemoryResource, limit: int | str) -> None",
+        "(self, upstream, limit)",
+        """Makes an adaptor that never has more than ``limit`` bytes of ``upstream`` out. The adaptor keeps the
+upstream alive.""",
+    ),
+    "LimitingAdaptor.limit": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The most bytes that the adaptor has out at once.""",
+    ),
+    "LimitingAdaptor.allocated": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """Bytes out, as they were asked for.""",
+    ),
+    "LimitingAdaptor.available": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The bytes that may still go out before the limit is reached.""",
+    ),
+    "FailureCallbackAdaptor": (
+        "class",
+        "(upstream: MemoryResource, callback: Callable[[int], bool])",
+        "(upstream, callback)",
+        """Where the upstream has no memory, ``callback(nbytes)`` answers whether to try again, as often as it says True.
+
+It may free, trim and allocate. After False the upstream's OutOfMemoryError reaches the caller, as does whatever
+the callback raises.""",
+    ),
+    "FailureCallbackAdaptor.__init__": (
+        "method",
+        "(self, upstream: MemoryResource, callback: Callable[[int], bool]) -> None",
+        "(self, upstream, callback)",
+        """Makes an adaptor over ``upstream`` that calls ``callback(nbytes)`` where the upstream has no memory. The
+adaptor keeps both alive.""",
+    ),
+    "PrefetchAdaptor": (
+        "class",
+        "(upstream: MemoryResource, location: Device | int | str | None=None)",
+        "(upstream, location=None)",
+        """Prefetches what it allocates, on the stream of the allocation; ``location=None`` is that stream's device.
+
+For managed memory, and for system memory where the device has pageable memory access; ValueError for others.""",
+    ),
+    "PrefetchAdaptor.__init__": (
+        "method",
+        "(self, upstream: MemoryResource, location: Device | int | str | None=None) -> None",
+        "(self, upstream, location=None)",
+        """Makes an adaptor that prefetches memory of ``upstream`` to ``location``. The adaptor keeps the upstream
+alive.""",
+    ),
+    "PrefetchAdaptor.location": (
+        "property",
+        "(self) -> int | str | None",
+        "(self)",
+        """Where memory is prefetched to: an ordinal, "host", "host_numa:3" or "host_numa_current"; None is the device
+of each allocation's stream.""",
+    ),
+    "FixedSizeMemoryResource": (
+        "class",
+        "(upstream: MemoryResource, block_size: int | str, *, blocks_per_chunk: int | None=None)",
+        "(upstream, block_size, *, blocks_per_chunk=None)",
+        """Blocks of one size, carved from chunks of ``upstream``: an allocation of up to ``block_size`` takes a block.
+
+Memory that only devices reach is stream-ordered: a freed block is its stream's next one at once, and another's
+behind an event. Memory that the host reaches is given out again when the work before its free has run.
+``blocks_per_chunk``: taken from the upstream at a time; None is as many as fill 1 MiB.""",
+    ),
+    "FixedSizeMemoryResource.__init__": (
+        "method",
+        "(self, upstream: MemoryResource, block_size: int | str, *, blocks_per_chunk: int | None=None) -> None",
+        "(self, upstream, block_size, *, blocks_per_chunk=None)",
+        """Makes a resource of equal blocks over ``upstream``, which it keeps alive. The parameters are described with
+the class.""",
+    ),
+    "FixedSizeMemoryResource.upstream": (
+        "property",
+        "(self) -> MemoryResource",
+        "(self)",
+        """The resource below, kept alive.""",
+    ),
+    "FixedSizeMemoryResource.block_size": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The most bytes that a block holds; a larger allocation raises ValueError.""",
+    ),
+    "FixedSizeMemoryResource.blocks_per_chunk": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The number of blocks that the resource takes of its upstream at a time.""",
+    ),
+    "FixedSizeMemoryResource.reserved": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """Bytes that the upstream has given.""",
+    ),
+    "FixedSizeMemoryResource.trim": (
+        "method",
+        "(self, keep: int | str=0) -> None",
+        "(self, keep=0)",
+        """Gives chunks without a live block back to the upstream, behind their last uses, until at most ``keep`` bytes
+are reserved.""",
+    ),
+    "MonotonicMemoryResource": (
+        "class",
+        "(upstream: MemoryResource, *, initial_size: int | str=1048576)",
+        "(upstream, *, initial_size=1048576)",
+        """Carves buffers one behind the other out of chunks of ``upstream``, each chunk twice as large as the one before.
+
+Closing a buffer counts only: the memory goes back by ``release()`` or ``close()``, when no buffer lives.""",
+    ),
+    "MonotonicMemoryResource.__init__": (
+        "method",
+        "(self, upstream: MemoryResource, *, initial_size: int | str=1048576) -> None",
+        "(self, upstream, *, initial_size=1048576)",
+        """Makes a resource that carves buffers out of chunks of ``upstream``, which it keeps alive. The first chunk is
+of ``initial_size`` bytes, unless an allocation needs a larger one.""",
+    ),
+    "MonotonicMemoryResource.upstream": (
+        "property",
+        "(self) -> MemoryResource",
+        "(self)",
+        """The resource below, kept alive.""",
+    ),
+    "MonotonicMemoryResource.initial_size": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The bytes of the first chunk.""",
+    ),
+    "MonotonicMemoryResource.reserved": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """Bytes that the upstream has given.""",
+    ),
+    "MonotonicMemoryResource.release": (
+        "method",
+        "(self) -> None",
+        "(self)",
+        """Gives all memory back, behind every stream that used it. BufferError while buffers live.""",
+    ),
+    "CallbackMemoryResource": (
+        "class",
+        "(allocate: Callable[[int, Stream], int] | int | Any, deallocate: Callable[[int, int, Stream], object] | int | Any, *, device: Device | int | None=None, kind: Literal['device', 'pinned', 'managed', 'system', 'async', 'foreign']='device', host_accessible: bool | None=None, stream_ordered: bool | None=None, user_data: int=0)",
+        "(allocate, deallocate, *, device=None, kind='device', host_accessible=None, stream_ordered=None, user_data=0)",
+        """Allocates by ``allocate(nbytes, stream) -> address`` and frees by ``deallocate(address, nbytes, stream)``.
+
+Both are Python functions, or C functions ``void* (size_t nbytes, void* stream, void* user_data)`` and
+``void (void* ptr, size_t nbytes, void* stream, void* user_data)`` as ctypes function pointers, objects with an
+``address`` (Numba's cfunc) or addresses; those run without the GIL. nbytes is never 0, the address is aligned to
+256 bytes, 0 means that there is no memory. What a Python function raises reaches the caller unchanged. They are
+called with no lock held, and may use other resources and pools that stand on this one.
+
+``kind``, ``host_accessible`` and ``stream_ordered`` say what the memory is; the latter two follow from the kind
+unless given. Unless it is stream-ordered, ``deallocate`` is called when the work on the stream has run.""",
+    ),
+    "CallbackMemoryResource.__init__": (
+        "method",
+        "(self, allocate: Callable[[int, Stream], int] | int | Any, deallocate: Callable[[int, int, Stream], object] | int | Any, *, device: Device | int | None=None, kind: Literal['device', 'pinned', 'managed', 'system', 'async', 'foreign']='device', host_accessible: bool | None=None, stream_ordered: bool | None=None, user_data: int=0) -> None",
+        "(self, allocate, deallocate, *, device=None, kind='device', host_accessible=None, stream_ordered=None, user_data=0)",
+        """Makes a resource of two functions, which it keeps alive. The parameters are described with the class;
+``user_data`` is an address that C functions are handed.""",
+    ),
+    "DeviceMemoryResource": (
+        "class",
+        "(device: Device | int | None=None, *, coherence: Literal['default', 'fine_grained', 'uncached']='default')",
+        "(device=None, *, coherence='default')",
+        """Plain Malloc and Free. (cuda.core's class of this name is a pool: that is AsyncMemoryResource here.)""",
+    ),
+    "DeviceMemoryResource.__init__": (
+        "method",
+        "(self, device: Device | int | None=None, *, coherence: Literal['default', 'fine_grained', 'uncached']='default') -> None",
+        "(self, device=None, *, coherence='default')",
+        """Makes a resource of plain memory of a device (None: the calling thread's current one).
+
+``coherence`` says how host and device see each other's writes while a kernel runs: "default", "fine_grained"
+or "uncached". The latter two are AMD's: an allocation raises Error where the device has no such memory.""",
+    ),
+    "DeviceMemoryResource.coherence": (
+        "property",
+        "(self) -> Literal['default', 'fine_grained', 'uncached']",
+        "(self)",
+        """The coherence that was asked for.""",
+    ),
+    "DeviceMemoryResource.allocate_pitched": (
+        "method",
+        "(self, width: int | str, height: int, *, stream: Stream | Any | None=None) -> PitchedBuffer",
+        "(self, width, height, *, stream=None)",
+        """``height`` rows of ``width`` bytes as a PitchedBuffer: the runtime pads each row so that the next one is
+aligned.
+
+``stream`` is as for ``allocate``. Raises OutOfMemoryError where there is no memory.""",
+    ),
+    "PinnedMemoryResource": (
+        "class",
+        "(device: Device | int | None=None, *, portable: bool=True, mapped: bool=True, write_combined: bool=False, coherence: Literal['default', 'coherent', 'non_coherent']='default')",
+        "(device=None, *, portable=True, mapped=True, write_combined=False, coherence='default')",
+        """Page-locked host memory. Coherent unless ``coherence="non_coherent"`` is asked for.
+
+The chunks of resources over it (pools among them) are had as those of PrefaultedPinnedMemoryResource, unless
+anything but the defaults was asked for.""",
+    ),
+    "PinnedMemoryResource.__init__": (
+        "method",
+        "(self, device: Device | int | None=None, *, portable: bool=True, mapped: bool=True, write_combined: bool=False, coherence: Literal['default', 'coherent', 'non_coherent']='default') -> None",
+        "(self, device=None, *, portable=True, mapped=True, write_combined=False, coherence='default')",
+        """Makes a resource of page-locked host memory for a device (None: the calling thread's current one).
+
+``portable``: the memory is page-locked for all devices, not for this one alone. ``mapped``: kernels reach the
+memory by an address. ``write_combined``: the host writes fast and reads very slowly. ``coherence``, which
+says how host and device see each other's writes while a kernel runs, is "default", "coherent" or
+"non_coherent".""",
+    ),
+    "PinnedMemoryResource.coherence": (
+        "property",
+        "(self) -> Literal['default', 'coherent', 'non_coherent']",
+        "(self)",
+        """The coherence that was asked for.""",
+    ),
+    "PrefaultedPinnedMemoryResource": (
+        "class",
+        "(device: Device | int | None=None)",
+        "(device=None)",
+        """Page-locked host memory in whole pages, which several threads have prefaulted, huge where the system allows it
+and near the device, and registered with the runtime. That takes a tenth of the time of PinnedMemoryResource.
+Where the device's capabilities do not say that registered memory is coherent and has one address everywhere, it is
+HostMalloc's, and the next piece, of 1 to 256 MiB, is allocated in the background while others are out; no limit
+counts it. For many small buffers, take a pool.""",
+    ),
+    "PrefaultedPinnedMemoryResource.__init__": (
+        "method",
+        "(self, device: Device | int | None=None) -> None",
+        "(self, device=None)",
+        """Makes a resource of page-locked host memory near a device (None: the calling thread's current one).""",
+    ),
+    "PrefaultedPinnedMemoryResource.registers": (
+        "property",
+        "(self) -> bool",
+        "(self)",
+        """Whether new memory is registered pages; False: HostMalloc's.""",
+    ),
+    "ManagedMemoryResource": (
+        "class",
+        "(device: Device | int | None=None, *, attach: Literal['global', 'host']='global')",
+        "(device=None, *, attach='global')",
+        """Managed (unified) memory: one address for host and device.""",
+    ),
+    "ManagedMemoryResource.__init__": (
+        "method",
+        "(self, device: Device | int | None=None, *, attach: Literal['global', 'host']='global') -> None",
+        "(self, device=None, *, attach='global')",
+        """Makes a resource of managed memory of a device (None: the calling thread's current one).
+
+``attach`` says which devices may touch the memory from the start: "global" (all devices) or "host" (none).""",
+    ),
+    "SystemMemoryResource": (
+        "class",
+        "(device: Device | int | None=None)",
+        "(device=None)",
+        """Ordinary page-aligned host memory; device-accessible where the device has pageable memory access.""",
+    ),
+    "SystemMemoryResource.__init__": (
+        "method",
+        "(self, device: Device | int | None=None) -> None",
+        "(self, device=None)",
+        """Makes a resource of ordinary host memory for a device (None: the calling thread's current one).""",
+    ),
+    "AsyncMemoryResource": (
+        "class",
+        "(device: Device | int | None=None, *, release_threshold: int | str | None=None, max_size: int | str=0)",
+        "(device=None, *, release_threshold=None, max_size=0)",
+        """Stream-ordered memory of a driver pool: by default a pool of its own that keeps what it has
+(release threshold = maximum). ``stream`` is required for allocate.""",
+    ),
+    "AsyncMemoryResource.__init__": (
+        "method",
+        "(self, device: Device | int | None=None, *, release_threshold: int | str | None=None, max_size: int | str=0) -> None",
+        "(self, device=None, *, release_threshold=None, max_size=0)",
+        """Makes a driver pool on a device (None: the calling thread's current one), which the resource owns.
+
+``release_threshold``: the bytes that the pool keeps at a synchronize; None keeps all. ``max_size``: the most
+bytes of the pool; 0 is as large as the device. Raises Error, named NotSupported, on a device without pools.""",
+    ),
+    "AsyncMemoryResource.default_pool": (
+        "static",
+        "(device: Device | int | None=None) -> AsyncMemoryResource",
+        "(device=None)",
+        """Over the pool that the device came with, whose settings are left alone.""",
+    ),
+    "AsyncMemoryResource.from_handle": (
+        "static",
+        "(pool: int, device: Device | int, *, owner: object=None) -> AsyncMemoryResource",
+        "(pool, device, *, owner=None)",
+        """Over a foreign pool by its native handle: portamem never destroys it, leaves its settings alone, and keeps
+``owner`` alive instead.""",
+    ),
+    "AsyncMemoryResource.pool_handle": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The native pool as a number, for other libraries. Raises ValueError for a closed resource.""",
+    ),
+    "AsyncMemoryResource.owns_pool": (
+        "property",
+        "(self) -> bool",
+        "(self)",
+        """Whether the resource made the pool, and destroys it.""",
+    ),
+    "AsyncMemoryResource.release_threshold": (
+        "settable",
+        "(self) -> int",
+        "(self)",
+        """The bytes that the pool keeps at a synchronize; 2**64 - 1 keeps all. It can be set.""",
+    ),
+    "AsyncMemoryResource.used": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """Bytes that are allocated from the pool, by all its users.""",
+    ),
+    "AsyncMemoryResource.used_high": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The most bytes that were allocated from the pool at once, since ``reset_high()``.""",
+    ),
+    "AsyncMemoryResource.reserved": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """Bytes that the pool holds of the device.""",
+    ),
+    "AsyncMemoryResource.reserved_high": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The most bytes that the pool held of the device at once, since ``reset_high()``.""",
+    ),
+    "AsyncMemoryResource.reset_high": (
+        "method",
+        "(self) -> None",
+        "(self)",
+        """Lets ``used_high`` and ``reserved_high`` start again at what is current.""",
+    ),
+    "AsyncMemoryResource.trim": (
+        "method",
+        "(self, keep: int | str=0) -> None",
+        "(self, keep=0)",
+        """Gives unused memory back to the driver until at most ``keep`` bytes are reserved. Memory in use stays.""",
+    ),
+    "AsyncMemoryResource.reuse_follow_event_dependencies": (
+        "settable",
+        "(self) -> bool",
+        "(self)",
+        """Whether the pool reuses memory that was freed on another stream where an event already orders the two. It
+can be set.""",
+    ),
+    "AsyncMemoryResource.reuse_allow_opportunistic": (
+        "settable",
+        "(self) -> bool",
+        "(self)",
+        """Whether the pool reuses memory on any stream once the free has run. It can be set.""",
+    ),
+    "AsyncMemoryResource.reuse_allow_internal_dependencies": (
+        "settable",
+        "(self) -> bool",
+        "(self)",
+        """Whether the pool may make a stream wait for a free on another, to reuse that memory. It can be set.""",
+    ),
+    "AsyncMemoryResource.access": (
+        "method",
+        "(self, device: Device | int) -> Literal['none', 'read', 'read_write']",
+        "(self, device)",
+        """What a device may do with the pool's memory: "none", "read" or "read_write".""",
+    ),
+    "AsyncMemoryResource.set_access": (
+        "method",
+        "(self, device: Device | int, access: Literal['none', 'read', 'read_write']) -> None",
+        "(self, device, access)",
+        """Allows a device to use the pool's memory: "none", "read" or "read_write".
+
+Raises Error where the devices have no path to each other, or the runtime does not know that access.""",
+    ),
+    "HostRegistration": (
+        "class",
+        "(obj: Any, *, device: Device | int | None=None, portable: bool=True, mapped: bool=True, read_only: bool=False)",
+        "(obj, *, device=None, portable=True, mapped=True, read_only=False)",
+        """Page-locks memory that a Python object owns, until closed. Keeps the object and its Python buffer.""",
+    ),
+    "HostRegistration.__init__": (
+        "method",
+        "(self, obj: Any, *, device: Device | int | None=None, portable: bool=True, mapped: bool=True, read_only: bool=False) -> None",
+        "(self, obj, *, device=None, portable=True, mapped=True, read_only=False)",
+        """Page-locks the memory of ``obj`` for a device (None: the calling thread's current one), so that copies of it
+are fast and kernels reach it.
+
+``portable``: the memory is page-locked for all devices, not for this one alone. ``mapped``: kernels reach the
+memory by an address. ``read_only``: devices may only read it, and ``obj`` may be read-only too. Raises Error
+where the memory is registered already, or the runtime refuses.""",
+    ),
+    "HostRegistration.handle": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The address of the first byte on the host, as a number. Raises ValueError for a closed registration.""",
+    ),
+    "HostRegistration.device_handle": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The address by which kernels of the device reach the first byte, as a number; the host's may be another.""",
+    ),
+    "HostRegistration.nbytes": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The size in bytes.""",
+    ),
+    "HostRegistration.backend": (
+        "property",
+        "(self) -> Literal['host', 'cuda', 'hip']",
+        "(self)",
+        """The backend whose registration it is: "host", "cuda" or "hip".""",
+    ),
+    "HostRegistration.is_closed": (
+        "property",
+        "(self) -> bool",
+        "(self)",
+        """Whether the registration has been closed: the memory is ordinary again.""",
+    ),
+    "HostRegistration.close": (
+        "method",
+        "(self) -> None",
+        "(self)",
+        """Blocks until work that uses the memory has run, and unlocks it. Closing twice is fine.""",
+    ),
+    "HostRegistration.__enter__": (
+        "method",
+        "(self) -> HostRegistration",
+        "(self)",
+        """Answers the registration itself.""",
+    ),
+    "HostRegistration.__exit__": (
+        "method",
+        "(self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None, /) -> None",
+        "(self, exc_type, exc, tb, /)",
+        """Closes the registration, as ``close()`` does. An exception that ends the block is never hidden: where the
+close is refused then, the registration goes with its last reference.""",
+    ),
+    "PointerInfo": (
+        "class",
+        "",
+        "",
+        """What the runtime says of an address.""",
+    ),
+    "PointerInfo.kind": (
+        "property",
+        "(self) -> Literal['unregistered', 'host', 'device', 'managed']",
+        "(self)",
+        """What the memory is to the runtime: "unregistered", "host", "device" or "managed".""",
+    ),
+    "PointerInfo.device_id": (
+        "property",
+        "(self) -> int | None",
+        "(self)",
+        """The ordinal of the device that the memory belongs to; None where there is none.""",
+    ),
+    "PointerInfo.base": (
+        "property",
+        "(self) -> int | None",
+        "(self)",
+        """The address at which the allocation begins; None where the runtime does not say.""",
+    ),
+    "PointerInfo.nbytes": (
+        "property",
+        "(self) -> int | None",
+        "(self)",
+        """The bytes of the whole allocation; None where the runtime does not say.""",
+    ),
+    "PointerInfo.host_pointer": (
+        "property",
+        "(self) -> int | None",
+        "(self)",
+        """The address by which the host reaches the memory; None where it does not.""",
+    ),
+    "PointerInfo.device_pointer": (
+        "property",
+        "(self) -> int | None",
+        "(self)",
+        """The address by which the device reaches the memory; None where it does not.""",
+    ),
+    "PointerInfo.flags": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The runtime's flags of the allocation, as a number.""",
+    ),
+    "PointerInfo.ipc_capable": (
+        "property",
+        "(self) -> bool | None",
+        "(self)",
+        """Whether the memory can go to another process by a legacy IPC handle. CUDA says no for memory of pools and
+for virtual, managed and pinned memory; None where the runtime does not say (most versions of AMD's).""",
+    ),
+    "pointer_info": (
+        "function",
+        "(ptr: int | Buffer | View | HostRegistration) -> PointerInfo",
+        "(ptr)",
+        """What the runtime says of an address, or of the memory of a Buffer, View or HostRegistration. Memory that the
+runtime does not know is an answer, with the kind "unregistered", and no error.""",
+    ),
+    "empty": (
+        "function",
+        "(shape: int | Sequence[int], dtype: Any='float64', *, resource: MemoryResource | None=None, device: Device | int | None=None, stream: Stream | Any | None=None) -> View",
+        "(shape, dtype='float64', *, resource=None, device=None, stream=None)",
+        """A View of new memory, whose contents are whatever was there.
+
+The memory comes from ``resource``, or else from the current resource of ``device``. Without a stream it is there on
+return, for every stream.""",
+    ),
+    "zeros": (
+        "function",
+        "(shape: int | Sequence[int], dtype: Any='float64', *, resource: MemoryResource | None=None, device: Device | int | None=None, stream: Stream | Any | None=None) -> View",
+        "(shape, dtype='float64', *, resource=None, device=None, stream=None)",
+        """A View of new memory, all bytes zero. With a stream, that is so from there on in the stream's order.""",
+    ),
+    "copy": (
+        "function",
+        "(dst: Buffer | View | HostRegistration | Any, src: Buffer | View | HostRegistration | Any, *, stream: Stream | Any | None=None) -> Event | None",
+        "(dst, src, *, stream=None)",
+        """Copies all of ``src`` to ``dst``, which must be of the same size and not overlap it.
+
+With a stream returns an Event that is done when the bytes are there; both ends are kept alive until then. Without
+one the bytes are there on return, and None is returned.""",
+    ),
+    "copy_2d": (
+        "function",
+        "(dst: Buffer | View | HostRegistration | Any, src: Buffer | View | HostRegistration | Any, *, width: int | str | None=None, height: int | None=None, dst_pitch: int | str | None=None, src_pitch: int | str | None=None, stream: Stream | Any | None=None) -> Event | None",
+        "(dst, src, *, width=None, height=None, dst_pitch=None, src_pitch=None, stream=None)",
+        """Copies ``height`` rows of ``width`` bytes. A PitchedBuffer gives its own width, height and pitch where they are
+left out; other memory is taken as rows without padding.""",
+    ),
+    "copy_3d": (
+        "function",
+        "(dst: Buffer | View | HostRegistration | Any, src: Buffer | View | HostRegistration | Any, *, width: int | str | None=None, height: int, depth: int, dst_pitch: int | str | None=None, src_pitch: int | str | None=None, dst_rows: int | None=None, src_rows: int | None=None, stream: Stream | Any | None=None) -> Event | None",
+        "(dst, src, *, width=None, height, depth, dst_pitch=None, src_pitch=None, dst_rows=None, src_rows=None, stream=None)",
+        """Copies a box of ``depth`` slices of ``height`` rows of ``width`` bytes from one volume to another.
+
+A volume's slices begin ``dst_rows`` or ``src_rows`` rows apart; left out, that is ``height``. A PitchedBuffer gives
+its own width and pitch where they are left out (``allocate_pitched(width, rows * slices)`` makes a volume); other
+memory is taken as rows without padding. A box within a volume is given as the part of its memory from the box's
+first byte on: ``volume[offset:]``.""",
+    ),
+    "fill_2d": (
+        "function",
+        "(dst: PitchedBuffer, value: int, *, stream: Stream | Any | None=None) -> Event | None",
+        "(dst, value, *, stream=None)",
+        """Sets every byte of the rows to ``value``, from 0 to 255, and none of the padding between them.
+
+With a stream the fill is queued, and the answer is an Event; without one it is done on return, behind all work
+declared on the memory, and the answer is None.""",
+    ),
+    "from_dlpack": (
+        "function",
+        "(obj: Any, *, stream: Stream | Any | None=None) -> View",
+        "(obj, *, stream=None)",
+        """The memory of any DLPack producer as a View, where it lies: see ``View.from_dlpack``.""",
+    ),
+    "current_resource": (
+        "function",
+        "(device: Device | int | None=None) -> MemoryResource",
+        "(device=None)",
+        """The resource that allocations on this thread take from where none is named: the innermost using(), else the
+process's default, a PoolMemoryResource over plain device memory, whose close is refused.""",
+    ),
+    "current_tag": (
+        "function",
+        "() -> str",
+        "()",
+        """This thread's tag; "" where none is open.""",
+    ),
+    "held": (
+        "function",
+        "(device: Device | int | Literal['host'] | None=None) -> int",
+        "(device=None)",
+        """Bytes that portamem's resources have taken on a device (None: the calling thread's current one) and that are in
+use. What the process's default resource keeps idle does not count. ``device="host"`` asks for host memory.""",
+    ),
+}
