@@ -20,7 +20,7 @@ class EndingPool : public Leaver {
     /// back. Where a capture forbids the wait, or a signal ends it, the reaper gives them back later.
     static void give_back(const std::shared_ptr<PoolRuntime>& pool) noexcept {
         if (portamem_forked() != 0 || !runtime_usable()) return;
-        // A host function may make no call of the runtime.
+        // A host function may not call the runtime.
         if (!InHostFunction::here() && pool->give_all_back()) return;
         try {
             Leaving::instance().add(std::make_shared<EndingPool>(pool));
