@@ -12,7 +12,7 @@ int refuse_class(PyObject* self, PyObject* /*value*/, void* /*closure*/) {
     return -1;
 }
 
-// Whether it is a class over C++ data. Exceptions and enums (of another metaclass) are plain Python classes.
+// Returns whether it is a class over C++ data. Exceptions and enums (of another metaclass) are plain Python classes.
 bool is_bound(PyObject* value) {
     if (PyType_Check(value) == 0 || PyExceptionClass_Check(value)) return false;
     if ((reinterpret_cast<PyTypeObject*>(value)->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return false;
