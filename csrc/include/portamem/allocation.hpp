@@ -382,7 +382,7 @@ class Allocation {
         return true;
     }
 
-    // Of two threads that declare, the one with the smaller number may come last.
+    // Two threads may declare in either order, and so the smaller number may come last.
     void note_use_here(std::uint64_t number) noexcept {
         auto known = latest_use_here_.load(std::memory_order_relaxed);
         while (known < number && !latest_use_here_.compare_exchange_weak(known, number, std::memory_order_relaxed)) {

@@ -129,8 +129,8 @@ inline std::shared_ptr<MemoryResource> from_registry(portamem_resource resource,
 ///   it.
 /// - A pool over a pool would hold memory twice.
 ///
-/// Malloc is slow, and is called for chunks only. Free may wait for the device, and is called by trim() and where memory
-/// is short.
+/// Malloc is slow, and is called for chunks only. Free may wait for the device, and is called by trim() and where
+/// memory is short.
 ///
 /// The pool releases no chunk by itself, or a program that repeats its work would pay for Malloc each time. trim()
 /// gives back what it has cached, and so does another resource of portamem that finds no memory on the device.

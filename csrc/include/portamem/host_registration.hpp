@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// portamem/host_registration.hpp: host memory of others, page-locked for a while.
+// portamem/host_registration.hpp: foreign host memory, page-locked for a while.
 #pragma once
 
 #include <memory>

@@ -361,8 +361,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
         record_in_use(event);
     }
 
-    /// Returns a new event at the stream's present end, or the last event of a closed stream. It is null where no work is
-    /// left to wait for; the call may have waited for the device instead. `blank`: an event of this device to use.
+    /// Returns a new event at the stream's present end, or the last event of a closed stream. It is null where no work
+    /// is left to wait for; the call may have waited for the device instead. `blank`: an event of this device to use.
     std::shared_ptr<Event> tail(std::shared_ptr<Event> blank = nullptr) {
         refuse_forked();
         // Only its own thread can mark a per-thread stream. Other threads wait for the whole device, which is rare and

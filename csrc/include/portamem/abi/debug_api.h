@@ -38,8 +38,8 @@ typedef struct portamem_debug_block {
 /* Returns whether PORTAMEM_DEBUG=1 was set when this was asked first. */
 PORTAMEM_EXPORT int portamem_debug_on(void);
 
-/* Between enter and leave this thread is inside of a resource, and what the resource takes of others gets no
- * redzones. enter returns 1 on the outermost level. */
+/* Between enter and leave this thread is inside of a resource, and what the resource takes of other resources
+ * gets no redzones. enter returns 1 on the outermost level. */
 PORTAMEM_EXPORT int portamem_debug_enter(void);
 PORTAMEM_EXPORT void portamem_debug_leave(void);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * portamem/abi/pool_settings.h: the environment's settings for every pool of the process, as C functions of libportamem.
+ * portamem/abi/pool_settings.h: the environment's settings for every pool of the process, as C functions.
  *
  * - PORTAMEM_POOL=off: pools keep nothing. Each allocation goes straight to the upstream, where memory checkers see
  *   it.

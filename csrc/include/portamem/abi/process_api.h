@@ -19,7 +19,7 @@ extern "C" {
 PORTAMEM_EXPORT const char* portamem_check_headers(uint32_t major, uint32_t minor);
 
 /* Returns the object of a key, which the first call makes and which is never destroyed. Threads may come at once:
- * one object stays, and `drop` destroys the others. Returns null where `make` returns null, or host memory is short. */
+ * one object stays, and `drop` destroys the rest. Returns null where `make` returns null, or host memory is short. */
 PORTAMEM_EXPORT void* portamem_process_object(const char* key, void* (*make)(void), void (*drop)(void*));
 
 /* Returns where the calling thread keeps its object of a key: null at first, for the caller to fill. The place is

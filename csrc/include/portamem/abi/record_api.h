@@ -83,7 +83,7 @@ PORTAMEM_EXPORT portamem_recorder* portamem_record_process(void);
 /* Reads the settings of the environment that the first call needs, and opens nothing. */
 PORTAMEM_EXPORT void portamem_record_prepare(void);
 
-/* Are called around an allocation: begin, and then one of the others. */
+/* Are called around an allocation: begin, and then one of the next two. */
 PORTAMEM_EXPORT void portamem_record_begin(portamem_recorder* recorder, portamem_record_call* call);
 PORTAMEM_EXPORT void portamem_record_allocated(portamem_recorder* recorder, portamem_record_call* call);
 PORTAMEM_EXPORT void portamem_record_refused(portamem_recorder* recorder, portamem_record_call* call, const char* why);

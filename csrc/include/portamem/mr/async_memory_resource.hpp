@@ -64,7 +64,7 @@ class AsyncMemoryResource : public RuntimeMemoryResource {
     }
     bool owns_pool() const noexcept { return owned_; }
 
-    /// Returns an attribute of the pool: Reuse* as 0 or 1, the others in bytes.
+    /// Returns an attribute of the pool: Reuse* as 0 or 1, every other in bytes.
     std::uint64_t get(rt::MemPoolAttr attr) const {
         refuse_forked();
         std::uint64_t value = 0;

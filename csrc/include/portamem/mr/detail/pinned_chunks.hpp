@@ -22,7 +22,7 @@ namespace detail {
 ///   threads prefault the pages, which are huge where the system allows it and near the device, and the runtime
 ///   registers them. That takes a tenth of the time of HostMalloc.
 /// - Elsewhere, or where the runtime refuses to register, HostMalloc gives the memory. The next piece (of 1 to 256 MiB)
-///   is allocated in the background while there are others. It goes back with the last of them, and where HostMalloc
+///   is allocated in the background while another piece is out. It is freed with the last of them, and where HostMalloc
 ///   has no more.
 class PinnedChunks {
   public:

@@ -133,7 +133,7 @@ class PoolAnnotations {
         }
     }
 
-    // Looks at some of the pending ranges; the next call looks at others.
+    // Looks at some of the pending ranges; the next call looks at more.
     void drain() {
         const UntrackedQueries own;
         auto at = pending_.lower_bound(next_look_);

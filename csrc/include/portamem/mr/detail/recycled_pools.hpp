@@ -68,7 +68,7 @@ class RecycledPools {
     // A pool that keeps its memory for longer is left alone.
     static constexpr std::chrono::minutes kPatience{5};
 
-    // Returns true when nothing is left to do: the pool is with the others, or of no use any more.
+    // Returns true when nothing is left to do: the pool is in the free list, or of no use any more.
     bool try_to_empty(int device, std::size_t max_size, rt::MemPool_t pool, const std::vector<int>& granted) noexcept {
         try {
             const RelaxedCapture beside(device);
