@@ -20,7 +20,7 @@ namespace {
 using portamem::detail::Embedded;
 using portamem::detail::EmbedderRefs;
 
-// Is the part that all objects have. `memory` is the value behind it, whatever its class.
+// Represents the part that all objects have. `memory` is the value behind it, whatever its class.
 struct Head {
     PyObject ob_base;
     PyObject* weak_references;

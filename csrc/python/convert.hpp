@@ -73,7 +73,7 @@ std::shared_ptr<MemoryResource> to_upstream(const py::handle& value);
 std::uintptr_t to_address(const void* ptr);
 void* from_address(const py::handle& value, const char* what);
 
-/// Is one spelling of a value.
+/// Represents one spelling of a value.
 template <class E>
 struct Spelling {
     std::string_view text;

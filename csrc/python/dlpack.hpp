@@ -53,7 +53,7 @@ inline constexpr Version kVersion{1, 3};  ///< the newest that portamem knows
 
 enum Flags : std::uint64_t { ReadOnly = 1, IsCopied = 2 };
 
-/// Is a tensor with its owner, of 0.8 and of 1. `deleter` is called once, on any thread; it may be null.
+/// Represents a tensor with its owner, of 0.8 and of 1. `deleter` is called once, on any thread; it may be null.
 struct ManagedTensor {
     Tensor tensor;
     void* context;

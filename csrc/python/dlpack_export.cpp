@@ -160,7 +160,7 @@ Buffer copied(const Buffer& memory, const dlpack::Device& device, bool own, cons
 
 // ----- the capsule
 
-// Is a tensor, and behind it in one block its shape and strides.
+// Represents a tensor, and behind it in one block its shape and strides.
 template <class Managed>
 struct Exported {
     Managed managed{};

@@ -33,7 +33,8 @@ Place place_of(const dlpack::Device& device) {
                          ": copy it through host memory");
 }
 
-// Is the stream of the device on which the producer is asked to make the memory ready, and DLPack's number for it.
+// Represents the stream of the device on which the producer is asked to make the memory ready, and DLPack's number for
+// it.
 struct ImportStream {
     std::shared_ptr<Stream> stream;
     std::int64_t number = 0;
@@ -221,7 +222,7 @@ dlpack::Device device_of(const py::object& obj) {
     }
 }
 
-// Is a checked tensor of a producer: nothing of it is used before the check.
+// Represents a checked tensor of a producer: nothing of it is used before the check.
 struct Incoming {
     py::object owner;
     dlpack::Tensor tensor{};

@@ -7,8 +7,8 @@
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
-/// Is an Event that Python can close. close() lets go of this object's share only; the handle goes with its last
-/// holder.
+/// Represents an Event that Python can close. close() lets go of this object's share only; the handle goes with its
+/// last holder.
 struct ClosableEvent {
     std::shared_ptr<Event> event;
 

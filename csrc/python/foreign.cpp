@@ -50,8 +50,7 @@ MemoryTraits foreign_traits(const void* ptr, const py::object& device) {
     }();
     if (attributes.type == rt::MemoryType::Unregistered) {
         // This is plain host memory, or memory of another copy of the runtime, which looks the same.
-        static py::object* warn = nullptr;  // not a static object: importing may run other threads, which the first use
-                                            // of a static would block
+        static py::object* warn = nullptr;  // no static object: importing may run other threads, and they would wait
         if (warn == nullptr) warn = new py::object(py::module_::import("portamem._libraries").attr("warn_of_two"));
         (*warn)(rt::BackendName);
         refuse_unreadable(ptr);

@@ -17,9 +17,7 @@ bool is_plain_array(const PyTypeObject* type) {
     if (type == known) return true;
     if (known != nullptr || std::string_view(type->tp_name) != "numpy.ndarray") return false;
     const auto numpy = py::reinterpret_borrow<py::dict>(PyImport_GetModuleDict())["numpy"];
-    const py::object array =
-        py::getattr(numpy, "ndarray", py::none());  // the attribute is missing while NumPy is being
-                                                    // imported
+    const py::object array = py::getattr(numpy, "ndarray", py::none());  // missing while it is being imported
     if (array.ptr() != reinterpret_cast<const PyObject*>(type)) return false;
     known = type;
     return true;

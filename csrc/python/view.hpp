@@ -10,7 +10,7 @@
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
-/// Is an element type, in the spellings of each protocol.
+/// Represents an element type, in the spellings of each protocol.
 struct ElementType {
     std::string name;     ///< NumPy's: float32
     std::string typestr;  ///< the array interfaces': <f4
@@ -18,7 +18,7 @@ struct ElementType {
     std::size_t itemsize = 1;
 };
 
-/// Is an export of its buffer while it lives, and keeps the buffer's Python object.
+/// Represents an export of its buffer while it lives, and keeps the buffer's Python object.
 class View {
   public:
     using Shape = std::vector<std::size_t>;

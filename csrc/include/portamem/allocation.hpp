@@ -62,9 +62,7 @@ class Allocation {
         allocation->own_traits_ = traits;
         allocation->traits_ = &allocation->own_traits_;
         allocation->owner_ = std::move(owner);
-        if (!stream->is_default())
-            allocation->expose();  // the program may have work of its own on a stream that it
-                                   // names
+        if (!stream->is_default()) allocation->expose();  // the program may have queued work there itself
         allocation->exports_.store(0, std::memory_order_release);
         return allocation;
     }
@@ -636,7 +634,7 @@ class Allocation {
         return traits_->free_may_wait || (rt::FreeMayWait && is_exposed_.load(std::memory_order_relaxed));
     }
 
-    // Is dropped memory on its way back.
+    // Represents dropped memory on its way back.
     class Dropped : public detail::Leaver {
       public:
         Dropped(std::shared_ptr<Allocation> memory, std::optional<Work> work, bool was_told)

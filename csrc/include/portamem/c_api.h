@@ -33,9 +33,9 @@ typedef enum portamem_backend {
     PORTAMEM_BACKEND_HOST = 2
 } portamem_backend;
 
-/* Is a memory resource as other modules see it. `self` is reference counted through retain and release, which any
- * thread may call. allocate and deallocate return 0 or a native error code. They work on the resource's own device,
- * whatever device is current. `stream` is a native handle; null is the default stream. */
+/* Represents a memory resource as other modules see it. `self` is reference counted through retain and release,
+ * which any thread may call. allocate and deallocate return 0 or a native error code. They work on the resource's
+ * own device, whatever device is current. `stream` is a native handle; null is the default stream. */
 typedef struct portamem_resource_ops {
     uint32_t size; /* sizeof this struct, set by the provider */
     int (*allocate)(void* self, size_t nbytes, void* stream, void** ptr);

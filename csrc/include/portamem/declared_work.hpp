@@ -22,7 +22,7 @@ class Stream;
 
 namespace detail {
 
-/// The declared work of one stream. Thread-safe.
+/// Represents the declared work of one stream. It is thread-safe.
 class DeclaredWork {
   public:
     explicit DeclaredWork(int device) noexcept : device_(device) {}
@@ -51,7 +51,7 @@ class DeclaredWork {
     std::atomic<std::uint64_t> has_run_{0};
 };
 
-/// Is a moment of a stream: all that was declared on it so far.
+/// Represents a moment of a stream: all that was declared on it so far.
 struct DeclaredSoFar {
     std::shared_ptr<DeclaredWork> work;
     std::uint64_t number = 0;

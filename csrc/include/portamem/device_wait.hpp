@@ -23,8 +23,8 @@ PORTAMEM_OPEN
 
 namespace detail {
 
-/// Is a set of threads that wait for devices: one per module in most programs, and more where a wait that its caller
-/// has left goes on. The threads are detached and leaked, because a process may exit while they wait.
+/// Keeps threads that wait for devices: one per module in most programs, and more where a wait that its
+/// caller has left goes on. The threads are detached and leaked, because a process may exit while they wait.
 class DeviceWaiters {
   public:
     /// Holds what the runtime answered, once it has.

@@ -169,8 +169,7 @@ class Event {
         : handle_(handle), device_(device), owned_(owned), timed_(timed), owner_(std::move(owner)) {}
 
     const rt::Event_t handle_;
-    mutable std::atomic<rt::Event_t> newer_{rt::Event_t{}};  // the handle that the program records since memory relies
-                                                             // on handle_
+    mutable std::atomic<rt::Event_t> newer_{rt::Event_t{}};  // the program's record since memory relies on handle_
     mutable std::atomic<bool> is_relied_on_{false};
     unsigned flags_ = 0;
     int device_;

@@ -63,8 +63,8 @@ inline void** place_of_handles() noexcept {
     return place;
 }
 
-/// Is one thread's use of a handle whose end no Stream tells, while the handle belongs to one stream. Only its thread
-/// calls it, except for its constructor and is_of_this_thread().
+/// Represents one thread's use of a handle whose end no Stream tells, while the handle belongs to one stream. Only its
+/// thread calls it, except for its constructor and is_of_this_thread().
 class HandleUse {
   public:
     HandleUse(rt::Stream_t handle, int device, std::uint64_t id) : handle_(handle), device_(device), id_(id) {}

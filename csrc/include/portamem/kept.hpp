@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// portamem/kept.hpp: what queued work uses is kept alive until the work has run.
+// portamem/kept.hpp: keeps references alive until the queued work that uses them has run.
 //
 // A host callback could not let go of references: callbacks may not call the runtime, and the end of a last reference
 // may free memory. So references sit in a list per stream, each behind an event. Calls that ask or wait for events,

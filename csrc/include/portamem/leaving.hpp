@@ -51,7 +51,7 @@ class InHostFunction {
 /// has no work.
 std::vector<int> busy_devices() noexcept;  // in stream.hpp
 
-/// Is one object on its way out. Leaving calls every function, on one thread at a time.
+/// Represents one object on its way out. Leaving calls every function, on one thread at a time.
 class Leaver {
   public:
     Leaver() = default;
@@ -337,7 +337,7 @@ class Leaving {
         }
     }
 
-    // Is longer than a runtime's call takes, and shorter than the program would wait.
+    // These times are longer than a runtime's call takes, and shorter than the program would wait.
     static constexpr std::chrono::milliseconds kMoment{200};
     static constexpr std::chrono::milliseconds kReapersMoment{20};
     static constexpr std::chrono::milliseconds kPatience{2000};

@@ -15,7 +15,7 @@ PORTAMEM_OPEN
 struct OrderUse {
     std::string call;          ///< the runtime call, such as MemcpyAsync
     std::string site;          ///< where it was made: symbol and offset, or module and offset where nothing has a name
-    std::string stream;        ///< in words
+    std::string stream;        ///< as text
     std::uint64_t handle = 0;  ///< of the stream; 0 for default streams and for the host
     int device = -1;           ///< of the stream; -1 for the host
 };

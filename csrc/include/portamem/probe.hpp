@@ -16,8 +16,7 @@ PORTAMEM_OPEN
 /// it on.
 struct ProbedCapabilities {
     Answer pool_threshold_accepted;   ///< a pool's release threshold reads back as it was set
-    Answer pool_threshold_effective;  ///< the threshold is obeyed too: the pool keeps memory at a synchronize, or gives
-                                      ///< it back
+    Answer pool_threshold_effective;  ///< the threshold is obeyed too: memory is kept at a synchronize, or goes back
     Answer stream_capture;            ///< work on a stream can be captured into a graph
     Answer host_register;             ///< host memory of the program's own can be page-locked
     Answer registered_pointer_is_device_pointer;
@@ -26,8 +25,8 @@ struct ProbedCapabilities {
 
 namespace detail {
 
-// Is one run of the probes on the current device, under a relaxed capture mode. It makes a pool, a stream, some MiB of
-// memory and one page of host memory, and destroys them at the end.
+// Represents one run of the probes on the current device, under a relaxed capture mode. It makes a pool, a stream, some
+// MiB of memory and one page of host memory, and destroys them at the end.
 class Prober {
   public:
     explicit Prober(int device) : device_(device) {

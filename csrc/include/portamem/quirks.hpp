@@ -69,7 +69,7 @@ inline constexpr Quirk kQuirks[] = {
      "JuliaGPU/CUDA.jl#3112"},
 };
 
-/// Is a quirk of a device. It is not active where it was switched off.
+/// Represents a quirk of a device. It is not active where it was switched off.
 struct DeviceQuirk {
     const Quirk* quirk = nullptr;
     bool active = true;
@@ -178,8 +178,7 @@ inline bool applies(const Quirk& quirk, const Device& device) {
     int runtime = 0;
     check(rt::RuntimeGetVersion(&runtime), "RuntimeGetVersion");
     if (runtime < quirk.first || (quirk.fixed != 0 && runtime >= quirk.fixed))
-        return false;  // tested first, because
-                       // properties take long
+        return false;  // first: properties take long
     return applies(quirk, rt::BackendId, device.properties().arch, runtime);
 }
 

@@ -20,7 +20,7 @@
 
 PORTAMEM_OPEN
 
-/// Is a stream of a device. An identity that is never reused names it, because vendors hand out handles again.
+/// Represents a stream of a device. An identity that is never reused names it, because vendors hand out handles again.
 /// - Work that was submitted still runs after close(). Using a closed stream throws std::invalid_argument.
 /// - It is thread-safe, close() included: a call of another thread that has begun keeps the handle until it returns,
 ///   and later calls are refused.
@@ -371,8 +371,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
             detail::refuse_in_capture("synchronizing the device");
             const RelaxedCapture beside(device_);
             detail::hear_until_idle(device_);
-            check(rt::DeviceSynchronize(), "DeviceSynchronize");  // no chore runs here, because the caller may hold a
-                                                                  // lock
+            check(rt::DeviceSynchronize(), "DeviceSynchronize");  // runs no chore: the caller may hold a lock
             return nullptr;
         }
         auto event = is_closed() || blank ? std::move(blank) : Event::create(device_);
@@ -424,9 +423,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
     rt::StreamCaptureStatus capture_status() const {
         refuse_forked();
-        if (is_elsewhere())
-            return rt::StreamCaptureStatus::None;  // the question would be about this thread's own
-                                                   // stream
+        if (is_elsewhere()) return rt::StreamCaptureStatus::None;  // it would be asked about this thread's own
         const Use use = in_use();
         return status_unasked();
     }
@@ -582,7 +579,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
         Stream& stream_;
     };
 
-    // Is a call that waits for the stream's work. close() does not wait for it, except where the handle is foreign.
+    // Represents a call that waits for the stream's work. close() does not wait for it, except where the handle is
+    // foreign.
     class Waiting {
       public:
         explicit Waiting(const Stream& stream)
@@ -656,9 +654,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
         // The legacy stream reports a capture of another stream: work on it is forbidden just the same.
         if (answer == rt::Error_t::StreamCaptureImplicit) return rt::StreamCaptureStatus::Active;
         check(answer, "StreamIsCapturing");
-        if (counted && status == rt::StreamCaptureStatus::None)
-            count_capture(false);  // the program has ended it by
-                                   // other means
+        if (counted && status == rt::StreamCaptureStatus::None) count_capture(false);  // the program has ended it
         return status;
     }
 
@@ -741,8 +737,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     const bool tells_its_end_;
     const std::uint64_t identity_ = portamem_new_identity();
     std::uint64_t memory_identity_ = identity_;  // another's where that tells the end of this handle
-    std::shared_ptr<detail::HandleUse> use_;     // for a handle whose end no Stream tells, where the runtime numbers
-                                                 // streams
+    std::shared_ptr<detail::HandleUse> use_;     // of a bare handle, where the runtime numbers streams
     // Name the stream that tells the end of this handle, and its end. They are null where this stream tells its own.
     std::weak_ptr<Stream> told_;
     std::shared_ptr<detail::StreamEnd> told_end_;

@@ -27,7 +27,7 @@ namespace detail {
 
 /// Counts the calls that hold one stream's handle. It is thread-safe.
 class StreamUsers {
-    // Is one use or wait in its thread's list.
+    // Represents one use or wait in its thread's list.
     struct Scope {
         explicit Scope(StreamUsers* of, bool waits = false) noexcept : users(of), is_wait(waits) {}
 
@@ -68,8 +68,8 @@ class StreamUsers {
     StreamUsers(const StreamUsers&) = delete;
     StreamUsers& operator=(const StreamUsers&) = delete;
 
-    /// Is one use, for its scope. Within another use by the same thread it costs nothing and is never refused, because
-    /// that one holds the handle. Null users: a stream that has no end.
+    /// Represents one use, for its scope. Within another use by the same thread it costs nothing and is never refused,
+    /// because that one holds the handle. Null users: a stream that has no end.
     class Use {
       public:
         explicit Use(StreamUsers* users) noexcept : scope_(users), holds_(users == nullptr) {
@@ -96,7 +96,7 @@ class StreamUsers {
         bool holds_;
     };
 
-    /// Is a call that waits for the stream's work, in the same way. Within a use it is a part of that use.
+    /// Represents a call that waits for the stream's work, in the same way. Within a use it is a part of that use.
     class Wait {
       public:
         explicit Wait(StreamUsers* users) : scope_(users, true), holds_(users == nullptr) {
@@ -193,7 +193,7 @@ class StreamUsers {
     std::mutex mutex_;  // guards is_left_, and waits_ against the close
 };
 
-/// Is the end of a stream, for itself and for Streams that stand for its handle.
+/// Represents the end of a stream, for itself and for Streams that stand for its handle.
 struct StreamEnd {
     StreamUsers users;
     std::atomic<bool> is_closed{false};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// portamem/tag.hpp: naming what memory is for.
+// portamem/tag.hpp: tags that name the purpose of memory.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,7 @@ inline namespace PORTAMEM_BACKEND {
 
 namespace {
 
-// Is a shape, as Python gives it. A shape of a few dimensions takes no memory of its own.
+// Represents a shape, as Python gives it. A shape of a few dimensions takes no memory of its own.
 class Extents {
   public:
     explicit Extents(PyObject* shape) {

@@ -12,7 +12,7 @@
 namespace portamem::knobs {
 namespace {
 
-/// Is the part of `size` bytes that belongs to one block.
+/// Represents the part of `size` bytes that belongs to one block.
 struct Part {
     std::uint64_t begin, end;
 

@@ -16,7 +16,8 @@
 extern "C" {
 #endif
 
-/* Is one allocation: `front` bytes from `base` to the program's address, its `nbytes`, and a redzone behind them. */
+/* Represents one allocation: `front` bytes from `base` to the program's address, its `nbytes`, and a redzone behind
+ * them. */
 typedef struct portamem_debug_block {
     uint32_t size;     /* sizeof this struct */
     const void* owner; /* the resource */

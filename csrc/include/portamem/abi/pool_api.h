@@ -37,7 +37,7 @@ typedef enum portamem_pool_status {
     PORTAMEM_POOL_HOST_MEMORY = 5,   /* no host memory for the pool's own records */
     PORTAMEM_POOL_FORKED = 6,
     PORTAMEM_POOL_BUSY = 7, /* memory is out, or another thread is inside a call; of a stream: not to be marked now */
-    PORTAMEM_POOL_GONE = 8  /* a stream that was destroyed without a word, and cannot be marked any more */
+    PORTAMEM_POOL_GONE = 8  /* the stream was destroyed unannounced, and cannot be marked any more */
 } portamem_pool_status;
 
 /* Tells the pool about a stream. */

@@ -36,7 +36,7 @@ enum {
 
 enum { PORTAMEM_STREAM_OWN = 0, PORTAMEM_STREAM_LEGACY = 1, PORTAMEM_STREAM_PER_THREAD = 2 };
 
-/* Is a resource as a recorder knows it. The texts live as long as the program. */
+/* Represents a resource as a recorder knows it. The texts live as long as the program. */
 typedef struct portamem_record_resource {
     uint64_t identity;
     const char* type; /* the class, as typeid names it */
@@ -45,8 +45,8 @@ typedef struct portamem_record_resource {
     int device;
 } portamem_record_resource;
 
-/* Is one call on a resource. For an allocation `ptr` is filled in when it has succeeded. Begin fills in the last
- * part. */
+/* Represents one call on a resource. For an allocation `ptr` is filled in when it has succeeded. Begin fills in the
+ * last part. */
 typedef struct portamem_record_call {
     portamem_record_resource resource;
     uint64_t stream; /* its identity */
@@ -123,7 +123,7 @@ typedef void (*portamem_counts_visitor)(void* self, const char* text, uint64_t n
 PORTAMEM_EXPORT int portamem_recorder_visit_counts(portamem_recorder* recorder, int by, portamem_counts_visitor visitor,
                                                    void* self);
 
-/* Is a live allocation. It is valid during the visitor's call. */
+/* Represents a live allocation. It is valid during the visitor's call. */
 typedef struct portamem_record_live {
     void* ptr;
     size_t nbytes;

@@ -48,9 +48,7 @@ void unlocked(Function&& function) noexcept {
 /// Keeps an allocation's resource and stream alive in place of shared references: it holds their objects in the
 /// language, which counts references at a lower cost.
 struct EmbedderRefs {
-    void (*let_go)(const EmbedderRefs&) noexcept =
-        nullptr;  ///< may run on any thread; null: there is nothing to let go
-                  ///< of
+    void (*let_go)(const EmbedderRefs&) noexcept = nullptr;  ///< may run on any thread; null: nothing to let go
     void* resource = nullptr;
     void* stream = nullptr;
 };

@@ -54,7 +54,7 @@ typedef struct pmhMemPool_st* pmhMemPool_t;
 typedef struct pmhGraph_st* pmhGraph_t;
 typedef void (*pmhHostFn_t)(void* user_data);
 
-/* Is one block of a launch. */
+/* Represents one block of a launch. */
 typedef struct pmhKernelBlock {
     unsigned index; /* of `count` blocks */
     unsigned count;
@@ -69,7 +69,7 @@ typedef void (*pmhKernelFn_t)(const pmhKernelBlock* block);
 #define pmhStreamLegacy ((pmhStream_t)0x1)
 #define pmhStreamPerThread ((pmhStream_t)0x2)
 
-/* Constants that are passed as int: a value outside the list is refused, not undefined. */
+/* These constants are passed as int: a value outside the list is refused, not undefined. */
 enum { pmhCpuDeviceId = -1, pmhInvalidDeviceId = -2 };
 enum {
     pmhMemcpyHostToHost = 0,

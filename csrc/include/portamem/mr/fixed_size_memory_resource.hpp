@@ -157,7 +157,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         std::deque<Batch> marked;   // not stream-ordered: waiting for its event
     };
 
-    // Is a block that any stream may have. Its event has happened, and is kept to tell the order checker so.
+    // Represents a block that any stream may have. Its event has happened, and is kept to tell the order checker so.
     struct FreeBlock {
         void* ptr;
         std::shared_ptr<Event> mark;
@@ -256,7 +256,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
     }
 
     // Takes a new chunk, with no lock held while the upstream runs. Where memory is short it takes smaller chunks, and
-    // at last one of a single block, exactly as large as that.
+    // at last one that holds a single block, without rounding its size up.
     void* take_of_new_chunk(std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
         const std::size_t least = block_size_ + kRedzones;
         UpstreamChunk memory;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// portamem/mr/memory_resource.hpp: what every memory resource is and promises.
+// portamem/mr/memory_resource.hpp: the base class of memory resources, and its contract.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@
 
 PORTAMEM_OPEN
 
-/// Is where memory comes from and goes back to. Every Buffer keeps its resource alive. It is thread-safe.
+/// Gives memory and takes it back. Every Buffer keeps its resource alive. It is thread-safe.
 class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
   public:
     /// Divides every address that the resource gives, unless the caller asks for a larger alignment. Bytes.

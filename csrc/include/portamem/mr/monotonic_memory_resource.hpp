@@ -114,7 +114,7 @@ class MonotonicMemoryResource : public CountedMemoryResource {
     void at_close() override { give_back_all(); }
 
   private:
-    // Is a buffer that was carved.
+    // Represents a buffer that was carved.
     struct Piece {
         std::size_t offset = 0;
         std::size_t nbytes = 0;  // 0: it was given back
@@ -128,7 +128,7 @@ class MonotonicMemoryResource : public CountedMemoryResource {
         std::set<std::uint64_t> ordered;  // streams that are ordered behind it
 
         std::size_t room() const noexcept { return memory.nbytes - used; }
-        // Is below `used` for an address in the carved part; other addresses give larger values.
+        // Returns an offset below `used` for an address in the carved part, and a larger one for other addresses.
         std::size_t offset_of(const void* ptr) const noexcept {
             return reinterpret_cast<std::uintptr_t>(ptr) - reinterpret_cast<std::uintptr_t>(memory.ptr);
         }

@@ -69,9 +69,7 @@ class PinnedMemoryResource : public RuntimeMemoryResource {
     detail::PinnedChunks& chunks() {
         if (has_chunks()) return *chunks_;
         const std::lock_guard<std::mutex> lock(mutex_);
-        if (!chunks_)
-            chunks_.emplace(device());  // throws where the device refuses to answer, and a later call tries
-                                        // again
+        if (!chunks_) chunks_.emplace(device());  // may throw; a later call tries again
         has_chunks_.store(true, std::memory_order_release);
         return *chunks_;
     }

@@ -45,7 +45,7 @@ struct PoolPiece {
     std::size_t block_nbytes = 0;
 };
 
-/// Is a release policy that reads the peak alone, which costs nothing to know.
+/// Represents a release policy that reads the peak alone, which costs nothing to know.
 struct KeepShareOfPeak {
     double share = 1;
 

@@ -229,8 +229,7 @@ class PoolMemoryResource : public MemoryResource {
         // A thread or a stream that ends may be inside for a moment, which is no reason to refuse. A thread that gives
         // memory back for the pool itself is none either, and takes as long as the upstream does.
         const auto begin = std::chrono::steady_clock::now();
-        auto given_back = begin;  // the latest time at which a give-back was seen; it may have ended since the pool
-                                  // reported busy
+        auto given_back = begin;  // the latest time seen; it may have ended since the pool reported busy
         while (status == PORTAMEM_POOL_BUSY && live().first == 0) {
             const auto now = std::chrono::steady_clock::now();
             if (runtime_->is_giving_back()) given_back = now;

@@ -20,8 +20,8 @@
 PORTAMEM_OPEN
 namespace detail {
 
-/// Is a pool annotator (portamem/abi/pool_annotator.h) for checkers that know heaps and regions (rt/api/checker.hpp). A
-/// chunk is a heap, and its bytes in use are regions, which never overlap. It is thread-safe.
+/// Implements a pool annotator (portamem/abi/pool_annotator.h) for checkers that know heaps and regions
+/// (rt/api/checker.hpp). A chunk is a heap, and its bytes in use are regions, which never overlap. It is thread-safe.
 /// - The first chunk shows whether a checker listens, because one may announce itself only once the runtime is used. If
 ///   none does, nothing is told or kept from then on.
 /// - The checker's functions follow no stream, but the caller does: `unused` comes when an event at the free has

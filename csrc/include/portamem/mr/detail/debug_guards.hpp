@@ -3,8 +3,8 @@
 //
 // Every way to a resource's memory leads through MemoryResource::allocate and deallocate, so both have one branch that
 // leads here. Without PORTAMEM_DEBUG it costs a predicted branch on a constant. With it:
-// - An allocation takes 512 bytes more, which the counters show and a limit counts. It is filled with 0xA5 between two
-//   redzones, and is noted with its call site.
+// - An allocation takes 512 bytes more, or 256 bytes and its alignment where that is above 256. The counters show these
+//   bytes, and a limit counts them. The memory is filled with 0xA5 between two redzones, and noted with its call site.
 // - A free copies the redzones out in stream order, and fills the memory with 0xDB.
 // - Both calls wait up to two seconds for that. Where the stream of a free takes longer, damage that is found later is
 //   only printed.
@@ -68,8 +68,8 @@ inline const Stream& debug_stream(int device) {
     return *stream;
 }
 
-/// Is pinned memory for the redzones of one allocation. Slots are used again and never freed, except those that are
-/// given up. A caller that queues copies into a slot gives it up unless it sees them done.
+/// Holds pinned memory for the redzones of one allocation. Slots are used again and never freed, except those that
+/// are given up. A caller that queues copies into a slot gives it up unless it sees them done.
 class DebugSlot {
   public:
     DebugSlot() {
@@ -129,7 +129,7 @@ inline bool wait_a_moment(const Event& event, std::chrono::steady_clock::duratio
     return true;
 }
 
-/// Is one allocation with its redzones.
+/// Represents one allocation with its redzones.
 class DebugBlock : public portamem_debug_block {
   public:
     explicit DebugBlock(const portamem_debug_block& block, const MemoryTraits& traits)

@@ -12,8 +12,8 @@
 PORTAMEM_OPEN
 namespace detail {
 
-/// Is the memory that the default resource of a device has cached, whichever module of the process made that. It is
-/// empty where there is no default resource yet. Asking never makes one.
+/// Represents the memory that the default resource of a device has cached, whichever module of the process made that.
+/// It is empty where there is no default resource yet. Asking never makes one.
 class DefaultCache {
   public:
     explicit DefaultCache(int device) noexcept {

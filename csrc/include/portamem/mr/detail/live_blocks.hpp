@@ -36,7 +36,7 @@ class LiveBlocks {
     using Sizes = std::unordered_map<void*, std::size_t>;
 
   public:
-    /// Is a block on its way back. It is empty where the address is not out.
+    /// Represents a block on its way back. It is empty where the address is not out.
     using Block = Sizes::node_type;
 
     /// Notes a block that was just allocated. Where the address is known already, it was freed behind the resource's

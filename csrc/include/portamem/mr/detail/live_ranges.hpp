@@ -20,7 +20,7 @@ class LiveRanges {
     using Sizes = std::map<std::uintptr_t, std::size_t>;
 
   public:
-    /// Is a block on its way back. It is empty where the address is not out.
+    /// Represents a block on its way back. It is empty where the address is not out.
     using Block = Sizes::node_type;
 
     struct Range {

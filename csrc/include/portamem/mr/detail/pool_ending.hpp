@@ -12,8 +12,8 @@ PORTAMEM_OPEN
 
 namespace detail {
 
-/// Is a pool that ends while it cannot wait for the work that used its chunks: under a capture, or where a signal has
-/// ended the wait. The reaper holds the pool, and tries to give the chunks back until all have gone.
+/// Keeps a pool that ends while it cannot wait for the work that used its chunks: under a capture, or where a
+/// signal has ended the wait. The reaper holds the pool, and tries to give the chunks back until all have gone.
 class EndingPool : public Leaver {
   public:
     /// The destructor of the pool's resource calls this. It waits for the work that used the pool, and gives the chunks

@@ -23,7 +23,7 @@ inline bool pools_pass_through() {
     return answer != 0;
 }
 
-/// Is PORTAMEM_POOL_LIMIT for the pools of one device. It is thread-safe.
+/// Represents PORTAMEM_POOL_LIMIT for the pools of one device. It is thread-safe.
 class PoolLimit {
   public:
     /// Returns the limit of a pool over memory with those traits. Returns nothing where PORTAMEM_POOL_LIMIT does not

@@ -36,8 +36,7 @@ class PoolPassthrough {
         const std::size_t more = alignment > MemoryResource::kAlignment ? alignment : 0;
         Block block;
         block.nbytes = nbytes;
-        block.taken = nbytes + more < nbytes ? nbytes : nbytes + more;  // more than any upstream has, so the upstream
-                                                                        // refuses it
+        block.taken = nbytes + more < nbytes ? nbytes : nbytes + more;  // the upstream refuses so much
         if (!begin(block.taken)) return nullptr;
         Blocks noted;  // made in advance: once there is memory, nothing may fail
         try {

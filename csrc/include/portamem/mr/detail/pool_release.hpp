@@ -19,7 +19,7 @@ PORTAMEM_OPEN
 
 namespace detail {
 
-/// Is the limit of a pool, and how much the pool gives back by itself.
+/// Holds the limit of a pool, and decides how much the pool gives back by itself.
 class PoolRelease {
   public:
     /// Uses PORTAMEM_POOL_LIMIT for memory of a device where the options set no limit.

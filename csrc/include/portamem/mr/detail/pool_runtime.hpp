@@ -25,8 +25,8 @@ PORTAMEM_OPEN
 
 namespace detail {
 
-/// Is the owner of a portamem_pool: it has the upstream, the events and the streams of its callbacks. The resource
-/// keeps it alive, and so do streams that tell their end.
+/// Owns a portamem_pool, and has the upstream, the events and the streams of its callbacks. The
+/// resource keeps it alive, and so do streams that tell their end.
 class PoolRuntime : public StreamListener {
   public:
     ~PoolRuntime() override {

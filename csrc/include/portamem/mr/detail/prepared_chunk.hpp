@@ -102,9 +102,8 @@ class PreparedChunk {
     }
 
   private:
-    static constexpr std::size_t kUnlikeAny = 1;  // as the size of the last chunk: no other chunk is like it, or its
-                                                  // double
-    static constexpr std::size_t kLeast = std::size_t{1} << 20;   // a smaller one takes too little time to matter
+    static constexpr std::size_t kUnlikeAny = 1;                 // as the last size: no chunk is like it, or its double
+    static constexpr std::size_t kLeast = std::size_t{1} << 20;  // a smaller one takes too little time to matter
     static constexpr std::size_t kMost = std::size_t{256} << 20;  // 0.1 s, and the most that may be left over
 
     struct State {

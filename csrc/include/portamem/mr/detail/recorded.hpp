@@ -21,7 +21,7 @@ inline bool is_recording() noexcept {
     return __builtin_expect(__atomic_load_n(&portamem_record_on, __ATOMIC_RELAXED) != 0, 0);
 }
 
-/// Is one call: it begins when the call is made, and ends with its outcome.
+/// Represents one call: it begins when the call is made, and ends with its outcome.
 class RecordedCall {
   public:
     RecordedCall(portamem_recorder* recorder, const portamem_record_resource& resource, const Stream& stream, void* ptr,

@@ -14,9 +14,9 @@
 
 PORTAMEM_OPEN
 
-/// Is the end of one stream's work at the latest note(), or later, because a later mark is never wrong. A stream that
-/// can be marked at any time is only kept; any other is marked at each note(). It is not thread-safe: its owner has a
-/// lock.
+/// Represents the end of one stream's work at the latest note(), or later, because a later mark is never wrong. A
+/// stream that can be marked at any time is only kept; any other is marked at each note(). It is not thread-safe: its
+/// owner has a lock.
 class StreamEnd {
   public:
     /// Notes that memory was freed now, behind the work on `stream`. Throws Error. Throws std::invalid_argument where a

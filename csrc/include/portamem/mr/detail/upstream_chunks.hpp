@@ -15,7 +15,7 @@
 
 PORTAMEM_OPEN
 
-/// Is a piece of memory that an upstream gave on a stream. It does not keep the stream alive.
+/// Represents a piece of memory that an upstream gave on a stream. It does not keep the stream alive.
 struct UpstreamChunk {
     void* ptr = nullptr;
     std::size_t nbytes = 0;
@@ -139,7 +139,7 @@ class ReturningChunks {
     std::shared_ptr<MemoryResource> upstream_;
 };
 
-/// Is a set of chunks that wait for their work.
+/// Keeps chunks until their work has run.
 class ReturningChunks::Left : public detail::Leaver {
   public:
     explicit Left(std::shared_ptr<MemoryResource> upstream) : chunks(upstream) {
