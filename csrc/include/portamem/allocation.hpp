@@ -194,7 +194,7 @@ class Allocation {
         return true;
     }
 
-    /// Returns an open stream with all work declared on this memory before its end. A consumer waits for that stream
+    /// Returns an open stream that is ordered behind all work declared on this memory. A consumer waits for that stream
     /// before it touches the memory.
     std::shared_ptr<Stream> exchange_stream() {
         const Stream::Use use(**stream_);  // another thread may close it meanwhile

@@ -177,8 +177,7 @@ inline bool applies(const Quirk& quirk, const Device& device) {
     if (quirk.backend != rt::BackendId) return false;  // tested before the device is asked
     int runtime = 0;
     check(rt::RuntimeGetVersion(&runtime), "RuntimeGetVersion");
-    if (runtime < quirk.first || (quirk.fixed != 0 && runtime >= quirk.fixed))
-        return false;  // first: properties take long
+    if (runtime < quirk.first || (quirk.fixed != 0 && runtime >= quirk.fixed)) return false;  // properties take long
     return applies(quirk, rt::BackendId, device.properties().arch, runtime);
 }
 

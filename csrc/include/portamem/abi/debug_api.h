@@ -47,7 +47,7 @@ PORTAMEM_EXPORT void portamem_debug_leave(void);
 /* Notes an allocation, made by the caller's caller. Returns 0, or -1 where the host has no memory for that. */
 PORTAMEM_EXPORT int portamem_debug_add(const portamem_debug_block* block);
 
-/* Notes that memory without redzones is at this address now, and forgets what was known of the address. */
+/* Notes that memory without redzones is at this address now, and forgets an earlier free of the address. */
 PORTAMEM_EXPORT void portamem_debug_forget(const void* ptr);
 
 /* Is called when an address is being freed. Returns 1 where it is known, and takes it off the list; 0 where it is
