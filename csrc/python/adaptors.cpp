@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// python/adaptors.cpp: resources that do something beside what another resource does.
+// python/adaptors.cpp: resources that add something to another resource.
 #include "callbacks.hpp"
 #include "convert.hpp"
 

@@ -56,7 +56,7 @@ py::dict device_interface(const View& view) {
         interface["stream"] = handle;
         return interface;
     }
-    // The protocol has no number for this stream: its work is waited for, and there is no stream to name.
+    // The protocol has no number for this stream, so its work is waited for, and no stream is named.
     {
         const WithoutGil nogil;
         stream->synchronize();

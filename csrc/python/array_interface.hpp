@@ -7,11 +7,12 @@
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
-/// For the host, which waits here for the work declared on the memory. AttributeError where it cannot reach the memory:
-/// consumers look for the attribute to decide how to read.
+/// Serves the host, and waits for the work declared on the memory. Throws AttributeError where the host cannot reach
+/// the memory, because consumers look for the attribute to decide how to read.
 py::dict host_interface(const View& view);
 
-/// For the device, with the stream behind which all declared work is. AttributeError where no device reaches the memory.
+/// Serves the device, and names the stream that holds all declared work. Throws AttributeError where no device reaches
+/// the memory.
 py::dict device_interface(const View& view);
 
 }  // namespace PORTAMEM_BACKEND

@@ -16,7 +16,7 @@ constexpr Spelling<rt::MemAccessFlags> kAccess[] = {
     {"read_write", rt::MemAccessFlags::ReadWrite},
 };
 
-// The maximum, "keep everything", is more than a size can be.
+// Returns a release threshold. The maximum, "keep everything", is larger than any size.
 std::uint64_t to_threshold(const py::object& nbytes) {
     if (py::isinstance<py::int_>(nbytes) && py::int_(Pool::kKeepAll).equal(nbytes)) return Pool::kKeepAll;
     return to_size(nbytes, "release_threshold");

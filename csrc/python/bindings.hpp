@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// python/bindings.hpp: what the binding files share: one registration function per concept.
+// python/bindings.hpp: declarations that the binding files share: one registration function per concept.
 //
-// These files are compiled once per backend, into portamem._host, portamem._cuda and portamem._hip. They hold no
-// logic: they turn Python's arguments into C++ ones, let go of the GIL around anything that may block, and name things.
+// These files are compiled once per backend, into portamem._host, portamem._cuda and portamem._hip. They hold no logic:
+// they turn Python's arguments into C++ ones, drop the GIL around every call that may block, and name things.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -17,10 +17,11 @@ namespace py = pybind11;
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
-/// Sets portamem.Error, or OutOfMemoryError, for what the runtime refused: for functions that Python calls itself.
+/// Sets portamem.Error or OutOfMemoryError for what the runtime refused, in functions that Python calls itself.
 void set_python_error(const Error& error);
 
-/// In a handler of an exception that is not passed on: what asks the program to end (Ctrl-C) is asked again, later.
+/// Is called in a handler of an exception that is not passed on. A signal that asks the program to end (Ctrl-C) is
+/// raised again later.
 void keep_interrupt() noexcept;
 
 /// Lets a child of os.fork read what its parent's work has written by then.
@@ -29,8 +30,8 @@ void note_before_forks();
 /// Lets the waits of calls that Python makes run the program's signal handlers.
 void hear_signals_in_waits();
 
-/// Ends a with block by closing. Never hides an exception that is on its way: what cannot be closed then is left to go
-/// with its last reference.
+/// Ends a with block by closing. It never hides an exception that is on its way: an object that cannot be closed then
+/// goes with its last reference.
 template <class Close>
 void leave_block(const py::object& exception, Close&& close) {
     try {
@@ -41,13 +42,13 @@ void leave_block(const py::object& exception, Close&& close) {
     }
 }
 
-/// The module that users name.
+/// Returns the name of the module that users name.
 inline const std::string& public_module() {
     static const std::string name = std::string("portamem.") + rt::BackendName;
     return name;
 }
 
-/// The name of a value's type in messages: of portamem's own without the module.
+/// Returns the name of a value's type for messages; portamem's own types come without the module.
 inline std::string type_name(const py::handle& value) {
     const std::string name = Py_TYPE(value.ptr())->tp_name;
     return name.rfind("portamem.", 0) == 0 ? name.substr(name.rfind('.') + 1) : name;
@@ -67,9 +68,10 @@ void register_async_resource(py::module_& m);
 void register_pool_resource(py::module_& m);
 void register_prefaulted_resource(py::module_& m);
 void register_adaptors(py::module_& m);
-/// After all classes of resources: the interpreter calls a class's own methods sooner than inherited ones.
+/// Runs after all classes of resources: the interpreter calls a class's own methods sooner than inherited ones.
 void give_each_resource_its_allocate();
-/// After all classes: none makes an object whose __init__ never ran, of which every method would read what is not there.
+/// Runs after all classes. It keeps each from making an object whose __init__ never ran, of which every method would
+/// read a missing value.
 void refuse_objects_without_init(const py::module_& m);
 void register_recording_adaptors(py::module_& m);
 void register_composed_resources(py::module_& m);

@@ -93,7 +93,7 @@ void advise_on(const Buffer& self, const py::object& advice, const py::object& l
     advise(span, what, where);
 }
 
-// A location as prefetch and advise take it: an ordinal, "host", or None.
+// Returns a location as prefetch and advise take it: an ordinal, "host", or None.
 py::object location_to_python(int id) {
     if (id == rt::CpuDeviceId) return py::str("host");
     if (id < 0) return py::none();
@@ -118,8 +118,8 @@ py::object range_attribute_of(const Buffer& self, const py::object& name) {
     return devices;
 }
 
-// Two threads may close one object at once: each takes its own share of the memory under the GIL, waits without it, and
-// takes the object apart under it again.
+// Closes on a stream. Two threads may close one object at once: each takes its own share of the memory under the GIL,
+// waits without it, and takes the object apart under it again.
 void close_on(Buffer& self, const std::shared_ptr<Stream>& stream) {
     const auto memory = self.shared();
     if (!memory) return;
@@ -160,7 +160,7 @@ PyObject* get_nbytes(PyObject* self, void*) { return PyLong_FromSize_t(buffer_of
 
 PyObject* get_is_closed(PyObject* self, void*) { return PyBool_FromLong(buffer_of(self)->is_closed()); }
 
-// Never hides the exception that ends the block: what cannot be closed goes with its last export.
+// Never hides the exception that ends the block: a buffer that cannot be closed goes with its last export.
 void exit_block(Buffer& self, const py::object& exception) {
     if (portamem_forked() != 0 || close_cached(self)) return;
     if (exception.is_none()) {

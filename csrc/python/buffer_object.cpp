@@ -20,7 +20,7 @@ namespace {
 using portamem::detail::Embedded;
 using portamem::detail::EmbedderRefs;
 
-// The part that all have. `memory` is the value behind it, whatever its class.
+// Represents the part that all objects have. `memory` is the value behind it, whatever its class.
 struct Head {
     PyObject ob_base;
     PyObject* weak_references;
@@ -33,13 +33,13 @@ struct BufferObject {
     T value;
 };
 
-// Kept for good: a module's types live as long as the process.
+// These are kept for good: a module's types live as long as the process.
 PyTypeObject* buffer_type = nullptr;
 PyTypeObject* pitched_buffer_type = nullptr;
 
 Head* head_of(PyObject* self) { return reinterpret_cast<Head*>(self); }
 
-// Buffer objects that were dropped, each with a blank Allocation, and without a reference. Under the GIL.
+// Holds Buffer objects that were dropped, each with a blank Allocation, and without a reference. It needs the GIL.
 struct Spare {
     static constexpr std::size_t kMost = 64;
     std::array<PyObject*, kMost> objects{};
@@ -47,7 +47,7 @@ struct Spare {
 };
 Spare spare;
 
-// May run anybody's code.
+// Lets go of the two objects, which may run the program's code.
 void drop(const EmbedderRefs& refs) {
     Py_DECREF(static_cast<PyObject*>(refs.stream));
     Py_DECREF(static_cast<PyObject*>(refs.resource));
@@ -73,7 +73,7 @@ bool close_unshared(Buffer& buffer, EmbedderRefs& refs, bool is_dropped) {
     return is_closed;
 }
 
-// What cannot be closed now is left to the Buffer's destructor.
+// Closes a dropped buffer. The Buffer's destructor handles a buffer that cannot be closed now.
 bool close_dropped(Buffer& buffer, EmbedderRefs& refs) noexcept {
     if (Embedded::close_cached(buffer, refs)) return refs.let_go != nullptr;
     try {
@@ -124,17 +124,17 @@ void dealloc(PyObject* self) {
     destroy(self);
 }
 
-// A blank object, no longer among the spare ones; null where there is none.
+// Returns a blank object, which is no longer spare; null where there is none.
 PyObject* take_spare() {
     if (spare.count == 0) add_spare();
     return spare.count == 0 ? nullptr : spare.objects[--spare.count];
 }
 
-// Its Buffer holds the memory, and the refs hold the resource and the stream.
+// Gives the object a reference again. Its Buffer holds the memory, and the refs hold the resource and the stream.
 PyObject* revive(PyObject* self, const EmbedderRefs& refs) {
     Py_INCREF(static_cast<PyObject*>(refs.resource));
     Py_INCREF(static_cast<PyObject*>(refs.stream));
-    _Py_NewReference(self);  // its type counts it still
+    _Py_NewReference(self);  // its type still counts it
     return self;
 }
 
@@ -186,7 +186,7 @@ PyObject* cached_buffer(PyObject* resource_object, MemoryResource& resource, std
     if (self == nullptr) return nullptr;
     const EmbedderRefs refs{drop_embedder_refs, resource_object, stream_object};
     if (Embedded::reopen(*head_of(self)->memory, resource, nbytes, stream, alignment, refs)) return revive(self, refs);
-    ++spare.count;  // it is there still
+    ++spare.count;  // the object is still there
     return nullptr;
 }
 

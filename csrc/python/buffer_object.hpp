@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 // python/buffer_object.hpp: the Python objects of Buffer and PitchedBuffer.
 //
-// Buffers come and go with every allocation, so theirs is a plain type with the Buffer inside the object. One of
-// pybind11's takes three blocks of memory and an entry in a table besides. Here are the type, the conversions that
-// pybind11 needs to take and give such objects in functions of its own, and the means to define methods by those.
+// Buffers come and go with every allocation, so theirs is a plain type with the Buffer inside the object. An object of
+// pybind11's takes three blocks of memory and an entry in a table besides. This header has the type, the conversions by
+// which pybind11 takes and gives such objects in functions of its own, and the means to define methods by those.
 //
-// A pool gives memory in less time than it takes to count a reference to it and to its stream, as C++ does, so that
-// neither to make an object nor to let go of the GIL. Where a resource has memory at hand, none of that is done: objects
-// that were dropped are kept with their Allocation, and the new one holds the Python objects of resource and stream. The
-// same objects serve resources that have to be asked, in little more than their own time.
+// A pool gives memory in less time than C++ takes to count a reference to it and to its stream, so making an object or
+// dropping the GIL costs too much. Where a resource has memory at hand, neither is done: dropped objects are kept with
+// their Allocation, and the new one holds the Python objects of resource and stream. The same objects serve resources
+// that have to be asked, in little more than their own time.
 #pragma once
 
 #include <new>
@@ -19,32 +19,32 @@
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
-/// The memory of a Buffer or PitchedBuffer object; null for any other.
+/// Returns the memory of a Buffer or PitchedBuffer object; null for any other.
 Buffer* buffer_of(const py::handle& object) noexcept;
 
-/// The rows of a PitchedBuffer object; null for any other.
+/// Returns the rows of a PitchedBuffer object; null for any other.
 PitchedBuffer* pitched_buffer_of(const py::handle& object) noexcept;
 
-/// A new object that owns the memory. Needs the GIL.
+/// Return a new object that owns the memory. They need the GIL.
 py::object to_python(Buffer&& buffer);
 py::object to_python(PitchedBuffer&& buffer);
 
-/// A new Buffer object of memory that the resource has at hand, with the GIL kept: Resource::allocate_cached. Both
-/// objects are kept alive by it; `stream` is in the second. Null where there is none at hand.
+/// Returns a new Buffer object of memory that the resource has at hand, with the GIL kept: Resource::allocate_cached.
+/// It keeps both objects alive; `stream` is in the second. Returns null where there is none at hand.
 PyObject* cached_buffer(PyObject* resource_object, MemoryResource& resource, std::size_t nbytes,
                         PyObject* stream_object, const std::shared_ptr<Stream>& stream, std::size_t alignment);
 
-/// The same with memory that the resource has to be asked for, outside of the GIL. Throws as its allocate does. Null
-/// where no object can be used again: take to_python then.
+/// Does the same with memory that the resource has to be asked for, outside of the GIL. Throws as its allocate does.
+/// Returns null where no object can be used again; the caller uses to_python then.
 PyObject* unshared_buffer(PyObject* resource_object, MemoryResource& resource, std::size_t nbytes,
                           PyObject* stream_object, const std::shared_ptr<Stream>& stream, std::size_t alignment);
 
-/// Closes the Buffer of an object in the same way; false, and nothing was done, where that cannot be.
+/// Closes the Buffer of an object in the same way; returns false, and does nothing, where that cannot be.
 bool close_cached(Buffer& buffer) noexcept;
-/// The second throws as Buffer::close does.
+/// Throws as Buffer::close does.
 bool close_unshared(Buffer& buffer);
 
-/// Makes the types, the first one first. methods and attributes: what Python finds without pybind11; each ends with a
+/// Make the types, the first one first. methods and attributes: what Python finds without pybind11; each ends with a
 /// null name. get: the buffer protocol, of which release_py_buffer is the other half.
 PyTypeObject* make_buffer_type(PyMethodDef* methods, PyGetSetDef* attributes, getbufferproc get);
 PyTypeObject* make_pitched_buffer_type();
@@ -91,7 +91,7 @@ class PlainClass {
 
 namespace pybind11::detail {
 
-// By reference from Python, and by value to it.
+// Converts by reference from Python, and by value to it.
 template <class T, T* (*Find)(const handle&) noexcept>
 class plain_caster {
   public:

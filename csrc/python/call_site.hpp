@@ -6,8 +6,8 @@
 
 namespace portamem::python {
 
-/// Writes "file:line" of the innermost frame outside portamem that the calling thread is in, and answers 1; 0 where it
-/// runs no Python. Without the GIL: of where it was given up, if that was noted (gil.hpp).
+/// Writes "file:line" of the calling thread's innermost frame outside portamem, and returns 1; returns 0 where the
+/// thread runs no Python. Without the GIL it gives the site where the GIL was given up, if that was noted (gil.hpp).
 int provide_site(char* text, std::size_t size);
 
 }  // namespace portamem::python

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// python/callbacks.cpp: what callbacks raise on its way back.
+// python/callbacks.cpp: exceptions of callbacks on their way back.
 #include "callbacks.hpp"
 
 namespace portamem::python {
@@ -34,7 +34,7 @@ void report_lost_failures() {
                 PyErr_WriteUnraisable(where.ptr());
             });
         } catch (...) {
-            // The runtime's refusals are no exception of Python: the memory is given back later.
+            // The runtime's refusals are no exceptions of Python: the memory is given back later.
         }
     };
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// python/callbacks.hpp: functions of a Python program that C++ calls, and what they raise on its way back.
+// python/callbacks.hpp: functions of a Python program that C++ calls, and their exceptions on the way back.
 #pragma once
 
 #include <memory>
@@ -11,33 +11,33 @@
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
-/// The exception object that a callback raised. It reaches the Python code that made the call as it is.
+/// Holds the exception object that a callback raised. It reaches the Python code that made the call as it is.
 struct RaisedInPython {
     std::shared_ptr<void> error;
 };
 
-/// What a callback raised, as C++ passes it on.
+/// Carries a callback's exception through C++.
 class CallbackError : public std::runtime_error, public RaisedInPython {
   public:
     CallbackError(std::shared_ptr<void> error, const std::string& text)
         : std::runtime_error(text), RaisedInPython{std::move(error)} {}
 };
 
-/// The same of a MemoryError, which C++ takes for what it is.
+/// Carries a MemoryError in the same way; C++ takes it for an OutOfMemory.
 class CallbackOutOfMemory : public OutOfMemory, public RaisedInPython {
   public:
     CallbackOutOfMemory(std::shared_ptr<void> error, const std::string& text)
         : OutOfMemory(rt::Error_t::OutOfMemory, "OutOfMemory", "callback", text), RaisedInPython{std::move(error)} {}
 };
 
-/// Raises it again. Needs the GIL.
+/// Raises the exception again. It needs the GIL.
 void set_raised(const RaisedInPython& raised);
 
-/// Throws what Python has just raised. Needs the GIL.
+/// Throws what Python has just raised. It needs the GIL.
 [[noreturn]] void throw_raised(py::error_already_set& raised);
 
-/// Calls a Python function. Needs the GIL. An interpreter that goes down meanwhile may end the thread in there, without
-/// the GIL: nothing that it then passes on its way here owns a Python object.
+/// Calls a Python function. It needs the GIL. An interpreter that goes down meanwhile may end the thread in there,
+/// without the GIL, so nothing that the thread then passes on its way may own a Python object.
 template <class... Arguments>
 py::object call(const py::object& function, Arguments&&... arguments) {
     const py::tuple packed = py::make_tuple(std::forward<Arguments>(arguments)...);
@@ -46,13 +46,14 @@ py::object call(const py::object& function, Arguments&&... arguments) {
     return py::reinterpret_steal<py::object>(answer);
 }
 
-/// What a callback raises where a destructor has called it, with nobody to raise it to, is told sys.unraisablehook.
+/// Tells sys.unraisablehook of exceptions that a callback raises where a destructor has called it and no caller can get
+/// them.
 void report_lost_failures();
 
-/// Throws where the interpreter is going down: there is nobody left to call.
+/// Throws where the interpreter is going down, because there is no Python left to call.
 void refuse_without_interpreter();
 
-/// Runs a function with the GIL, which may call Python: what that raises is thrown as one of the above.
+/// Runs a function with the GIL, which may call Python. A Python exception is thrown as one of the types above.
 template <class Function>
 auto call_python(Function&& function) {
     refuse_without_interpreter();

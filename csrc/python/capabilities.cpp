@@ -26,7 +26,7 @@ constexpr Spelling<unsigned> kHandleTypes[] = {
     {"fabric", rt::MemHandleTypeFabric},
 };
 
-// True, False, or None for unknown.
+// Returns True, False, or None for unknown.
 py::object answer_to_python(Answer answer) {
     return answer.is_known() ? py::object(py::bool_(answer)) : py::object(py::none());
 }
@@ -51,7 +51,7 @@ py::object get_answer(const Record& record) {
     return answer_to_python(record.*Member);
 }
 
-// Every field as a property, and all of them as a dict and in the repr.
+// Defines every field as a property, and all of them as a dict and in the repr.
 template <class Record, std::size_t N>
 void define_record(py::class_<Record>& type, const Field<Record> (&fields)[N]) {
     for (const Field<Record>& field : fields) type.def_property_readonly(field.name, field.get);

@@ -27,15 +27,15 @@ std::shared_ptr<FixedSize> make_fixed_size(const py::object& upstream, const py:
     return std::make_shared<FixedSize>(to_upstream(upstream), to_size(block_size, "block_size"), count);
 }
 
-// Asked without the GIL: whoever has the resource's lock may be waiting for it.
+// Drops the GIL, because the thread that has the resource's lock may be waiting for it.
 template <class Resource, auto Get>
 std::size_t unlocked_figure(const Resource& self) {
     const WithoutGil nogil;
     return (self.*Get)();
 }
 
-// The address of a C function: an int, a ctypes function pointer, or an object that says it, as Numba's cfunc does.
-// Null for what Python calls.
+// Returns the address of a C function: an int, a ctypes function pointer, or an object that has it, such as Numba's
+// cfunc. Returns null for a function that Python calls.
 void* native_function(const py::object& function, const char* what) {
     if (PyBool_Check(function.ptr())) throw py::type_error(std::string(what) + " is a function, not a bool");
     void* address = nullptr;

@@ -16,7 +16,7 @@ inline namespace PORTAMEM_BACKEND {
 
 namespace {
 
-// An int that is no bool, by __index__: what Python itself takes as a size.
+// Returns an int that is no bool, by __index__, as Python itself takes a size.
 py::int_ to_int(const py::handle& value, const char* what) {
     if (PyBool_Check(value.ptr()) || PyIndex_Check(value.ptr()) == 0) {
         throw py::type_error(std::string(what) + " is an int, not " + type_name(value));
@@ -25,12 +25,12 @@ py::int_ to_int(const py::handle& value, const char* what) {
     if (number) return number;
     py::error_already_set raised;
     if (!raised.matches(PyExc_TypeError)) throw raised;
-    // An array of several elements has the method, and other words.
+    // An array of several elements has the method, and its error has other words.
     py::raise_from(raised, PyExc_TypeError, (std::string(what) + " is an int, not " + type_name(value)).c_str());
     throw py::error_already_set();
 }
 
-// An int in a message. Python turns none of more than some thousand digits into text.
+// Shows an int in a message. Python refuses to turn an int of more than some thousand digits into text.
 std::string shown(const py::int_& number) {
     const auto text = py::reinterpret_steal<py::object>(PyObject_Str(number.ptr()));
     if (text) return py::str(text);
@@ -115,9 +115,10 @@ std::shared_ptr<Stream> wrap_stream(const py::handle& value) {
     const py::object handle = py::module_::import("portamem._foreign").attr("stream_handle")(value, rt::BackendName);
     const auto address = to_address(from_address(handle, "a stream's handle"));
     const auto native = reinterpret_cast<rt::Stream_t>(address);
-    // A default stream is another one on each device and on each thread, whatever object stands for it.
+    // A default stream differs on each device and on each thread, whatever object stands for it.
     if (address <= 2) return Stream::from_handle(native, current_device());
-    // Under the GIL. Entries of streams that are gone are replaced when their address comes back, and few.
+    // The map needs the GIL. It stays small: entries of streams that are gone are replaced when their address comes
+    // back.
     static auto* known = new std::map<std::pair<const void*, std::uintptr_t>, std::weak_ptr<Stream>>;
     std::weak_ptr<Stream>& entry = (*known)[{value.ptr(), address}];
     if (auto stream = entry.lock(); stream && !stream->is_closed()) return stream;
@@ -165,7 +166,8 @@ rt::Location to_location(const py::handle& value) {
 
 namespace {
 
-// Whether objects of a type are the host's memory and nothing else, as nearly always: no more is asked of them.
+// Returns whether objects of a type are the host's memory and nothing else, which is the usual case and needs no
+// further question.
 bool is_host_data(const PyTypeObject* type) noexcept {
     return type == &PyBytes_Type || type == &PyByteArray_Type || std::strcmp(type->tp_name, "numpy.ndarray") == 0;
 }

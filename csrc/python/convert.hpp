@@ -12,13 +12,14 @@
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
-// Of to_size and stream_in below: what is not as nearly always, and the final class that no other has the objects of.
+// Slow path of to_size(), and the Stream type that stream_in() compares with (Stream is final, so an exact match is
+// enough).
 std::size_t to_size_by_rules(const py::handle& value, const char* what);
 extern const PyTypeObject* stream_type;
 
-/// Bytes: an int or text such as "64 MiB". `what` names it in messages.
+/// Returns bytes from an int or text such as "64 MiB". `what` names it in messages.
 inline std::size_t to_size(const py::handle& value, const char* what = "size") {
-    if (PyLong_CheckExact(value.ptr())) {  // as nearly always
+    if (PyLong_CheckExact(value.ptr())) {  // the usual case
         const Py_ssize_t size = PyLong_AsSsize_t(value.ptr());
         if (size >= 0) return static_cast<std::size_t>(size);
         PyErr_Clear();
@@ -26,51 +27,53 @@ inline std::size_t to_size(const py::handle& value, const char* what = "size") {
     return to_size_by_rules(value, what);
 }
 
-/// Whether it is True or False, or NumPy's; and which of them. `what` names it in messages.
+/// is_flag returns whether a value is True or False, or NumPy's; to_flag returns which. `what` names it in messages.
 bool is_flag(const py::handle& value);
 bool to_flag(const py::handle& value, const char* what);
 
-/// A count, an int from 0.
+/// Returns a count: an int from 0.
 std::size_t to_count(const py::handle& value, const char* what);
 
-/// Text that C++ can have. ValueError for what no encoding has, such as half a pair of surrogates.
+/// Returns text that C++ can hold. Throws ValueError for text that no encoding has, such as half a pair of surrogates.
 std::string to_text(const py::handle& value, const char* what);
 
-/// A byte value, an int from 0 to 255.
+/// Returns a byte value: an int from 0 to 255.
 unsigned char to_byte(const py::handle& value);
 
-/// A Device, an ordinal, or None for the calling thread's current device.
+/// Returns a Device, from a Device, an ordinal, or None for the calling thread's current device.
 Device to_device(const py::handle& value);
 
-/// A Stream, a foreign stream object, or None for null.
+/// Returns a Stream, from a Stream or a foreign stream object; null for None.
 std::shared_ptr<Stream> to_stream(const py::handle& value);
 
-/// The reference in a Stream object, valid as long as the object is; null for anything else.
+/// Returns the reference in a Stream object, valid as long as the object is; null for any other object.
 inline const std::shared_ptr<Stream>* stream_in(PyObject* object) noexcept {
     return Py_TYPE(object) == stream_type ? reference_of<Stream>(object) : nullptr;
 }
 
-/// Once the class of streams is there.
+/// Is called once the class of streams exists.
 void remember_stream_type();
 
-/// A foreign stream object as a Stream that keeps it alive. The same object gives the same Stream while it is in use.
+/// Wraps a foreign stream object in a Stream that keeps it alive. The same object gives the same Stream while that is
+/// in use.
 std::shared_ptr<Stream> wrap_stream(const py::handle& value);
 
-/// A Device, an ordinal, "host" (or -1), "host_numa:<node>" or "host_numa_current".
+/// Returns a location, from a Device, an ordinal, "host" (or -1), "host_numa:<node>" or "host_numa_current".
 rt::Location to_location(const py::handle& value);
 
-/// A Buffer, View or HostRegistration of this backend, host memory as host_bytes takes it, or memory of others with
-/// DLPack or __cuda_array_interface__, made ready for work on `stream` or, for null, at once.
+/// Returns the memory of a Buffer, View or HostRegistration of this backend, of host memory as host_bytes takes it, or
+/// of a foreign object with DLPack or __cuda_array_interface__. It is made ready for work on `stream`, or for null at
+/// once.
 Span to_span(const py::handle& value, bool writable, const char* role, const std::shared_ptr<Stream>& stream);
 
-/// A MemoryResource of this backend, to build another on.
+/// Returns a MemoryResource of this backend, to build another on.
 std::shared_ptr<MemoryResource> to_upstream(const py::handle& value);
 
-/// An address as a Python int, 0 for null, and back.
+/// Convert an address to a Python int, 0 for null, and back.
 std::uintptr_t to_address(const void* ptr);
 void* from_address(const py::handle& value, const char* what);
 
-/// One spelling of a value.
+/// Represents one spelling of a value.
 template <class E>
 struct Spelling {
     std::string_view text;
@@ -80,7 +83,7 @@ struct Spelling {
 [[noreturn]] void refuse_spelling(const char* what, const std::string& given,
                                   const std::vector<std::string_view>& known);
 
-/// The value of a text, or of an enum whose value is that text.
+/// Returns the value of a text, or of an enum whose value is that text.
 template <class E, std::size_t N>
 E from_text(const char* what, const py::handle& given, const Spelling<E> (&table)[N]) {
     if (!py::isinstance<py::str>(given)) {

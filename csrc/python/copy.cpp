@@ -8,7 +8,7 @@ inline namespace PORTAMEM_BACKEND {
 
 namespace {
 
-// What the caller gave, or what a PitchedBuffer knows, the target before the source.
+// Returns the caller's value, or else the value of a PitchedBuffer, the target before the source.
 std::size_t rows_value(const py::object& given, const char* what, std::size_t (PitchedBuffer::*known)() const noexcept,
                        const PitchedBuffer* dst, const PitchedBuffer* src, const char* call) {
     if (!given.is_none()) return to_size(given, what);

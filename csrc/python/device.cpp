@@ -13,7 +13,7 @@ constexpr Spelling<rt::Limit> kLimits[] = {
     {"malloc_heap_size", rt::Limit::MallocHeapSize},
 };
 
-// Runs without the GIL what may create a context or wait.
+// Drops the GIL for a function that may create a context or wait.
 template <class Function>
 auto unlocked(Function&& function) {
     const WithoutGil nogil;

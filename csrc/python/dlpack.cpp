@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// python/dlpack.cpp: as which DLPack devices memory may be seen.
+// python/dlpack.cpp: the DLPack devices by which consumers may see memory.
 #include "dlpack.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ constexpr const char* kTypeNames[] = {
     "Hexagon", "MAIA", "Trainium",
 };
 
-// Of somebody else's memory the kind says nothing: the runtime is asked.
+// Asks the runtime for the type of memory, because the kind of foreign memory says nothing.
 rt::MemoryType type_of(const Buffer& memory) {
     const MemoryTraits& traits = memory.traits();
     const auto otherwise = traits.is_host_memory ? rt::MemoryType::Unregistered : rt::MemoryType::Device;
@@ -44,7 +44,7 @@ bool Devices::has(const Device& device) const noexcept { return std::find(begin(
 Devices devices_of(const Buffer& memory) {
     const MemoryTraits& traits = memory.traits();
     Devices devices;
-    // Where the backend's own types are the CPU's, they are true of what the CPU reaches, and of nothing else.
+    // Where the backend's own types are the CPU's, they are true only for memory that the CPU reaches.
     const auto add = [&](int type, bool reached = true) {
         if (type == rt::DlpackCpu ? traits.host_accessible : reached) devices.add(type, traits.device);
     };

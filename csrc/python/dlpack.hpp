@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// python/dlpack.hpp: DLPack's structs as portamem gives and takes them, and as which device memory may be seen.
+// python/dlpack.hpp: DLPack's structs as portamem gives and takes them, and the devices by which memory may be seen.
 //
-// The layouts are those of DLPack 1 (and, for the older struct, of 0.8). Other libraries read them by offset.
+// The layouts are those of DLPack 1 and, for the older struct, of 0.8. Other libraries read them by offset.
 #pragma once
 
 #include <array>
@@ -29,10 +29,10 @@ struct DataType {
     std::uint16_t lanes;
 };
 
-/// Codes of element types; those above are of less than two bytes, and not portamem's.
+/// Are codes of element types. Higher codes have less than two bytes, and are not portamem's.
 enum Code : std::uint8_t { Int = 0, UInt = 1, Float = 2, Opaque = 3, BFloat = 4, Complex = 5, Bool = 6 };
-inline constexpr std::uint8_t kLastEightBits = 14;  ///< of the floats of 8 bits, from 7
-inline constexpr std::uint8_t kLastCode = 17;       ///< that version 1.3 knows
+inline constexpr std::uint8_t kLastEightBits = 14;  ///< the last of the floats of 8 bits, which begin at 7
+inline constexpr std::uint8_t kLastCode = 17;       ///< the last that version 1.3 knows
 
 struct Tensor {
     void* data;
@@ -40,7 +40,7 @@ struct Tensor {
     std::int32_t ndim;
     DataType dtype;
     std::int64_t* shape;
-    std::int64_t* strides;  ///< elements; before 1.2 null meant C order
+    std::int64_t* strides;  ///< in elements; before 1.2 null meant C order
     std::uint64_t byte_offset;
 };
 
@@ -53,7 +53,7 @@ inline constexpr Version kVersion{1, 3};  ///< the newest that portamem knows
 
 enum Flags : std::uint64_t { ReadOnly = 1, IsCopied = 2 };
 
-/// A tensor with its owner, of 0.8 and of 1. `deleter` is called once, on any thread; it may be null.
+/// Represents a tensor with its owner, of 0.8 and of 1. `deleter` is called once, on any thread; it may be null.
 struct ManagedTensor {
     Tensor tensor;
     void* context;
@@ -77,11 +77,11 @@ static_assert(sizeof(void*) == 8, "the offsets below are those of 64-bit machine
 static_assert(offsetof(Tensor, shape) == 24 && sizeof(Tensor) == 48);
 static_assert(offsetof(ManagedTensor, deleter) == 56 && offsetof(ManagedTensorVersioned, tensor) == 32);
 
-/// "CUDA device memory (2, 0)", with DLPack's own names.
+/// Returns "CUDA device memory (2, 0)" and the like, with DLPack's own names.
 std::string to_text(const Device& device);
 
-/// As which devices memory may be seen where it lies, the one that says most of it first. None where DLPack has no name
-/// for it.
+/// Lists the devices by which consumers may see memory where it lies, the most telling one first. It is empty where
+/// DLPack has no name for the memory.
 class Devices {
   public:
     void add(int type, int id) noexcept;

@@ -10,13 +10,13 @@ namespace dlpack {
 
 namespace {
 
-constexpr std::int32_t kMostDimensions = 64;  // of NumPy, and of the buffer protocol
+constexpr std::int32_t kMostDimensions = 64;  // the limit of NumPy, and of the buffer protocol
 
 [[noreturn]] void refuse(const std::string& what) { throw ExportError("the DLPack tensor is malformed: " + what); }
 
 bool is_power_of_two(unsigned value) { return value != 0 && (value & (value - 1)) == 0; }
 
-// Whether DLPack has elements of the code with so many bits.
+// Returns whether DLPack has elements of the code with so many bits.
 bool has_bits(const DataType& type) {
     const unsigned bits = type.bits;
     switch (type.code) {
@@ -51,8 +51,8 @@ std::size_t itemsize_of(const DataType& type) {
     return bits / 8;
 }
 
-// Producers may give parts of arrays, so no more than what a CPU needs to read one element: of a complex number, of
-// one of its two parts.
+// Returns what a CPU needs to read one element, and no more, because producers may give parts of arrays. For a complex
+// number that is the alignment of one of its two parts.
 std::size_t alignment_of(const DataType& type) {
     const std::size_t bytes = std::max<std::size_t>(type.bits / 8, 1) / (type.code == Complex ? 2 : 1);
     return is_power_of_two(static_cast<unsigned>(bytes)) ? std::min<std::size_t>(bytes, 8) : 1;
@@ -73,7 +73,7 @@ View::Shape shape_of(const Tensor& tensor) {
     return shape;
 }
 
-// 0 of an empty shape, whose other extents may be anything.
+// Returns the bytes of a shape; 0 for an empty one, whose other extents may be anything.
 std::size_t bytes_of(const View::Shape& shape, std::size_t itemsize) {
     if (std::find(shape.begin(), shape.end(), 0U) != shape.end()) return 0;
     std::size_t nbytes = itemsize;

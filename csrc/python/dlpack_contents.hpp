@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// python/dlpack_contents.hpp: what a producer's tensor holds, once every field of it has been checked.
+// python/dlpack_contents.hpp: the contents of a producer's tensor, once every field of it has been checked.
 #pragma once
 
 #include "dlpack.hpp"
@@ -17,8 +17,8 @@ struct Contents {
 
 /// Reads nothing behind the tensor's pointers but shape and strides, and these only where they can be there. Throws
 /// ExportError for a malformed tensor: a dimension, an extent, an address, an offset or an element type that cannot be.
-/// Throws std::invalid_argument for one that is well made and of no use here: not C-contiguous, or of elements of no
-/// whole bytes.
+/// Throws std::invalid_argument for a well-made tensor of no use here: one that is not C-contiguous, or whose elements
+/// are not whole bytes.
 Contents contents_of(const Tensor& tensor);
 
 }  // namespace dlpack

@@ -32,7 +32,7 @@ std::int64_t to_int64(const py::handle& value, const char* what) {
     if (PyIndex_Check(value.ptr()) == 0) {
         throw py::type_error(std::string(what) + " is made of ints, not " + type_name(value));
     }
-    const bool is_int = PyLong_CheckExact(value.ptr());  // as nearly always
+    const bool is_int = PyLong_CheckExact(value.ptr());  // the usual case
     const auto number = is_int ? py::reinterpret_borrow<py::object>(value)
                                : py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));
     if (!number) throw py::error_already_set();
@@ -47,7 +47,7 @@ std::pair<std::int64_t, std::int64_t> to_pair(const py::handle& value, const cha
         PyErr_Clear();
         throw py::type_error(std::string(what) + " is a pair of ints, or None");
     }
-    if (PyTuple_CheckExact(value.ptr())) {  // as nearly always
+    if (PyTuple_CheckExact(value.ptr())) {  // the usual case
         return {to_int64(PyTuple_GET_ITEM(value.ptr(), 0), what), to_int64(PyTuple_GET_ITEM(value.ptr(), 1), what)};
     }
     const auto pair = py::reinterpret_borrow<py::sequence>(value);
@@ -89,8 +89,8 @@ Request to_request(py::handle stream, py::handle max_version, py::handle dl_devi
     throw py::value_error(text + " or -1 (no waiting)");
 }
 
-// Who is going to use the memory: a stream that waits for its work, the host (`waits` without a stream), or somebody
-// who waits by himself.
+// Says which of three uses the memory next: a stream, which waits for its work; the host (`waits` without a stream); or
+// a consumer that waits on its own.
 struct Consumer {
     std::shared_ptr<Stream> stream{};
     bool waits = true;
@@ -100,7 +100,7 @@ Consumer consumer_of(const Request& request, const dlpack::Device& device) {
     const bool has_streams = device.type != rt::DlpackCpu;
     const bool is_device = has_streams && device.type == rt::DlpackTypes.device;
     if (!request.stream) {
-        // Of memory that the host may be about to read, the host waits.
+        // The host waits for memory that it may be about to read.
         return is_device ? Consumer{Stream::default_stream(device.id)} : Consumer{};
     }
     const std::int64_t number = *request.stream;
@@ -113,7 +113,7 @@ Consumer consumer_of(const Request& request, const dlpack::Device& device) {
     return {Stream::from_handle(reinterpret_cast<rt::Stream_t>(number), ordinal)};
 }
 
-// Makes the memory ready for the consumer. Without the GIL.
+// Makes the memory ready for the consumer. Runs without the GIL.
 void hand_over(const Buffer& memory, const Consumer& consumer) {
     const auto allocation = memory.allocation();
     if (consumer.stream) {
@@ -125,7 +125,7 @@ void hand_over(const Buffer& memory, const Consumer& consumer) {
 
 // ----- copies
 
-// Memory of the same kind, or of the kind that the device says where the memory is another's.
+// Returns a resource of the same kind, or for foreign memory a resource of the kind that the device names.
 std::shared_ptr<MemoryResource> resource_for(const Buffer& memory, const dlpack::Device& device, bool own) {
     if (own && memory.resource()) return memory.resource();
     const int ordinal = memory.traits().device;
@@ -135,14 +135,15 @@ std::shared_ptr<MemoryResource> resource_for(const Buffer& memory, const dlpack:
     return std::make_shared<ManagedMemoryResource>(ordinal);
 }
 
-// A copy runs on a stream that stays: the consumer's may be gone when the copy goes back, so that one only waits.
+// Returns the stream for a copy. It has to be one that stays: the consumer's may be gone when the copy goes back, so
+// that one only waits.
 std::shared_ptr<Stream> stream_for_copy(const Buffer& memory) {
     auto stream = memory.stream();
     if (stream->is_closed() || stream->is_elsewhere()) return Stream::default_stream(memory.traits().device);
     return stream;
 }
 
-// Without the GIL.
+// Runs without the GIL.
 Buffer copied(const Buffer& memory, const dlpack::Device& device, bool own, const Consumer& consumer) {
     const auto resource = resource_for(memory, device, own);
     const auto on = stream_for_copy(memory);
@@ -159,7 +160,7 @@ Buffer copied(const Buffer& memory, const dlpack::Device& device, bool own, cons
 
 // ----- the capsule
 
-// A tensor, and behind it in one block its shape and strides.
+// Represents a tensor, and behind it in one block its shape and strides.
 template <class Managed>
 struct Exported {
     Managed managed{};
@@ -207,7 +208,7 @@ dlpack::DataType to_dlpack(const ElementType& type) {
     throw ExportError("DLPack has no element type " + type.name);
 }
 
-// The address by which the device sees the memory: page-locked memory may have another one there.
+// Returns the address by which the device sees the memory. Page-locked memory may have another one there.
 void* address_on(const Buffer& memory, const dlpack::Device& device) {
     void* ptr = memory.ptr();
     if (!memory.traits().is_host_memory || device.type == rt::DlpackCpu) return ptr;
@@ -286,7 +287,7 @@ py::tuple to_tuple_of(const dlpack::Device& device) {
 py::object export_dlpack(const View& view, py::handle stream, py::handle max_version, py::handle dl_device,
                          py::handle copy) {
     refuse_forked();
-    // An export from here on: another thread may close the view while this one is without the GIL.
+    // The memory is an export from here on: another thread may close the view while this one is without the GIL.
     Buffer memory = view.memory().sub(0, view.nbytes());
     const Request request = to_request(stream, max_version, dl_device, copy);
     const dlpack::Devices devices = dlpack::devices_of(memory);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// python/dlpack_import.cpp: DLPack tensors of others as Views, and as ends of copies.
+// python/dlpack_import.cpp: foreign DLPack tensors as Views, and as ends of copies.
 #include "dlpack_import.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ inline namespace PORTAMEM_BACKEND {
 
 namespace {
 
-// Whose memory it is: a device's, with streams and an ordinal, or the host's.
+// Says where memory is: a device's, with streams and an ordinal, or the host's.
 enum class Place { Device, Managed, Host };
 
 Place place_of(const dlpack::Device& device) {
@@ -33,7 +33,8 @@ Place place_of(const dlpack::Device& device) {
                          ": copy it through host memory");
 }
 
-// The stream of the device on which the producer is asked to make the memory ready, and DLPack's number for it.
+// Represents the stream of the device on which the producer is asked to make the memory ready, and DLPack's number for
+// it.
 struct ImportStream {
     std::shared_ptr<Stream> stream;
     std::int64_t number = 0;
@@ -52,7 +53,8 @@ std::optional<std::int64_t> number_of(const Stream& stream) {
     return number;
 }
 
-// The caller's own stream where it is of the device and has a number; else the default one, for which that waits.
+// Returns the caller's own stream where it is of the device and has a number; else the default one, which the caller's
+// stream waits for.
 ImportStream import_stream(const std::shared_ptr<Stream>& wanted, int device) {
     if (wanted && wanted->device() == device) {
         if (const auto number = number_of(*wanted)) return {wanted, *number};
@@ -60,7 +62,7 @@ ImportStream import_stream(const std::shared_ptr<Stream>& wanted, int device) {
     return {Stream::default_stream(device), rt::DlpackStreams.legacy};
 }
 
-// __dlpack__, with the stream's number where there is a stream, and with portamem's version or none.
+// Calls __dlpack__, with the stream's number where there is a stream, and with portamem's version or none.
 py::object call_dlpack(const py::object& obj, PyObject* stream, PyObject* version) {
     static PyObject* const name = PyUnicode_InternFromString("__dlpack__");
     static PyObject* const keywords[] = {Py_BuildValue("()"), Py_BuildValue("(s)", "max_version"),
@@ -82,7 +84,7 @@ py::object ask(const py::object& obj, const std::optional<ImportStream>& on) {
     } catch (py::error_already_set& e) {
         if (!e.matches(PyExc_TypeError)) throw;
     }
-    return call_dlpack(obj, number.ptr(), nullptr);  // a producer of before version 1
+    return call_dlpack(obj, number.ptr(), nullptr);  // a producer from before version 1
 }
 
 template <class Managed>
@@ -90,7 +92,7 @@ void call_deleter(Managed* managed) noexcept {
     if (managed->deleter != nullptr) managed->deleter(managed);
 }
 
-// The owner of the producer's tensor: a Python object, so that whoever lets go of it last does so with the GIL, which
+// Makes the owner of the producer's tensor: a Python object, so that its last holder lets go of it with the GIL, which
 // producers' deleters may count on, or leaks it when the interpreter is gone.
 template <class Managed>
 py::object own(Managed* managed) {
@@ -122,7 +124,7 @@ Managed* take(const py::object& capsule) {
 Imported take(const py::object& capsule) {
     if (PyCapsule_IsValid(capsule.ptr(), dlpack::ManagedTensor::kName) != 0) {
         auto* managed = take<dlpack::ManagedTensor>(capsule);
-        // Before version 1 no producer could say that its memory may be read only, so what it is for is unknown.
+        // Before version 1 no producer could say that its memory is read-only, so whether it may be written is unknown.
         py::object owner = own(managed);
         return {std::move(owner), managed->tensor, true, false};
     }
@@ -131,7 +133,7 @@ Imported take(const py::object& capsule) {
         py::object owner = own(managed);
         const dlpack::Version version = managed->version;
         if (version.major != dlpack::kVersion.major) {
-            // Of another major version, nothing behind the deleter may be read.
+            // For another major version, nothing behind the deleter may be read.
             throw ExportError("the producer speaks DLPack " + std::to_string(version.major) + "." +
                               std::to_string(version.minor) + ", and portamem knows version " +
                               std::to_string(dlpack::kVersion.major));
@@ -177,7 +179,7 @@ std::string element_type_name(const dlpack::DataType& dtype) {
                           std::to_string(dtype.lanes) + " lanes are no element type here: convert them first");
 }
 
-// The element type, which is the same whenever it comes. Under the GIL.
+// Returns the element type, which is the same whenever it comes. It needs the GIL.
 const ElementType& element_type_of(const dlpack::DataType& dtype) {
     static std::array<std::array<const ElementType*, 256>, dlpack::Bool + 1> known{};  // by code and bits
     const bool is_plain = dtype.lanes == 1 && dtype.code < known.size();
@@ -188,7 +190,7 @@ const ElementType& element_type_of(const dlpack::DataType& dtype) {
     return type;
 }
 
-// What the memory is: as the tag says, and in what the tag leaves open as the runtime says.
+// Returns the traits of the memory: as the tag says, and where the tag leaves something open, as the runtime says.
 MemoryTraits imported_traits(const void* ptr, const dlpack::Device& device, Place place, int ordinal) {
     if (place == Place::Host) return foreign_traits(ptr, ordinal < 0 ? py::none() : py::object(py::int_(ordinal)));
     const PointerInfo info = pointer_info(ptr);
@@ -220,7 +222,7 @@ dlpack::Device device_of(const py::object& obj) {
     }
 }
 
-// A tensor of a producer that has been checked: nothing of it is used before.
+// Represents a checked tensor of a producer: nothing of it is used before the check.
 struct Incoming {
     py::object owner;
     dlpack::Tensor tensor{};
@@ -232,8 +234,8 @@ struct Incoming {
     std::optional<ImportStream> on;  // the stream that the producer was told
 };
 
-// What the producer itself says of the same memory by an array interface, if it has one: DLPack had no word for it
-// before version 1.
+// Returns what the producer itself says of the same memory by an array interface, if it has one: DLPack had no word for
+// it before version 1.
 bool says_writable(const py::object& obj, const void* ptr) {
     for (const char* name : {"__array_interface__", "__cuda_array_interface__"}) {
         try {
@@ -258,7 +260,7 @@ Incoming receive(const py::object& obj, const std::shared_ptr<Stream>& wanted) {
         incoming.on->stream->refuse_capture("from_dlpack");
     }
     Imported imported = take([&] {
-        // Producers look at the current device, and some give nothing away of any other.
+        // Producers look at the current device, and some give away no memory of any other.
         std::optional<DeviceGuard> guard;
         if (incoming.place == Place::Device) guard.emplace(incoming.ordinal);
         return ask(obj, incoming.on);
@@ -276,7 +278,7 @@ Incoming receive(const py::object& obj, const std::shared_ptr<Stream>& wanted) {
     return incoming;
 }
 
-// Where no stream was named the work of the producer is waited for, else that stream does.
+// Waits for the producer's work where no stream was named; else makes that stream wait.
 void put_behind(const Incoming& incoming, const std::shared_ptr<Stream>& wanted) {
     if (!incoming.on) return;
     const WithoutGil nogil;

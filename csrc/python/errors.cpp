@@ -16,7 +16,7 @@ void set_error(const char* type_name, const Error& e, py::dict figures = {}) {
     PyErr_SetObject(type.ptr(), error.ptr());
 }
 
-// Only what is known: the others stay None.
+// Adds only known figures; an unknown one stays None.
 py::dict figures_of(const OutOfMemory& e) {
     py::dict known;
     const auto add = [&known](const char* name, const std::optional<std::size_t>& figure) {

@@ -7,7 +7,8 @@
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
-/// The handle itself goes with its last user; close() only lets this object's share go.
+/// Represents an Event that Python can close. close() lets go of this object's share only; the handle goes with its
+/// last holder.
 struct ClosableEvent {
     std::shared_ptr<Event> event;
 
@@ -17,7 +18,7 @@ struct ClosableEvent {
     }
 };
 
-/// An Event for Python, or None for null: what the calls that take a stream answer.
+/// Returns an Event for Python, or None for null, as the calls that take a stream do.
 inline py::object to_python(std::shared_ptr<Event> event) {
     if (!event) return py::none();
     return py::cast(ClosableEvent{std::move(event)});

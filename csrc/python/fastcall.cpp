@@ -7,7 +7,7 @@ inline namespace PORTAMEM_BACKEND {
 
 namespace {
 
-// pybind11 translates what a function of its own throws, with the translators registered for this module.
+// pybind11 translates the exceptions of its own functions, with the translators registered for this module.
 PyObject* error_translator = nullptr;
 thread_local std::exception_ptr thrown_error;
 
@@ -33,8 +33,8 @@ PyObject* refuse_new(PyObject* /*self*/, PyObject* args, PyObject* /*keywords*/)
 
 }  // namespace
 
-// The interpreter calls the slot of the type, which is left alone, and its caller sees that __init__ runs. What Python
-// finds by the name is another function: put into the dict, as setting the attribute would set the slot too.
+// The interpreter calls the slot of the type, which is left alone, and its caller sees that __init__ runs. Python finds
+// another function by the name. It is put into the dict, because setting the attribute would set the slot too.
 void refuse_objects_without_init(const py::module_& m) {
     static PyMethodDef definition = {"__new__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(refuse_new)),
                                      METH_VARARGS | METH_KEYWORDS, "Refuses: call the class itself."};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// python/fastcall.hpp: the few functions that Python calls by the million, without pybind11's dispatcher between.
+// python/fastcall.hpp: the few functions that Python calls by the million, which bypass pybind11's dispatcher.
 //
-// The dispatcher packs the arguments into a tuple, spells every keyword out as text, and asks a table for every type:
-// more time than the driver takes to allocate. Everything else goes through it.
+// The dispatcher packs the arguments into a tuple, spells every keyword out as text, and asks a table for every type.
+// That takes more time than the driver takes to allocate. Every other function goes through it.
 #pragma once
 
 #include <array>
@@ -13,14 +13,14 @@
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
-/// Makes what set_python_error needs; once, while the module is loaded. Not at its first use: making it may collect
-/// garbage, which runs other Python code, and that may be in need of it as well.
+/// Makes the objects that set_python_error needs, once, while the module is loaded. Its first use would be too late:
+/// making them may collect garbage, which runs other Python code, and that may need them as well.
 void prepare_python_errors();
 
-/// Sets the Python error that pybind11 would set for the exception being handled, and answers null.
+/// Sets the Python error that pybind11 would set for the exception being handled, and returns null.
 PyObject* set_python_error() noexcept;
 
-/// Runs what may throw inside a function that Python calls; `function` answers a new reference.
+/// Runs code that may throw inside a function that Python calls; `function` returns a new reference.
 template <class Function>
 PyObject* answer_python(Function&& function) noexcept {
     try {
@@ -30,7 +30,7 @@ PyObject* answer_python(Function&& function) noexcept {
     }
 }
 
-/// The parameters of a function, the first `positional` of which may also be given by position.
+/// Describes the parameters of a function, the first `positional` of which may also be given by position.
 template <std::size_t N>
 class Parameters {
   public:
@@ -44,7 +44,8 @@ class Parameters {
         }
     }
 
-    /// What a METH_FASTCALL | METH_KEYWORDS function was given. Throws TypeError as Python's own functions do.
+    /// Returns the arguments of a METH_FASTCALL | METH_KEYWORDS function. Throws TypeError as Python's own functions
+    /// do.
     Values parse(PyObject* const* args, Py_ssize_t nargs, PyObject* keywords) const {
         Values values{};
         const auto count = static_cast<std::size_t>(nargs);
@@ -93,16 +94,17 @@ class Parameters {
     std::array<PyObject*, N> names_{};
 };
 
-/// What an object of a class of pybind11's holds, without a search through its tables; null before __init__. The class
-/// and T have one address in an object: T is the class or its first base, as everywhere in these modules.
+/// Returns the value in an object of one of pybind11's classes, without a search through its tables; null before
+/// __init__. The class and T have one address in an object: T is the class or its first base, as everywhere in these
+/// modules.
 template <class T>
 T* value_of(PyObject* object) noexcept {
     const auto* instance = reinterpret_cast<py::detail::instance*>(object);
     return instance->simple_layout ? static_cast<T*>(instance->simple_value_holder[0]) : nullptr;
 }
 
-/// The shared reference that such an object holds, which stays where it is while the object lives; null where value_of
-/// is null. T is the class itself.
+/// Returns the shared reference that such an object holds, which stays where it is while the object lives; null where
+/// value_of is null. T is the class itself.
 template <class T>
 const std::shared_ptr<T>* reference_of(PyObject* object) noexcept {
     const auto* instance = reinterpret_cast<py::detail::instance*>(object);
@@ -110,7 +112,7 @@ const std::shared_ptr<T>* reference_of(PyObject* object) noexcept {
     return reinterpret_cast<const std::shared_ptr<T>*>(&instance->simple_value_holder[1]);
 }
 
-/// A method definition, with the casts that CPython's API asks for; say_in_words gives it its text.
+/// Returns a method definition, with the casts that CPython's API asks for; say_in_words gives it its text.
 template <PyObject* (*Function)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*)>
 PyMethodDef fast_method(const char* name) {
     auto* untyped = reinterpret_cast<void (*)()>(Function);

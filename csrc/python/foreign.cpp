@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// python/foreign.cpp: memory that others own.
+// python/foreign.cpp: memory that the program owns.
 #include "foreign.hpp"
 
 #include <sys/uio.h>
@@ -16,7 +16,7 @@ inline namespace PORTAMEM_BACKEND {
 
 namespace {
 
-// Whether this process can read a byte there; yes where the system will not tell. Costs one system call.
+// Returns whether this process can read a byte there; yes where the system will not tell. Costs one system call.
 bool is_readable(const void* ptr) {
     char byte = 0;
     const iovec here{&byte, 1};
@@ -30,7 +30,8 @@ std::string text_of_address(const void* ptr) {
     return address;
 }
 
-// What the runtime does not know is taken for the host's: a device address among it would be touched by the CPU.
+// Refuses addresses that this process cannot read. Memory that the runtime does not know counts as the host's, so the
+// CPU would touch a device address among it.
 void refuse_unreadable(const void* ptr) {
     if (ptr == nullptr || is_readable(ptr)) return;
     throw py::value_error("the runtime does not know the address " + text_of_address(ptr) +
@@ -48,8 +49,8 @@ MemoryTraits foreign_traits(const void* ptr, const py::object& device) {
         return pointer_info(ptr);
     }();
     if (attributes.type == rt::MemoryType::Unregistered) {
-        // Plain host memory, or memory of another copy of the runtime, which looks the same.
-        static py::object* warn = nullptr;  // importing may run other threads, which a static's first use would hold up
+        // This is plain host memory, or memory of another copy of the runtime, which looks the same.
+        static py::object* warn = nullptr;  // no static object: importing may run other threads, and they would wait
         if (warn == nullptr) warn = new py::object(py::module_::import("portamem._libraries").attr("warn_of_two"));
         (*warn)(rt::BackendName);
         refuse_unreadable(ptr);

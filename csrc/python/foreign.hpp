@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// python/foreign.hpp: memory that others own.
+// python/foreign.hpp: memory that the program owns.
 #pragma once
 
 #include "bindings.hpp"
@@ -7,8 +7,8 @@
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
-/// What foreign memory is, asked of the runtime. `device`: as Python gives it; None is the one that the runtime names,
-/// or the current one.
+/// Returns the traits of foreign memory, asked of the runtime. `device`: as Python gives it; None means the device that
+/// the runtime names, or the current one.
 MemoryTraits foreign_traits(const void* ptr, const py::object& device);
 
 }  // namespace PORTAMEM_BACKEND

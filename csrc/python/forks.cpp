@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// python/forks.cpp: what a child of os.fork may read of its parent's memory.
+// python/forks.cpp: how much of its parent's memory a child of os.fork may read.
 #include "bindings.hpp"
 
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
-// Before the fork itself: the C library's own handlers may run while the runtime's are under way, and hold its locks.
+// Runs before the fork itself: the C library's own handlers may run while the runtime's are under way, and hold its
+// locks.
 void note_before_forks() {
     const py::cpp_function note([] {
         const WithoutGil nogil(portamem::detail::Hearing::Nothing);

@@ -18,7 +18,7 @@
 
 namespace portamem::python {
 
-/// Whether the interpreter is going down, or gone.
+/// Returns whether the interpreter is going down, or gone.
 inline bool interpreter_is_going() noexcept {
 #if PY_VERSION_HEX >= 0x030D0000
     return Py_IsInitialized() == 0 || Py_IsFinalizing() != 0;
@@ -27,15 +27,15 @@ inline bool interpreter_is_going() noexcept {
 #endif
 }
 
-/// Whether this thread holds the GIL. Not PyGILState_Check, which answers yes on every thread once the process has made a
-/// subinterpreter of anybody's.
+/// Returns whether this thread holds the GIL. PyGILState_Check would not do: it answers yes on every thread once any
+/// code of the process has made a subinterpreter.
 inline bool holds_gil() noexcept {
 #if PY_VERSION_HEX >= 0x030D0000
     return PyThreadState_GetUnchecked() != nullptr;
 #elif PY_VERSION_HEX >= 0x030C0000
     return _PyThreadState_UncheckedGet() != nullptr;
 #else
-    // The state of the thread that holds it, whichever that is.
+    // This is the state of the thread that holds the GIL, whichever thread that is.
     PyThreadState* const holder = _PyThreadState_UncheckedGet();
     return holder != nullptr && holder == PyGILState_GetThisThreadState();
 #endif
@@ -47,9 +47,9 @@ namespace detail {
     for (;;) pause();
 }
 
-// Calls what takes the GIL, or may give it up and take it again, as all Python code may. An unwind runs the destructors
-// below this function first, without the GIL: nothing below should own a Python object. What is thrown passes. A forced
-// unwind has no object: the reference that the handler has to name it by is null, which UBSan would report.
+// Runs a function that takes the GIL, or may give it up and take it again, as all Python code may. An unwind runs the
+// destructors below this function first, without the GIL, so nothing below may own a Python object. Exceptions pass. A
+// forced unwind has no object: the reference by which the handler has to name it is null, which UBSan would report.
 template <class Function>
 __attribute__((no_sanitize("null"))) auto stay_at_exit(Function&& function) {
     try {
@@ -63,9 +63,9 @@ __attribute__((no_sanitize("null"))) auto stay_at_exit(Function&& function) {
 
 namespace detail {
 
-// While the order checker follows this module's calls, or a recorder notes where memory is allocated: where the program
-// is has to be read before the GIL is dropped.
-// Who took it back just for that could wait for ever: calls are made under locks that others want with the GIL held.
+// Is set while the order checker follows this module's calls, or a recorder notes where memory is allocated. The call
+// site has to be read before the GIL is dropped. A thread that took the GIL back just for that could wait for ever,
+// because calls are made under locks that other threads want with the GIL held.
 inline std::atomic<bool> sites_wanted{false};
 
 void remember_site() noexcept;  // order_check.cpp
@@ -85,8 +85,8 @@ inline PyThreadState* leave_python() noexcept {
 
 namespace detail {
 
-// Whether Python runs its signal handlers on this thread: only its first one, which is the process's as a rule. Where it
-// is not, waits are plain ones.
+// Returns whether Python runs its signal handlers on this thread: only on its first one, which is the process's as a
+// rule. On other threads waits are plain ones.
 inline bool runs_signal_handlers() noexcept {
     static thread_local const bool is_first = syscall(SYS_gettid) == getpid();
     return is_first;
@@ -94,13 +94,13 @@ inline bool runs_signal_handlers() noexcept {
 
 }  // namespace detail
 
-/// That hearing, on a thread that runs signal handlers.
+/// Returns that hearing on a thread that runs signal handlers, and Nothing elsewhere.
 inline portamem::detail::Hearing hearing_in_calls(portamem::detail::Hearing hearing) noexcept {
     return detail::runs_signal_handlers() ? hearing : portamem::detail::Hearing::Nothing;
 }
 
-/// Without the GIL for its scope: around everything that may block. What waits for work in it is ended by what a signal
-/// handler of the program's raises (waits.cpp).
+/// Drops the GIL for its scope, around every call that may block. An exception of the program's signal handlers ends a
+/// wait for work in it (waits.cpp).
 class WithoutGil {
   public:
     WithoutGil() noexcept : WithoutGil(hearing_in_calls(portamem::detail::Hearing::Everything)) {}
@@ -118,9 +118,9 @@ class WithoutGil {
     PyThreadState* state_;
 };
 
-/// Puts the exception that this thread has on its way aside for its scope: what is dropped as Python unwinds calls into
-/// this module, and Python code that runs with an exception set goes wrong in any way. Needs the GIL, at both ends. What
-/// the scope itself leaves set has no caller to reach: sys.unraisablehook is told.
+/// Puts this thread's pending exception aside for its scope. Objects that are dropped as Python unwinds call into this
+/// module, and Python code that runs with an exception set goes wrong in any way. It needs the GIL at both ends. An
+/// exception that the scope itself leaves set has no caller to reach, so sys.unraisablehook is told.
 class PendingErrorKept {
   public:
 #if PY_VERSION_HEX >= 0x030C0000
@@ -166,8 +166,8 @@ class HoldsGil {
 
 }  // namespace detail
 
-/// With the GIL for its scope, on any thread, and with no exception set: the way from C++ to Python. Not once
-/// interpreter_is_going().
+/// Takes the GIL for its scope, on any thread, with no exception set. It is the way from C++ to Python. It must not be
+/// used once interpreter_is_going().
 class WithGil {
   private:
     detail::HoldsGil held_;

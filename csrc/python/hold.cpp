@@ -48,8 +48,8 @@ py::object held_object(const std::shared_ptr<void>& held) {
 }
 
 std::shared_ptr<const Py_buffer> hold_buffer(const py::handle& object) {
-    // Where it stays: shape and strides of a view may point into the view itself. A view that was not got has no object,
-    // and its release does nothing.
+    // The Py_buffer stays where it is, because shape and strides of a view may point into the view itself. If getting
+    // the view fails it has no object, and its release does nothing.
     auto owner = std::make_shared<PythonBuffer>();
     if (PyObject_GetBuffer(object.ptr(), &owner->view, PyBUF_FULL_RO) != 0) throw py::error_already_set();
     return {owner, &owner->view};

@@ -11,19 +11,20 @@ inline namespace PORTAMEM_BACKEND {
 
 namespace {
 
-// NumPy's array, once a program has imported it. Under the GIL.
+// Returns whether the type is NumPy's array, once a program has imported it. It needs the GIL.
 bool is_plain_array(const PyTypeObject* type) {
     static const PyTypeObject* known = nullptr;
     if (type == known) return true;
     if (known != nullptr || std::string_view(type->tp_name) != "numpy.ndarray") return false;
     const auto numpy = py::reinterpret_borrow<py::dict>(PyImport_GetModuleDict())["numpy"];
-    const py::object array = py::getattr(numpy, "ndarray", py::none());  // which it lacks while it is being imported
+    const py::object array = py::getattr(numpy, "ndarray", py::none());  // missing while it is being imported
     if (array.ptr() != reinterpret_cast<const PyObject*>(type)) return false;
     known = type;
     return true;
 }
 
-// Of these the format says all. Others may be masked, or have a format that hides what they hold.
+// Returns whether the format tells all of an object. Other objects may be masked, or have a format that hides their
+// contents.
 bool tells_all(const py::handle& object) {
     const PyTypeObject* type = Py_TYPE(object.ptr());
     return type == &PyBytes_Type || type == &PyByteArray_Type || is_plain_array(type);
@@ -35,7 +36,7 @@ void refuse_no_bytes(const py::handle& object, const char* role) {
     (*refuse)(object, role);
 }
 
-// A format names references by an O; names of fields are between colons.
+// Returns whether a format names references, by an O outside of colons, which enclose the names of fields.
 bool holds_references(const char* format) {
     if (format == nullptr) return false;
     bool in_name = false;
@@ -56,7 +57,8 @@ bool holds_references(const char* format) {
     throw py::value_error(std::string(role) + " is read-only: give writable memory, such as a bytearray");
 }
 
-// What of NumPy's has no buffer, times and the element types of other packages, has this, and so do others' arrays.
+// Takes memory by __array_interface__. NumPy's times and the element types of other packages have no buffer, and have
+// this; so do arrays of other libraries.
 bool take_interface(const py::handle& object, bool writable, const char* role, HostBytes& bytes) {
     static const auto* read =
         new py::object(py::module_::import("portamem.interop.array_interface").attr("host_bytes"));

@@ -7,20 +7,21 @@
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
-/// The memory of an object, and what keeps it in place.
+/// Holds the memory of an object, and a reference that keeps it in place.
 struct HostBytes {
     void* ptr = nullptr;
     std::size_t nbytes = 0;
     std::shared_ptr<void> owner;
 };
 
-/// The memory of an object with the buffer protocol, with __array_interface__, or with DLPack and in host memory.
-/// Throws ValueError where it is not C-contiguous, or read-only and `writable`, and for masked arrays; TypeError where
-/// it has no memory, or holds references to Python objects. `role` names the object in the message: "the source".
+/// Returns the memory of an object with the buffer protocol, with __array_interface__, or with DLPack and in host
+/// memory. Throws ValueError where it is not C-contiguous, or read-only and `writable`, and for masked arrays. Throws
+/// TypeError where it has no memory, or holds references to Python objects. `role` names the object in the message:
+/// "the source".
 HostBytes host_bytes(const py::handle& object, bool writable, const char* role);
 
-/// ValueError for a masked array, TypeError for one of references to Python objects: also where what it gives away by
-/// another protocol does not say so. Other objects pass.
+/// Throws ValueError for a masked array, and TypeError for one of references to Python objects, also where another
+/// protocol of the object does not say so. Other objects pass.
 void refuse_more_than_bytes(const py::handle& object, const char* role);
 
 }  // namespace PORTAMEM_BACKEND

@@ -12,7 +12,8 @@ inline namespace PORTAMEM_BACKEND {
 
 namespace {
 
-// What ended this thread's latest wait for a Python buffer. Under the GIL; only Python's first thread has any.
+// Holds the exception that ended this thread's latest wait for a Python buffer. It needs the GIL. Only Python's first
+// thread has any.
 std::shared_ptr<void>& ended_by_signal() {
     static thread_local std::shared_ptr<void> error;
     return error;

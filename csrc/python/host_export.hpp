@@ -10,7 +10,8 @@
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
-/// What one Python buffer shows. Lives in Py_buffer::internal until it is released; its `memory` is the export.
+/// Holds what one Python buffer shows. It lives in Py_buffer::internal until it is released; its `memory` is the
+/// export.
 struct HostExport {
     Buffer memory;
     std::string format;
@@ -19,9 +20,9 @@ struct HostExport {
     Py_ssize_t itemsize = 1;
 };
 
-/// Fills a Py_buffer for `exporter`: waits for work declared on the memory, so that the host sees its end. Raises
-/// BufferError for memory that the host cannot reach, portamem.Error where the runtime refuses. Answers as bf_getbuffer
-/// does.
+/// Fills a Py_buffer for `exporter`. It waits for work declared on the memory, so that the host sees the result. Raises
+/// BufferError for memory that the host cannot reach, and portamem.Error where the runtime refuses. Returns as
+/// bf_getbuffer does.
 int fill_py_buffer(PyObject* exporter, Py_buffer* view, int flags, HostExport exported) noexcept;
 
 /// Ends what fill_py_buffer began, as bf_releasebuffer.
@@ -30,7 +31,7 @@ void release_py_buffer(PyObject* exporter, Py_buffer* view);
 /// Makes a type that is not ready yet export its memory.
 void install_buffer_protocol(PyHeapTypeObject* type, getbufferproc get);
 
-/// Runs what may throw inside a bf_getbuffer and sets the Python error.
+/// Runs code that may throw inside a bf_getbuffer, and sets the Python error.
 template <class Describe>
 int get_py_buffer(PyObject* self, Py_buffer* view, int flags, Describe&& describe) noexcept {
     try {
@@ -44,13 +45,13 @@ int get_py_buffer(PyObject* self, Py_buffer* view, int flags, Describe&& describ
     return -1;
 }
 
-/// NumPy forgets what a Python buffer's wait was ended by, and asks for the memory in other ways: throws it again.
+/// Throws again the exception that ended a Python buffer's wait. NumPy drops it, and asks for the memory in other ways.
 void refuse_after_signal();
 
 /// Throws ExportError unless the host can reach the memory and follow its order.
 void require_host_access(const Buffer& memory, const char* what);
 
-/// Defines __array__, which NumPy calls only where the buffer protocol refused: without it, NumPy would take the object
+/// Defines __array__, which NumPy calls only where the buffer protocol refused. Without it NumPy would take the object
 /// for a sequence of objects. `memory_of(self)` is the memory.
 template <class Class, class MemoryOf>
 void define_array_refusal(Class& type, MemoryOf memory_of) {

@@ -2,8 +2,9 @@
 // python/main_interpreter.hpp: PYBIND11_MODULE for Python's first interpreter alone.
 //
 // Python calls PyInit_NAME, which PYBIND11_MODULE defines. In another interpreter of Python 3.10 and 3.11 that function
-// waits for ever, for the GIL of the first one. So here it has another symbol, and the module's own function of that name
-// asks first. From 3.13 on Python itself calls the function in the first interpreter: there the module's body asks.
+// waits for ever, for the GIL of the first one. So here it has another symbol, and the module's own function of that
+// name asks first. From 3.13 on Python itself calls the function in the first interpreter, and so the module's body
+// asks there.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -18,7 +19,7 @@ inline constexpr const char* kMainInterpreterOnly =
 
 inline bool is_main_interpreter() noexcept { return PyInterpreterState_Get() == PyInterpreterState_Main(); }
 
-/// At the top of a module's body.
+/// Stands at the top of a module's body.
 inline void refuse_other_interpreters() {
     if (!is_main_interpreter()) throw pybind11::import_error(kMainInterpreterOnly);
 }

@@ -15,12 +15,12 @@
 PORTAMEM_MODULE_OF_MAIN_INTERPRETER(PORTAMEM_MODULE, m) {
     using namespace portamem::python;
     refuse_other_interpreters();
-    (void)portamem::detail::is_library_of_headers();  // an ImportError that says what to do
+    (void)portamem::detail::is_library_of_headers();  // throws an ImportError that says what to do
     m.doc() = "portamem's native API over one backend.";
     m.attr("backend") = portamem::rt::BackendName;
     m.attr("_c_api") = py::capsule(static_cast<const void*>(portamem_get_api()), PORTAMEM_CAPSULE_NAME);
 
-    // Types say the module that users name, in Python's own messages too.
+    // Types name the module that users name, in Python's own messages too.
     m.attr("__module__") = public_module();
     drop_gil_in_destructors();
     report_lost_failures();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// python/order_check.cpp: sessions of the order checker, and where in a Python program a call is made.
+// python/order_check.cpp: sessions of the order checker, and the call sites of a Python program.
 #include <portamem/abi/debug_api.h>
 #include <portamem/abi/order_api.h>
 
@@ -27,8 +27,8 @@ RememberedSite& remembered_site() {
     return site;
 }
 
-// The folders of the package, of which an editable install has two, each with a slash: frames in them are portamem's own.
-// Written once, while the module is loaded.
+// Returns the folders of the package, each with a slash; an editable install has two. Frames in them are portamem's
+// own. They are written once, while the module is loaded.
 std::vector<std::string>& package_folders() {
     static auto* leaked = new std::vector<std::string>;
     return *leaked;
@@ -40,8 +40,8 @@ bool is_own_file(const char* file) {
                        [file](const std::string& own) { return std::strncmp(file, own.c_str(), own.size()) == 0; });
 }
 
-// Writes "file:line" of the innermost frame outside portamem, or of the innermost one where all are inside. Needs the
-// GIL. False where this thread runs no Python.
+// Writes "file:line" of the innermost frame outside portamem, or of the innermost one where all are inside. It needs
+// the GIL. Returns false where this thread runs no Python.
 bool write_site(char* text, std::size_t size) {
     const PendingErrorKept pending;
     PyFrameObject* frame = PyEval_GetFrame();

@@ -12,7 +12,7 @@ int refuse_class(PyObject* self, PyObject* /*value*/, void* /*closure*/) {
     return -1;
 }
 
-// Whether it is a class over C++ data. Exceptions and enums (of another metaclass) are plain Python classes.
+// Returns whether it is a class over C++ data. Exceptions and enums (of another metaclass) are plain Python classes.
 bool is_bound(PyObject* value) {
     if (PyType_Check(value) == 0 || PyExceptionClass_Check(value)) return false;
     if ((reinterpret_cast<PyTypeObject*>(value)->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return false;
@@ -27,7 +27,7 @@ void keep_own_classes(const py::module_& m) {
         if (!is_bound(value.ptr())) continue;
         auto* const type = reinterpret_cast<PyTypeObject*>(value.ptr());
         const auto getset = py::reinterpret_steal<py::object>(PyDescr_NewGetSet(type, &own_class));
-        // Not by setattr: that would set the class of the class.
+        // setattr would not do: it would set the class of the class.
         if (!getset || PyDict_SetItemString(type->tp_dict, "__class__", getset.ptr()) != 0) {
             throw py::error_already_set();
         }

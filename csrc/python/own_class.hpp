@@ -7,8 +7,9 @@
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
-/// Makes `object.__class__ = other` a TypeError for objects of every class that the module has when this is called. Python
-/// allows the assignment between classes of equal layout; the methods of one class would then run on the data of the other.
+/// Makes `object.__class__ = other` a TypeError for objects of every class that the module has when this is called.
+/// Python allows the assignment between classes of equal layout; the methods of one class would then run on the data of
+/// the other.
 void keep_own_classes(const py::module_& m);
 
 }  // namespace PORTAMEM_BACKEND

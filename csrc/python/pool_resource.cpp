@@ -17,7 +17,7 @@ py::object pool_stats(const PoolStats& s) {
                            s.steals, s.releases);
 }
 
-// What C++'s JSON says, so that there is one schema.
+// Returns the snapshot from C++'s JSON, so that there is one schema.
 py::object pool_snapshot(const MemoryPool& pool) {
     std::string json;
     {
@@ -27,14 +27,14 @@ py::object pool_snapshot(const MemoryPool& pool) {
     return py::module_::import("portamem._pool").attr("PoolSnapshot")(py::module_::import("json").attr("loads")(json));
 }
 
-// Whether Python has just raised it, which is then forgotten.
+// Returns whether Python has just raised the exception, and clears it.
 bool raised(PyObject* type) {
     if (PyErr_Occurred() == nullptr || PyErr_ExceptionMatches(type) == 0) return false;
     PyErr_Clear();
     return true;
 }
 
-// What __float__ or __index__ says: text has neither.
+// Returns a share by __float__ or __index__; text has neither.
 double to_share(const py::object& release) {
     double share = -1;
     if (!is_flag(release)) share = PyFloat_AsDouble(release.ptr());
@@ -48,7 +48,7 @@ double to_share(const py::object& release) {
     return share;
 }
 
-// A share of the peak, or a function of the stats. Held so that the last reference may go on any thread.
+// Returns a share of the peak, or a function of the stats, held so that the last reference may go on any thread.
 std::function<std::optional<std::size_t>(const PoolStats&)> to_release(const py::object& release) {
     if (release.is_none()) return nullptr;
     if (PyCallable_Check(release.ptr()) != 0) {

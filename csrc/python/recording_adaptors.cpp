@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// python/recording_adaptors.cpp: resources that watch what goes through them, and tags.
+// python/recording_adaptors.cpp: resources that record what goes through them, and tags.
 #include "call_site.hpp"
 #include "convert.hpp"
 

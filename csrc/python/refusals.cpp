@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// python/refusals.cpp: one layer around all of pybind11's functions, for what it refuses.
+// python/refusals.cpp: one layer around all of pybind11's functions, for the arguments it refuses.
 //
 // pybind11 calls each of its functions through one dispatcher, whose address is in the method's definition. The layer
 // stands in that place: it calls the dispatcher, and looks at nothing unless that has raised.
@@ -21,23 +21,24 @@ Function dispatcher = nullptr;
 
 struct Known {
     std::string name;
-    const PyTypeObject* of;  // whose method it is; null where it is none's
+    const PyTypeObject* of;  // the class of a method; null for a function of no class
 };
 
-// By pybind11's record of a function, which is what it is called with first. Kept for good, as the functions are.
+// Maps pybind11's record of a function, which is its first argument, to what is known of it. Kept for good, as the
+// functions are.
 std::unordered_map<const PyObject*, Known>& functions() {
     static auto* all = new std::unordered_map<const PyObject*, Known>;
     return *all;
 }
 
-// Of what pybind11 itself raises where no conversion fits.
+// Returns whether pybind11 itself raises the error where no conversion fits.
 bool is_refusal(const py::object& error) {
     if (Py_TYPE(error.ptr()) != reinterpret_cast<PyTypeObject*>(PyExc_TypeError)) return false;
     const std::string text = py::str(error);
     return text.find("arguments. The following argument types are supported:") != std::string::npos;
 }
 
-// The error to raise instead.
+// Returns the error to raise instead.
 py::object words_for(PyObject* record, const py::object& error, PyObject* const* args, Py_ssize_t nargs,
                      PyObject* keywords) {
     py::list values;
@@ -50,7 +51,8 @@ py::object words_for(PyObject* record, const py::object& error, PyObject* const*
     return py::module_::import("portamem._refusals").attr("explain")(name, py::str(error), values, named);
 }
 
-// pybind11 takes None for a null object of its classes, whose methods would read what is not there.
+// Refuses None as an object. pybind11 takes it for a null object of its classes, whose methods would then read a
+// missing value.
 bool refuse_none_as_object(PyObject* record) {
     const auto known = functions().find(record);
     if (known == functions().end() || known->second.of == nullptr) return false;
@@ -73,7 +75,7 @@ PyObject* call_in_words(PyObject* record, PyObject* const* args, std::size_t nar
     });
 }
 
-// The C function behind a method, a static method or a function; null for anything else.
+// Returns the C function behind a method, a static method or a function; null for any other object.
 PyCFunctionObject* function_of(PyObject* object) {
     if (Py_IS_TYPE(object, &PyInstanceMethod_Type)) object = PyInstanceMethod_GET_FUNCTION(object);
     py::object inner;
@@ -105,7 +107,8 @@ void refuse_in_words(const py::module_& m) {
     const py::cpp_function any([] {});
     dispatcher = reinterpret_cast<Function>(
         reinterpret_cast<void (*)()>(reinterpret_cast<PyCFunctionObject*>(any.ptr())->m_ml->ml_meth));
-    // Of this module's types: the base that all modules share has that of the module that was first.
+    // Takes this function from this module's types: the base that all modules share has that of the module that was
+    // first.
     const initproc without_init = py::detail::pybind11_object_init;
     for (const auto& [key, value] : py::reinterpret_borrow<py::dict>(m.attr("__dict__"))) {
         const std::string name = py::str(key);

@@ -5,7 +5,7 @@
 #include "fastcall.hpp"
 #include "hold.hpp"
 
-#include <portamem/mr/bytes_text.hpp>
+#include "portamem/mr/detail/bytes_text.hpp"
 
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
@@ -14,14 +14,15 @@ namespace {
 
 using Resource = std::shared_ptr<MemoryResource>;
 
-// A Buffer made without the GIL: allocating may wait.
+// Makes a Buffer without the GIL, because allocating may wait.
 template <class T, class... Args>
 T unlocked_buffer(Args&&... args) {
     const WithoutGil nogil;
     return T(std::forward<Args>(args)...);
 }
 
-// The stream that memory is allocated on. A stream-ordered resource has no order to guess: it must be named.
+// Returns the stream that memory is allocated on. The caller must name it for a stream-ordered resource, whose order
+// cannot be guessed.
 std::shared_ptr<Stream> allocation_stream(const MemoryResource& resource, const py::handle& stream) {
     auto on = to_stream(stream);
     if (on) return on;
@@ -55,7 +56,7 @@ void deallocate(const Resource& self, const py::object& ptr, const py::object& n
     self->deallocate(address, size, on);
 }
 
-// Without the GIL: whoever has the resource's lock may be waiting for it.
+// Drops the GIL, because the thread that has the resource's lock may be waiting for it.
 std::optional<std::size_t> cached_bytes(const MemoryResource& self) {
     refuse_forked();
     const WithoutGil nogil;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// python/resources.hpp: memory of a resource as a Buffer object, for those who name the resource themselves.
+// python/resources.hpp: memory of a resource as a Buffer object, for callers that name the resource themselves.
 #pragma once
 
 #include "bindings.hpp"
@@ -7,7 +7,8 @@
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
-/// A new Buffer object of the resource, which is in `object`. stream: as Python gives it, or null. Throws as allocate.
+/// Returns a new Buffer object of the resource, which is in `object`. stream: as Python gives it, or null. Throws as
+/// allocate.
 PyObject* allocate_buffer(PyObject* object, MemoryResource& resource, std::size_t nbytes, PyObject* stream,
                           std::size_t alignment);
 

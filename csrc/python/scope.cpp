@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// python/scope.cpp: the current resource of a device, and what portamem holds.
+// python/scope.cpp: the current resource of a device, and the bytes that portamem holds.
 #include "convert.hpp"
 
 namespace portamem::python {

@@ -9,7 +9,7 @@ inline namespace PORTAMEM_BACKEND {
 
 namespace {
 
-// A text is made of any stream, also of one that another thread closes meanwhile.
+// Returns the handle as text, for any stream, also for one that another thread closes meanwhile.
 std::string text_of_handle(const Stream& stream) {
     try {
         return std::to_string(to_address(stream.handle()));
@@ -54,7 +54,7 @@ py::object record(Stream& self, const py::object& event) {
         std::shared_ptr<Event> made;
         {
             const WithoutGil nogil;
-            (void)self.handle();  // a closed stream is refused before anything is made
+            (void)self.handle();  // refuses a closed stream before anything is made
             made = Event::create(self.device());
             self.record(*made);
         }
@@ -69,7 +69,7 @@ py::object record(Stream& self, const py::object& event) {
     return event;
 }
 
-// Called on a thread of the runtime. An exception has nowhere to go but sys.unraisablehook.
+// Is called on a thread of the runtime. An exception has nowhere to go but sys.unraisablehook.
 void call_python(void* function) {
     if (interpreter_is_going()) return;
     const portamem::detail::InHostFunction inside;
@@ -86,7 +86,7 @@ void call_python(void* function) {
 
 void launch_host_func(const Stream& self, const py::object& fn) {
     if (PyCallable_Check(fn.ptr()) == 0) throw py::type_error("launch_host_func takes a callable without arguments");
-    // A captured callable would be run by each replay of the graph, and its reference is for one.
+    // Each replay of the graph would run a captured callable, and its reference serves one run.
     PyObject* callable = fn.inc_ref().ptr();
     try {
         const WithoutGil nogil;
@@ -98,7 +98,8 @@ void launch_host_func(const Stream& self, const py::object& fn) {
     }
 }
 
-// Also what only asks: the runtime may be in a lock whose holder waits for a function of launch_host_func.
+// Drops the GIL for calls that only ask, too: the runtime may be in a lock whose holder waits for a function of
+// launch_host_func.
 template <auto Method>
 auto unlocked(Stream& self) {
     const WithoutGil nogil;
@@ -158,7 +159,7 @@ void register_stream(py::module_& m) {
         .def(
             "__exit__",
             [](Stream& s, const py::object& exc_type, const py::object&, const py::object&) {
-                if (portamem_forked() != 0) return;  // what a child inherits, it leaks in silence
+                if (portamem_forked() != 0) return;  // a child leaks what it inherits, in silence
                 leave_block(exc_type, [&s] { unlocked<&Stream::close>(s); });
             },
             py::arg("exc_type"), py::arg("exc"), py::arg("tb"), py::pos_only())

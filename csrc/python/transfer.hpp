@@ -8,7 +8,7 @@
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
-/// Runs a copy or a fill without the GIL and answers its Event, or None where it was without a stream.
+/// Runs a copy or a fill without the GIL and returns its Event, or None where it had no stream.
 template <class Transfer>
 py::object transfer_unlocked(Transfer&& transfer) {
     std::shared_ptr<Event> done;

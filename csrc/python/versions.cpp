@@ -12,14 +12,14 @@ namespace {
 int version_of(rt::Error_t (*ask)(int*), const char* call) {
     refuse_forked();
     int version = 0;
-    // A missing driver is an answer here: version 0.
+    // A missing driver gives version 0 here.
     const rt::Error_t answer = ask(&version);
     if (answer != rt::Error_t::Success && portamem::detail::means_no_device(answer)) return 0;
     check(answer, call);
     return version;
 }
 
-// How many libraries this process has loaded so far: a number that the loader keeps.
+// Returns how many libraries this process has loaded so far: a number that the loader keeps.
 unsigned long long loads() {
     unsigned long long adds = 0;
     dl_iterate_phdr(

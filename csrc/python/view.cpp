@@ -19,11 +19,11 @@ namespace {
                           " is larger than any memory");
 }
 
-// Elements of a shape; throws where their bytes cannot be counted.
+// Returns the elements of a shape; throws where their bytes cannot be counted.
 std::size_t elements(const std::size_t* extents, std::size_t ndim, std::size_t itemsize) {
     std::size_t count = itemsize;
     for (std::size_t i = 0; i < ndim; ++i) {
-        // A product beyond PTRDIFF_MAX, of any extents but 0 before it, is none that a later 0 makes small.
+        // A product beyond PTRDIFF_MAX is refused, even where a later extent of 0 would make the result small.
         if (extents[i] != 0 && (__builtin_mul_overflow(count, extents[i], &count) || count > PTRDIFF_MAX)) {
             refuse_shape(extents, ndim);
         }
@@ -59,8 +59,8 @@ py::tuple to_tuple(const View::Shape& values) {
 
 namespace {
 
-// Element types by the objects that stood for them. Those objects are kept, so that their addresses stay theirs. Under
-// the GIL.
+// Keeps element types by the objects that stood for them. The objects are kept too, so that their addresses stay
+// theirs. It needs the GIL.
 class KnownObjects {
   public:
     const ElementType* find(PyObject* object) const noexcept {
@@ -74,8 +74,8 @@ class KnownObjects {
         Py_XDECREF(former);
     }
 
-    // Whether the object means the same for ever, and will come again: not a class of the program's, which may change
-    // what it says, and no text but that of source code.
+    // Returns whether the object means the same for ever, and will come again. That excludes a class of the program's,
+    // which may change its meaning, and any text but that of source code.
     static bool is_constant(PyObject* object) noexcept {
         if (PyType_Check(object)) return (reinterpret_cast<PyTypeObject*>(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0;
         if (PyUnicode_CheckExact(object)) return PyUnicode_CHECK_INTERNED(object) != 0;
@@ -97,7 +97,8 @@ class KnownObjects {
 };
 
 const ElementType& element_type_by_name(const py::handle& dtype) {
-    // By what they were called, and by their names. Under the GIL; calling Python may run other threads.
+    // Maps what they were called, and their names, to element types. It needs the GIL; calling Python may run other
+    // threads.
     static auto* known = new std::map<std::string, const ElementType*, std::less<>>;
     std::string_view spelling;
     if (PyUnicode_CheckExact(dtype.ptr())) {

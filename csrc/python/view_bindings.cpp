@@ -80,10 +80,10 @@ PyObject* get_dlpack_devices(PyObject* self, PyObject*) {
     return answer_python([&] { return dlpack_devices(*view_of(self)).release().ptr(); });
 }
 
-// By a function of portamem.interop.tensors, which stays the same.
+// Calls a function of portamem.interop.tensors, which is looked up once.
 PyObject* to_partner(py::object*& function, const char* name, PyObject* view) {
     return answer_python([&] {
-        view_of(view)->memory();  // a closed one is refused before the partner is imported
+        view_of(view)->memory();  // refuses a closed view before the partner is imported
         if (function == nullptr) {
             function = new py::object(py::module_::import("portamem.interop.tensors").attr(name));
         }

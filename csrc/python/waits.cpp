@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// python/waits.cpp: what a Python program's signal handlers raise ends its waits.
+// python/waits.cpp: an exception of a Python program's signal handlers ends its waits.
 //
-// A runtime's call that blocks hears of no signal, and Python runs handlers on its first thread only, between two of its
-// own instructions. So there portamem asks the runtime again and again, and lets handlers run between.
+// A runtime's call that blocks hears of no signal, and Python runs handlers on its first thread only, between two of
+// its own instructions. So there portamem asks the runtime again and again, and lets handlers run in between.
 #include <sched.h>
 #include <signal.h>
 #include <time.h>
@@ -24,17 +24,17 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
 constexpr microseconds kSpin{100};     // a short wait ends as soon as it would without all this
-constexpr microseconds kShortest{20};  // of the pauses then, each a small share of the wait so far
+constexpr microseconds kShortest{20};  // the shortest later pause; each is a small share of the wait so far
 constexpr milliseconds kLongest{1};
 constexpr int kShare = 32;
-constexpr milliseconds kUnheard{20};  // between two looks for signals that have not ended a pause
+constexpr milliseconds kUnheard{20};  // the time between two looks for signals that have not ended a pause
 
 [[noreturn]] void throw_set_error() {
     py::error_already_set raised;
     throw_raised(raised);
 }
 
-// Under a lock, where no code of the program's may run: only what needs none of it.
+// Hears signals under a lock, where no code of the program's may run: only those that need none of it.
 void hear_interrupt() {
     if (PyOS_InterruptOccurred() == 0) return;
     const py::module_ signals = py::module_::import("_signal");
@@ -62,7 +62,7 @@ void hear() {
     });
 }
 
-// Whether a signal has ended it.
+// Returns whether a signal has ended the pause.
 bool pause_for(nanoseconds time) noexcept {
     const timespec request{0, static_cast<long>(time.count())};
     return nanosleep(&request, nullptr) != 0;
@@ -73,7 +73,7 @@ void wait(bool (*is_done)(void*), void* argument) {
     const auto begin = Clock::now();
     auto now = begin;
     while (now - begin < kSpin) {
-        (void)sched_yield();  // to what does the work, where that is this machine
+        (void)sched_yield();  // gives the CPU to the work, where that runs on this machine
         if (is_done(argument)) return;
         now = Clock::now();
     }
@@ -100,7 +100,7 @@ void keep_interrupt() noexcept {
         const py::object error = held_object(raised.error);
         if (PyErr_GivenExceptionMatches(error.ptr(), PyExc_KeyboardInterrupt) != 0) PyErr_SetInterrupt();
     } catch (...) {
-        return;  // no signal's
+        return;  // not an exception of a signal
     }
 }
 

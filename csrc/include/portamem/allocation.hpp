@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// portamem/allocation.hpp: one piece of memory, who uses it, and how it goes back.
+// portamem/allocation.hpp: one piece of memory, the streams that use it, and how it goes back.
 #pragma once
 
 #include <algorithm>
@@ -22,17 +22,17 @@ namespace detail {
 struct Embedded;
 }
 
-/// A piece of memory with the resource, device and stream it came from, all kept alive. Buffers share it.
+/// Holds a piece of memory, and keeps alive the resource, device and stream it came from. Buffers share it.
 ///
-/// Exports (sub-views, typed views, Python buffers, operations being submitted) are counted: close() refuses while one
-/// is alive. An allocation that nobody holds any more goes back by itself, after all that was declared on it.
+/// Exports (sub-views, typed views, Python buffers, operations being submitted) are counted, and close() refuses while
+/// one is alive. The last holder's end gives the memory back, after the work that was declared on it.
 class Allocation {
     struct Key {
         explicit Key() = default;
     };
 
   public:
-    /// For the makers below: the key is private.
+    /// Serves the makers below: the key is private.
     Allocation(Key, void* ptr, std::size_t nbytes, std::shared_ptr<Stream> stream)
         : ptr_(ptr), nbytes_(nbytes), stream_(&own_stream_), own_stream_(std::move(stream)), exports_(kClosed) {}
 
@@ -40,7 +40,7 @@ class Allocation {
     static std::shared_ptr<Allocation> make(std::shared_ptr<MemoryResource> resource, std::size_t nbytes,
                                             std::shared_ptr<Stream> stream,
                                             std::size_t alignment = MemoryResource::kAlignment) {
-        // Everything that can fail comes before the memory does, or is undone with it.
+        // Every step that can fail comes before the memory is taken, or is undone with it.
         auto allocation = std::make_shared<Allocation>(Key{}, nullptr, nbytes, std::move(stream));
         allocation->ptr_ = resource->allocate(nbytes, allocation->own_stream_, alignment);
         allocation->adopt(std::move(resource));
@@ -55,14 +55,14 @@ class Allocation {
         return allocation;
     }
 
-    /// Somebody else's memory: never freed here. `owner` is let go after all declared work has run.
+    /// Wraps memory that the caller owns: it is never freed here. `owner` is let go after all declared work has run.
     static std::shared_ptr<Allocation> foreign(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream,
                                                const MemoryTraits& traits, std::shared_ptr<void> owner) {
         auto allocation = std::make_shared<Allocation>(Key{}, ptr, nbytes, stream);
         allocation->own_traits_ = traits;
         allocation->traits_ = &allocation->own_traits_;
         allocation->owner_ = std::move(owner);
-        if (!stream->is_default()) allocation->expose();  // work of others is on the stream that was named
+        if (!stream->is_default()) allocation->expose();  // the program may have queued work there itself
         allocation->exports_.store(0, std::memory_order_release);
         return allocation;
     }
@@ -77,16 +77,16 @@ class Allocation {
     Allocation& operator=(const Allocation&) = delete;
 
     void* ptr() const noexcept { return ptr_; }
-    /// The program knows the address, and may use it by work that portamem does not see: from here on all that its
-    /// streams hold when it is dropped counts as work on this memory, not portamem's own operations alone.
+    /// Notes that the program knows the address, and may use it by work that portamem does not see. From here on all
+    /// work that its streams hold when it is dropped counts as work on this memory, not only portamem's own operations.
     void expose() const noexcept {
         if (!is_exposed_.load(std::memory_order_relaxed)) is_exposed_.store(true, std::memory_order_relaxed);
     }
     std::size_t nbytes() const noexcept { return nbytes_; }
     const std::shared_ptr<Stream>& stream() const noexcept { return *stream_; }
-    /// Null for somebody else's memory.
+    /// Returns null for foreign memory.
     std::shared_ptr<MemoryResource> resource() const { return resource_ ? resource_->shared_from_this() : nullptr; }
-    /// Whoever keeps foreign memory alive; null once it has been let go.
+    /// Returns the object that keeps foreign memory alive, or null once it has been let go.
     std::shared_ptr<void> owner() const {
         std::lock_guard<std::mutex> lock(mutex_);
         return owner_;
@@ -99,7 +99,7 @@ class Allocation {
         return count < 0 ? 0 : static_cast<std::size_t>(count);
     }
 
-    /// Counts one more export; throws std::invalid_argument once closed. Pairs with end_export.
+    /// Counts one more export, and pairs with end_export. Throws std::invalid_argument once closed.
     void begin_export() {
         auto count = exports_.load(std::memory_order_relaxed);
         do {
@@ -108,8 +108,8 @@ class Allocation {
     }
     void end_export() noexcept { exports_.fetch_sub(1, std::memory_order_acq_rel); }
 
-    /// Declares that work submitted to `stream` from now on uses this memory: it goes back only behind that work. The
-    /// first time, the stream is also ordered behind the allocation itself.
+    /// Declares that work submitted to `stream` from now on uses this memory, so that it goes back only behind that
+    /// work. The first declaration also orders the stream behind the allocation itself.
     void use_on(const std::shared_ptr<Stream>& stream) {
         used_.store(true, std::memory_order_release);
         const std::uint64_t number = stream->declare();
@@ -130,8 +130,8 @@ class Allocation {
         if (resource_) resource_->note_use(ptr_, nbytes_, *stream);
     }
 
-    /// An operation of portamem's own on this memory, on a stream declared before, has run when `done` has happened.
-    /// Stream-ordered memory need not know: it goes back in its stream's order.
+    /// Notes that one of portamem's own operations on this memory has run when `done` has happened. The operation's
+    /// stream was declared before. Stream-ordered memory notes nothing, because it goes back in its stream's order.
     void runs_until(const std::shared_ptr<Event>& done) {
         if (traits_->stream_ordered) return;
         done->rely();
@@ -155,9 +155,10 @@ class Allocation {
         }
     }
 
-    /// Hands the memory to work that others will submit to `stream`: makes that wait for all work declared so far. A
-    /// default stream, or one that is declared already, counts as declared from here on. Any other may be gone when the
-    /// memory goes back, so it is not marked then: the memory goes back behind all work of its device instead.
+    /// Hands the memory to work that the program submits to `stream` later: makes that wait for all work declared so
+    /// far. A default stream, or a stream that is declared already, counts as declared from here on. Any other stream
+    /// may be gone when the memory goes back, so it is not marked then: the memory goes back behind all work of its
+    /// device instead.
     void hand_over(const std::shared_ptr<Stream>& stream) {
         if (hand_over_at_once(stream)) return;
         used_.store(true, std::memory_order_release);
@@ -166,7 +167,7 @@ class Allocation {
         const auto same = std::find_if(before.begin(), before.end(), [&](const std::shared_ptr<Stream>& user) {
             return is_open(*user) && user->has_handle_of(*stream);
         });
-        bool refused = false;  // asking is for those who wait
+        bool refused = false;  // only a stream that waits needs the check
         for (const auto& user : before) {
             if (same != before.end() && user == *same) continue;
             if (!refused) stream->refuse_capture("handing memory over");
@@ -184,7 +185,8 @@ class Allocation {
         }
     }
 
-    /// hand_over where that takes no call and no waiting: the memory is used on this stream alone. False otherwise.
+    /// Does hand_over where that takes no call and no wait, because the memory is used on this stream alone; else
+    /// returns false.
     bool hand_over_at_once(const std::shared_ptr<Stream>& stream) noexcept {
         if (stream != *stream_ || !stream->is_default() || shared_.load(std::memory_order_acquire)) return false;
         used_.store(true, std::memory_order_release);
@@ -192,7 +194,8 @@ class Allocation {
         return true;
     }
 
-    /// An open stream behind which all work declared on this memory is: what others wait for before they touch it.
+    /// Returns an open stream that is ordered behind all work declared on this memory. A consumer waits for that stream
+    /// before it touches the memory.
     std::shared_ptr<Stream> exchange_stream() {
         const Stream::Use use(**stream_);  // another thread may close it meanwhile
         auto stream = use ? *stream_ : stand_in(**stream_);
@@ -215,11 +218,11 @@ class Allocation {
         }
     }
 
-    /// Whether any work was ever declared on this memory.
+    /// Returns whether any work was ever declared on this memory.
     bool is_declared() const noexcept { return used_.load(std::memory_order_acquire); }
 
-    /// The same where something was declared at all; for readers that submit nothing themselves. A forked child, which
-    /// can wait for nothing, reads what its parent had waited for.
+    /// Does what synchronize_users does where work was declared, for readers that submit nothing. A forked child can
+    /// wait for nothing: it may read where the work is known to have run, and gets Error otherwise.
     void synchronize_declared() {
         if (!used_.load(std::memory_order_acquire)) return;
         if (portamem_forked() == 0) return synchronize_users();
@@ -229,9 +232,9 @@ class Allocation {
         }
     }
 
-    /// Gives the memory back, behind the work on `stream` (null: the one of the allocation) and on every stream
-    /// declared. Closing twice is fine. Throws ExportError under an export, Error where the runtime refuses; the memory
-    /// is usable as before.
+    /// Gives the memory back, behind the work on `stream` (null: the allocation's stream) and on every declared stream.
+    /// Closing twice is allowed. Throws ExportError under an export, and Error where the runtime refuses; the memory
+    /// stays usable then.
     void close(const std::shared_ptr<Stream>& stream) {
         refuse_forked();
         if (!begin_close()) return;
@@ -243,7 +246,7 @@ class Allocation {
         }
     }
 
-    /// close() of foreign memory that has been let go on return: waits for all declared work first.
+    /// Closes foreign memory so that it has been let go on return: it waits for all declared work first.
     void close_and_wait() {
         refuse_forked();
         if (!begin_close()) return;
@@ -258,7 +261,7 @@ class Allocation {
     }
 
     /// Gives up ownership: the caller hands ptr() to the resource's deallocate, on a stream behind all work that uses
-    /// the memory. What was declared of it is forgotten here.
+    /// the memory. The declarations on it are forgotten here.
     void* release() {
         if (!resource_) throw std::invalid_argument("the memory is not owned by this buffer: nothing to release");
         if (!begin_close()) throw std::invalid_argument("the buffer is closed");
@@ -268,8 +271,8 @@ class Allocation {
   private:
     friend struct detail::Embedded;
 
-    /// close() by the only holder, where the resource takes the memory back at hand. False where it does not, or where
-    /// others used the memory: nothing was done. The refs are the caller's to let go of.
+    /// Closes for the only holder where the resource takes the memory back at hand. Returns false, and does nothing,
+    /// where the resource does not, or where another stream used the memory. The caller has to let go of the refs.
     bool close_cached(detail::EmbedderRefs& refs) noexcept {
         if (exports_.load(std::memory_order_acquire) != 0 || !give_back_cached()) return false;
         exports_.store(kClosed, std::memory_order_release);
@@ -277,28 +280,30 @@ class Allocation {
         return true;
     }
 
-    /// The same for what takes a call of the resource: outside of an embedder's lock, and it may throw as close() does.
-    /// Nobody else can have the allocation meanwhile. False too where there are no refs.
+    /// Does the same where the resource needs a call. It runs outside of an embedder's lock, and may throw as close()
+    /// does. No other thread can have the allocation meanwhile. Returns false where there are no refs, too.
     bool close_unshared(detail::EmbedderRefs& refs) {
-        // Of stream-ordered memory the resource below may not be: that waits for the stream itself.
+        // Stream-ordered memory is not taken as settled: the resource below it may not be stream-ordered, and waits for
+        // the stream.
         return close_unshared(refs, !traits_->stream_ordered && is_untouched());
     }
 
-    /// The same for memory that is dropped. False too where work may use it: the destructor knows what to do.
+    /// Does the same for memory that is dropped. Returns false also where work may use it; the destructor handles that.
     bool drop_unshared(detail::EmbedderRefs& refs) {
         if (traits_->stream_ordered) return close_unshared(refs, false);
         return is_untouched() && !may_wait() && close_unshared(refs, true);
     }
 
-    /// Of no memory, closed: to be reopened.
+    /// Makes a closed allocation without memory, which reopen() opens.
     static std::shared_ptr<Allocation> blank() { return std::make_shared<Allocation>(Key{}, nullptr, 0, nullptr); }
 
-    /// Whether it is as blank() makes it: closed at hand or in place after reopen, or never open.
+    /// Returns whether it is as blank() makes it: never open, or reopened and then closed by close_cached or
+    /// close_unshared.
     bool is_blank() const noexcept { return is_closed() && own_stream_ == nullptr && refs_.let_go == nullptr; }
 
-    /// Opens a blank allocation that nobody else holds, with memory that the resource has at hand. False where it has
-    /// none, and nothing was done. The refs, which are let go of after the memory, keep the resource alive, and
-    /// `stream` at its place.
+    /// Opens a blank allocation that has no other holder, with memory that the resource has at hand. Returns false, and
+    /// does nothing, where the resource has none. The refs keep the resource alive, and `stream` at its place; they are
+    /// let go after the memory.
     bool reopen(MemoryResource& resource, std::size_t nbytes, const std::shared_ptr<Stream>& stream,
                 std::size_t alignment, const detail::EmbedderRefs& refs) noexcept {
         void* ptr = resource.allocate_cached(nbytes, stream, alignment);
@@ -307,7 +312,7 @@ class Allocation {
         return true;
     }
 
-    /// The same with memory that the resource has given out already.
+    /// Does the same with memory that the resource has given out already.
     void reopen(MemoryResource& resource, void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream,
                 const detail::EmbedderRefs& refs) noexcept {
         ptr_ = ptr;
@@ -325,7 +330,7 @@ class Allocation {
     static constexpr std::int64_t kClosed = -(std::int64_t{1} << 62);
     static constexpr std::size_t kFewOperations = 8;
 
-    // Closes to new exports; false where it was closed before. Throws ExportError under an export.
+    // Closes to new exports; returns false where it was closed before. Throws ExportError under an export.
     bool begin_close() {
         std::int64_t none = 0;
         if (exports_.compare_exchange_strong(none, kClosed, std::memory_order_acq_rel)) return true;
@@ -333,12 +338,12 @@ class Allocation {
         refuse_exports(none);
     }
 
-    // Whether no work can use it.
+    // Returns whether no work can use the memory.
     bool is_untouched() const noexcept { return !is_exposed_.load(std::memory_order_relaxed) && operations_.empty(); }
 
     bool close_unshared(detail::EmbedderRefs& refs, bool is_settled) {
         if (refs_.let_go == nullptr || shared_.load(std::memory_order_acquire)) return false;
-        if (!(*stream_)->tells_its_end()) return false;  // give_back knows what to do where it is gone
+        if (!(*stream_)->tells_its_end()) return false;  // give_back handles a handle that is gone
         if (exports_.load(std::memory_order_acquire) != 0) return false;
         const Stream::Use use(**stream_);
         if (!use) return false;
@@ -364,7 +369,7 @@ class Allocation {
                           "close those first");
     }
 
-    // Without waiting for a lock, which a thread of the parent may have held at the fork.
+    // Waits for no lock, because a thread of the parent may have held it at the fork.
     bool has_run_declared() const {
         const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
         if (!lock.owns_lock() || !borrowers_.empty()) return false;
@@ -375,14 +380,14 @@ class Allocation {
         return true;
     }
 
-    // Of two threads that declared, the one with the smaller number may come last.
+    // Two threads may declare in either order, and so the smaller number may come last.
     void note_use_here(std::uint64_t number) noexcept {
         auto known = latest_use_here_.load(std::memory_order_relaxed);
         while (known < number && !latest_use_here_.compare_exchange_weak(known, number, std::memory_order_relaxed)) {
         }
     }
     static void raise_to(std::uint64_t& latest, std::uint64_t number) noexcept { latest = std::max(latest, number); }
-    // Under the lock, as the next.
+    // The caller holds the lock for this function and the next.
     std::uint64_t& latest_use(std::vector<std::shared_ptr<Stream>>::iterator user) noexcept {
         return latest_uses_[static_cast<std::size_t>(user - users_.begin())];
     }
@@ -391,7 +396,7 @@ class Allocation {
         users_.push_back(stream);
         latest_uses_.push_back(number);
     }
-    // A use on a stream that is declared already.
+    // Declares a use on a stream that is declared already.
     void declare_for(const std::shared_ptr<Stream>& user) {
         const std::uint64_t number = user->declare();
         if (user == *stream_) return note_use_here(number);
@@ -410,26 +415,27 @@ class Allocation {
         return all;
     }
 
-    // Marking a captured stream would draw whoever waits for the mark into the capture. A closed one has its mark.
+    // Marking a captured stream would draw every stream that waits for the mark into the capture. A closed stream has
+    // its mark.
     static void refuse_captured(const Stream& stream, const char* what) { stream.refuse_capture_if_open(what); }
 
-    // Whether this thread may submit to it.
+    // Returns whether this thread may submit to the stream.
     static bool is_open(const Stream& stream) noexcept { return !stream.is_closed() && !stream.is_elsewhere(); }
 
-    // An open stream of this device that stands for `stream`, which may have been closed with work still in it.
+    // Returns an open stream of this device that stands for `stream`, which may have been closed with work still in it.
     static std::shared_ptr<Stream> stand_in(Stream& stream) {
         auto stands_in = Stream::default_stream(stream.device());
         stands_in->wait(stream);
         return stands_in;
     }
 
-    // As nearly always with a pool: nothing to wait for, and nobody to ask.
+    // Takes the usual path with a pool: no stream to wait for, and no question to the runtime.
     bool give_back_cached() noexcept {
         return !shared_.load(std::memory_order_acquire) && resource_ != nullptr &&
                resource_->deallocate_cached(ptr_, nbytes_, *stream_);
     }
 
-    // A foreign handle may be gone by now, as nobody had to tell: the work that was submitted by it may still run.
+    // A foreign handle may be gone unnoticed by now, while the work that was submitted by it still runs.
     void give_back(const std::shared_ptr<Stream>& named) {
         try {
             give_back_behind(named);
@@ -440,9 +446,10 @@ class Allocation {
         }
     }
 
-    // Whether a call was refused since the handle of a stream, whose end nobody had to tell, is none any more.
+    // Returns whether a call was refused because the handle no longer exists, for a stream whose end no caller had to
+    // announce.
     static bool is_gone(const Stream& stream, const Error& e) noexcept {
-        // CUDA answers either for a stream that was destroyed.
+        // CUDA answers either code for a stream that was destroyed.
         const bool is_no_stream = e.code() == rt::Error_t::InvalidHandle || e.code() == rt::Error_t::InvalidContext;
         return !stream.tells_its_end() && is_no_stream;
     }
@@ -459,10 +466,10 @@ class Allocation {
 
     void give_back_behind(const std::shared_ptr<Stream>& named) {
         if (named == *stream_ && give_back_cached()) return;
-        // Another thread may close the stream meanwhile, and not know of this memory.
+        // Another thread may close the stream meanwhile, without knowing of this memory.
         const Stream::Use use(*named);
         if (use && !shared_.load(std::memory_order_acquire) && named == *stream_ && resource_) {
-            resource_->deallocate(ptr_, nbytes_, named);  // as nearly always
+            resource_->deallocate(ptr_, nbytes_, named);  // the usual case
             return;
         }
         auto behind = users();
@@ -471,7 +478,8 @@ class Allocation {
         if (named != *stream_) behind.push_back(*stream_);
         if (!resource_ && !owner_) return;
         wait_for_borrowers();
-        // Marking a captured stream would harm the capture: refused here, and tried again later where nobody asked.
+        // Marking a captured stream would harm the capture. It is refused here, and a drop that no caller asked for
+        // tries again later.
         if (!behind.empty() || !resource_) stream->refuse_capture("close");
         for (const auto& user : behind) order_behind(*stream, *user);
         if (!resource_) {
@@ -481,7 +489,7 @@ class Allocation {
         resource_->deallocate(ptr_, nbytes_, stream);
     }
 
-    // Devices on which streams that nobody declared may still use the memory.
+    // Waits for the devices on which undeclared streams may still use the memory.
     void wait_for_borrowers() {
         std::vector<int> devices;
         {
@@ -491,7 +499,7 @@ class Allocation {
         for (const int device : devices) Device(device).synchronize();
     }
 
-    // The owner outlives the work that was declared on its memory.
+    // Lets go of the owner after the work that was declared on its memory.
     void let_go(Stream& stream) {
         auto tail = stream.tail();
         bool has_run = tail == nullptr;
@@ -503,21 +511,22 @@ class Allocation {
         drop_owner();
     }
 
-    // With no lock held: that may run anybody's code.
+    // The owner's end may run the program's code, so it comes after the lock.
     void drop_owner() {
         std::shared_ptr<void> dropped;
         std::lock_guard<std::mutex> lock(mutex_);
         dropped.swap(owner_);
     }
 
-    // The work that this memory is dropped behind.
+    // Lists the work that this memory is dropped behind.
     struct Work {
         std::vector<std::shared_ptr<Event>> events;
-        std::vector<int> devices;  // of streams that only a wait for their device can tell of
+        std::vector<int> devices;  // of streams that only a wait for their device can answer for
     };
 
-    // portamem's own operations have their events. Of an address that others know, all that its streams hold now counts.
-    // Marking a captured stream would harm the capture: std::invalid_argument, as long as it lasts.
+    // Returns the work to wait for. portamem's own operations have their events. Where the program knows the address,
+    // all work that its streams hold now counts. Marking a captured stream would harm the capture, so this throws
+    // std::invalid_argument while one lasts.
     Work pending_work() {
         Work work;
         const detail::UntrackedQueries own;
@@ -554,7 +563,8 @@ class Allocation {
         return !borrowers_.empty();
     }
 
-    // The order checker learns that this memory is used no more; only who has asked all of that work may say so.
+    // Tells the order checker that this memory is used no more. Only a caller that has asked all of that work may call
+    // it.
     void tell_order_checker_done() noexcept {
         if (portamem_order_is_on(rt::BackendId) == 0) return;
         try {
@@ -578,7 +588,7 @@ class Allocation {
         }
     }
 
-    // Gives back what no work uses any more. Throws, and it is as before.
+    // Gives back memory that no work uses any more. If it throws, the memory is as before.
     void give_back_settled() {
         if (!resource_) return drop_owner();
         const bool is_exposed = is_exposed_.load(std::memory_order_relaxed);
@@ -590,9 +600,10 @@ class Allocation {
         resource_->deallocate(ptr_, nbytes_, is_fit ? *stream_ : Stream::default_stream((*stream_)->device()));
     }
 
-    // Nobody has it any more. Waits for nothing but the runtime's own Free, and for that only where no work uses the memory.
+    // Gives back memory that has no holder any more. It waits for nothing but the runtime's own Free, and only where no
+    // work uses the memory.
     void drop() noexcept {
-        const detail::HearingScope at_once(detail::Hearing::AtOnce);  // what would wait is done later
+        const detail::HearingScope at_once(detail::Hearing::AtOnce);  // a wait is left for later
         std::optional<Work> work;
         bool was_told = false;
         try {
@@ -616,14 +627,14 @@ class Allocation {
         if (is_reapers) (void)detail::Leaving::instance().let_go(detail::Leaving::Caller::Drops);
     }
 
-    // Whether giving back may wait for work that has nothing to do with this memory.
+    // Returns whether giving back may wait for work that has nothing to do with this memory.
     bool may_wait() const noexcept {
         if (resource_ == nullptr) return traits_->kind == ResourceKind::Registered;
         if (traits_->stream_ordered) return false;
         return traits_->free_may_wait || (rt::FreeMayWait && is_exposed_.load(std::memory_order_relaxed));
     }
 
-    // Dropped memory on its way back.
+    // Represents dropped memory on its way back.
     class Dropped : public detail::Leaver {
       public:
         Dropped(std::shared_ptr<Allocation> memory, std::optional<Work> work, bool was_told)
@@ -694,11 +705,11 @@ class Allocation {
       private:
         const std::shared_ptr<Allocation> memory_;
         std::optional<Work> work_;                      // none: not known yet
-        std::vector<std::shared_ptr<Event>> happened_;  // of work_
-        bool was_told_;                                 // of a failure
+        std::vector<std::shared_ptr<Event>> happened_;  // taken from work_
+        bool was_told_;                                 // whether a failure was reported
     };
 
-    // What cannot go back now (work that uses it, a capture in the way, a runtime out of resources) does so later.
+    // Puts off what cannot go back now: work uses it, a capture is in the way, or the runtime is out of resources.
     void drop_later(std::optional<Work> work, bool was_told) noexcept {
         try {
             auto again = std::make_shared<Allocation>(Key{}, ptr_, nbytes_, *stream_);
@@ -715,7 +726,7 @@ class Allocation {
             again->shared_.store(true, std::memory_order_relaxed);
             detail::Leaving::instance().add(std::make_shared<Dropped>(std::move(again), std::move(work), was_told));
         } catch (...) {
-            // Out of host memory as well: the memory is lost to this process, which the counters keep showing.
+            // Host memory has run out too. The memory is lost to this process, which the counters keep showing.
         }
     }
 
@@ -723,12 +734,12 @@ class Allocation {
     std::size_t nbytes_;
     MemoryResource* resource_ = nullptr;  // null: foreign
     const MemoryTraits* traits_ = nullptr;
-    // Where the reference is: here, or in an object that the refs keep alive.
+    // Points to the reference here, or to one in an object that the refs keep alive.
     const std::shared_ptr<Stream>* stream_;
     detail::EmbedderRefs refs_;
     std::shared_ptr<MemoryResource> own_resource_;
     const std::shared_ptr<Stream> own_stream_;
-    MemoryTraits own_traits_;  // of foreign memory
+    MemoryTraits own_traits_;  // for foreign memory, or memory that was put off
     std::shared_ptr<void> owner_;
     mutable std::mutex mutex_;  // guards users_, borrowers_, operations_, and owner_ once it may be dropped
     std::vector<std::shared_ptr<Stream>> users_;      // streams declared beside the allocation's own
@@ -736,13 +747,13 @@ class Allocation {
     std::vector<int> borrowers_;                      // devices of streams that were handed the memory, undeclared
     std::vector<std::shared_ptr<Event>> operations_;  // portamem's own, the latest at least
     mutable std::atomic<bool> is_exposed_{false};
-    std::atomic<bool> shared_{false};                // one of both has something in it
+    std::atomic<bool> shared_{false};                // another stream or a borrower uses the memory
     std::atomic<bool> used_{false};                  // work was declared on the allocation's stream or another
     std::atomic<std::uint64_t> latest_use_here_{0};  // on the allocation's own stream; 0: none
     std::atomic<std::int64_t> exports_;              // negative once closed, or not yet open
 };
 
-/// A counted export: keeps the allocation alive and open.
+/// Counts an export, which keeps the allocation alive and open.
 class Export {
   public:
     Export() = default;

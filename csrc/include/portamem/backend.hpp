@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // portamem/backend.hpp: which backend this translation unit is built for, and its namespaces.
 //
-// Exactly one of PORTAMEM_CUDA, PORTAMEM_HIP, PORTAMEM_HOST is defined by the build (the CMake targets
-// portamem::cuda, portamem::hip and portamem::host carry it). Every type lives in an inline namespace that names the
-// backend and the version of the headers, such as backend_host_v0_2: so two libraries of one process can be built for two
+// The build defines exactly one of PORTAMEM_CUDA, PORTAMEM_HIP and PORTAMEM_HOST (the CMake targets portamem::cuda,
+// portamem::hip and portamem::host carry it). Every type lives in an inline namespace that names the backend and the
+// version of the headers, such as backend_host_v0_2. So one process can have two libraries that are built for two
 // backends, or with two versions, and no definition of `portamem::Buffer` takes the place of another.
 #pragma once
 
@@ -23,7 +23,7 @@
 #define PORTAMEM_BACKEND PORTAMEM_VERSIONED(backend_host, PORTAMEM_VERSION_MAJOR, PORTAMEM_VERSION_MINOR)
 #endif
 
-// Opens and closes portamem::<backend>, home of everything above the ground floor.
+// These open and close portamem::<backend>, the home of everything above the ground floor.
 #define PORTAMEM_OPEN    \
     namespace portamem { \
     inline namespace PORTAMEM_BACKEND {
@@ -31,7 +31,7 @@
     }                  \
     }
 
-// Opens and closes portamem::rt::<backend>, the ground floor.
+// These open and close portamem::rt::<backend>, the ground floor.
 #define PORTAMEM_RT_OPEN \
     namespace portamem { \
     namespace rt {       \

@@ -10,12 +10,14 @@
 
 PORTAMEM_OPEN
 
-/// Untyped memory of a resource. Closed by close() or by its destructor; a sub-view counts as an export of the memory
-/// and keeps it alive.
+/// Owns untyped memory of a resource. close() or the destructor gives it back. A sub-view counts as an export of the
+/// memory and keeps it alive.
 class Buffer {
   public:
-    /// `nbytes` of the resource. stream: where the memory may be used from, and where it goes back; null is the default
-    /// stream of the resource's device. alignment: as MemoryResource::allocate takes it.
+    /// Takes `nbytes` of the resource.
+    /// - stream: the memory may be used on it, and goes back on it. Null means the default stream of the resource's
+    ///   device.
+    /// - alignment: as for MemoryResource::allocate.
     Buffer(std::shared_ptr<MemoryResource> resource, std::size_t nbytes, std::shared_ptr<Stream> stream = nullptr,
            std::size_t alignment = MemoryResource::kAlignment)
         : nbytes_(nbytes) {
@@ -23,7 +25,7 @@ class Buffer {
         allocation_ = Allocation::make(std::move(resource), nbytes, std::move(stream), alignment);
     }
 
-    /// All of an allocation.
+    /// Shares all of an allocation.
     explicit Buffer(std::shared_ptr<Allocation> allocation, std::size_t nbytes)
         : allocation_(std::move(allocation)), nbytes_(nbytes) {}
 
@@ -31,13 +33,15 @@ class Buffer {
     Buffer& operator=(Buffer&&) = default;
     virtual ~Buffer() = default;
 
-    /// Somebody else's memory: never freed here, `owner` kept alive instead. What it is, is asked of the runtime.
+    /// Wraps memory that the caller owns: it is never freed here, and `owner` is kept alive instead. `traits` says what
+    /// kind of memory it is; the runtime is not asked.
     static Buffer from_handle(void* ptr, std::size_t nbytes, std::shared_ptr<Stream> stream, const MemoryTraits& traits,
                               std::shared_ptr<void> owner) {
         return Buffer(Allocation::foreign(ptr, nbytes, stream, traits, std::move(owner)), nbytes);
     }
 
-    /// Part of the memory as a buffer of its own: an export until it is closed or gone.
+    /// Returns a part of the memory as a buffer of its own. The part counts as an export until it is closed or
+    /// destroyed. Throws std::invalid_argument for a part that leaves the buffer.
     Buffer sub(std::size_t offset, std::size_t nbytes) const {
         if (offset > nbytes_ || nbytes > nbytes_ - offset) {
             throw std::invalid_argument("a sub-view of " + std::to_string(nbytes) + " bytes at offset " +
@@ -50,13 +54,14 @@ class Buffer {
         return part;
     }
 
-    /// The address; null for a buffer of 0 bytes.
+    /// Returns the address, or null for a buffer of 0 bytes. From here on the program may use the address unseen, and
+    /// so the memory goes back behind all work of its streams.
     void* ptr() const {
         const Allocation& memory = open();
         memory.expose();
         return at(memory.ptr());
     }
-    /// The same for portamem's own operations, which declare each use of it.
+    /// Returns the same address for portamem's own operations, which declare each use of the memory.
     void* address() const { return at(open().ptr()); }
     std::size_t nbytes() const noexcept { return nbytes_; }
     bool is_sub_view() const noexcept { return static_cast<bool>(export_); }
@@ -67,7 +72,7 @@ class Buffer {
     std::shared_ptr<MemoryResource> resource() const { return open().resource(); }
     std::shared_ptr<Stream> stream() const { return open().stream(); }
 
-    /// The memory behind it; throws std::invalid_argument once closed.
+    /// Returns the allocation; throws std::invalid_argument once the buffer is closed.
     std::shared_ptr<Allocation> allocation() const {
         (void)open();
         return allocation_;
@@ -79,24 +84,24 @@ class Buffer {
         allocation()->use_on(stream);
     }
 
-    /// Gives the memory back on `stream` (null: the one of the allocation), behind all declared work. A sub-view only
-    /// ends its export. Closing twice is fine. Throws ExportError while exports live, and stays usable.
+    /// Gives the memory back on `stream` (null: the allocation's stream), behind all declared work. A sub-view only
+    /// ends its export. Closing twice is allowed. Throws ExportError while exports live, and the buffer stays usable.
     void close(const std::shared_ptr<Stream>& stream = nullptr) {
         if (!allocation_) return;
         if (!is_sub_view()) allocation_->close(stream);
         abandon();
     }
 
-    /// Lets go without a refusal: the memory goes back with its last export.
+    /// Lets go of the memory and refuses nothing: the memory goes back when its last export ends.
     void abandon() noexcept { (void)take(); }
 
-    /// The same, with what is let go: it goes when the caller drops it.
+    /// Moves the buffer out, and leaves this one closed. The caller lets go of the memory by destroying the result.
     Buffer take() noexcept { return std::move(*this); }
 
-    /// The memory behind it, or null once closed.
+    /// Returns the allocation, or null once this buffer has let go of it.
     std::shared_ptr<Allocation> shared() const noexcept { return allocation_; }
 
-    /// Gives up ownership; the caller hands the address to the resource's deallocate.
+    /// Gives up ownership and returns the address. The caller hands it to the resource's deallocate.
     void* release() {
         if (is_sub_view()) throw std::invalid_argument("a sub-view does not own its memory: release the buffer itself");
         void* ptr = allocation()->release();
@@ -107,7 +112,8 @@ class Buffer {
   private:
     friend struct detail::Embedded;
 
-    // What others did with the memory before they let go of it has happened then. ThreadSanitizer knows no fences.
+    // Where it returns true, this thread sees all that other threads did with the memory before they let go of it: the
+    // fence orders that. ThreadSanitizer does not understand fences, so the answer is false under it.
     bool is_only_holder() const noexcept {
 #if defined(__SANITIZE_THREAD__)
         return false;
@@ -125,14 +131,14 @@ class Buffer {
 
     void* at(void* base) const noexcept { return base == nullptr ? nullptr : static_cast<char*>(base) + offset_; }
 
-    // The export is declared last: it ends before the allocation goes.
+    // The export is declared last, so that it ends before the allocation does.
     std::shared_ptr<Allocation> allocation_;
     std::size_t offset_ = 0;
     std::size_t nbytes_ = 0;
     Export export_;
 };
 
-/// Rows of `width` bytes, `pitch` bytes apart.
+/// Owns rows of `width` bytes that start `pitch` bytes apart.
 class PitchedBuffer : public Buffer {
   public:
     PitchedBuffer(const std::shared_ptr<DeviceMemoryResource>& resource, std::size_t width, std::size_t height,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * portamem/c_api.h: the small, frozen C ABI of libportamem, the process-wide registry.
  *
- * State of which there must be one per process lives behind these functions: headers are compiled into every extension
- * module and would each get a copy of their own. A program links libportamem; a Python extension that does not want to
- * may take the same functions from the capsule `portamem.<backend>._c_api` (name: PORTAMEM_CAPSULE_NAME).
+ * State that a process must have once lives behind these functions: headers are compiled into every extension
+ * module, and each would get a copy of its own. A program links libportamem. A Python extension that does not want
+ * to link it may take the same functions from the capsule `portamem.<backend>._c_api` (name: PORTAMEM_CAPSULE_NAME).
  *
- * Frozen: a field or function is never removed or changed, new ones are added at the end of the table, whose `size`
- * says how far it goes. Every function is thread-safe and none throws. */
+ * The ABI is frozen: a field or function is never removed or changed. New ones are added at the end of the table,
+ * whose `size` says how far it goes. Every function is thread-safe, and none throws. */
 #ifndef PORTAMEM_C_API_H
 #define PORTAMEM_C_API_H
 
@@ -26,16 +26,16 @@
 extern "C" {
 #endif
 
-/* Which backend a device ordinal belongs to. */
+/* Names the backend that a device ordinal belongs to. */
 typedef enum portamem_backend {
     PORTAMEM_BACKEND_CUDA = 0,
     PORTAMEM_BACKEND_HIP = 1,
     PORTAMEM_BACKEND_HOST = 2
 } portamem_backend;
 
-/* A memory resource as other modules see it. `self` is reference counted through retain and release; both may be
- * called on any thread. allocate and deallocate return 0 or a native error code and work on the resource's own
- * device, whatever device is current; `stream` is a native handle, null for the default stream. */
+/* Represents a memory resource as other modules see it. `self` is reference counted through retain and release,
+ * which any thread may call. allocate and deallocate return 0 or a native error code. They work on the resource's
+ * own device, whatever device is current. `stream` is a native handle; null is the default stream. */
 typedef struct portamem_resource_ops {
     uint32_t size; /* sizeof this struct, set by the provider */
     int (*allocate)(void* self, size_t nbytes, void* stream, void** ptr);
@@ -45,9 +45,9 @@ typedef struct portamem_resource_ops {
     int (*device_id)(void* self); /* -1: host memory */
     void (*retain)(void* self);
     void (*release)(void* self);
-    /* Only where `size` reaches so far, and null where the resource keeps nothing. cached: bytes reported by
-     * portamem_account that nobody uses. trim: gives them back until at most `keep` bytes are left, and waits for the
-     * work that used them; 0 or a native error code. */
+    /* These two exist only where `size` reaches so far, and are null where the resource keeps nothing. cached:
+     * returns the bytes reported by portamem_account that are not out. trim: gives them back until at most `keep`
+     * bytes are left, and waits for the work that used them; returns 0 or a native error code. */
     size_t (*cached)(void* self);
     int (*trim)(void* self, size_t keep);
 } portamem_resource_ops;
@@ -57,39 +57,41 @@ typedef struct portamem_resource {
     void* self;
 } portamem_resource;
 
-/* The ABI that the loaded library implements: PORTAMEM_ABI_VERSION of its build. */
+/* Returns the ABI that the loaded library implements: PORTAMEM_ABI_VERSION of its build. */
 PORTAMEM_EXPORT uint32_t portamem_abi_version(void);
 
-/* The library's version, "major.minor.patch". Static storage. */
+/* Returns the library's version, "major.minor.patch", in static storage. */
 PORTAMEM_EXPORT const char* portamem_version(void);
 
-/* Non-zero in a child of fork(): device runtimes do not survive one, and every portamem call there refuses. */
+/* Returns non-zero in a child of fork(): device runtimes do not survive one, and every portamem call there refuses. */
 PORTAMEM_EXPORT int portamem_forked(void);
 
-/* A number never handed out before in this process: identities of streams, which vendors' handles are not (a handle is
- * reused after its stream is destroyed). Never 0. */
+/* Returns a number never handed out before in this process, and never 0. Streams have such identities, because
+ * vendors reuse a handle after its stream is destroyed. */
 PORTAMEM_EXPORT uint64_t portamem_new_identity(void);
 
-/* Bytes that portamem holds on a device (-1: host memory), as resources report them by portamem_account. What the
- * device's default resource has cached is held by nobody, and not counted. */
+/* account adds to the bytes that portamem holds on a device (-1: host memory), as resources report them; held
+ * returns their sum. The memory that the device's default resource has cached is not counted. */
 PORTAMEM_EXPORT void portamem_account(portamem_backend backend, int device, int64_t delta_bytes);
 PORTAMEM_EXPORT uint64_t portamem_held(portamem_backend backend, int device);
 
-/* The current resource of a device on the calling thread: a stack, of which push takes one reference (retain is called)
- * and pop gives it back. pop answers 0, or -1 when the stack is empty. end takes out the topmost of that self, wherever it
- * is: 0 where it was on top, 1 where it was not, and the others stay as they are; -1 where there is none. current answers
- * 0 and a retained resource, which the caller releases, or -1 when no scope is open. */
+/* These keep the current resource of a device on the calling thread, as a stack.
+ * - push takes one reference (retain is called), and pop gives it back. pop returns 0, or -1 when the stack is
+ *   empty.
+ * - end takes out the topmost entry of that self, wherever it is. It returns 0 where that was on top; 1 where it was
+ *   not, and the other entries stay as they are; -1 where there is none.
+ * - current returns 0 and a retained resource, which the caller releases, or -1 when no scope is open. */
 PORTAMEM_EXPORT void portamem_scope_push(portamem_backend backend, int device, portamem_resource resource);
 PORTAMEM_EXPORT int portamem_scope_pop(portamem_backend backend, int device);
 PORTAMEM_EXPORT int portamem_scope_end(portamem_backend backend, int device, const void* self);
 PORTAMEM_EXPORT int portamem_scope_current(portamem_backend backend, int device, portamem_resource* resource);
 
-/* The resource of a device where no scope is open, one per process. offer stores one unless there is one already, and
- * answers whether it was stored; default_resource answers as portamem_scope_current does. */
+/* These keep the resource of a device for where no scope is open, one per process. offer stores one unless there is
+ * one already, and returns whether it stored it. default_resource returns as portamem_scope_current does. */
 PORTAMEM_EXPORT int portamem_offer_default_resource(portamem_backend backend, int device, portamem_resource resource);
 PORTAMEM_EXPORT int portamem_default_resource(portamem_backend backend, int device, portamem_resource* resource);
 
-/* The same functions as a table, for the capsule. */
+/* Holds the same functions as a table, for the capsule. */
 typedef struct portamem_api {
     uint32_t abi_version;
     uint32_t size; /* sizeof this struct as the library was built */
@@ -103,7 +105,7 @@ typedef struct portamem_api {
     int (*scope_current)(portamem_backend, int, portamem_resource*);
     int (*offer_default_resource)(portamem_backend, int, portamem_resource);
     int (*default_resource)(portamem_backend, int, portamem_resource*);
-    /* Only where `size` reaches so far. */
+    /* Exists only where `size` reaches so far. */
     int (*scope_end)(portamem_backend, int, const void*);
 } portamem_api;
 

@@ -10,7 +10,8 @@
 
 PORTAMEM_OPEN
 
-/// Yes, no, or unknown: the runtime, its version or its driver does not say. In a condition only yes is true.
+/// Answers yes, no or unknown, where the runtime, its version or its driver does not say. A condition is true only for
+/// yes.
 class Answer {
   public:
     constexpr Answer() = default;
@@ -25,16 +26,16 @@ class Answer {
     Value value_ = kUnknown;
 };
 
-/// How managed memory behaves on a device.
+/// Says how managed memory behaves on a device.
 enum class ManagedMode {
     None,          ///< there is none
-    HostResident,  ///< it stays in one place, where others reach it; prefetches and advice may have no effect
-    Migrating,     ///< pages move to who touches them
+    HostResident,  ///< it stays in one place and is reached from there; prefetches and advice may have no effect
+    Migrating,     ///< pages move to the processor that touches them
 };
 
-/// What can be read of a device without allocating, without a context and without waiting. What cannot be read is in
-/// ProbedCapabilities. None of it is derived from a version or from a kind of memory; the contracts of the attributes
-/// in rt/api/device.hpp name the vendors' rules.
+/// Lists what portamem reads of a device without allocating, without a context and without waiting. ProbedCapabilities
+/// has the answers that need a trial. No answer is derived from a version or from a kind of memory; the contracts of
+/// the attributes in rt/api/device.hpp name the vendors' rules.
 struct Capabilities {
     Answer memory_pools;
     std::optional<unsigned> pool_handle_types;  ///< rt::MemHandleType bits by which pools go to other processes
@@ -66,7 +67,7 @@ struct Capabilities {
 
 namespace detail {
 
-/// An attribute's value; none where the runtime, its version or its driver does not have it.
+/// Returns an attribute's value, or nothing where the runtime, its version or its driver does not have it.
 inline std::optional<int> known_attribute(rt::DeviceAttr attr, int device) {
     int value = 0;
     const rt::Error_t answer = rt::DeviceGetAttribute(&value, attr, device);
@@ -96,7 +97,7 @@ inline std::optional<std::size_t> granularity(int device, rt::MemAllocationGranu
     return answer == rt::Error_t::Success && bytes != 0 ? std::optional(bytes) : std::nullopt;
 }
 
-// Of the kinds that are known to be there; unknown where nothing is said of any.
+// Returns the handle types that the device reports as supported, or nothing where it reports about none.
 inline std::optional<unsigned> virtual_memory_handle_types(int device) {
     using rt::DeviceAttr;
     const auto file = known_attribute(DeviceAttr::HandleTypePosixFileDescriptorSupported, device);

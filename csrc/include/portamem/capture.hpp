@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// portamem/capture.hpp: calls made beside somebody's stream capture.
+// portamem/capture.hpp: calls that leave other streams' captures intact.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@
 
 PORTAMEM_OPEN
 
-/// RelaxedCapture for calls that need no current device.
+/// Does what RelaxedCapture does, for calls that need no current device.
 class RelaxedCaptureMode {
   public:
     RelaxedCaptureMode() : swapped_(rt::ThreadExchangeStreamCaptureMode(&mode_) == rt::Error_t::Success) {}
@@ -26,11 +26,12 @@ class RelaxedCaptureMode {
     const bool swapped_;
 };
 
-/// For its scope, this thread's calls do not count against captures of other streams. Allocating, freeing and asking
-/// events have nothing to do with what is being captured, yet under a global capture the vendors would refuse them and
-/// invalidate the capture. Work on a captured stream itself is refused by portamem before this.
+/// Keeps this thread's calls from counting against captures of other streams, for its scope. Allocating, freeing and
+/// asking events have nothing to do with the captured work, yet under a global capture the vendors would refuse them
+/// and invalidate the capture. portamem refuses work on a captured stream itself before this.
 ///
-/// Makes the device current first: nearly every call would otherwise give a thread without a context one on device 0.
+/// It makes the device current first. Otherwise nearly every call would give a thread without a context one on device
+/// 0.
 class RelaxedCapture {
   public:
     explicit RelaxedCapture(int device) : guard_(device) {}
@@ -42,7 +43,7 @@ class RelaxedCapture {
 
 namespace detail {
 
-// Captures that portamem itself has begun. Foreign ones are seen on their streams only.
+// Counts the captures that portamem itself has begun. Foreign captures are seen on their streams only.
 inline std::atomic<int>& open_captures() {
     static auto& count = process_object<std::atomic<int>>("open captures");
     return count;

@@ -9,11 +9,14 @@
 
 PORTAMEM_OPEN
 
-// Of every function here: with a stream the work is queued, and the event answered is done when the bytes are there;
-// both ends are kept alive until then. With a null stream it runs on the default stream behind everything declared on
-// the memory, is done on return, and the answer is null.
-// Throws std::invalid_argument before any runtime call for sizes that do not fit, ranges that overlap and a target that is
-// read-only, and from copies of rows and boxes where PORTAMEM_QUIRKS cannot be read; Error.
+// These rules hold for every function in this header:
+// - With a stream the work is queued. The returned event happens when the bytes are there, and both ends are kept alive
+//   until then.
+// - With a null stream the work runs on the default stream behind everything declared on the memory. It is done on
+//   return, and the result is null.
+// - Throws std::invalid_argument before any runtime call: for sizes that do not fit, ranges that overlap and a
+//   read-only target, and from copies of rows and boxes where PORTAMEM_QUIRKS cannot be parsed. Throws Error where the
+//   runtime refuses.
 
 namespace detail {
 
@@ -21,17 +24,18 @@ namespace detail {
     throw std::invalid_argument("the source and the target of the copy overlap: copy through other memory");
 }
 
-// Pools open their memory to other devices only when told to, and the vendors say no more than InvalidValue.
+// Gives a hint for the error text: pools open their memory to other devices only when told to, and for that the vendors
+// report no more than InvalidValue.
 inline std::string hint_between_devices(const Span& dst, const Span& src) {
     if (dst.device() < 0 || src.device() < 0 || dst.device() == src.device()) return {};
     return "the ends are on devices " + std::to_string(dst.device()) + " and " + std::to_string(src.device()) +
            ": memory of a pool needs the pool's set_access for the other device";
 }
 
-// Whether a copy would not be in its stream's order: the vendors do some on the CPU, at once. Small pieces of pageable
-// memory are read during the call (CUDA runtime API, API synchronization behavior), and host memory may be copied to
-// host memory so. Fills of pageable memory run on the stream, so where anything was declared on it the stream has to be
-// waited for.
+// Returns whether a copy would break its stream's order, because the vendors do some copies on the CPU at once. They
+// read small pieces of pageable memory during the call (CUDA runtime API, API synchronization behavior), and may copy
+// host memory to host memory there. Fills of pageable memory run on the stream, so the copy waits for the stream where
+// work was declared.
 inline bool must_wait_for_stream(const Span& dst, const Span& src) {
     const auto is_pageable = [](const Span& span) { return !span.allocation || span.allocation->traits().pageable; };
     const auto is_of_host = [](const Span& span) {
@@ -43,7 +47,7 @@ inline bool must_wait_for_stream(const Span& dst, const Span& src) {
            (is_declared(dst) || is_declared(src));
 }
 
-// Whether the runtime's call itself waits for what the stream holds, as far as it is known.
+// Returns whether the runtime's call itself waits for the stream's work, as far as portamem knows.
 inline bool waits_in_its_call(const Span& dst, const Span& src) {
     const auto is_pageable = [](const Span& span) { return !span.allocation || span.allocation->traits().pageable; };
     return is_pageable(dst) || (is_pageable(src) && src.nbytes > rt::StagedAtOnce);
@@ -51,7 +55,7 @@ inline bool waits_in_its_call(const Span& dst, const Span& src) {
 
 }  // namespace detail
 
-/// Copies all of src to dst, which is of the same size.
+/// Copies all of src to dst, which has the same size.
 inline std::shared_ptr<Event> copy(const Span& dst, const Span& src, const std::shared_ptr<Stream>& stream = nullptr) {
     refuse_forked();
     dst.refuse_write();
@@ -75,7 +79,7 @@ inline std::shared_ptr<Event> copy(const Buffer& dst, const Buffer& src,
     return copy(Span::of(dst), Span::of(src), stream);
 }
 
-/// Rows of a 2-D copy, bytes.
+/// Describes the rows of a 2-D copy, in bytes.
 struct Rows2D {
     std::size_t width = 0;
     std::size_t height = 0;
@@ -83,8 +87,9 @@ struct Rows2D {
     std::size_t src_pitch = 0;
 };
 
-/// A box of a 3-D copy: `depth` slices of `height` rows of `width` bytes. From one row to the next it is a pitch of
-/// bytes, and from one slice to the next as many rows as each end says, at least `height`.
+/// Describes a box of a 3-D copy: `depth` slices of `height` rows of `width` bytes. One row starts a pitch (bytes)
+/// behind the row before it. One slice starts dst_rows or src_rows rows behind the slice before it, which is at least
+/// `height`.
 struct Box3D {
     std::size_t width = 0;
     std::size_t height = 0;
@@ -99,8 +104,9 @@ struct Box3D {
 
 namespace detail {
 
-// `to` and `from`: from the first to behind the last byte of each end. Ends of one layout may lie within each other
-// there, as two faces of one volume do, as long as they share no byte; ends of different layouts may not.
+// Refuses ends that share a byte. `to` and `from` are the bytes from the first to the last byte of each end. Two ends
+// of the same layout may interleave without a shared byte, as two faces of one volume do; ends of different layouts may
+// not.
 inline void refuse_overlap(const Span& dst, std::size_t to, const Span& src, std::size_t from, const Box3D& box) {
     if (!overlap(dst.ptr, to, src.ptr, from)) return;
     const bool alike = box.dst_pitch == box.src_pitch && (box.depth == 1 || box.dst_rows == box.src_rows);
@@ -117,8 +123,9 @@ inline bool is_of_device(const void* ptr) {
     return attributes.type == rt::MemoryType::Device;
 }
 
-// The runtime finds out the direction of a copy, but where it is known to fail at that: there it is told, of boxes
-// too, though only rows were reported. Managed memory counts as the host's.
+// Returns the direction of a copy of rows. The runtime finds it out (Default), except where the runtime is known to get
+// it wrong. There portamem names it, for boxes too, though only rows were reported. Managed memory counts as the
+// host's.
 inline rt::MemcpyKind kind_of_rows(const Span& dst, const Span& src, int device) {
     if (!quirk_policy_applies(QuirkPolicy::ExplicitCopyKind, Device(device))) return rt::MemcpyKind::Default;
     const bool to_device = is_of_device(dst.ptr);
@@ -142,7 +149,7 @@ inline std::shared_ptr<Event> copy_2d(const Span& dst, const Span& src, const Ro
     return detail::run_on(stream, dst, src, [&](const Stream& on) {
         if (waits) on.wait_for_work();
         if (stream && detail::waits_in_its_call(dst, src)) on.hear_until_idle();
-        if (box.is_empty()) return;  // such memory has no pitch to speak of
+        if (box.is_empty()) return;  // an empty box has no usable pitch
         const rt::Error_t answer = rt::Memcpy2DAsync(dst.ptr, rows.dst_pitch, src.ptr, rows.src_pitch, rows.width,
                                                      rows.height, kind, on.handle());
         if (answer != rt::Error_t::Success)
@@ -150,8 +157,8 @@ inline std::shared_ptr<Event> copy_2d(const Span& dst, const Span& src, const Ro
     });
 }
 
-/// Copies a box between memory of different pitch and height. Both ends begin where the memory does: a part of a
-/// larger volume is given as a part of its buffer.
+/// Copies a box between memory of different pitch and height. Both ends begin where their spans begin: the caller gives
+/// a part of a larger volume as a part of its buffer.
 inline std::shared_ptr<Event> copy_3d(const Span& dst, const Span& src, const Box3D& box,
                                       const std::shared_ptr<Stream>& stream = nullptr) {
     refuse_forked();
@@ -166,8 +173,8 @@ inline std::shared_ptr<Event> copy_3d(const Span& dst, const Span& src, const Bo
     return detail::run_on(stream, dst, src, [&](const Stream& on) {
         if (waits) on.wait_for_work();
         if (stream && detail::waits_in_its_call(dst, src)) on.hear_until_idle();
-        if (box.is_empty()) return;  // such memory has no pitch to speak of
-        // Of one slice nobody needs to know where the next would begin, and it may be beyond counting.
+        if (box.is_empty()) return;  // an empty box has no usable pitch
+        // A copy of one slice does not need the distance to the next slice, and that distance may overflow.
         const bool flat = box.depth == 1;
         rt::Memcpy3DParms parms;
         parms.dst = {dst.ptr, box.dst_pitch, box.width, flat ? box.height : box.dst_rows};

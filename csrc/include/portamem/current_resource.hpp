@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // portamem/current_resource.hpp: the resource that allocations take from where none is named.
 //
-// The state lives in libportamem, so that every module of the process sees one. It is read at allocation only: live
+// The state lives in libportamem, so that every module of the process shares it. Only an allocation reads it: live
 // buffers never look it up.
 #pragma once
 
@@ -15,7 +15,7 @@ PORTAMEM_OPEN
 
 namespace detail {
 
-// A resource of this module behind the C table; `self` is a counted handle on the shared pointer.
+// Puts a resource of this module behind the C table. `self` is a counted handle to the shared pointer.
 struct Shared {
     std::shared_ptr<MemoryResource> resource;
     std::atomic<int> references{1};
@@ -35,9 +35,7 @@ int native_answer(Function&& function) noexcept {
     }
 }
 
-inline PoolMemoryResource* pool_of(void* self) noexcept {
-    return static_cast<Shared*>(self)->resource->as_pool();
-}
+inline PoolMemoryResource* pool_of(void* self) noexcept { return static_cast<Shared*>(self)->resource->as_pool(); }
 
 inline const portamem_resource_ops* shared_ops() {
     static const portamem_resource_ops ops = {
@@ -73,7 +71,7 @@ inline const portamem_resource_ops* shared_ops() {
     return &ops;
 }
 
-// A resource of another module, taken for the time it is used.
+// Wraps a resource of another module, and holds it while it is in use.
 class ForeignMemoryResource : public CountedMemoryResource {
   public:
     ForeignMemoryResource(portamem_resource resource, int device)
@@ -87,7 +85,7 @@ class ForeignMemoryResource : public CountedMemoryResource {
                                         " bytes: take a PoolMemoryResource over it");
         }
         void* ptr = nullptr;
-        if (nbytes == 0) return ptr;  // null is given back to nobody
+        if (nbytes == 0) return ptr;  // a null pointer is not given back to the other module
         const Stream::Use use = stream->in_use();
         stream->refuse_capture("allocate");
         check(rt::Error_t{resource_.ops->allocate(resource_.self, nbytes, stream->handle(), &ptr)}, "allocate");
@@ -106,7 +104,7 @@ class ForeignMemoryResource : public CountedMemoryResource {
         t.kind = ResourceKind::Foreign;
         t.device = device;
         t.is_host_memory = resource.ops->device_id(resource.self) < 0;
-        t.stream_ordered = true;  // it orders its memory itself, by the stream it is given
+        t.stream_ordered = true;  // the other module orders it by the stream that it is given
         t.host_accessible = resource.ops->is_host_accessible(resource.self) != 0;
         t.device_accessible = resource.ops->is_device_accessible(resource.self) != 0;
         return t;
@@ -123,17 +121,21 @@ inline std::shared_ptr<MemoryResource> from_registry(portamem_resource resource,
     return found;
 }
 
-/// A pool over plain device memory, and not over the driver's pool, for four reasons. Every device has plain memory, so
-/// the default is the same everywhere. Other processes and network adapters can be let into it, which MPI does with
-/// whatever it is given; memory of a driver's pool they refuse. What is given back is at once every process's and every
-/// library's on the device; a driver's pool would keep what it likes. And a pool over a pool would hold memory twice over.
-/// Malloc is slow, and is called for chunks only; Free may wait for the device, and is called by trim() and where memory
-/// is short.
+/// Makes a pool over plain device memory. A driver's pool is not used below it, for four reasons:
+/// - Every device has plain memory, so the default is the same everywhere.
+/// - Other processes and network adapters can open plain memory, which MPI does with whatever it is given. They refuse
+///   memory of a driver's pool.
+/// - Memory that is given back is free at once for every process and library on the device; a driver's pool may keep
+///   it.
+/// - A pool over a pool would hold memory twice.
 ///
-/// It lets go of nothing by itself, or programs that do the same again and again would pay for Malloc each time. What it
-/// has cached goes back by trim(), and when another of portamem's resources finds no memory on the device.
-/// PORTAMEM_POOL_LIMIT shares a device among processes. The host does not reach it, also where it reaches device
-/// memory: what is freed is reused at once in stream order on every machine.
+/// Malloc is slow, and is called for chunks only. Free may wait for the device, and is called by trim() and where
+/// memory is short.
+///
+/// The pool releases no chunk by itself, or a program that repeats its work would pay for Malloc each time. trim()
+/// gives back what it has cached, and so does another resource of portamem that finds no memory on the device.
+/// PORTAMEM_POOL_LIMIT shares a device among processes. The host does not reach the memory, even where it reaches
+/// device memory, so freed memory is reused at once in stream order on every machine.
 inline std::shared_ptr<MemoryResource> make_default_resource(int device) {
     const auto upstream = std::make_shared<DeviceMemoryResource>(device);
     upstream->make_permanent();
@@ -146,9 +148,9 @@ inline std::shared_ptr<MemoryResource> make_default_resource(int device) {
 
 }  // namespace detail
 
-/// The resource that is current on this thread for a device: the innermost ResourceScope, else the process's default,
-/// a PoolMemoryResource over plain device memory, made when it is first asked for. Throws Error, and std::invalid_argument
-/// where a setting of pools cannot be read.
+/// Returns the resource that is current on this thread for a device: the innermost ResourceScope's, else the process's
+/// default, a PoolMemoryResource over plain device memory that is made at first use. Throws Error, and
+/// std::invalid_argument where a setting of pools cannot be parsed.
 inline std::shared_ptr<MemoryResource> current_resource(int device) {
     refuse_forked();
     portamem_resource found{};
@@ -160,7 +162,8 @@ inline std::shared_ptr<MemoryResource> current_resource(int device) {
     return current_resource(device);  // another thread may have been first
 }
 
-/// Whether a scope says which resource is current on this thread for a device, rather than the process's default.
+/// Returns whether a scope says which resource is current on this thread for a device, rather than the process's
+/// default.
 inline bool has_resource_scope(int device) noexcept {
     portamem_resource found{};
     if (portamem_scope_current(rt::BackendId, device, &found) != 0) return false;
@@ -168,8 +171,8 @@ inline bool has_resource_scope(int device) noexcept {
     return true;
 }
 
-/// Makes a resource the current one of its device, on this thread. Pairs with pop_resource, which takes what this answers:
-/// it is another value for each scope that is open.
+/// Makes a resource the current one of its device, on this thread. Returns a value that is unique among the open
+/// scopes; pop_resource takes it to end the scope.
 inline const void* push_resource(const std::shared_ptr<MemoryResource>& resource) {
     refuse_forked();
     if (resource->is_closed()) throw std::invalid_argument("the memory resource is closed");
@@ -178,8 +181,8 @@ inline const void* push_resource(const std::shared_ptr<MemoryResource>& resource
     detail::shared_ops()->release(shared);
     return shared;  // the registry holds it
 }
-/// Ends that scope, the innermost or not. Throws std::logic_error where others that began within it are open, which stay
-/// as they are, and where this thread has no such scope.
+/// Ends that scope, innermost or not. Throws std::logic_error where scopes that began within it are open (they stay
+/// open), and where this thread has no such scope.
 inline void pop_resource(int device, const void* scope) {
     const int answer = portamem_scope_end(rt::BackendId, device, scope);
     if (answer < 0) {
@@ -199,7 +202,7 @@ inline void pop_resource(int device) {
     }
 }
 
-/// push_resource and pop_resource for a C++ scope.
+/// Calls push_resource and pop_resource for a C++ scope.
 class ResourceScope {
   public:
     explicit ResourceScope(const std::shared_ptr<MemoryResource>& resource)

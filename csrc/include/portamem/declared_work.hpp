@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// portamem/declared_work.hpp: which of the work that was declared on streams has run.
+// portamem/declared_work.hpp: how much of the work that was declared on streams has run.
 //
-// A forked child cannot ask the runtime, and may read what its parent's work has written. So each stream numbers the uses
-// of memory that are declared on it, and what waits or asks notes up to which number all have run.
+// A forked child cannot ask the runtime, and may read memory that its parent's work has written. So each stream numbers
+// the uses of memory that are declared on it, and every call that waits or asks notes up to which number all have run.
 #pragma once
 
 #include <algorithm>
@@ -22,26 +22,27 @@ class Stream;
 
 namespace detail {
 
-/// The declared work of one stream. Thread-safe.
+/// Represents the declared work of one stream. It is thread-safe.
 class DeclaredWork {
   public:
     explicit DeclaredWork(int device) noexcept : device_(device) {}
 
     int device() const noexcept { return device_; }
-    /// One more use; answers its number, which is not 0.
+    /// Counts one more use, and returns its number, which is not 0.
     std::uint64_t declare() noexcept { return declared_.fetch_add(1, std::memory_order_relaxed) + 1; }
-    /// The number of the latest use; 0 where there is none.
+    /// Returns the number of the latest use; 0 where there is none.
     std::uint64_t declared() const noexcept { return declared_.load(std::memory_order_relaxed); }
-    /// Whether all up to a number is known to have run. Asks no runtime.
+    /// Returns whether all uses up to a number are known to have run. Makes no runtime call.
     bool has_run(std::uint64_t number) const noexcept { return has_run_.load(std::memory_order_acquire) >= number; }
-    /// All up to a number has run. Of two threads that waited, the one that waited longer may be told first.
+    /// Notes that all uses up to a number have run. Of two threads that waited, the one with the higher number may come
+    /// first.
     void note_run(std::uint64_t number) noexcept {
         auto known = has_run_.load(std::memory_order_relaxed);
         while (known < number && !has_run_.compare_exchange_weak(known, number, std::memory_order_acq_rel)) {
         }
     }
 
-    /// Whose work it is: written before the work is listed.
+    /// Names the stream of the work. It is written before the work is listed.
     std::weak_ptr<Stream> stream;
 
   private:
@@ -50,7 +51,7 @@ class DeclaredWork {
     std::atomic<std::uint64_t> has_run_{0};
 };
 
-/// A moment of a stream: all that was declared on it so far.
+/// Represents a moment of a stream: all that was declared on it so far.
 struct DeclaredSoFar {
     std::shared_ptr<DeclaredWork> work;
     std::uint64_t number = 0;
@@ -60,7 +61,8 @@ struct DeclaredSoFar {
     }
 };
 
-/// What an event's mark stands behind. The mark may be set again by another thread, while this one asks the runtime.
+/// Holds the work that an event's mark stands behind. Another thread may set the mark again while this one asks the
+/// runtime.
 class MarkedWork {
   public:
     void set(DeclaredSoFar so_far) {
@@ -73,7 +75,7 @@ class MarkedWork {
         const std::lock_guard<std::mutex> lock(mutex_);
         return so_far_;
     }
-    /// The mark that stood behind `before` has happened, unless it was set again meanwhile.
+    /// Notes that the mark which stood behind `before` has happened, unless it was set again meanwhile.
     void note_run(const DeclaredSoFar& before) const {
         if (!before.work) return;
         const DeclaredSoFar now = get();
@@ -86,7 +88,7 @@ class MarkedWork {
     DeclaredSoFar so_far_;
 };
 
-/// The declared work of all streams of the process. Thread-safe.
+/// Lists the declared work of all streams of the process. It is thread-safe.
 class DeclaredWorks {
   public:
     static constexpr int kEveryDevice = -1;
@@ -96,7 +98,7 @@ class DeclaredWorks {
         return one;
     }
 
-    /// Work that cannot be listed is waited for by its stream and its events alone.
+    /// Lists work. Where the list has no memory, only the stream and its events tell of that work.
     static void add(const std::shared_ptr<DeclaredWork>& work) noexcept {
         try {
             instance().list(work);
@@ -105,7 +107,7 @@ class DeclaredWorks {
         }
     }
 
-    /// What is not known to have run, of a device or of all.
+    /// Returns the work of a device, or of all, that is not known to have run.
     std::vector<DeclaredSoFar> unfinished(int device) {
         std::vector<DeclaredSoFar> found;
         const std::lock_guard<std::mutex> lock(mutex_);

@@ -20,15 +20,15 @@
 
 PORTAMEM_OPEN
 
-/// Bytes of a device: free and total as the runtime sees them (other processes and pools' caches count as used), held
-/// as portamem counts what its own resources have out.
+/// Gives bytes of a device. `free` and `total` are the runtime's figures, where other processes and the caches of pools
+/// count as used. `held` is what portamem's own resources have handed out.
 struct MemoryInfo {
     std::size_t free = 0;
     std::size_t total = 0;
     std::size_t held = 0;
 };
 
-/// Devices that this process can see; 0 where the runtime says that there are none.
+/// Returns how many devices this process can see; 0 where the runtime reports that there are none.
 inline int device_count() {
     refuse_forked();
     int count = 0;
@@ -43,7 +43,7 @@ inline int device_count() {
 
 namespace detail {
 
-// What the runtime itself says of having none.
+// Raises the runtime's own error for having no device.
 [[noreturn]] inline void raise_no_device() {
     int count = 0;
     const rt::Error_t answer = rt::GetDeviceCount(&count);
@@ -52,7 +52,7 @@ namespace detail {
 
 }  // namespace detail
 
-/// The calling thread's current device.
+/// Returns the calling thread's current device.
 inline int current_device() {
     refuse_forked();
     if (device_count() == 0) detail::raise_no_device();
@@ -61,7 +61,7 @@ inline int current_device() {
     return device;
 }
 
-/// A device, by ordinal. A value: it holds no resource, and making one checks that it exists.
+/// Names a device by its ordinal. It is a value that holds no resource. The constructor checks that the device exists.
 class Device {
   public:
     explicit Device(int ordinal) : ordinal_(ordinal) {
@@ -78,7 +78,7 @@ class Device {
 
     int ordinal() const noexcept { return ordinal_; }
 
-    /// Makes it the calling thread's current device. CUDA 12 and later create its context at once.
+    /// Makes this the calling thread's current device. CUDA 12 and later create its context at once.
     void set_current() const {
         refuse_forked();
         check(rt::SetDevice(ordinal_), "SetDevice");
@@ -93,7 +93,7 @@ class Device {
 
     Capabilities capabilities() const { return query_capabilities(ordinal_); }
 
-    /// The uuid in its usual spelling, 8-4-4-4-12 hexadecimal digits.
+    /// Returns the uuid in its usual spelling, 8-4-4-4-12 hexadecimal digits.
     std::string uuid() const {
         refuse_forked();
         std::array<unsigned char, 16> bytes{};
@@ -117,7 +117,8 @@ class Device {
         return id;
     }
 
-    /// The NUMA node that the device hangs on, as the kernel says; none where it does not.
+    /// Returns the NUMA node that the device is attached to, as the kernel reports it, or nothing where it reports
+    /// none.
     std::optional<int> numa_node() const {
         std::ifstream file("/sys/bus/pci/devices/" + pci_bus_id() + "/numa_node");
         int node = -1;
@@ -125,7 +126,7 @@ class Device {
         return node;
     }
 
-    /// CUDA and HIP create the device's context to answer.
+    /// Returns the device's memory figures. CUDA and HIP create the device's context to answer.
     MemoryInfo memory_info() const {
         const DeviceGuard guard(ordinal_);
         MemoryInfo info;
@@ -134,7 +135,7 @@ class Device {
         return info;
     }
 
-    /// Bytes.
+    /// Returns a limit, in bytes.
     std::size_t limit(rt::Limit which) const {
         const DeviceGuard guard(ordinal_);
         std::size_t value = 0;
@@ -146,7 +147,7 @@ class Device {
         check(rt::DeviceSetLimit(which, nbytes), "DeviceSetLimit");
     }
 
-    /// Lowest and highest priority; numerically greater is lower.
+    /// Returns the lowest and the highest priority. A numerically greater value is a lower priority.
     std::pair<int, int> stream_priority_range() const {
         const DeviceGuard guard(ordinal_);
         int least = 0;
@@ -155,7 +156,7 @@ class Device {
         return {least, greatest};
     }
 
-    /// Blocks until everything submitted to the device has run.
+    /// Blocks until all work submitted to the device has run.
     void synchronize() const {
         detail::refuse_in_capture("synchronizing the device");
         const RelaxedCapture beside(ordinal_);
@@ -163,7 +164,7 @@ class Device {
         detail::hear_until_idle(ordinal_);
         check(rt::DeviceSynchronize(), "DeviceSynchronize");
         for (const detail::DeclaredSoFar& work : unfinished) work.note_run();
-        detail::Leaving::instance().let_go(detail::Leaving::Caller::Waits);  // what the work kept alive goes now
+        detail::Leaving::instance().let_go(detail::Leaving::Caller::Waits);  // what the work kept alive is let go now
         Reaper::instance().run_once();
     }
 

@@ -6,7 +6,7 @@
 
 PORTAMEM_OPEN
 
-/// Makes a device current on this thread and puts the former one back, context included.
+/// Makes a device current on this thread, and puts the former one back at its end, context included.
 class DeviceGuard {
   public:
     explicit DeviceGuard(int device) { check(rt::PushDevice(device, &saved_), "SetDevice"); }

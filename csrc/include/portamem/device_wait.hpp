@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// portamem/device_wait.hpp: waiting for a whole device by a caller who listens to something else meanwhile.
+// portamem/device_wait.hpp: waiting for a whole device while the caller hears signals.
 //
-// No runtime can be asked whether a device is idle, so another thread makes the call that blocks, and is asked instead.
+// No runtime can be asked whether a device is idle. So another thread makes the call that blocks, and the caller asks
+// that thread.
 #pragma once
 
 #include <atomic>
@@ -22,22 +23,22 @@ PORTAMEM_OPEN
 
 namespace detail {
 
-/// Threads that wait for devices. One per module in most programs, more where a wait that its caller has left goes on.
-/// Detached and leaked: a process may exit while they wait.
+/// Keeps threads that wait for devices: one per module in most programs, and more where a wait that its
+/// caller has left goes on. The threads are detached and leaked, because a process may exit while they wait.
 class DeviceWaiters {
   public:
-    /// What the runtime answered, once it has.
+    /// Holds what the runtime answered, once it has.
     class Answer {
       public:
         bool is_there() const noexcept { return is_there_.load(std::memory_order_acquire); }
-        /// Throws Error where it was a refusal. Only once the answer is there.
+        /// Throws Error where the runtime refused. The caller calls it only once the answer is there.
         void check() const {
             if (refusal_) std::rethrow_exception(refusal_);
         }
 
       private:
         friend class DeviceWaiters;
-        std::exception_ptr refusal_;  // of its thread: so is the runtime's text
+        std::exception_ptr refusal_;  // made on the waiting thread, with the runtime's text
         std::atomic<bool> is_there_{false};
     };
 
@@ -88,7 +89,8 @@ class DeviceWaiters {
     std::size_t idle_ = 0;
 };
 
-/// hear_until for a device, which is current and not captured: its work at the time of the call has run then.
+/// Does hear_until for a device, which is current and not captured. The work that it had at the time of the call has
+/// run then.
 inline void hear_until_idle(int device) {
     if (hearing() <= Hearing::AtOnce) return;
     std::shared_ptr<const DeviceWaiters::Answer> answer;

@@ -16,17 +16,19 @@
 
 PORTAMEM_OPEN
 
-/// What a runtime refused. Misuse that is found before a runtime call is std::invalid_argument or ExportError instead.
+/// Reports what a runtime refused. Misuse that is found before a runtime call is std::invalid_argument or ExportError
+/// instead.
 class Error : public std::runtime_error {
   public:
     Error(rt::Error_t code, std::string name, const char* call, const std::string& text)
         : std::runtime_error(text), code_(code), name_(std::move(name)), call_(call) {}
 
-    /// The native code, unchanged.
+    /// Returns the native code, unchanged.
     rt::Error_t code() const noexcept { return code_; }
-    /// portamem's own spelling, the same on every backend; "NoDevice" and "Forked" also where the native code is another.
+    /// Returns portamem's own spelling, the same on every backend. It is "NoDevice" or "Forked" also where the native
+    /// code says something else.
     const std::string& name() const noexcept { return name_; }
-    /// The rt function that was refused.
+    /// Returns the rt function that was refused.
     const char* call() const noexcept { return call_; }
 
   private:
@@ -35,17 +37,17 @@ class Error : public std::runtime_error {
     const char* call_;
 };
 
-/// Where memory is when there is none; bytes, as far as known.
+/// Says where the memory is when none is left: in bytes, as far as known.
 struct MemoryFigures {
     std::optional<std::size_t> asked;
-    std::optional<std::size_t> free;            ///< of the device
-    std::optional<std::size_t> used;            ///< held by portamem's buffers on the device: what pools keep is none
-    std::optional<std::size_t> cached;          ///< in the resource, free to be trimmed
+    std::optional<std::size_t> free;    ///< of the device
+    std::optional<std::size_t> used;    ///< held by portamem's buffers on the device; what pools keep does not count
+    std::optional<std::size_t> cached;  ///< in the resource, free to be trimmed
     std::optional<std::size_t> largest_free;    ///< of that, the largest block
     std::optional<std::size_t> used_by_others;  ///< contexts, caches and other users of the device
 };
 
-/// There is no memory; the text says how much was asked and where the rest is.
+/// Reports that there is no memory. The text says how many bytes were asked for and where the rest is.
 class OutOfMemory : public Error {
   public:
     using Error::Error;
@@ -58,7 +60,7 @@ class OutOfMemory : public Error {
     MemoryFigures figures_;
 };
 
-/// Something still uses the memory that should go: a sub-view, a typed view, a copy that is being submitted.
+/// Reports that a sub-view, a typed view or a copy that is being submitted still uses memory that was to go back.
 class ExportError : public std::logic_error {
     using std::logic_error::logic_error;
 };
@@ -68,7 +70,7 @@ namespace detail {
 inline bool means_no_device(rt::Error_t code) {
     if (code == rt::Error_t::InsufficientDriver || code == rt::Error_t::NoDevice) return true;
     if (code != rt::Error_t::InvalidDevice && code != rt::Error_t::InitializationError) return false;
-    // These two mean other things as well: they stand for a missing device only where there is none.
+    // These two codes have other meanings too: they mean a missing device only where there is none.
     int count = 0;
     (void)rt::GetDeviceCount(&count);
     return count == 0;
@@ -93,8 +95,8 @@ inline bool means_no_device(rt::Error_t code) {
     throw Error(code, name, call, text);
 }
 
-// Set once the process has begun to exit. The handler is registered after the runtime's first use and so runs before
-// the runtime takes itself down: from then on memory is leaked rather than freed.
+// Is set once the process has begun to exit. The handler is registered after the runtime's first use, so it runs before
+// the runtime takes itself down. From then on memory is leaked rather than freed.
 inline std::atomic<bool>& exiting_flag() {
     static std::atomic<bool> exiting{false};
     return exiting;
@@ -112,7 +114,7 @@ inline void check(rt::Error_t answer, const char* call) {
     if (answer != rt::Error_t::Success) detail::raise(answer, call);
 }
 
-/// True for Success, false for NotReady; throws otherwise.
+/// Returns true for Success and false for NotReady; throws otherwise.
 inline bool check_ready(rt::Error_t answer, const char* call) {
     if (answer == rt::Error_t::NotReady) return false;
     check(answer, call);
@@ -121,7 +123,7 @@ inline bool check_ready(rt::Error_t answer, const char* call) {
 
 namespace detail {
 
-// Before anything else is asked of the library: what it is asked is private to its version.
+// Is checked before anything else is asked of the library, because that interface is private to its version.
 inline bool is_library_of_headers() {
     const char* const refused = portamem_check_headers(PORTAMEM_VERSION_MAJOR, PORTAMEM_VERSION_MINOR);
     if (refused == nullptr) return true;
@@ -130,15 +132,15 @@ inline bool is_library_of_headers() {
 
 }  // namespace detail
 
-/// Stands at the top of every public operation, before any lock: a forked child is refused in words, and so is a library of
-/// another version than these headers.
+/// Stands at the top of every public operation, before any lock. Throws Error in a forked child, and where the library
+/// has another version than these headers.
 inline void refuse_forked() {
     static const bool checked = detail::is_library_of_headers();
     (void)checked;
     if (portamem_forked() != 0) detail::raise(rt::Error_t::InitializationError, "fork");
 }
 
-/// Whether destructors may still call the runtime. Where not, they leak.
+/// Returns whether destructors may still call the runtime. Where they may not, they leak.
 inline bool runtime_usable() noexcept { return !detail::exiting_flag() && portamem_forked() == 0; }
 
 PORTAMEM_CLOSE

@@ -15,10 +15,11 @@
 
 PORTAMEM_OPEN
 
-/// A mark in a stream. Destroyed when its last holder lets go; the runtime keeps what is still waited for.
+/// Marks a point in a stream. The last holder's end destroys the event; the runtime keeps what a stream still waits
+/// for.
 class Event {
   public:
-    /// On a device. flags: rt::EventFlags.
+    /// Makes an event on a device. flags: rt::EventFlags.
     static std::shared_ptr<Event> create(int device, unsigned flags = rt::EventDisableTiming) {
         refuse_forked();
         const DeviceGuard guard(device);
@@ -31,7 +32,7 @@ class Event {
         return made;
     }
 
-    /// Somebody else's event: never destroyed here, `owner` kept alive instead.
+    /// Wraps an event that the caller owns: it is never destroyed here, and `owner` is kept alive instead.
     static std::shared_ptr<Event> from_handle(rt::Event_t handle, int device, std::shared_ptr<void> owner = nullptr) {
         return std::shared_ptr<Event>(new Event(handle, device, false, true, std::move(owner)));
     }
@@ -51,18 +52,18 @@ class Event {
     Event(const Event&) = delete;
     Event& operator=(const Event&) = delete;
 
-    /// Of the latest record. It is another after the event has been recorded again while memory relied on it.
+    /// Returns the handle of the latest record. It changes once the event is recorded again while memory relies on it.
     rt::Event_t handle() const noexcept {
         const rt::Event_t newer = newer_.load(std::memory_order_acquire);
         return __builtin_expect(newer != rt::Event_t{}, 0) ? newer : handle_;
     }
-    /// Of the record that memory relies on, or of the latest where none does.
+    /// Returns the handle of the record that memory relies on, or of the latest record where no memory relies on one.
     rt::Event_t relied_handle() const noexcept { return handle_; }
-    /// Memory goes back once what is recorded now has happened, whatever becomes of the event: the program has it as well,
-    /// and may record it again before that.
+    /// Makes memory rely on the present record: the memory goes back once that record has happened. The program holds
+    /// the event too, and may record it again before that.
     void rely() const noexcept { is_relied_on_.store(true, std::memory_order_release); }
-    /// Before it is recorded again: from here on the program's records are of another handle than the one that memory
-    /// relies on.
+    /// Is called before the event is recorded again. From here on the program records another handle than the one that
+    /// memory relies on.
     void leave_relied() const {
         if (!is_relied_on_.load(std::memory_order_acquire) || newer_.load() != rt::Event_t{}) return;
         const RelaxedCapture beside(device_);
@@ -72,19 +73,20 @@ class Event {
         if (!newer_.compare_exchange_strong(none, made)) (void)rt::EventDestroy(made);
     }
     int device() const noexcept { return device_; }
-    /// Whether it was made here: of a foreign one the device is what the caller said.
+    /// Returns whether the event was made here. For a foreign event the device is what the caller said.
     bool is_owned() const noexcept { return owned_; }
 
-    /// What the latest record() of a Stream here has made of it. Others may have recorded it since.
+    /// Says what the latest record() by a Stream of portamem made of the event. The program may have recorded it since
+    /// by other means.
     enum class Mark { None, Work, Captured };
     Mark mark() const noexcept { return mark_.load(std::memory_order_relaxed); }
     void set_mark(Mark mark) const noexcept { mark_.store(mark, std::memory_order_relaxed); }
-    /// What its mark stands behind from now on: nothing, while it is being set.
+    /// Sets the work that the mark stands behind from now on: none while the mark is being set.
     void stand_behind(detail::DeclaredSoFar so_far) const { behind_.set(std::move(so_far)); }
 
-    /// True when the work before the mark has run, or there is no mark yet; what finished work has kept is let go of
-    /// then. Of a mark in a capture, which never runs itself, nobody asks, here and below: std::invalid_argument, and the
-    /// capture stays valid.
+    /// Returns true when the work before the mark has run, or when there is no mark yet; then it lets go of what
+    /// finished work kept. A mark in a capture never runs by itself, so query() and synchronize() throw
+    /// std::invalid_argument for it, and the capture stays valid.
     bool query() const {
         refuse_forked();
         refuse_captured("query");
@@ -93,7 +95,7 @@ class Event {
         return true;
     }
 
-    /// Blocks until then, and lets go of what finished work has kept.
+    /// Blocks until query() would return true, and lets go of what finished work kept.
     void synchronize() const {
         refuse_forked();
         refuse_captured("synchronize");
@@ -101,8 +103,8 @@ class Event {
         detail::Leaving::instance().let_go(detail::Leaving::Caller::Waits);
     }
 
-    /// query() and synchronize() for portamem's own needs, of the record that memory relies on: nothing is let go of, so
-    /// that locks may be held.
+    /// These are query() and synchronize() for portamem's own needs, about the record that memory relies on. They let
+    /// go of nothing, so the caller may hold locks.
     bool has_happened() const {
         refuse_forked();
         if (handle() == handle_) refuse_captured("query");
@@ -114,7 +116,8 @@ class Event {
         wait(handle_);
     }
 
-    /// Milliseconds from this mark to `end`; both events need timing, and to be of one device.
+    /// Returns the milliseconds from this mark to the mark of `end`. Both events need timing, and must belong to one
+    /// device.
     float elapsed_time(const Event& end) const {
         refuse_forked();
         if (!timed_ || !end.timed_) {
@@ -130,7 +133,7 @@ class Event {
         const DeviceGuard guard(device_);
         float milliseconds = 0;
         const rt::Error_t answer = rt::EventElapsedTime(&milliseconds, handle(), end.handle());
-        // NotReady is a refusal here: there is no time to give.
+        // NotReady is an error here, because there is no time to return yet.
         if (answer != rt::Error_t::Success) detail::raise(answer, "EventElapsedTime");
         return milliseconds;
     }
@@ -150,7 +153,7 @@ class Event {
         check(rt::EventSynchronize(handle), "EventSynchronize");
         note_run(handle, behind);
     }
-    // What was read before the runtime was asked is of the latest record.
+    // `behind` was read before the runtime was asked, so it belongs to the latest record.
     void note_run(rt::Event_t handle, const detail::DeclaredSoFar& behind) const {
         if (handle == this->handle()) behind_.note_run(behind);
     }
@@ -166,12 +169,12 @@ class Event {
         : handle_(handle), device_(device), owned_(owned), timed_(timed), owner_(std::move(owner)) {}
 
     const rt::Event_t handle_;
-    mutable std::atomic<rt::Event_t> newer_{rt::Event_t{}};  // what the program records since memory relies on handle_
+    mutable std::atomic<rt::Event_t> newer_{rt::Event_t{}};  // the program's record since memory relies on handle_
     mutable std::atomic<bool> is_relied_on_{false};
     unsigned flags_ = 0;
     int device_;
     bool owned_;
-    bool timed_;  // of a foreign event: for all we know
+    bool timed_;  // assumed for a foreign event
     std::shared_ptr<void> owner_;
     mutable std::atomic<Mark> mark_{Mark::None};
     mutable detail::MarkedWork behind_;

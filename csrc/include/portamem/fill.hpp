@@ -12,7 +12,8 @@ PORTAMEM_OPEN
 
 namespace detail {
 
-// The runtimes fill only memory that a device reaches. For the rest the stream runs the C library's function.
+// The runtimes fill only memory that a device reaches. Other memory is filled by the C library's memset, in stream
+// order.
 struct HostFill {
     void* ptr;
     int value;
@@ -30,9 +31,10 @@ inline void submit_fill(const Span& span, unsigned char value, const Stream& str
         check(rt::MemsetAsync(span.ptr, value, span.nbytes, stream.handle()), "MemsetAsync");
         return;
     }
-    if (span.nbytes == 0) return;  // the C library takes no null, even for nothing
+    if (span.nbytes == 0) return;  // memset refuses null, even for 0 bytes
     if (!span.allocation) {
-        // Nobody could know of a pending fill: copies of such memory may read it during their call.
+        // Copies of such memory may read it during their call, and portamem cannot tell them of a pending fill. So it
+        // waits here.
         stream.wait_for_work();
         std::memset(span.ptr, value, span.nbytes);
         return;
@@ -44,7 +46,7 @@ inline void submit_fill(const Span& span, unsigned char value, const Stream& str
 
 }  // namespace detail
 
-/// Sets every byte. With a stream it is queued and answers an event; with a null stream it is done on return.
+/// Sets every byte. With a stream the work is queued and an event is returned; with a null stream it is done on return.
 inline std::shared_ptr<Event> fill(const Span& span, unsigned char value,
                                    const std::shared_ptr<Stream>& stream = nullptr) {
     refuse_forked();
@@ -59,7 +61,7 @@ inline std::shared_ptr<Event> fill_2d(const Span& span, std::size_t pitch, std::
     span.refuse_write();
     (void)detail::rows_extent("target", span.nbytes, width, height, pitch);
     return detail::run_on(stream, span, Span{}, [&](const Stream& on) {
-        if (width == 0 || height == 0) return;  // such memory has no pitch to speak of
+        if (width == 0 || height == 0) return;  // an empty range has no usable pitch
         check(rt::Memset2DAsync(span.ptr, pitch, value, width, height, on.handle()), "Memset2DAsync");
     });
 }

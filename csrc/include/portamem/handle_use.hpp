@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// portamem/handle_use.hpp: what pools know a stream by that the program names by its handle.
+// portamem/handle_use.hpp: how pools know a stream that the program names by its handle.
 //
-// A handle says little: vendors give it out again as soon as its stream is destroyed, while work of that stream may still
-// run, and a handle that was destroyed must not be touched. So pools know streams by numbers that never come again
-// (identities). For a bare handle there are three ways to one.
-// 1. The handle is of a portamem Stream that tells its end: one made here, one with an owner, one whose end was promised.
-//    Its identity serves (KnownStreams), in each module of the process.
-// 2. The runtime numbers its streams (rt::StreamGetId). One thread's use of the handle has an identity (HandleUse), as long
-//    as the number stays the same, which is asked before memory is handed out again. The thread alone marks the stream, in
-//    calls that name it. Where the number has changed, the memory waits for all work of the device.
+// A handle says little. Vendors give it out again as soon as its stream is destroyed, while work of that stream may
+// still run, and no call may touch a destroyed handle. So pools know streams by numbers that never come again
+// (identities). There are three ways from a bare handle to one:
+// 1. A portamem Stream tells the handle's end: one made here, one with an owner, or one whose end was promised. Its
+//   identity serves (KnownStreams), in each module of the process.
+// 2. The runtime numbers its streams (rt::StreamGetId). One thread's use of the handle has an identity (HandleUse) as
+//   long as the number stays the same, which is asked before memory is handed out again. Only that thread marks the
+//   stream, in calls that name it. Where the number has changed, the memory waits for all work of the device.
 // 3. Otherwise each free records an event, and the memory waits for that.
 #pragma once
 
@@ -31,18 +31,18 @@ PORTAMEM_OPEN
 
 class Stream;
 
-/// Told when a stream ends: those who keep something by its identity, such as pools.
+/// Is told when a stream ends. Pools and other objects that keep something by its identity listen.
 class StreamListener {
   public:
     virtual ~StreamListener() = default;
-    /// The stream is being closed or destroyed, once and for all, behind `last` (null: nothing to wait for). Its handle
-    /// still lives. No lock is held that others take.
+    /// Is called once, when the stream is being closed or destroyed, behind `last` (null: nothing to wait for). The
+    /// handle still lives. No lock is held that another thread takes.
     virtual void stream_ended(std::uint64_t identity, std::shared_ptr<Event> last) noexcept = 0;
 };
 
 namespace detail {
 
-// A thread's own number. std::thread::id would not do: the system gives it to another once the thread has ended.
+// Returns a thread's own number. The system reuses a std::thread::id once its thread has ended, so that would not do.
 inline std::uint64_t this_thread_number() {
     static thread_local const std::uint64_t number = portamem_new_identity();
     return number;
@@ -50,7 +50,7 @@ inline std::uint64_t this_thread_number() {
 
 void end_handles_of_thread(void* handles) noexcept;
 
-// Where the thread keeps its handles, in libportamem; its address tells threads that live apart, in every module.
+// Returns where the thread keeps its handles, in libportamem. Its address tells live threads apart, in every module.
 inline void** place_of_handles() noexcept {
     static thread_local void** place = nullptr;
     if (__builtin_expect(place == nullptr, 0)) {
@@ -63,21 +63,21 @@ inline void** place_of_handles() noexcept {
     return place;
 }
 
-/// One thread's use of a handle whose end nobody tells, while the handle is of one stream. But for its constructor and
-/// is_of_this_thread(), only its thread calls it.
+/// Represents one thread's use of a handle whose end no Stream tells, while the handle belongs to one stream. Only its
+/// thread calls it, except for its constructor and is_of_this_thread().
 class HandleUse {
   public:
     HandleUse(rt::Stream_t handle, int device, std::uint64_t id) : handle_(handle), device_(device), id_(id) {}
 
-    /// Never in a forked child, nor of a thread that has ended.
+    /// Returns whether the calling thread owns the use. It is false in a forked child, and for a thread that has ended.
     bool is_of_this_thread() const noexcept {
         return place_ != nullptr && place_ == place_of_handles() && *place_ != PORTAMEM_THREAD_ENDED;
     }
     std::uint64_t identity() const noexcept { return identity_; }
     bool has_ended() const noexcept { return has_ended_; }
 
-    /// Whether the handle is still the stream that it was; false too where the runtime does not say. Asked before memory is
-    /// handed out again: where it is another stream, the use has ended.
+    /// Returns whether the handle is still the same stream; false too where the runtime does not say. It is asked
+    /// before memory is handed out again. Where the handle is another stream, the use ends.
     bool is_same() noexcept {
         if (has_ended_) return false;
         std::uint64_t id = 0;
@@ -86,18 +86,19 @@ class HandleUse {
         end();
         return false;
     }
-    /// The same within a call that frees, which the end of the use would come in the midst of.
+    /// Answers the same within a call that frees, and does not end the use in the middle of that call.
     bool is_same_now() const noexcept {
         std::uint64_t id = 0;
         return rt::StreamGetId(handle_, &id) == rt::Error_t::Success && id == id_;
     }
 
-    /// Whether pools may keep what is freed here for the stream's next allocations: not in a call that could not tell
-    /// whether it is the same stream.
+    /// Returns whether pools may keep memory freed here for the stream's next allocations. It is false in a call that
+    /// could not tell whether the stream is the same.
     bool is_followed() const noexcept { return !has_ended_ && !is_unsure_; }
 
-    /// Counts what reached a pool. The first uses of a handle cost an event at each free: a stream that comes and goes
-    /// leaves nothing behind for which the device would have to be waited.
+    /// Counts the uses that reached a pool, and returns whether the handle is new. The first uses cost an event at each
+    /// free, so that a stream that comes and goes leaves nothing behind for which the device would have to be waited
+    /// for.
     bool is_new() noexcept { return uses_ < kUsesOfNew && ++uses_ < kUsesOfNew; }
 
     void listen(const std::weak_ptr<StreamListener>& listener) {
@@ -107,8 +108,8 @@ class HandleUse {
         listeners_.push_back(listener);
     }
 
-    /// Nothing is freed by this identity any more. What was is everybody's once all work of the device has run, for which
-    /// a thread of its own waits: the calling one may hold up that work.
+    /// Ends the use: nothing is freed by this identity any more. Any stream may have what was freed once all work of
+    /// the device has run. A thread of its own waits for that, because the calling thread may hold up that work.
     void end() noexcept {
         if (std::exchange(has_ended_, true) || !runtime_usable()) return;
         const auto is_gone = [](const std::weak_ptr<StreamListener>& listener) { return listener.expired(); };
@@ -130,7 +131,7 @@ class HandleUse {
         }
     }
 
-    /// For its scope, the identity is not to be used.
+    /// Marks, for its scope, that the identity must not be used.
     class Unsure {
       public:
         explicit Unsure(HandleUse& use) noexcept : use_(use), was_(std::exchange(use.is_unsure_, true)) {}
@@ -146,7 +147,7 @@ class HandleUse {
   private:
     using Listeners = std::vector<std::weak_ptr<StreamListener>>;
 
-    // False where the device cannot be waited for now: under a capture.
+    // Returns false where the device cannot be waited for now, as under a capture.
     static bool wait_and_tell(int device, std::uint64_t identity, const Listeners& listeners) noexcept {
         try {
             if (!runtime_usable()) return true;
@@ -176,7 +177,7 @@ class HandleUse {
     Listeners listeners_;
 };
 
-/// The process's streams that tell their end, by handle. Thread-safe.
+/// Keeps the process's streams that tell their end, by handle. It is thread-safe.
 class KnownStreams {
   public:
     static KnownStreams& instance() {
@@ -184,14 +185,14 @@ class KnownStreams {
         return one;
     }
 
-    /// Of several of one handle, the first that lives.
+    /// Adds a stream. Where several have one handle, the first that lives counts.
     void add(rt::Stream_t handle, const std::shared_ptr<Stream>& stream) {
         const std::lock_guard<std::mutex> lock(mutex_);
         std::weak_ptr<Stream>& known = streams_[handle];
         if (known.expired()) known = stream;
         changes_.fetch_add(1, std::memory_order_release);
     }
-    /// Before the handle may be another stream's. `known`: nobody has it any more, or it is this one.
+    /// Removes a stream before the handle may be another stream's: this one, or one that has no holder any more.
     void remove(rt::Stream_t handle, const std::weak_ptr<Stream>& stream) noexcept {
         const std::lock_guard<std::mutex> lock(mutex_);
         const auto found = streams_.find(handle);
@@ -206,7 +207,8 @@ class KnownStreams {
         const auto found = streams_.find(handle);
         return found == streams_.end() ? nullptr : found->second.lock();
     }
-    /// All that live. To let go of one may end it: not under a lock that its end needs.
+    /// Returns all that live. The caller lets go of them under no lock that a stream's end needs, because that may end
+    /// one.
     std::vector<std::shared_ptr<Stream>> all() {
         std::vector<std::shared_ptr<Stream>> found;
         const std::lock_guard<std::mutex> lock(mutex_);
@@ -216,7 +218,7 @@ class KnownStreams {
         }
         return found;
     }
-    /// What was found may be something else once this has changed.
+    /// Returns a number that changes whenever find() may have a new answer.
     std::uint64_t changes() const noexcept { return changes_.load(std::memory_order_acquire); }
 
   private:
@@ -225,11 +227,11 @@ class KnownStreams {
     std::atomic<std::uint64_t> changes_{1};
 };
 
-/// The handles that a thread has named, each with a Stream of it.
+/// Keeps the handles that a thread has named, each with a Stream for it.
 class HandlesOfThread {
   public:
-    /// The calling thread's Stream of a handle that is no default stream's, to be used at once: the next call may replace
-    /// it. Null where the handle has nothing to be known by, or the thread is about to end.
+    /// Returns the calling thread's Stream of a handle that is no default stream's. The caller uses it at once, because
+    /// the next call may replace it. Null where the handle has nothing to be known by, or the thread is about to end.
     static const std::shared_ptr<Stream>* find(rt::Stream_t handle, int device);
 
     HandlesOfThread() = default;

@@ -18,7 +18,7 @@ inline const std::shared_ptr<Stream>* HandlesOfThread::find(rt::Stream_t handle,
     return all.look(handle, device);
 }
 
-// A Stream that somebody has closed is not: the handle lives on.
+// A Stream that the program has closed is not good any more, because the handle lives on.
 inline bool HandlesOfThread::is_good(Entry& entry, rt::Stream_t handle, int device) {
     if (entry.stream == nullptr || entry.device != device || entry.stream->is_closed()) return false;
     const HandleUse* const use = entry.stream->handle_use();

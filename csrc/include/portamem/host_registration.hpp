@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// portamem/host_registration.hpp: host memory of others, page-locked for a while.
+// portamem/host_registration.hpp: foreign host memory, page-locked for a while.
 #pragma once
 
 #include <memory>
@@ -10,20 +10,20 @@
 
 PORTAMEM_OPEN
 
-/// HostRegister and HostUnregister around memory that `owner` keeps alive. It is unregistered when the last user lets
-/// go, after all work that portamem queued on it.
+/// Calls HostRegister and HostUnregister around memory that `owner` keeps alive. The last holder's end unregisters it,
+/// after all work that portamem queued on it.
 class HostRegistration {
   public:
-    /// flags: rt::HostRegisterFlags. Throws Error, among others HostMemoryAlreadyRegistered.
+    /// Registers the memory. flags: rt::HostRegisterFlags. Throws Error, for example HostMemoryAlreadyRegistered.
     HostRegistration(void* ptr, std::size_t nbytes, int device, unsigned flags, std::shared_ptr<void> owner)
         : buffer_(make(ptr, nbytes, device, flags, std::move(owner))),
           device_(device),
           read_only_((flags & rt::HostRegisterReadOnly) != 0) {}
 
-    /// The memory as a buffer: what copies take.
+    /// Returns the memory as a buffer, which copies take.
     const Buffer& buffer() const noexcept { return buffer_; }
 
-    /// The address by which kernels of the device reach it; it may differ from the host's.
+    /// Returns the address by which kernels of the device reach the memory; it may differ from the host's.
     void* device_ptr() const {
         refuse_forked();
         const DeviceGuard guard(device_);
@@ -32,18 +32,18 @@ class HostRegistration {
         return ptr;
     }
 
-    /// Whether it was registered for reading only: devices may not write it.
+    /// Returns whether it was registered for reading only, so that devices may not write it.
     bool is_read_only() const noexcept { return read_only_; }
 
     bool is_closed() const noexcept { return buffer_.is_closed(); }
 
-    /// Waits for queued work and unregisters. Closing twice is fine. Throws ExportError while views of it live.
+    /// Waits for queued work and unregisters. Closing twice is allowed. Throws ExportError while views of it live.
     void close() {
         if (const auto memory = buffer_.shared()) memory->close_and_wait();
     }
 
   private:
-    // Undone by its destructor: the last reference may be a stream's, behind the last copy.
+    // The destructor undoes the registration: the last reference may be a stream's, behind the last copy.
     struct Registered {
         void* ptr;
         int device;
@@ -55,7 +55,7 @@ class HostRegistration {
             for (;;) {
                 const std::uint64_t seen = detail::Leaving::gone();
                 const rt::Error_t answer = rt::HostRegister(ptr, nbytes, flags);
-                // What was registered before and dropped may be on its way out still.
+                // An earlier registration that was dropped may still be on its way out.
                 if (answer == rt::Error_t::HostMemoryAlreadyRegistered && is_given_up_since(seen, nbytes)) continue;
                 check(answer, "HostRegister");
                 return;
@@ -89,12 +89,13 @@ class HostRegistration {
             }
         }
 
-        // Its owner must not have the memory back while it is registered: others would be refused the same addresses.
+        // The owner must not get the memory back while it is registered, or a later registration of the same addresses
+        // would be refused.
         void unregister_later() noexcept {
             try {
                 Reaper::instance().add([where = ptr, on = device, kept = owner] { return unregister(where, on); });
             } catch (...) {
-                (void)new (std::nothrow) std::shared_ptr<void>(owner);  // for ever, then
+                (void)new (std::nothrow) std::shared_ptr<void>(owner);  // kept for ever then
             }
         }
     };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// portamem/kept.hpp: what queued work uses is kept alive until the work has run.
+// portamem/kept.hpp: keeps references alive until the queued work that uses them has run.
 //
-// A host callback could not do this: callbacks may not call the runtime, and letting go of a last reference may free.
-// So references sit in a list per stream, each behind an event. The list is drained by calls that ask or wait for events,
-// streams and devices, and by a reaper where there are none (leaving.hpp). Memory of portamem's own is not kept so: it
-// remembers the events of its work itself (Allocation).
+// A host callback could not let go of references: callbacks may not call the runtime, and the end of a last reference
+// may free memory. So references sit in a list per stream, each behind an event. Calls that ask or wait for events,
+// streams and devices drain the list, and a reaper does where there are none (leaving.hpp). Memory of portamem's own is
+// not kept so: it remembers the events of its work itself (Allocation).
 #pragma once
 
 #include <array>
@@ -23,12 +23,13 @@ PORTAMEM_OPEN
 
 namespace detail {
 
-/// For its scope, what this thread is told of events and streams is not the program's knowledge: portamem asks for
-/// itself, and what it is told depends on how fast the work runs. The order checker takes no notice.
+/// Says, for its scope, that this thread's questions about events and streams are portamem's own. The program does not
+/// learn the answers, which depend on how fast the work runs, so the order checker takes no notice.
 class UntrackedQueries {
   public:
     UntrackedQueries() noexcept { portamem_order_own_queries_begin(); }
-    /// But for this: what has happened before an event that is asked uses this memory no more.
+    /// Does the same, except for this: work before an event that is asked, and that has happened, uses this memory no
+    /// more.
     UntrackedQueries(const portamem_order_range* ranges, std::size_t count) noexcept : UntrackedQueries() {
         portamem_order_own_queries_about(ranges, count);
     }
@@ -37,7 +38,7 @@ class UntrackedQueries {
     UntrackedQueries& operator=(const UntrackedQueries&) = delete;
 };
 
-/// The order checker learns that the work before an event, which has happened, uses this memory no more.
+/// Tells the order checker that the work before an event, which has happened, uses this memory no more.
 inline void tell_order_checker_done(const Event& happened, const portamem_order_range* ranges,
                                     std::size_t count) noexcept {
     if (portamem_order_is_on(rt::BackendId) == 0) return;
@@ -45,7 +46,7 @@ inline void tell_order_checker_done(const Event& happened, const portamem_order_
         const UntrackedQueries about(ranges, count);
         (void)happened.has_happened();
     } catch (const std::exception&) {
-        return;  // of a runtime that fails here nothing can be learned
+        return;  // the runtime fails, so nothing can be learned
     }
 }
 inline void tell_order_checker_done(const Event& happened, const void* ptr, std::size_t nbytes) noexcept {
@@ -53,7 +54,7 @@ inline void tell_order_checker_done(const Event& happened, const void* ptr, std:
     tell_order_checker_done(happened, &range, 1);
 }
 
-/// Waits on portamem's own behalf: the order checker learns that this memory is used no more, and nothing else.
+/// Waits on portamem's own behalf. The order checker learns only that this memory is used no more.
 inline void wait_for_use_of(const Event& event, const std::vector<portamem_order_range>& memory) {
     {
         const UntrackedQueries own;
@@ -75,8 +76,8 @@ class Kept {
         entries_.push_back({std::move(until), std::move(references)});
     }
 
-    /// Lets go of what has happened; what is let go is destroyed with no lock held. Never throws: an event that cannot
-    /// be asked keeps its references.
+    /// Lets go of references whose event has happened, with no lock held. Never throws; an event that cannot be asked
+    /// keeps its references.
     void drain() noexcept {
         std::vector<Entry> finished;
         try {
@@ -107,7 +108,7 @@ class Kept {
         if (--letting_go_ == 0) let_go_.notify_all();
     }
 
-    /// Whether drain() would let go of something, or has nothing left to do.
+    /// Returns whether drain() would let go of something, or has nothing left to do.
     bool can_drain() const noexcept {
         try {
             std::lock_guard<std::mutex> lock(mutex_);
@@ -120,10 +121,10 @@ class Kept {
         }
     }
 
-    /// drain(), and on return what other threads' drains had taken is let go as well: for those who promise that
-    /// nothing finished is kept. What is let go may run anybody's code, so nobody waits from inside of that.
+    /// Does drain(), and waits until other threads' drains have let go of what they took, for callers that promise that
+    /// nothing finished is kept. Letting go may run the program's code, so a call from inside of that does not wait.
     void drain_all() noexcept {
-        if (is_settled()) return;  // as nearly always
+        if (is_settled()) return;  // the usual case
         drain();
         if (letting_go_here() != 0) return;
         {
@@ -147,13 +148,13 @@ class Kept {
         References references;
     };
 
-    // Whether the list is empty, and no thread is letting go of what it took from the list.
+    // Returns whether the list is empty, and no thread is letting go of references that it took from the list.
     bool is_settled() const noexcept {
         const std::lock_guard<std::mutex> lock(mutex_);
         return entries_.empty() && letting_go_ == 0;
     }
 
-    // Drains that this thread is inside of, of whatever list.
+    // Counts the drains that this thread is inside of, of any list.
     static int& letting_go_here() noexcept {
         static thread_local int depth = 0;
         return depth;

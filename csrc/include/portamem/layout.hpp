@@ -19,7 +19,7 @@ inline bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size
     return a_bytes != 0 && b_bytes != 0 && x < y + b_bytes && y < x + a_bytes;
 }
 
-// Bytes from the first to behind the last byte that `height` rows touch. Throws where that does not fit `nbytes`.
+// Returns the bytes from the first to the last byte that `height` rows touch. Throws where that does not fit `nbytes`.
 inline std::size_t rows_extent(const char* which, std::size_t nbytes, std::size_t width, std::size_t height,
                                std::size_t pitch) {
     if (width == 0 || height == 0) return 0;
@@ -36,7 +36,7 @@ inline std::size_t rows_extent(const char* which, std::size_t nbytes, std::size_
     return (height - 1) * pitch + width;
 }
 
-// The same of `depth` slices, each beginning `rows` rows behind the one before it.
+// Returns the same for `depth` slices, each of which begins `rows` rows behind the one before it.
 inline std::size_t slices_extent(const char* which, std::size_t nbytes, std::size_t width, std::size_t height,
                                  std::size_t depth, std::size_t pitch, std::size_t rows) {
     if (width == 0 || height == 0 || depth == 0) return 0;
@@ -45,7 +45,8 @@ inline std::size_t slices_extent(const char* which, std::size_t nbytes, std::siz
                                     " rows are lower than the " + std::to_string(height) + " rows to copy of each");
     }
     const std::size_t first = rows_extent(which, nbytes, width, height, pitch);
-    // How many more begin early enough. A slice may be larger than what an address can count: divided, not multiplied.
+    // Counts the further slices that begin early enough. It divides, because a slice may be larger than an address can
+    // count.
     const std::size_t most = (nbytes - first) / pitch / rows + 1;
     if (depth > most) {
         throw std::invalid_argument(std::to_string(depth) + " slices of " + std::to_string(height) + " rows, " +
@@ -56,12 +57,13 @@ inline std::size_t slices_extent(const char* which, std::size_t nbytes, std::siz
     return (depth - 1) * rows * pitch + first;
 }
 
-// Whether a box shares a byte with another of its size and layout that begins `distance` bytes behind it. With depth 1
-// the slice is anything from height times pitch. Both fit their memory, so that no product overflows.
+// Returns whether a box shares a byte with another of its size and layout that begins `distance` bytes behind it. With
+// depth 1 `slice` may be anything from height times pitch on. Both boxes fit their memory, so no product overflows.
 inline bool boxes_overlap(std::size_t distance, std::size_t width, std::size_t height, std::size_t depth,
                           std::size_t pitch, std::size_t slice) noexcept {
-    // A byte of both is at (x, y, z) in one and (x', y', z') in the other, and a row is shorter than the pitch, rows
-    // are fewer than a slice has: z - z' is the distance in whole slices, or one more, and so on with rows in the rest.
+    // A shared byte is at (x, y, z) in one box and at (x', y', z') in the other. A row is shorter than the pitch, and a
+    // box has fewer rows than a slice. So z - z' is the distance in whole slices, or one more; the same holds for rows
+    // within the rest.
     const auto rows_overlap = [&](std::size_t rest) {
         const std::size_t rows = rest / pitch;
         const std::size_t bytes = rest % pitch;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// portamem/leaving.hpp: what goes once the work that uses it has run, and nothing else holds it.
+// portamem/leaving.hpp: objects that are let go once the work that uses them has run, and nothing else holds them.
 //
-// Memory that was dropped while work may use it, what a copy keeps, host memory that was registered: each is given up
-// behind the events of its own work, not behind what its stream got to do later. Calls that wait for the device, and
-// allocations that fail, let go of what has run; calls that only ask do so where that waits for nothing; the reaper does
-// for the rest. No call that only queues work lets go of anything.
+// These are memory that was dropped while work may use it, references that a copy keeps, and host memory that was
+// registered. Each is let go behind the events of its own work, not behind later work of its stream.
+// - Calls that wait for the device, and allocations that fail, let go of everything whose work has run.
+// - Calls that only ask do so where that waits for nothing.
+// - The reaper does the rest. A call that only queues work lets go of nothing.
 #pragma once
 
 #include <algorithm>
@@ -27,8 +28,8 @@ PORTAMEM_OPEN
 
 namespace detail {
 
-/// For its scope this thread runs a function of Stream::launch_host_func, which may not call the runtime: what is dropped
-/// goes later.
+/// Marks that this thread runs a function of Stream::launch_host_func, for its scope. Such a function may not call the
+/// runtime, so memory that it drops goes back later.
 class InHostFunction {
   public:
     InHostFunction() noexcept { ++depth(); }
@@ -45,11 +46,12 @@ class InHostFunction {
     }
 };
 
-/// The devices on which a stream that portamem knows has work now; rt::CpuDeviceId for any of them. Default streams, whose
-/// question would harm captures of others, are not asked. Never throws: what cannot be asked has none.
+/// Returns the devices on which a stream that portamem knows has work now; rt::CpuDeviceId stands for any of them. It
+/// asks no default stream, because the question would harm other captures. Never throws; a device that cannot be asked
+/// has no work.
 std::vector<int> busy_devices() noexcept;  // in stream.hpp
 
-/// One thing that is on its way out. All is called by Leaving: one thread at a time.
+/// Represents one object on its way out. Leaving calls every function, on one thread at a time.
 class Leaver {
   public:
     Leaver() = default;
@@ -57,29 +59,30 @@ class Leaver {
     Leaver(const Leaver&) = delete;
     Leaver& operator=(const Leaver&) = delete;
 
-    /// Whether its work has run. Asks the runtime, and waits for nothing; Leaving's lock is held.
+    /// Returns whether its work has run. It asks the runtime, and waits for nothing. Leaving's lock is held.
     virtual bool has_run() noexcept = 0;
-    /// Whether only a wait for a whole device can tell; then wait_for_device() comes before has_run(), with no lock held.
+    /// Returns whether only a wait for a whole device can tell. Then wait_for_device() is called before has_run(), with
+    /// no lock held.
     virtual bool needs_device() const noexcept { return false; }
     virtual void wait_for_device() noexcept {}
-    /// Lets go, with no lock held. False where that cannot be now: it is tried again.
+    /// Lets go, with no lock held. Returns false where that is not possible now; it is tried again.
     virtual bool go() noexcept = 0;
-    /// Whether go() may wait for work of the device that is none of its own: then only the reaper calls it, and not while
-    /// it sees such work. Vendors keep calls of other threads waiting meanwhile.
+    /// Returns whether go() may wait for other work of the device. Then only the reaper calls it, and not while it sees
+    /// such work, because vendors block calls of other threads meanwhile.
     virtual bool may_wait() const noexcept { return false; }
 
-    /// The memory that comes free: the resource that it goes back to (null: none), where it is, and its addresses.
+    /// Describe the memory that comes free: its resource (null: none), its device, and its addresses.
     const void* resource = nullptr;
     int device_id = -2;
     const void* ptr = nullptr;
     std::size_t nbytes = 0;
-    /// go() sets this where the resource refused the memory. The reaper tries again; no allocation waits for that.
+    /// go() sets this where the resource refused the memory. The reaper tries again; no allocation waits for it.
     std::atomic<bool> was_refused{false};
-    /// When the reaper first saw that the work had run. Leaving's own.
+    /// Notes when the reaper first saw that the work had run. Only Leaving uses it.
     std::optional<std::chrono::steady_clock::time_point> since;
 };
 
-/// What is on its way out, in this module. Thread-safe.
+/// Keeps all objects on their way out, of this module. It is thread-safe.
 class Leaving {
   public:
     enum class Caller { Asks, Drops, Waits, Reaper };
@@ -94,7 +97,7 @@ class Leaving {
         return *leaked;
     }
 
-    /// Throws std::bad_alloc: then the caller has it still.
+    /// Takes an object. Throws std::bad_alloc, and the caller keeps it then.
     void add(const std::shared_ptr<Leaver>& leaver) {
         if (portamem_forked() != 0) return;
         count_.fetch_add(1, std::memory_order_release);  // first: from here on the reaper's chore stays
@@ -109,18 +112,19 @@ class Leaving {
         Reaper::instance().hurry();
     }
 
-    /// Lets go of what has run. For those who wait, what other threads are letting go of is gone on return as well, but
-    /// for what takes long.
+    /// Lets go of every object whose work has run. For a caller that waits, objects that other threads are letting go
+    /// of are gone on return too, except those that take long.
     bool let_go(Caller caller) noexcept {
         if (count_.load(std::memory_order_acquire) == 0 || portamem_forked() != 0 || !runtime_usable()) return false;
-        if (depth_here() != 0 || InHostFunction::here()) return false;  // called by what is being let go of
+        if (depth_here() != 0 || InHostFunction::here()) return false;  // called by an object that is being let go
         const std::uint64_t before = gone();
         unlocked([&] { let_go_unlocked(caller); });
         return gone() != before;
     }
 
-    /// Lets go of what has run. If nothing has, waits until a Leaver has gone of which `counts` is true. False where no such
-    /// Leaver is left (one that was refused does not count), and after kPatience: the work may wait for the calling thread.
+    /// Lets go of every object whose work has run. If there is none, it waits until a Leaver has gone for which
+    /// `counts` is true. Returns false where no such Leaver is left (a refused one does not count), and after
+    /// kPatience, because the work may wait for the calling thread.
     template <class Counts>
     bool wait_for_one(std::uint64_t seen, Counts&& counts) noexcept {
         if (count_.load(std::memory_order_acquire) == 0) return gone() != seen;
@@ -145,8 +149,9 @@ class Leaving {
         return went;
     }
 
-    /// Whether this memory, or the block between its redzones, was dropped and only waits for its work. The report at the
-    /// exit of the process asks, when other threads may have stopped anywhere: false where the lock cannot be had.
+    /// Returns whether this memory, or the block between its redzones, was dropped and only waits for its work. The
+    /// report at the exit of the process asks when other threads may have stopped anywhere, so it is false where the
+    /// lock cannot be had.
     bool has(const void* ptr, std::size_t nbytes) noexcept {
         if (count_.load(std::memory_order_acquire) == 0) return false;
         std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
@@ -167,7 +172,7 @@ class Leaving {
                std::any_of(going_.begin(), going_.end(), [&](const Going& g) { return is_within(g.ptr, g.nbytes); });
     }
 
-    /// How many things have gone so far.
+    /// Returns how many objects have gone so far.
     static std::uint64_t gone() noexcept { return gone_count().load(std::memory_order_acquire); }
     std::size_t size() const noexcept { return count_.load(std::memory_order_acquire); }
 
@@ -200,7 +205,7 @@ class Leaving {
 
     void let_go_unlocked(Caller caller) noexcept {
         List ready;
-        std::vector<int> busy;  // asked without the lock: a stream may end with the question
+        std::vector<int> busy;  // asked without the lock: the question may end a stream
         if (caller == Caller::Reaper) busy = busy_devices();
         std::size_t left = 0;
         {
@@ -219,13 +224,13 @@ class Leaving {
         if (caller == Caller::Waits) {
             (void)changed_.wait_for(lock, kMoment, [this] { return going_.size() == going_and_waiting_; });
         }
-        // The reaper's part, which mostly waits for nothing. Once it does, no caller waits for the reaper.
+        // The reaper does the rest, and mostly waits for nothing. Once it does, no caller waits for the reaper.
         if (left == 0 || is_stuck_) return;
         const std::uint64_t enough = gone_by_reaper_ + left;
         is_stuck_ = !changed_.wait_for(lock, kReapersMoment, [&] { return gone_by_reaper_ >= enough; });
     }
 
-    // Under the lock.
+    // The caller holds the lock.
     void take_ready(Caller caller, const std::vector<int>& busy, List& ready, std::size_t& left) noexcept {
         try {
             ready.reserve(leavers_.size());
@@ -252,7 +257,8 @@ class Leaving {
         if (left != 0) Reaper::instance().hurry();
     }
 
-    // Whether the reaper calls a free that may wait: not while a known stream has work on the device, for two seconds.
+    // Returns whether the reaper may call a free that may wait: not while a known stream has work on the device, for
+    // two seconds.
     static bool is_time(Leaver& leaver, const std::vector<int>& busy) noexcept {
         const auto now = std::chrono::steady_clock::now();
         if (!leaver.since) leaver.since = now;
@@ -260,7 +266,7 @@ class Leaving {
         return now - *leaver.since > kPatience;
     }
 
-    // Under the lock, as the next. There is room for it.
+    // The caller holds the lock for this function and the next. There is room for the entry.
     void note_going(const Leaver& leaver) noexcept {
         going_.push_back({&leaver, leaver.ptr, leaver.nbytes});
         if (leaver.may_wait()) ++going_and_waiting_;
@@ -295,17 +301,17 @@ class Leaving {
         }
     }
 
-    // Under the lock.
+    // The caller holds the lock.
     void put_back(std::shared_ptr<Leaver>&& leaver) noexcept {
         try {
             leavers_.push_back(std::move(leaver));
         } catch (const std::bad_alloc&) {
             count_.fetch_sub(1, std::memory_order_release);
-            (void)new (std::nothrow) std::shared_ptr<Leaver>(std::move(leaver));  // for ever, then
+            (void)new (std::nothrow) std::shared_ptr<Leaver>(std::move(leaver));  // kept for ever then
         }
     }
 
-    // One after the other, and last: others may go meanwhile.
+    // Waits for one device after the other, and last, so that other objects may go meanwhile.
     void wait_for_devices() noexcept {
         for (;;) {
             List one;
@@ -331,11 +337,11 @@ class Leaving {
         }
     }
 
-    // Longer than a runtime's call takes, and shorter than the program would wait.
+    // These times are longer than a runtime's call takes, and shorter than the program would wait.
     static constexpr std::chrono::milliseconds kMoment{200};
     static constexpr std::chrono::milliseconds kReapersMoment{20};
     static constexpr std::chrono::milliseconds kPatience{2000};
-    static constexpr std::size_t kMostRedzones = std::size_t{64} << 10;  // around a block, and what aligns it
+    static constexpr std::size_t kMostRedzones = std::size_t{64} << 10;  // around a block, and its alignment
 
     std::atomic<std::size_t> count_{0};  // in leavers_ or going
     std::atomic<bool> is_reaped_{false};
@@ -343,27 +349,27 @@ class Leaving {
     std::condition_variable changed_;
     List leavers_;
     struct Going {
-        const Leaver* leaver;  // named only: it may be gone
+        const Leaver* leaver;  // only a name: the object may be gone
         const void* ptr;
         std::size_t nbytes;
     };
-    std::vector<Going> going_;           // taken out by a thread that lets go of them
-    std::size_t going_and_waiting_ = 0;  // of those, the ones that may wait
+    std::vector<Going> going_;           // taken out by a thread that is letting go of them
+    std::size_t going_and_waiting_ = 0;  // how many of those may wait
     std::uint64_t gone_by_reaper_ = 0;
     bool is_stuck_ = false;  // a caller has waited for the reaper in vain
 };
 
-/// For its scope, no work uses this memory any more: who gives it back has asked the events of that work. Resources need
-/// not wait for the stream that they are given.
+/// Says, for its scope, that no work uses this memory any more: the caller has asked the events of that work. Resources
+/// need not wait for the stream that they are given.
 class Settled {
   public:
-    /// Whether there may be work of which portamem was not told, as the program knows the address. Vendors wait for that in
-    /// Free, and programs rely on it.
+    /// Says whether there may be work that portamem was not told of, because the program knows the address. Vendors
+    /// wait for such work in Free, and programs rely on that.
     enum class Uses { AllAsked, MaybeMore };
 
     explicit Settled(const void* ptr, Uses uses = Uses::MaybeMore) noexcept
         : before_(std::exchange(here(), State{ptr, uses})) {}
-    /// The same memory by another address, as within redzones, where `ptr` is settled.
+    /// Names the same memory by another address, as within redzones, where `ptr` is settled.
     Settled(const void* ptr, const void* whole) noexcept : before_(here()) {
         if (covers(ptr)) here().ptr = whole;
     }
@@ -372,7 +378,7 @@ class Settled {
     Settled& operator=(const Settled&) = delete;
 
     static bool covers(const void* ptr) noexcept { return ptr != nullptr && here().ptr == ptr; }
-    /// The same, and there is no use that nobody asked.
+    /// Returns the same, where every use was asked too.
     static bool covers_all_uses(const void* ptr) noexcept { return covers(ptr) && here().uses == Uses::AllAsked; }
 
   private:

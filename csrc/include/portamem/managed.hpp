@@ -12,12 +12,12 @@ PORTAMEM_OPEN
 
 namespace detail {
 
-/// Whether memory of these traits moves between host and device.
+/// Returns whether memory of these traits moves between host and device.
 inline bool is_movable(const MemoryTraits& traits) {
     return traits.kind == ResourceKind::Managed || (traits.kind == ResourceKind::System && traits.device_accessible);
 }
 
-/// What is wrong with memory that does not move.
+/// Returns the error text for memory that does not move.
 inline std::string not_movable(ResourceKind kind, int device, const char* whose) {
     return std::string(
                "only managed memory can be prefetched, advised or asked, and system memory where the device has "
@@ -33,7 +33,7 @@ inline void require_movable(const Span& span) {
             "only memory of a resource can be prefetched, advised or asked; this is host "
             "memory: take a ManagedMemoryResource");
     const MemoryTraits& traits = span.allocation->traits();
-    if (is_movable(traits) || traits.kind == ResourceKind::Foreign) return;  // of foreign memory the runtime decides
+    if (is_movable(traits) || traits.kind == ResourceKind::Foreign) return;  // the runtime decides for foreign memory
     throw std::invalid_argument(not_movable(traits.kind, traits.device, "this is "));
 }
 
@@ -43,7 +43,8 @@ inline void require_device(const rt::Location& location) {
 
 }  // namespace detail
 
-/// Moves memory to a location, in stream order as copy does: managed memory, and system memory that the device reaches.
+/// Moves memory to a location, in stream order as copy does. It takes managed memory, and system memory that the device
+/// reaches.
 inline std::shared_ptr<Event> prefetch(const Span& span, rt::Location location,
                                        const std::shared_ptr<Stream>& stream = nullptr) {
     refuse_forked();
@@ -63,7 +64,7 @@ inline void advise(const Span& span, rt::MemoryAdvise advice, rt::Location locat
     check(rt::MemAdvise(span.ptr, span.nbytes, advice, location), "MemAdvise");
 }
 
-/// One attribute of such memory: an int, or for AccessedBy the devices.
+/// Returns one attribute of such memory: an int, or for AccessedBy the devices.
 inline std::vector<int> range_attribute(const Span& span, rt::MemRangeAttribute attribute) {
     refuse_forked();
     detail::require_movable(span);

@@ -11,16 +11,16 @@
 
 PORTAMEM_OPEN
 
-/// One of the two uses of memory in a finding.
+/// Describes one of the two uses of memory in a finding.
 struct OrderUse {
     std::string call;          ///< the runtime call, such as MemcpyAsync
     std::string site;          ///< where it was made: symbol and offset, or module and offset where nothing has a name
-    std::string stream;        ///< in words
+    std::string stream;        ///< as text
     std::uint64_t handle = 0;  ///< of the stream; 0 for default streams and for the host
     int device = -1;           ///< of the stream; -1 for the host
 };
 
-/// Two uses of the same memory that nothing orders.
+/// Reports two uses of the same memory that no order covers.
 struct OrderFinding {
     std::string kind;
     std::string advice;
@@ -32,8 +32,9 @@ struct OrderFinding {
     OrderUse second;
 };
 
-/// Follows the runtime calls of all threads while it lives. What the program orders counts, never what happened to run
-/// in time. The host backend's calls are followed; where another's are not, the constructor throws Error (NotSupported).
+/// Follows the runtime calls of all threads while it lives. It judges by the order that the program gives, never by
+/// what happened to run in time. It follows the host backend's calls; on other backends the constructor throws Error
+/// (NotSupported).
 class OrderCheck {
   public:
     OrderCheck() : session_((refuse_forked(), portamem_order_begin(rt::BackendId))) {
@@ -46,7 +47,7 @@ class OrderCheck {
     OrderCheck(const OrderCheck&) = delete;
     OrderCheck& operator=(const OrderCheck&) = delete;
 
-    /// What was found since this was made.
+    /// Returns the findings since this object was made.
     std::vector<OrderFinding> findings() const {
         std::vector<OrderFinding> found;
         (void)portamem_order_visit(session_, &OrderCheck::add, &found);

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT
-// portamem/pointer_info.hpp: what the runtime says of an address.
+// portamem/pointer_info.hpp: how the runtime describes an address.
 #pragma once
 
 #include "portamem/capabilities.hpp"
 
 PORTAMEM_OPEN
 
-/// The runtime's record of an address. A type of this backend: the record itself is the same on all three.
+/// Holds the runtime's record of an address. The type belongs to this backend; its fields are the same on all three.
 struct PointerInfo : rt::PointerAttributes {
-    /// Whether its memory goes to other processes by a legacy IPC handle (CUDA's and HIP's IpcGetMemHandle).
+    /// Says whether another process can open this memory by a legacy IPC handle (CUDA's and HIP's IpcGetMemHandle).
     Answer ipc_capable;
 };
 
-/// A plain host address is an answer (Unregistered), not an error.
+/// Returns the record. A plain host address gives a record too (Unregistered), and is no error.
 inline PointerInfo pointer_info(const void* ptr) {
     refuse_forked();
     PointerInfo info;
     check(rt::PointerGetAttributes(&info, ptr), "PointerGetAttributes");
     if (info.type == rt::MemoryType::Unregistered) {
-        info.ipc_capable = false;  // the runtime has nothing there to give
+        info.ipc_capable = false;  // the runtime has no memory there to share
         return info;
     }
     int capable = 0;

@@ -2,10 +2,10 @@
 // portamem/portamem.hpp: the umbrella. One memory API for NVIDIA GPUs, AMD GPUs and the CPU.
 #pragma once
 
-// ground floor: the vendors' primitives, one spelling
+// The ground floor: the vendors' primitives in one spelling.
 #include "portamem/rt/rt.hpp"
 
-// first floor: errors, devices, streams, events, addresses
+// The first floor: errors, devices, streams, events, addresses.
 #include "portamem/capabilities.hpp"
 #include "portamem/capture.hpp"
 #include "portamem/device.hpp"
@@ -18,7 +18,7 @@
 #include "portamem/quirks.hpp"
 #include "portamem/stream.hpp"
 
-// second floor: memory resources, buffers, and what is done with them
+// The second floor: memory resources, buffers, and the operations on them.
 #include "portamem/allocation.hpp"
 #include "portamem/buffer.hpp"
 #include "portamem/copy.hpp"

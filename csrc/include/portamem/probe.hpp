@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// portamem/probe.hpp: what a device can do, found out by trying: for what no runtime says.
+// portamem/probe.hpp: capabilities that no runtime reports, and that portamem finds out by trying.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,21 @@
 
 PORTAMEM_OPEN
 
-/// What probe() found. Unknown: it could not be tried here, or there is nothing to try it on.
+/// Holds what probe() found. An unknown answer means that it could not be tried here, or that there is nothing to try
+/// it on.
 struct ProbedCapabilities {
     Answer pool_threshold_accepted;   ///< a pool's release threshold reads back as it was set
-    Answer pool_threshold_effective;  ///< and is obeyed: the pool keeps memory at a synchronize, or gives it back
+    Answer pool_threshold_effective;  ///< the threshold is obeyed too: memory is kept at a synchronize, or goes back
     Answer stream_capture;            ///< work on a stream can be captured into a graph
-    Answer host_register;             ///< host memory of others can be page-locked
+    Answer host_register;             ///< host memory of the program's own can be page-locked
     Answer registered_pointer_is_device_pointer;
     Answer malloc_heap_settable;  ///< the device heap's limit can be set; with CUDA not once a kernel has used the heap
 };
 
 namespace detail {
 
-// One run of the probes on the device that is current, under a relaxed capture mode. Everything is made here and gone
-// at the end: a pool, a stream, some MiB of memory, one page of host memory.
+// Represents one run of the probes on the current device, under a relaxed capture mode. It makes a pool, a stream, some
+// MiB of memory and one page of host memory, and destroys them at the end.
 class Prober {
   public:
     explicit Prober(int device) : device_(device) {
@@ -47,7 +48,7 @@ class Prober {
         return found;
     }
 
-    /// False where a probe was refused for a reason that may go away: no memory, a capture of others.
+    /// Returns false where a probe was refused for a reason that may go away, such as no memory or another capture.
     bool is_complete() const noexcept { return complete_; }
 
   private:
@@ -67,7 +68,7 @@ class Prober {
                seen == value;
     }
 
-    // Bytes that the pool holds once memory was taken, given back and synchronized with.
+    // Returns the bytes that the pool holds once memory was taken, given back and synchronized with.
     std::optional<std::uint64_t> reserved_after_use(rt::MemPool_t pool) {
         void* ptr = nullptr;
         std::uint64_t reserved = 0;
@@ -101,7 +102,7 @@ class Prober {
         if (graph != rt::Graph_t{}) (void)rt::GraphDestroy(graph);
     }
 
-    // Only where the runtime does not say: undoing a registration may wait for the device.
+    // Tries only where the runtime does not say, because undoing a registration may wait for the device.
     void try_registration(ProbedCapabilities& found) {
         found.host_register = answer(rt::DeviceAttr::HostRegisterSupported, device_);
         found.registered_pointer_is_device_pointer = answer(rt::DeviceAttr::CanUseHostPointerForRegisteredMem, device_);
@@ -119,8 +120,8 @@ class Prober {
         (void)rt::HostUnregister(page);
     }
 
-    // Set to what it is. Not where it is the size that the heap begins with: HIP before 6.3 reads as all of the
-    // device's memory, and would be told to begin with that.
+    // Sets the limit to its present value. It does not where the limit is the size that the heap begins with: HIP
+    // before 6.3 reports all of the device's memory there, and setting that would make the heap begin with all of it.
     void try_heap_limit(ProbedCapabilities& found) {
         const auto kind = known_attribute(rt::DeviceAttr::MallocHeapKind, device_);
         if (!kind || *kind == static_cast<int>(rt::MallocHeapKind::Initial)) return;
@@ -137,10 +138,11 @@ class Prober {
 
 }  // namespace detail
 
-/// Tries what no runtime tells, once per device of this process; later calls return what was found. Creates the
-/// device's context, takes some MiB for a moment from a pool and a stream of its own, and leaves all settings as they
-/// were. Never waits for anybody's work, except where undoing a registration does (HIP before 6.0).
-/// Throws std::invalid_argument while a stream is captured.
+/// Tries what no runtime reports, once per device of this process; later calls return what was found.
+/// - It creates the device's context, takes some MiB for a moment from a pool and a stream of its own, and leaves all
+///   settings as they were.
+/// - It never waits for other work, except where undoing a registration does (HIP before 6.0).
+/// - Throws std::invalid_argument while a stream is captured.
 inline ProbedCapabilities probe(const Device& device) {
     struct Found {
         std::mutex mutex;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// portamem/process_object.hpp: objects of which the process has one, whatever number of modules the headers are in.
+// portamem/process_object.hpp: objects that a process has once, however many modules include the headers.
 #pragma once
 
 #include <new>
@@ -15,8 +15,8 @@ PORTAMEM_OPEN
 
 namespace detail {
 
-/// Names an object for modules that can share it: those of the same headers, for the same backend, over the same standard
-/// library and with the same layout of its classes. Others get an object of their own.
+/// Returns the key of an object for modules that can share it: modules with the same headers, for the same backend,
+/// over the same standard library and with the same layout of its classes. Other modules get an object of their own.
 inline std::string key_of(const char* name) {
     std::string key =
         std::string(PORTAMEM_TEXT_OF(PORTAMEM_BACKEND)) + "." + PORTAMEM_TEXT_OF(PORTAMEM_VERSION_PATCH) + " " + name;
@@ -39,7 +39,7 @@ Object* make_object() {
     return new Object();
 }
 
-/// The process's object of a class, made at first use and leaked. `name` is its key.
+/// Returns the process's object of a class, which is made at first use and leaked. `name` is its key.
 template <class Object, Object* (*Make)() = make_object<Object>>
 Object& process_object(const char* name) {
     void* const found = portamem_process_object(

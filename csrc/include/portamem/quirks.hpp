@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// portamem/quirks.hpp: known faults of runtimes, as data: where each is, what portamem does about it, who reported it.
+// portamem/quirks.hpp: known faults of runtimes, as data: where each is, what portamem does about it, where it was
+// reported.
 #pragma once
 
 #include <cstdlib>
@@ -16,17 +17,17 @@
 
 PORTAMEM_OPEN
 
-/// What portamem does about a quirk.
+/// Names what portamem does about a quirk.
 enum class QuirkPolicy {
     FreeOnAllocatingStream,  ///< stream-ordered memory goes back on the stream that it came from
     AtLeastEightBytes,       ///< smaller stream-ordered requests take eight bytes
     ExplicitCopyKind,        ///< copies of rows and boxes are told their direction
-    Bridged,                 ///< met on the ground floor in any case: it cannot be switched
-    Report,                  ///< shown, for the user to know; on or off changes nothing else
+    Bridged,                 ///< handled on the ground floor in any case: it cannot be switched
+    Report,                  ///< shown for the user to know; on or off changes nothing else
 };
 
-/// One known fault. It applies to devices of the backend whose architecture begins with `arch`, under runtimes from
-/// `first` up to, not including, `fixed` (numbered as rt::RuntimeGetVersion; 0: no such bound).
+/// Describes one known fault. It applies to devices of the backend whose architecture begins with `arch`, under
+/// runtimes from `first` up to, but not including, `fixed` (numbered as rt::RuntimeGetVersion; 0: no such bound).
 struct Quirk {
     const char* name;
     portamem_backend backend;
@@ -38,7 +39,7 @@ struct Quirk {
     const char* thread;
 };
 
-/// All that are known. Arch "gfx" leaves out HIP on other devices.
+/// Lists all known faults. Arch "gfx" leaves out HIP on other devices.
 inline constexpr Quirk kQuirks[] = {
     {"free_on_other_stream", PORTAMEM_BACKEND_HIP, "gfx", 0, 0, QuirkPolicy::FreeOnAllocatingStream,
      "memory of a pool that was freed on another stream than its own may be handed out while it is in use: data comes "
@@ -68,7 +69,7 @@ inline constexpr Quirk kQuirks[] = {
      "JuliaGPU/CUDA.jl#3112"},
 };
 
-/// A quirk of a device; not active where it was switched off.
+/// Represents a quirk of a device. It is not active where it was switched off.
 struct DeviceQuirk {
     const Quirk* quirk = nullptr;
     bool active = true;
@@ -97,7 +98,7 @@ inline void refuse_bridged(const Quirk& quirk) {
 
 using QuirkChoices = std::map<std::string, bool, std::less<>>;
 
-/// Reads "name=off,other=on". Throws std::invalid_argument for anything else.
+/// Parses "name=off,other=on". Throws std::invalid_argument for anything else.
 inline QuirkChoices read_quirk_choices(std::string_view text) {
     QuirkChoices chosen;
     while (!text.empty()) {
@@ -119,7 +120,7 @@ inline QuirkChoices read_quirk_choices(std::string_view text) {
 struct QuirkSwitches {
     std::mutex mutex;
     QuirkChoices chosen;
-    std::string refused;  // why the environment could not be read
+    std::string refused;  // why the environment could not be parsed
 
     QuirkSwitches() {
         const char* text = std::getenv("PORTAMEM_QUIRKS");
@@ -130,7 +131,7 @@ struct QuirkSwitches {
         }
     }
 
-    /// Throws std::invalid_argument where PORTAMEM_QUIRKS cannot be read.
+    /// Throws std::invalid_argument where PORTAMEM_QUIRKS could not be parsed.
     void require_readable() const {
         if (!refused.empty()) throw std::invalid_argument(refused);
     }
@@ -150,9 +151,11 @@ inline QuirkSwitches& quirk_switches() {
 
 }  // namespace detail
 
-/// Switches a quirk's policy on or off for resources that this module makes from now on, and for its copies, on every
-/// device; nothing: as the table says. PORTAMEM_QUIRKS=name=off,other=on does the same from the start. Returns how it was
-/// switched before, which puts it back. Throws std::invalid_argument; Error, named Forked, in a child of fork.
+/// Switches a quirk's policy on or off on every device, for resources that this module makes from now on, and for its
+/// copies.
+/// - nullopt goes back to the table. PORTAMEM_QUIRKS=name=off,other=on does the same from the start.
+/// - Returns how it was switched before; the program puts that back with another call.
+/// - Throws std::invalid_argument. Throws Error, named Forked, in a child of fork.
 inline std::optional<bool> set_quirk(const std::string& name, std::optional<bool> on) {
     refuse_forked();
     detail::refuse_bridged(detail::quirk_called(name));
@@ -171,7 +174,7 @@ inline std::optional<bool> set_quirk(const std::string& name, std::optional<bool
 namespace detail {
 
 inline bool applies(const Quirk& quirk, const Device& device) {
-    if (quirk.backend != rt::BackendId) return false;  // before anything is asked of the device
+    if (quirk.backend != rt::BackendId) return false;  // tested before the device is asked
     int runtime = 0;
     check(rt::RuntimeGetVersion(&runtime), "RuntimeGetVersion");
     if (runtime < quirk.first || (quirk.fixed != 0 && runtime >= quirk.fixed)) return false;  // properties take long
@@ -180,8 +183,8 @@ inline bool applies(const Quirk& quirk, const Device& device) {
 
 }  // namespace detail
 
-/// The quirks of a device: those that apply to it, and those that were switched on. Creates no context.
-/// Throws std::invalid_argument where PORTAMEM_QUIRKS cannot be read.
+/// Returns the quirks of a device: those that apply to it, and those that were switched on. Creates no context. Throws
+/// std::invalid_argument where PORTAMEM_QUIRKS cannot be parsed.
 inline std::vector<DeviceQuirk> quirks(const Device& device) {
     refuse_forked();
     std::vector<DeviceQuirk> found;
@@ -192,7 +195,7 @@ inline std::vector<DeviceQuirk> quirks(const Device& device) {
     return found;
 }
 
-/// Whether portamem has to follow a policy on a device. Throws as quirks does.
+/// Returns whether portamem has to follow a policy on a device. Throws as quirks does.
 inline bool quirk_policy_applies(QuirkPolicy policy, const Device& device) {
     refuse_forked();
     for (const Quirk& quirk : kQuirks) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// portamem/reaper.hpp: a thread for what waits until work of others has run.
+// portamem/reaper.hpp: a thread that finishes chores once the work they wait for has run.
 #pragma once
 
 #include <algorithm>
@@ -16,11 +16,11 @@
 
 PORTAMEM_OPEN
 
-/// Runs small chores again and again until each says that it is done. One thread per module, started with the first
-/// chore, detached and leaked: a process may exit while it sleeps.
+/// Runs small chores again and again until each says that it is done. Each module has one thread, which the first chore
+/// starts. It is detached and leaked, because a process may exit while it sleeps.
 class Reaper {
   public:
-    /// Answers true when there is nothing left for it to do. Must not throw.
+    /// Returns true when it has nothing left to do. It must not throw.
     using Chore = std::function<bool()>;
 
     static Reaper& instance() {
@@ -29,7 +29,7 @@ class Reaper {
     }
 
     void add(Chore chore) {
-        if (portamem_forked() != 0) return;  // the lock may be held for ever, by a thread that the child does not have
+        if (portamem_forked() != 0) return;  // a thread that the child does not have may hold the lock for ever
         std::lock_guard<std::mutex> lock(mutex_);
         if (stopped_) {
             (void)new Chore(std::move(chore));  // leaked, as everything is from here on
@@ -41,17 +41,17 @@ class Reaper {
         wake_.notify_one();
     }
 
-    /// Runs every chore once, now and on this thread: for those who need to know what is left.
+    /// Runs every chore once, now and on this thread, for callers that need to know what is left.
     void run_once() {
         if (portamem_forked() != 0) return;
         std::unique_lock<std::mutex> lock(mutex_);
-        if (busy_ && runner_ == std::this_thread::get_id()) return;  // asked by what a chore has let go
-        // A chore may run the program's code, which may wait for this thread: not for ever, then.
+        if (busy_ && runner_ == std::this_thread::get_id()) return;  // called by an object that a chore has let go
+        // A chore may run the program's code, which may wait for this thread, so the wait has an end.
         if (!idle_.wait_for(lock, kPatience, [this] { return !busy_; })) return;
         if (!stopped_ && runtime_usable() && !chores_.empty()) (void)run_round(lock);
     }
 
-    /// Has the chores run soon, however long they had nothing to do.
+    /// Makes the chores run soon, however long they had nothing to do.
     void hurry() {
         if (portamem_forked() != 0) return;
         std::lock_guard<std::mutex> lock(mutex_);
@@ -59,8 +59,8 @@ class Reaper {
         wake_.notify_one();
     }
 
-    /// Ends the reaper for good and waits a moment for a chore that is being run: for hosts that are about to exit, which
-    /// no work that never ends may keep from that.
+    /// Ends the reaper for good, and waits a moment for a chore that is being run. A host program calls it before its
+    /// exit, which no work that never ends may hold up.
     void stop() {
         if (portamem_forked() != 0) return;
         std::unique_lock<std::mutex> lock(mutex_);
@@ -69,7 +69,7 @@ class Reaper {
     }
 
   private:
-    // Where the system has no thread to give, the next chore tries again; run_once does without one.
+    // Starts the thread. Where the system has none to give, the next chore tries again; run_once needs none.
     void start() {
         if (started_) return;
         try {
@@ -98,7 +98,7 @@ class Reaper {
         }
     }
 
-    // Runs every chore once, without the lock. True if one of them is done with.
+    // Runs every chore once, without the lock. Returns true if one of them is done.
     bool run_round(std::unique_lock<std::mutex>& lock) {
         std::vector<Chore> round = std::move(chores_);
         chores_.clear();

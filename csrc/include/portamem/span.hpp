@@ -11,8 +11,8 @@
 
 PORTAMEM_OPEN
 
-/// A range of memory that an operation reads or writes: of an allocation, or of the host's own, kept alive by `owner`.
-/// Holds an export while the operation is being submitted.
+/// Names a range of memory that an operation reads or writes: of an allocation, or the host's own, which `owner` keeps
+/// alive. It holds an export while the operation is being submitted.
 struct Span {
     void* ptr = nullptr;
     std::size_t nbytes = 0;
@@ -36,10 +36,10 @@ struct Span {
         return span;
     }
 
-    /// The device whose streams should carry the operation; InvalidDeviceId for plain host memory.
+    /// Returns the device whose streams should carry the operation; InvalidDeviceId for plain host memory.
     int device() const noexcept { return allocation ? allocation->traits().device : rt::InvalidDeviceId; }
 
-    /// Throws std::invalid_argument for memory that may be read only, before an operation that would write it.
+    /// Throws std::invalid_argument for read-only memory, before an operation that would write it.
     void refuse_write() const {
         if (!allocation || !allocation->traits().read_only) return;
         throw std::invalid_argument(
@@ -47,16 +47,17 @@ struct Span {
             "write there");
     }
 
-    /// What must live until queued work has run: the owner of plain host memory. Allocations go back behind their work
-    /// in any case.
+    /// Returns the reference to keep until queued work has run: the owner of plain host memory. Allocations need none,
+    /// because they go back behind their work in any case.
     std::shared_ptr<void> keep_alive() const { return allocation ? nullptr : owner; }
 
-    /// Work that was queued on this memory has run when `done` has happened.
+    /// Notes that work queued on this memory has run when `done` has happened.
     void runs_until(const std::shared_ptr<Event>& done) const {
         if (allocation) allocation->runs_until(done);
     }
 
-    /// Declares the use: on a stream from now on, or, for an operation that is waited for, behind all that was declared.
+    /// use_on declares a use on a stream from now on. order_behind_users serves an operation that the caller waits for:
+    /// it orders that behind all declared work.
     void use_on(const std::shared_ptr<Stream>& stream) const {
         if (allocation) allocation->use_on(stream);
     }
@@ -67,14 +68,15 @@ struct Span {
 
 namespace detail {
 
-/// Where work on the spans runs that is given the stream, or none.
+/// Returns the device for work on the spans: the device of the stream, or without a stream the first span's that has
+/// one.
 inline int device_of_work(const std::shared_ptr<Stream>& stream, const Span& a, const Span& b) {
     if (stream) return stream->device();
     return a.device() >= 0 ? a.device() : (b.device() >= 0 ? b.device() : current_device());
 }
 
-/// Keeps both ends alive behind what the stream holds now, and declares the use, so that a close waits for it as well. Of
-/// a runtime that fails here nothing can be had: its work is waited for.
+/// Keeps both ends alive behind what the stream holds now, and declares the use, so that a close waits for it too.
+/// Where the runtime fails here, the call waits for the stream instead.
 inline void keep_while_it_runs(const std::shared_ptr<Stream>& stream, const Span& a, const Span& b) noexcept {
     const HearingScope deaf(Hearing::Nothing);
     try {
@@ -90,8 +92,10 @@ inline void keep_while_it_runs(const std::shared_ptr<Stream>& stream, const Span
     }
 }
 
-/// Submits work that uses the spans: `submit(stream)`, which answers at once with an event, or, where
-/// stream is null, on the default stream behind everything declared on the memory, done on return with a null event.
+/// Submits work that uses the spans by calling `submit(stream)`.
+/// - With a stream it returns an event at once.
+/// - With null it runs on the default stream behind everything declared on the memory, is done on return, and returns
+///   null.
 template <class Submit>
 std::shared_ptr<Event> run_on(const std::shared_ptr<Stream>& stream, const Span& a, const Span& b, Submit&& submit) {
     const bool blocking = stream == nullptr;
@@ -107,17 +111,17 @@ std::shared_ptr<Event> run_on(const std::shared_ptr<Stream>& stream, const Span&
         }
     }
     if (blocking) {
-        (void)on->hear_until_idle();  // the call may wait as well, for pageable memory
+        (void)on->hear_until_idle();  // the runtime's call may wait too, for pageable memory
         submit(std::as_const(*on));
         try {
             on->finish();
-        } catch (...) {  // the wait ended, and the work goes on
+        } catch (...) {  // the wait ended early, and the work goes on
             keep_while_it_runs(on, a, b);
             throw;
         }
         return nullptr;
     }
-    // Made before the work is submitted: from there on nothing may fail without the work having been waited for.
+    // The event is made before the work is submitted: after that, every failure has to wait for the work.
     auto done = Event::create(on->device());
     submit(std::as_const(*on));
     try {

@@ -20,13 +20,13 @@
 
 PORTAMEM_OPEN
 
-/// A stream of a device. Known by an identity that is never reused, unlike handles, which vendors hand out again.
-/// Everything that was submitted still runs after close(); using a closed stream is std::invalid_argument.
-/// Thread-safe, close() included: a call of another thread that has begun keeps the handle until it is over, and any later
-/// one is refused.
+/// Represents a stream of a device. An identity that is never reused names it, because vendors hand out handles again.
+/// - Work that was submitted still runs after close(). Using a closed stream throws std::invalid_argument.
+/// - It is thread-safe, close() included: a call of another thread that has begun keeps the handle until it returns,
+///   and later calls are refused.
 class Stream : public std::enable_shared_from_this<Stream> {
   public:
-    /// A new stream. flags: rt::StreamFlags.
+    /// Makes a new stream. flags: rt::StreamFlags.
     static std::shared_ptr<Stream> create(int device, unsigned flags = rt::StreamNonBlocking, int priority = 0) {
         refuse_forked();
         const DeviceGuard guard(device);
@@ -38,16 +38,22 @@ class Stream : public std::enable_shared_from_this<Stream> {
         return known(std::move(made));
     }
 
-    /// Somebody else's stream: never destroyed here, `owner` kept alive instead. The values that vendors and exchange
-    /// protocols reserve (0 and 1 legacy, 2 per-thread) are the device's default streams. ends_announced: the caller's
-    /// promise to close() it before the handle is destroyed; to let go of it is not enough, since others may hold it.
+    /// Wraps a stream that the caller owns: it is never destroyed here, and `owner` is kept alive instead.
+    /// - The values that vendors and exchange protocols reserve (0 and 1 legacy, 2 per-thread) give the device's
+    ///   default streams.
+    /// - ends_announced: the caller promises to close() the stream before the handle is destroyed. Letting go of the
+    ///   Stream is not enough, because other holders may keep it.
+    /// - With an owner or that promise, memory of pools is freed on the stream as on a stream made here.
     ///
-    /// With an owner or that promise memory of pools is freed on it as on a stream made here. Without both, pools know the
-    /// handle by the Stream that tells its end, where the process has one; else by the number of its stream, where the
-    /// runtime numbers streams and only the device reaches the memory: from some uses on, what a thread has freed on a
-    /// handle is its next allocation's there. A handle may be destroyed and come again without a word: an allocation sees
-    /// that, and what was freed before then waits for the device. Elsewhere each free costs an event. A thread that names a
-    /// bare handle again is given the same object, until that is closed, or the handle is another stream's.
+    /// For a bare handle (neither of the two) pools look for an identity in this order:
+    /// - The Stream that tells the handle's end, where the process has one.
+    /// - The number of the handle's stream, where the runtime numbers streams and only the device reaches the memory.
+    ///   After some uses, memory that a thread freed on the handle serves its next allocation there. A handle may be
+    ///   destroyed and given out again: an allocation notices that, and memory freed before it waits for the device.
+    /// - Otherwise each free costs an event.
+    ///
+    /// A thread that names a bare handle again gets the same object, until that is closed or the handle is another
+    /// stream's.
     static std::shared_ptr<Stream> from_handle(rt::Stream_t handle, int device, std::shared_ptr<void> owner = nullptr,
                                                bool ends_announced = false) {
         const auto value = reinterpret_cast<std::uintptr_t>(handle);
@@ -60,25 +66,26 @@ class Stream : public std::enable_shared_from_this<Stream> {
         refuse_forked();
         const auto* found = detail::HandlesOfThread::find(handle, device);
         auto* const use = found == nullptr ? nullptr : (*found)->handle_use();
-        // The handle may have come again. Where it has, the use ends, and the thread is given another Stream.
+        // The vendor may have given the handle out again. Then the use ends, and the thread gets another Stream.
         if (use != nullptr && !use->is_same()) found = detail::HandlesOfThread::find(handle, device);
         if (found != nullptr) return *found;
         return make(handle, device, Kind::Foreign, nullptr);
     }
-    /// The same for a bare handle, as an object of its own, which others do not close.
+    /// Does the same for a bare handle, but returns an object of its own, which no other holder can close.
     static std::shared_ptr<Stream> from_handle_alone(rt::Stream_t handle, int device) {
         const std::shared_ptr<Stream> shared = from_handle(handle, device);
         if (shared->is_default()) return shared;
         return std::shared_ptr<Stream>(new Stream(*shared, ForItself{}));
     }
-    /// What a call with a bare handle uses at once, without counting a reference; null where from_handle is to be asked.
+    /// Returns the Stream that a call with a bare handle uses at once, without counting a reference. It is null where
+    /// the caller has to ask from_handle.
     static const std::shared_ptr<Stream>* of_this_thread(rt::Stream_t handle, int device) {
         const auto value = reinterpret_cast<std::uintptr_t>(handle);
         if (value <= 2 || handle == rt::StreamLegacy() || handle == rt::StreamPerThread()) return nullptr;
         return detail::HandlesOfThread::find(handle, device);
     }
 
-    /// The legacy default stream of a device: one object per device in the process, never closed.
+    /// Returns the legacy default stream of a device: one object per device in the process, which is never closed.
     static std::shared_ptr<Stream> default_stream(int device) {
         struct Defaults {
             std::mutex mutex;
@@ -95,7 +102,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
         return stream;
     }
 
-    /// The calling thread's own default stream of a device. Only that thread may submit to it.
+    /// Returns the calling thread's own default stream of a device. Only that thread may submit to it.
     static std::shared_ptr<Stream> per_thread(int device) {
         static thread_local std::map<int, std::shared_ptr<Stream>> streams;
         std::shared_ptr<Stream>& stream = streams[device];
@@ -112,28 +119,29 @@ class Stream : public std::enable_shared_from_this<Stream> {
         if (is_stood_for || !listeners_.empty()) {
             detail::unlocked([&] { is_unused = tell_end_unasked(is_stood_for); });
         }
-        // A handle that a call still holds is left to the runtime.
+        // The runtime keeps a handle that a call still holds.
         if (kind_ != Kind::Owned || !is_unused || (is_stood_for && end_->users.leave_to_waits())) return;
         detail::unlocked([this] { destroy_unasked(); });
     }
     Stream(const Stream&) = delete;
     Stream& operator=(const Stream&) = delete;
 
-    /// The native handle of an open stream, valid within a Use; else until the stream is closed, or gone. A per-thread
-    /// stream's means another stream on every other thread, so it is given on its own thread only (std::invalid_argument
-    /// elsewhere).
+    /// Returns the native handle of an open stream. It is valid within a Use, or until the stream is closed or
+    /// destroyed. A per-thread stream's handle means another stream on every other thread, so other threads get
+    /// std::invalid_argument.
     rt::Stream_t handle() const {
         if (is_elsewhere() || is_closed() || end_->users.is_refused_here()) refuse_use();
         if (told_end_ && told_end_->users.is_refused_here()) refuse_use();
         return handle_;
     }
-    /// Whether both are streams of one handle, whatever has become of it since.
+    /// Returns whether both streams have the same handle, even if one of them has been closed since.
     bool has_handle_of(const Stream& other) const noexcept {
         return device_ == other.device_ && handle_ == other.handle_;  // default streams have one handle on all devices
     }
 
-    /// Keeps the handle valid for its scope: every call that hands it to the runtime is within one. close(), on another
-    /// thread, waits for the scope's end. False where the stream is closed, or being closed, or another thread's own.
+    /// Keeps the handle valid for its scope: every call that hands it to the runtime is within one. close() on another
+    /// thread waits for the end of the scope. It is false where the stream is closed or being closed, or belongs to
+    /// another thread.
     class Use {
       public:
         explicit Use(const Stream& stream) noexcept
@@ -156,23 +164,24 @@ class Stream : public std::enable_shared_from_this<Stream> {
         const detail::StreamUsers::Use use_;
         const detail::StreamUsers::Use use_of_told_;
     };
-    /// A use that the caller cannot do without: throws std::invalid_argument where it would be false.
+    /// Returns a use; throws std::invalid_argument where the use would be false.
     [[nodiscard]] Use in_use() const { return Use(*this, Use::Needed{}); }
 
     int device() const noexcept { return device_; }
     std::uint64_t identity() const noexcept { return identity_; }
-    /// What pools know memory by that is freed on it: of a bare handle, the identity of its stream's use.
+    /// Returns the identity by which pools know memory that is freed on this stream: for a bare handle, the identity of
+    /// its stream's use.
     std::uint64_t memory_identity() const noexcept {
         if (__builtin_expect(use_ == nullptr, 1)) return memory_identity_;
         return use_->is_of_this_thread() && use_->is_followed() ? use_->identity() : identity_;
     }
-    /// Of a bare handle whose end nobody tells.
+    /// Returns the use of a bare handle whose end no Stream tells; null for every other stream.
     detail::HandleUse* handle_use() const noexcept { return use_.get(); }
-    /// Whether this is a bare handle's, and tells pools of that stream.
+    /// Returns whether this is the Stream of a bare handle, and pools know its memory as memory of `told`.
     bool stands_for(const Stream& told) const noexcept {
         return use_ == nullptr && memory_identity_ == told.identity_ && &told != this;
     }
-    /// The stream that tells the end of this handle: this one mostly. Null where that has ended.
+    /// Returns the stream that tells the end of this handle, mostly this one. It is null once that stream has ended.
     std::shared_ptr<Stream> teller() {
         if (memory_identity_ == identity_) return tells_its_end_ ? shared_from_this() : nullptr;
         auto told = told_.lock();
@@ -180,22 +189,27 @@ class Stream : public std::enable_shared_from_this<Stream> {
     }
     bool is_default() const noexcept { return kind_ == Kind::Legacy || kind_ == Kind::PerThread; }
     bool is_per_thread() const noexcept { return kind_ == Kind::PerThread; }
-    /// A per-thread stream of another thread: it can be waited for, by tail(), and nothing else.
+    /// Returns whether this is a per-thread stream of another thread. tail() can wait for it, and no other call can use
+    /// it.
     bool is_elsewhere() const noexcept { return kind_ == Kind::PerThread && thread_ != detail::this_thread_number(); }
-    /// Of the handle of a stream that portamem knows the end of: also once that is closed, or gone.
+    /// Returns whether the stream is closed. A stream of a bare handle is also closed once the stream that tells the
+    /// handle's end is closed or destroyed.
     bool is_closed() const noexcept {
         return end_->is_closed.load(std::memory_order_acquire) || (told_end_ && told_end_->is_closed.load());
     }
-    /// Whether anybody may take its tail() at any later time, closed or not. Not of a per-thread stream, which its own
-    /// thread marks, and not of a foreign one with neither an owner nor the promise that its end is announced: its handle
-    /// may be gone before anybody is told.
+    /// Returns whether any thread may take its tail() at any later time, closed or not. It is false for two kinds of
+    /// stream:
+    /// - a per-thread stream, because only its own thread can mark it;
+    /// - a foreign stream with neither an owner nor the promise to announce its end, because its handle may be gone
+    ///   unnoticed.
     bool can_be_marked_later() const noexcept { return tells_its_end_ && !is_per_thread(); }
-    /// Whether portamem has made it such that no default stream's work is ordered with its own. False of a foreign one.
+    /// Returns whether portamem made it non-blocking, so that no default stream's work is ordered with its work. It is
+    /// false for a foreign stream.
     bool is_known_nonblocking() const noexcept { return is_known_nonblocking_; }
     bool is_nonblocking() const {
         if (is_default()) return false;
         const Use use = in_use();
-        refuse_capture("is_nonblocking");  // asking would invalidate the capture
+        refuse_capture("is_nonblocking");  // the question would invalidate the capture
         unsigned flags = 0;
         check(rt::StreamGetFlags(handle_, &flags), "StreamGetFlags");
         return (flags & rt::StreamNonBlocking) != 0;
@@ -208,13 +222,15 @@ class Stream : public std::enable_shared_from_this<Stream> {
         return priority;
     }
 
-    /// Whether portamem learns of its end: not of a foreign stream's whose owner it does not hold.
+    /// Returns whether portamem learns of its end. It does not for a foreign stream with neither an owner nor the
+    /// promise.
     bool tells_its_end() const noexcept { return tells_its_end_; }
-    /// Tells the listener when the stream ends, as long as it lives. False, and nothing is told, once it has ended.
+    /// Tells the listener when the stream ends, as long as the listener lives. Returns false, and tells nothing, once
+    /// the stream has ended.
     bool listen(const std::weak_ptr<StreamListener>& listener) {
         std::lock_guard<std::mutex> lock(end_->mutex);
         if (is_closed()) return false;
-        // A legacy stream never ends. A per-thread one ends unseen, at some moment of its thread's end.
+        // A legacy stream never ends. A per-thread stream ends unseen, at some moment of its thread's end.
         if (is_default()) return true;
         const auto is_same = [&listener](const std::weak_ptr<StreamListener>& l) {
             return !l.owner_before(listener) && !listener.owner_before(l);
@@ -228,16 +244,16 @@ class Stream : public std::enable_shared_from_this<Stream> {
         return true;
     }
 
-    /// Notes that work on this stream is to use memory; answers the number of that use, for has_run().
+    /// Notes that work on this stream is about to use memory, and returns the number of that use for has_run().
     std::uint64_t declare() noexcept {
         const std::uint64_t number = work_->declare();
         if (number == 1) list_work();
         return number;
     }
-    /// Whether a question or a wait has shown that all uses up to a number have run. Asks no runtime.
+    /// Returns whether a question or a wait has shown that all uses up to a number have run. Makes no runtime call.
     bool has_run(std::uint64_t number) const noexcept { return work_->has_run(number); }
-    /// Asks the runtime, and notes what has run: for a forked child, which cannot ask. A foreign handle that may be gone is
-    /// not asked about.
+    /// Asks the runtime and notes which uses have run, for a forked child, which cannot ask. It does not ask about a
+    /// foreign handle that may be gone.
     void note_what_has_run() const noexcept {
         const detail::DeclaredSoFar so_far = declared_so_far();
         if (!tells_its_end_ || work_->has_run(so_far.number)) return;
@@ -245,10 +261,10 @@ class Stream : public std::enable_shared_from_this<Stream> {
         if (is_idle()) so_far.note_run();
     }
 
-    /// All that was declared on it until now.
+    /// Returns all work that was declared on the stream until now.
     detail::DeclaredSoFar declared_so_far() const noexcept { return {work_, work_->declared()}; }
 
-    /// True when all work has run.
+    /// Returns true when all work has run, and then lets go of what that work kept.
     bool query() {
         refuse_forked();
         const RelaxedCapture beside(device_);
@@ -258,20 +274,20 @@ class Stream : public std::enable_shared_from_this<Stream> {
         return true;
     }
 
-    /// Blocks until all work submitted so far has run, and what that work kept alive was let go.
+    /// Blocks until all work submitted so far has run, and lets go of what that work kept alive.
     void synchronize() {
         refuse_capture("synchronize");
         const RelaxedCapture beside(device_);
-        wait_for_work();  // which close() of another thread does not wait for
+        wait_for_work();  // close() of another thread does not wait for this
         kept_.drain_all();
         detail::Leaving::instance().let_go(detail::Leaving::Caller::Waits);
     }
 
-    /// Whether all work has run, for portamem's own needs: nothing is let go of. Of a closed stream, that it had. Never
-    /// of a captured one, nor of another thread's own.
+    /// Returns whether all work has run, for portamem's own needs: it lets go of nothing. For a closed stream it says
+    /// whether the last work had run. It is false for a captured stream and for another thread's per-thread stream.
     bool is_idle() const noexcept {
         try {
-            const std::lock_guard<std::mutex> lock(end_of_handle().mutex);  // it is not closed meanwhile
+            const std::lock_guard<std::mutex> lock(end_of_handle().mutex);  // close() cannot run meanwhile
             if (is_closed()) {
                 const auto last = last_under_lock();
                 return !last || last->has_happened();
@@ -284,7 +300,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
         }
     }
 
-    /// synchronize for those who mostly find nothing to wait for: asks first, which takes less time.
+    /// Does what synchronize does, for callers that mostly find no work to wait for: it asks first, which takes less
+    /// time.
     void settle() {
         refuse_forked();
         const RelaxedCapture beside(device_);
@@ -292,8 +309,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
         kept_.drain_all();
     }
 
-    /// synchronize for those who hold a RelaxedCapture and have made sure that there is no capture. The program asked
-    /// for no synchronization: where the work is seen to have run, the runtime is not called for one.
+    /// Does what synchronize does, for callers that hold a RelaxedCapture and have made sure that no capture is open.
+    /// The program asked for no synchronization, so the runtime's call is left out where the work is seen to have run.
     void finish() {
         {
             const Waiting waiting(*this);
@@ -304,14 +321,14 @@ class Stream : public std::enable_shared_from_this<Stream> {
         kept_.drain_all();
     }
 
-    /// Before a call that waits for that work as well: blocks where something else is to be heard meanwhile. Answers as
-    /// hear_until does.
+    /// Stands before a call that waits for the work as well. It blocks where this thread has signals to hear meanwhile,
+    /// and returns what hear_until does.
     bool hear_until_idle() const {
         const Waiting waiting(*this);
         return detail::hear_until([this] { return check_ready(rt::StreamQuery(handle_), "StreamSynchronize"); });
     }
 
-    /// As synchronize(), and what that work kept alive is let go later.
+    /// Blocks as synchronize() does, but what the work kept alive is let go later.
     void wait_for_work() const {
         const Waiting waiting(*this);
         const auto declared = work_->declared();
@@ -320,8 +337,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
         work_->note_run(declared);
     }
 
-    /// Marks the stream's present end. Under capture the mark belongs to the graph: streams may wait for it, nobody asks.
-    /// std::invalid_argument for an event of another device: runtimes refuse it.
+    /// Marks the stream's present end. Under capture the mark belongs to the graph: streams may wait for it, and asking
+    /// it throws. Throws std::invalid_argument for an event of another device, which runtimes refuse.
     void record(const Event& event) const {
         if (event.is_owned() && event.device() != device_) {
             throw std::invalid_argument("an event of device " + std::to_string(event.device()) +
@@ -338,26 +355,28 @@ class Stream : public std::enable_shared_from_this<Stream> {
         event.set_mark(captured ? Event::Mark::Captured : Event::Mark::Work);
         if (!captured) event.stand_behind(so_far);
     }
-    /// The same for those who know of no capture, or ask the event nothing.
+    /// Does the same for a caller that knows of no capture, or that never asks the event.
     void record_unasked(const Event& event) const {
         const Use use = in_use();
         record_in_use(event);
     }
 
-    /// A new event at the stream's present end, or, of a closed stream, at its last one. Null if nothing was ever
-    /// submitted through a stream that could not be marked any more. `blank`: an event of this device to use, if given.
+    /// Returns a new event at the stream's present end, or the last event of a closed stream. It is null where no work
+    /// is left to wait for; the call may have waited for the device instead. `blank`: an event of this device to use.
     std::shared_ptr<Event> tail(std::shared_ptr<Event> blank = nullptr) {
         refuse_forked();
-        // Only its own thread can mark a per-thread stream. Others wait for the whole device: rare, and never wrong.
+        // Only its own thread can mark a per-thread stream. Other threads wait for the whole device, which is rare and
+        // always right.
         if (is_elsewhere()) {
             detail::refuse_in_capture("synchronizing the device");
             const RelaxedCapture beside(device_);
             detail::hear_until_idle(device_);
-            check(rt::DeviceSynchronize(), "DeviceSynchronize");  // and no chore is run: the caller may hold a lock
+            check(rt::DeviceSynchronize(), "DeviceSynchronize");  // runs no chore: the caller may hold a lock
             return nullptr;
         }
         auto event = is_closed() || blank ? std::move(blank) : Event::create(device_);
-        // Waiting for a stream is no use of it, so it may be closed meanwhile: not between the question and the mark.
+        // Waiting for a stream is no use of it, so close() may run meanwhile. The lock keeps it from running between
+        // question and mark.
         std::lock_guard<std::mutex> lock(end_of_handle().mutex);
         if (is_closed()) return last_under_lock();
         if (is_default()) refuse_capture("record");
@@ -365,8 +384,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
         return event;
     }
 
-    /// Work submitted later waits for the event's mark, or for what `other` holds now. Under capture that must belong to
-    /// the capture: std::invalid_argument, and the capture stays valid.
+    /// Makes later work wait for the event's mark, or for what `other` holds now. Under capture the event must belong
+    /// to the capture; otherwise it throws std::invalid_argument, and the capture stays valid.
     void wait(const Event& event) const {
         const Use use = in_use();
         if (is_default() || event.mark() == Event::Mark::Work) refuse_capture("waiting for work outside of a capture");
@@ -382,7 +401,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
         if (const auto event = other.tail()) wait(*event);
     }
 
-    /// Runs a function on a thread of the runtime, in stream order. It may call neither the runtime nor portamem.
+    /// Runs a function on a thread of the runtime, in stream order. The function may call neither the runtime nor
+    /// portamem.
     void launch_host_func(rt::HostFn_t fn, void* user_data) const {
         const Use use = in_use();
         if (is_default()) refuse_capture("launch_host_func");
@@ -394,7 +414,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     void keep(std::shared_ptr<Event> until, Kept::References references) {
         kept_.keep(std::move(until), std::move(references));
         if (reaped_.exchange(true)) return;
-        // It holds the stream: references outlive the last user of the stream, as the work does.
+        // Leaving holds the stream, because the references outlive the last holder of the stream, as the work does.
         detail::Leaving::instance().add(std::make_shared<Keeping>(shared_from_this()));
     }
 
@@ -403,7 +423,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
     rt::StreamCaptureStatus capture_status() const {
         refuse_forked();
-        if (is_elsewhere()) return rt::StreamCaptureStatus::None;  // asking would ask this thread's stream
+        if (is_elsewhere()) return rt::StreamCaptureStatus::None;  // it would be asked about this thread's own
         const Use use = in_use();
         return status_unasked();
     }
@@ -411,7 +431,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
     /// Throws before a call that a capture forbids, so that the capture stays valid.
     void refuse_capture(const char* what) const { refuse(capture_status(), what); }
 
-    /// The same for those who only wait for it: a closed stream has its mark already, and is not asked.
+    /// Does the same for a caller that only waits for the stream: a closed stream has its mark already, and is not
+    /// asked.
     void refuse_capture_if_open(const char* what) const {
         std::lock_guard<std::mutex> lock(end_of_handle().mutex);
         if (!is_closed() && !is_elsewhere()) refuse(status_unasked(), what);
@@ -426,27 +447,28 @@ class Stream : public std::enable_shared_from_this<Stream> {
         count_capture(true);
     }
 
-    /// Ends a capture and drops its graph: portamem launches nothing.
+    /// Ends a capture and drops its graph, because portamem launches none.
     void end_capture() const {
         refuse_forked();
         const Use use = in_use();
         const DeviceGuard guard(device_);
         rt::Graph_t graph{};
         const rt::Error_t answer = rt::StreamEndCapture(handle_, &graph);
-        // A capture of another thread stays open.
+        // A capture that another thread began stays open.
         if (answer == rt::Error_t::Success || answer == rt::Error_t::StreamCaptureInvalidated) count_capture(false);
         if (graph != rt::Graph_t{}) (void)rt::GraphDestroy(graph);
         check(answer, "StreamEndCapture");
     }
 
-    /// Hands over what is pending and destroys the handle if it is owned. Closing twice is fine; default streams of a
-    /// device cannot be closed. Calls of other threads that submit to it are waited for; of those that wait for its work, the
-    /// last destroys an owned handle. std::invalid_argument within such a call of this thread, in a callback of it.
+    /// Tells the listeners the stream's last event, and destroys the handle if it is owned. Closing twice is allowed; a
+    /// default stream throws std::invalid_argument. It waits for other threads' calls that submit. Of calls that wait
+    /// for the work, the last one destroys an owned handle. Throws std::invalid_argument within a call of this thread
+    /// that uses the stream.
     void close() {
         refuse_forked();
         if (is_default()) throw std::invalid_argument("a default stream belongs to its device and cannot be closed");
-        if (closer_.load() == detail::this_thread_number()) return;  // called by what its own close() runs
-        std::shared_ptr<void> owner;  // let go with no lock held: that may run anybody's code
+        if (closer_.load() == detail::this_thread_number()) return;  // called by code that its own close() runs
+        std::shared_ptr<void> owner;  // let go with no lock held, because that may run the program's code
         std::unique_lock<std::mutex> one(closing_, std::try_to_lock);
         if (!one.owns_lock() && !detail::hear_until([&one] { return one.try_lock(); })) one.lock();
         if (is_closed()) return;
@@ -466,7 +488,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
         }
         if (is_known_) detail::KnownStreams::instance().remove(handle_, weak_from_this());
         tell_end(last());
-        // Without the lock: destroying may wait for the stream's work (HIP's does).
+        // No lock is held here: destroying may wait for the stream's work (HIP's does).
         const bool destroys = kind_ == Kind::Owned && !end_->users.leave_to_waits();
         const rt::Error_t answer = destroys ? rt::StreamDestroy(handle_) : rt::Error_t::Success;
         if (answer != rt::Error_t::Success) {
@@ -478,7 +500,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     }
 
   private:
-    // What the stream keeps, as it goes.
+    // Lets go of what the stream keeps as the work runs.
     class Keeping : public detail::Leaver {
       public:
         explicit Keeping(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
@@ -516,7 +538,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
     }
 
     friend class detail::HandlesOfThread;
-    // A thread's, for a handle that another tells the end of, or nobody.
+    // These make a thread's Stream for a handle: the first where `told` tells the handle's end, the second where no
+    // Stream does.
     static std::shared_ptr<Stream> of_handle(rt::Stream_t handle, int device, const std::shared_ptr<Stream>& told) {
         auto made = make(handle, device, Kind::Foreign, nullptr);
         made->told_ = told;
@@ -530,7 +553,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
         return made;
     }
 
-    // Found by its handle from now on, until it ends.
+    // Makes the stream findable by its handle until it ends.
     static std::shared_ptr<Stream> known(std::shared_ptr<Stream> stream) {
         stream->is_known_ = true;
         detail::KnownStreams::instance().add(stream->handle_, stream);
@@ -542,7 +565,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
         return std::shared_ptr<Stream>(new Stream(handle, device, kind, std::move(owner), ends_announced));
     }
 
-    // Which thread is within close(), for that scope.
+    // Notes which thread is within close(), for its scope.
     class Closer {
       public:
         explicit Closer(Stream& stream) noexcept : stream_(stream) {
@@ -556,7 +579,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
         Stream& stream_;
     };
 
-    // A call that waits for the stream's work: close() does not wait for it, but where the handle is somebody else's.
+    // Represents a call that waits for the stream's work. close() does not wait for it, except where the handle is
+    // foreign.
     class Waiting {
       public:
         explicit Waiting(const Stream& stream)
@@ -595,7 +619,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
         }
     }
 
-    // query(), with the stream's device current and beside captures, and nothing is let go of.
+    // Answers query() with the stream's device current and beside captures, and lets go of nothing.
     bool has_run_now(const char* what) const {
         const Use use = in_use();
         refuse(status_here(), what);
@@ -615,22 +639,22 @@ class Stream : public std::enable_shared_from_this<Stream> {
         return use && status_unasked() != rt::StreamCaptureStatus::None;
     }
 
-    // capture_status in a use, or under the lock of an open stream.
+    // Returns capture_status within a use, or under the lock of an open stream.
     rt::StreamCaptureStatus status_unasked() const {
         if (!is_default()) return status_here();
         const DeviceGuard guard(device_);
         return status_here();
     }
 
-    // The same with the stream's device current.
+    // Does the same with the stream's device current.
     rt::StreamCaptureStatus status_here() const {
         const bool counted = captured_here_.load();
         auto status = rt::StreamCaptureStatus::None;
         const rt::Error_t answer = rt::StreamIsCapturing(handle_, &status);
-        // The legacy stream under somebody's capture: work on it is forbidden just the same.
+        // The legacy stream reports a capture of another stream: work on it is forbidden just the same.
         if (answer == rt::Error_t::StreamCaptureImplicit) return rt::StreamCaptureStatus::Active;
         check(answer, "StreamIsCapturing");
-        if (counted && status == rt::StreamCaptureStatus::None) count_capture(false);  // others have ended it
+        if (counted && status == rt::StreamCaptureStatus::None) count_capture(false);  // the program has ended it
         return status;
     }
 
@@ -652,9 +676,10 @@ class Stream : public std::enable_shared_from_this<Stream> {
         return end_->last;
     }
 
-    // The end of whoever destroys the handle, which lives while this is not closed and its lock is held.
+    // Returns the end of the stream that destroys the handle. The handle lives while this is not closed and its lock is
+    // held.
     detail::StreamEnd& end_of_handle() const noexcept { return told_end_ ? *told_end_ : *end_; }
-    // Of a closed stream, under the lock of end_of_handle().
+    // Returns the last event of a closed stream. The caller holds the lock of end_of_handle().
     std::shared_ptr<Event> last_under_lock() const {
         if (!told_end_ || told_end_->is_closed) return end_of_handle().last;
         std::lock_guard<std::mutex> lock(end_->mutex);
@@ -672,14 +697,14 @@ class Stream : public std::enable_shared_from_this<Stream> {
         }
     }
 
-    // From the destructor: nobody asked, and nobody is told why the stream cannot be marked.
-    // False where a Stream of the handle is in a call that holds it.
+    // Is called by the destructor, where no caller can be told why the stream cannot be marked. Returns false where a
+    // Stream of the handle is in a call that holds it.
     bool tell_end_unasked(bool is_stood_for) noexcept {
         std::shared_ptr<Event> last;
         bool has_end = true;
         bool is_unused = true;
         try {
-            // What is captured has no end that anybody could ask for. What listeners keep stays with them.
+            // Captured work has no end that a thread could ask for. The listeners keep what they hold.
             has_end = capture_status() == rt::StreamCaptureStatus::None;
             if (is_stood_for) is_unused = !end_->users.is_used_here(false) && end_->users.refuse_for_a_moment();
             if (has_end) last = tail();
@@ -700,7 +725,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
         detail::DeclaredWorks::add(work_);
     }
 
-    // Each capture begun here counts once, however and by whomever it is ended.
+    // Each capture that began here counts once, whichever call or thread ends it.
     void count_capture(bool open) const noexcept {
         if (captured_here_.exchange(open) != open) detail::open_captures().fetch_add(open ? 1 : -1);
     }
@@ -708,12 +733,12 @@ class Stream : public std::enable_shared_from_this<Stream> {
     const rt::Stream_t handle_;
     const int device_;
     const Kind kind_;
-    bool is_known_nonblocking_ = false;  // written before others know the stream
+    bool is_known_nonblocking_ = false;  // written before other threads know the stream
     const bool tells_its_end_;
     const std::uint64_t identity_ = portamem_new_identity();
     std::uint64_t memory_identity_ = identity_;  // another's where that tells the end of this handle
-    std::shared_ptr<detail::HandleUse> use_;  // of a handle whose end nobody tells, where the runtime numbers streams
-    // The stream that tells the end of this handle, and its end. Null where this tells its own.
+    std::shared_ptr<detail::HandleUse> use_;     // of a bare handle, where the runtime numbers streams
+    // Name the stream that tells the end of this handle, and its end. They are null where this stream tells its own.
     std::weak_ptr<Stream> told_;
     std::shared_ptr<detail::StreamEnd> told_end_;
     bool is_known_ = false;
@@ -723,16 +748,16 @@ class Stream : public std::enable_shared_from_this<Stream> {
     const std::shared_ptr<detail::DeclaredWork> work_ = std::make_shared<detail::DeclaredWork>(device_);
     std::atomic<bool> reaped_{false};
     mutable std::atomic<bool> captured_here_{false};
-    std::mutex closing_;                    // one closes at a time
-    std::atomic<std::uint64_t> closer_{0};  // its thread's number
+    std::mutex closing_;                    // one thread closes at a time
+    std::atomic<std::uint64_t> closer_{0};  // the number of that thread
     const std::shared_ptr<detail::StreamEnd> end_ = std::make_shared<detail::StreamEnd>();
     std::vector<std::weak_ptr<StreamListener>> listeners_;  // under the lock of end_
 };
 
 namespace detail {
 
-/// Before a fork: what has run is noted for the child. Asks the runtime about each stream with declared work that is not
-/// known to have run, and waits for nothing. Never throws.
+/// Notes before a fork what has run, for the child. It asks the runtime about each stream with declared work that is
+/// not known to have run, and waits for nothing. Never throws.
 inline void note_what_has_run() noexcept {
     if (!runtime_usable() || InHostFunction::here()) return;
     try {
@@ -740,7 +765,7 @@ inline void note_what_has_run() noexcept {
             if (const auto stream = unfinished.work->stream.lock()) stream->note_what_has_run();
         }
     } catch (const std::exception&) {
-        return;  // the child is refused what is not known to have run
+        return;  // the child refuses what is not known to have run
     }
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // portamem/stream_users.hpp: the calls that hold a stream's handle, and its close, which may come on another thread.
 //
-// A destroyed handle must reach no runtime, and vendors give its value out again. So each call that hands a stream's handle
-// to the runtime is counted while it does. close() refuses calls from then on, and waits for those that have begun: they
-// queue work, which takes a call's time as a rule. A call that waits for the stream's work takes as long as that work
-// does, which may itself wait for the closing thread: such calls are counted apart, and the last of them destroys the
-// handle in close()'s place.
+// A destroyed handle must reach no runtime, and vendors give its value out again. So each call that hands a stream's
+// handle to the runtime is counted while it runs. close() refuses later calls, and waits for those that have begun:
+// they queue work, which takes the time of a call as a rule. A call that waits for the stream's work takes as long as
+// that work, which may itself wait for the closing thread. Such calls are counted apart, and the last of them destroys
+// the handle in place of close().
 #pragma once
 
 #include <atomic>
@@ -25,9 +25,9 @@ class Event;
 
 namespace detail {
 
-/// Of one stream. Thread-safe.
+/// Counts the calls that hold one stream's handle. It is thread-safe.
 class StreamUsers {
-    // One use or wait in the list of its thread's.
+    // Represents one use or wait in its thread's list.
     struct Scope {
         explicit Scope(StreamUsers* of, bool waits = false) noexcept : users(of), is_wait(waits) {}
 
@@ -36,7 +36,7 @@ class StreamUsers {
             *first = this;
             place = first;
         }
-        // False where it is in no list.
+        // Returns false where it is in no list.
         bool leave() noexcept {
             if (place == nullptr) return false;
             *std::exchange(place, nullptr) = outer;
@@ -68,8 +68,8 @@ class StreamUsers {
     StreamUsers(const StreamUsers&) = delete;
     StreamUsers& operator=(const StreamUsers&) = delete;
 
-    /// One use, for its scope. Within another use by the same thread it costs nothing, and is never refused: that one holds
-    /// the handle. Null users: a stream that has no end.
+    /// Represents one use, for its scope. Within another use by the same thread it costs nothing and is never refused,
+    /// because that one holds the handle. Null users: a stream that has no end.
     class Use {
       public:
         explicit Use(StreamUsers* users) noexcept : scope_(users), holds_(users == nullptr) {
@@ -88,7 +88,7 @@ class StreamUsers {
         Use(const Use&) = delete;
         Use& operator=(const Use&) = delete;
 
-        /// False where the close has begun.
+        /// Returns false where the close has begun.
         explicit operator bool() const noexcept { return holds_; }
 
       private:
@@ -96,7 +96,7 @@ class StreamUsers {
         bool holds_;
     };
 
-    /// A call that waits for the stream's work, in the same way. Within a use it is a part of that.
+    /// Represents a call that waits for the stream's work, in the same way. Within a use it is a part of that use.
     class Wait {
       public:
         explicit Wait(StreamUsers* users) : scope_(users, true), holds_(users == nullptr) {
@@ -114,7 +114,7 @@ class StreamUsers {
         Wait& operator=(const Wait&) = delete;
 
         explicit operator bool() const noexcept { return holds_; }
-        /// Ends it before its scope does. True where the handle is left to the caller to destroy.
+        /// Ends it before its scope does. Returns true where the caller has to destroy the handle.
         bool end() noexcept { return scope_.leave() && scope_.users->end_wait(); }
 
       private:
@@ -122,16 +122,16 @@ class StreamUsers {
         bool holds_;
     };
 
-    /// Whether the calling thread is within a use, of whichever module; `or_wait`: or a wait.
+    /// Returns whether the calling thread is within a use of any module, or with `or_wait` within a wait.
     bool is_used_here(bool or_wait) const noexcept {
         return or_wait ? is_in_any(*first_of_thread(), this) : is_in_use(*first_of_thread(), this);
     }
 
-    /// Whether a use that the calling thread began now would be refused.
+    /// Returns whether a use that the calling thread began now would be refused.
     bool is_refused_here() const noexcept { return is_closing_.load() && !is_used_here(false); }
 
-    /// Of a stream that is being closed: no use begins from here on. Returns once those that have begun are over;
-    /// `waits_too`: the waits as well. Throws what this thread hears meanwhile, and all is as before.
+    /// Closes the stream to new uses. Returns once those that have begun are over, and with `waits_too` the waits as
+    /// well. Throws what this thread hears meanwhile, and the stream is open again then.
     void refuse(bool waits_too) {
         is_closing_.store(true);
         auto is_over = [this, waits_too] { return uses_.load() == 0 && (!waits_too || waits_.load() == 0); };
@@ -144,8 +144,9 @@ class StreamUsers {
         }
         while (!is_over()) std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
-    /// The same for a stream that nobody has any more, which waits for no more than a moment: a call may be waiting for the
-    /// thread that let go of the stream. False where a call still holds the handle then: it is not to be destroyed.
+    /// Does the same for a stream that has no holder any more, and waits for a moment at most, because a call may wait
+    /// for the thread that let go of the stream. Returns false where a call still holds the handle then; it must not be
+    /// destroyed.
     bool refuse_for_a_moment() noexcept {
         is_closing_.store(true);
         const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(1);
@@ -154,17 +155,17 @@ class StreamUsers {
         }
         return uses_.load() == 0;
     }
-    /// The close has failed.
+    /// Allows uses again: the close has failed.
     void allow() noexcept { is_closing_.store(false); }
 
-    /// Whether waits are under way, the last of which will destroy the handle.
+    /// Returns whether waits are under way; the last of them destroys the handle then.
     bool leave_to_waits() {
         const std::lock_guard<std::mutex> lock(mutex_);
         return is_left_ = waits_.load() != 0;
     }
 
   private:
-    // Both sides write before they read: either the use is seen by the close, or the close by the use.
+    // Both sides write before they read, so either the close sees the use or the use sees the close.
     bool begin() noexcept {
         uses_.fetch_add(1);
         if (!is_closing_.load()) return true;
@@ -172,14 +173,14 @@ class StreamUsers {
         return false;
     }
 
-    // Under the lock: a wait begins before the close, which is told of it, or not at all.
+    // Takes the lock: a wait begins before the close, which counts it, or not at all.
     bool begin_wait() {
         const std::lock_guard<std::mutex> lock(mutex_);
         if (is_closing_.load()) return false;
         waits_.fetch_add(1);
         return true;
     }
-    // Whether the handle is left to the caller to destroy.
+    // Returns whether the caller has to destroy the handle.
     bool end_wait() noexcept {
         const std::lock_guard<std::mutex> lock(mutex_);
         return waits_.fetch_sub(1) == 1 && is_left_;
@@ -192,7 +193,7 @@ class StreamUsers {
     std::mutex mutex_;  // guards is_left_, and waits_ against the close
 };
 
-/// The end of a stream, for itself and for Streams that stand for its handle.
+/// Represents the end of a stream, for itself and for Streams that stand for its handle.
 struct StreamEnd {
     StreamUsers users;
     std::atomic<bool> is_closed{false};

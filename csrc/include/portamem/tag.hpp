@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// portamem/tag.hpp: naming what memory is for.
+// portamem/tag.hpp: tags that name the purpose of memory.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,9 @@
 
 PORTAMEM_OPEN
 
-/// Names what the calling thread allocates from now on, for those who watch. Within another tag it is a part of that
-/// one: "solver/setup". Pairs with pop_tag, which takes what this answers. Throws std::invalid_argument for no name.
+/// Names what the calling thread allocates from now on, for snapshots and records of allocations. Within another tag it
+/// becomes a part of that one: "solver/setup". pop_tag takes the returned number. Throws std::invalid_argument for an
+/// empty name.
 inline std::uint64_t push_tag(const std::string& name) {
     refuse_forked();
     if (name.empty()) throw std::invalid_argument("a tag has a name");
@@ -22,8 +23,8 @@ inline std::uint64_t push_tag(const std::string& name) {
     if (number == 0) throw std::bad_alloc();
     return number;
 }
-/// Ends that tag, the innermost or not. Throws std::logic_error where others that began within it are open, which stay as
-/// they are, and where this thread has no such tag.
+/// Ends that tag, innermost or not. Throws std::logic_error where tags that began within it are open (they stay open),
+/// and where this thread has no such tag.
 inline void pop_tag(std::uint64_t number) {
     const int answer = portamem_tag_pop(number);
     if (answer < 0) {
@@ -36,7 +37,7 @@ inline void pop_tag(std::uint64_t number) {
     }
 }
 
-/// push_tag and pop_tag for a C++ scope.
+/// Calls push_tag and pop_tag for a C++ scope.
 class Tag {
   public:
     explicit Tag(const std::string& name) : number_(push_tag(name)) {}
@@ -48,7 +49,7 @@ class Tag {
     const std::uint64_t number_;
 };
 
-/// The calling thread's; empty where none is open.
+/// Returns the calling thread's tag; it is empty where none is open.
 inline std::string current_tag() { return portamem_tag_current(); }
 
 PORTAMEM_CLOSE

@@ -2,8 +2,8 @@
 // python/fast/arrays.cpp: empty and zeros: typed memory in one call.
 //
 // A pool hands memory out in less time than Python takes to call a function. So the way from the arguments to the View
-// runs no Python code, makes no object but the two that it answers, and keeps what it looked up: the objects of default
-// resources and of default streams.
+// runs no Python code, makes only the two objects that it returns, and keeps the objects that it looked up: those of
+// default resources and of default streams.
 #include "arrays.hpp"
 
 #include <array>
@@ -19,7 +19,7 @@ inline namespace PORTAMEM_BACKEND {
 
 namespace {
 
-// A shape, as Python gives it. Of a few dimensions it takes no memory of its own.
+// Represents a shape, as Python gives it. A shape of a few dimensions takes no memory of its own.
 class Extents {
   public:
     explicit Extents(PyObject* shape) {
@@ -29,7 +29,7 @@ class Extents {
     const std::size_t* data() const noexcept { return many_.empty() ? few_.data() : many_.data(); }
     std::size_t ndim() const noexcept { return ndim_; }
 
-    // What the elements take. Throws ValueError where that is more than any memory has.
+    // Returns the bytes of the elements. Throws ValueError where that is more than any memory has.
     std::size_t nbytes(std::size_t itemsize) const {
         std::size_t product = itemsize;
         for (std::size_t i = 0; i < ndim_; ++i) {
@@ -44,7 +44,7 @@ class Extents {
   private:
     static constexpr std::size_t kTooLarge = ~std::size_t{0};
 
-    // An int, or a tuple or list of ints, as nearly always. False, and nothing was added, for all else.
+    // Adds an int, or a tuple or list of ints, which is the usual case. Returns false, and adds nothing, for all else.
     bool add_plain(PyObject* shape) {
         if (PyLong_CheckExact(shape)) return add_plain(&shape, 1);
         if (PyTuple_CheckExact(shape)) return add_plain(&PyTuple_GET_ITEM(shape, 0), PyTuple_GET_SIZE(shape));
@@ -66,7 +66,7 @@ class Extents {
         return true;
     }
 
-    // Anything else that is a shape, by the rules in Python, which refuse what is none.
+    // Adds any other shape, by the rules in Python, which refuse an object that is no shape.
     void add_by_rules(PyObject* shape) {
         given_ = py::module_::import("portamem._arrays").attr("extents_of")(py::handle(shape));
         for (const py::handle extent : given_) {
@@ -92,7 +92,7 @@ class Extents {
     py::tuple given_{0};
 };
 
-// The objects of what lives as long as the process, by device. Under the GIL.
+// Keeps objects that live as long as the process, by device. It needs the GIL.
 class KeptObjects {
   public:
     PyObject*& of(int device) {
@@ -105,7 +105,7 @@ class KeptObjects {
     std::vector<PyObject*> objects_;
 };
 
-// The object of a device's default stream; borrowed.
+// Returns the object of a device's default stream; borrowed.
 PyObject* default_stream_object(int device) {
     static auto* kept = new KeptObjects;
     if (PyObject* known = kept->of(device)) return known;
@@ -113,7 +113,7 @@ PyObject* default_stream_object(int device) {
     return kept->of(device) = made;
 }
 
-// The objects of the default resources, which no device ever changes.
+// Keeps the objects of the default resources, which no device ever changes.
 KeptObjects& default_objects() {
     static auto* kept = new KeptObjects;
     return *kept;
@@ -121,7 +121,7 @@ KeptObjects& default_objects() {
 
 bool is_named(PyObject* argument) noexcept { return argument != nullptr && argument != Py_None; }
 
-// The calling thread's current device, or the one that is named.
+// Returns the calling thread's current device, or the device that is named.
 int ordinal_of(PyObject* device) {
     if (is_named(device)) return to_device(device).ordinal();
     int current = 0;
@@ -147,7 +147,7 @@ py::object current_resource_object(PyObject* device) {
 
 std::string text_of_object(const py::handle& object) { return py::repr(object).cast<std::string>(); }
 
-// The resource to take from, as an object.
+// Returns the resource to take from, as an object.
 py::object resource_object(PyObject* resource, PyObject* device) {
     static const auto* type = reinterpret_cast<PyTypeObject*>(py::type::of<MemoryResource>().release().ptr());
     if (!is_named(resource)) return current_resource_object(device);
@@ -171,7 +171,8 @@ struct ArrayRequest {
     PyObject* stream;
 };
 
-// Who waits for the memory: the caller of empty without a stream, or nobody, as the next work is on its stream anyway.
+// Says whether the call waits for the memory: empty without a stream does. Otherwise the next work is on its stream
+// anyway.
 enum class Wait { UntilThere, Never };
 
 py::object make_array(const ArrayRequest& request, Wait wait) {

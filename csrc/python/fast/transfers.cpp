@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// python/fast/transfers.cpp: copies between whole pieces of memory, without pybind11 between.
+// python/fast/transfers.cpp: copies between whole pieces of memory, which bypass pybind11.
 #include "transfers.hpp"
 
 #include "../transfer.hpp"
@@ -9,7 +9,8 @@ inline namespace PORTAMEM_BACKEND {
 
 namespace {
 
-// An object of ours as an end of a copy is no more than its memory, so the methods are copies between two objects.
+// Copies between two objects. A portamem object as an end of a copy is no more than its memory, so its methods are such
+// copies.
 PyObject* copy_objects(PyObject* dst, PyObject* src, PyObject* stream) {
     const auto on = stream == nullptr ? nullptr : to_stream(stream);
     return copy_unlocked(to_span(dst, true, "the target", on), to_span(src, false, "the source", on), on)

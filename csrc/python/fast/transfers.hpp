@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// python/fast/transfers.hpp: copies between whole pieces of memory, without pybind11 between.
+// python/fast/transfers.hpp: copies between whole pieces of memory, which bypass pybind11.
 #pragma once
 
 #include "../fastcall.hpp"
@@ -7,7 +7,7 @@
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
-/// copy_to and copy_from of Buffer and View, for their tables of methods.
+/// Return copy_to and copy_from of Buffer and View, for their tables of methods.
 PyMethodDef copy_to_method();
 PyMethodDef copy_from_method();
 

@@ -23,10 +23,10 @@ struct ViewObject {
     View view;
 };
 
-// Kept for good: a module's types live as long as the process.
+// This is kept for good: a module's types live as long as the process.
 PyTypeObject* view_type = nullptr;
 
-// Objects that were dropped, each with a closed View, and without a reference. Under the GIL.
+// Holds objects that were dropped, each with a closed View, and without a reference. It needs the GIL.
 struct SpareViews {
     static constexpr std::size_t kMost = 64;
     std::array<ViewObject*, kMost> objects{};
@@ -36,11 +36,11 @@ SpareViews spare_views;
 
 ViewObject* object_of(PyObject* self) noexcept { return reinterpret_cast<ViewObject*>(self); }
 
-// A new object whose View is closed.
+// Returns a new object whose View is closed.
 py::object make_closed() {
     if (spare_views.count != 0) {
         auto* self = reinterpret_cast<PyObject*>(spare_views.objects[--spare_views.count]);
-        _Py_NewReference(self);  // its type counts it still
+        _Py_NewReference(self);  // its type still counts it
         return py::reinterpret_steal<py::object>(self);
     }
     PyObject* self = view_type->tp_alloc(view_type, 0);
@@ -53,7 +53,7 @@ void dealloc_view(PyObject* self) {
     const PendingErrorKept pending;
     ViewObject* object = object_of(self);
     if (object->head.weak_references != nullptr) PyObject_ClearWeakRefs(self);
-    object->view.close();  // may run anybody's code, which may make and drop Views
+    object->view.close();  // may run the program's code, which may make and drop Views
     if (spare_views.count < SpareViews::kMost) {
         spare_views.objects[spare_views.count++] = object;
         return;
@@ -72,7 +72,7 @@ void* view_slot(Function* function) {
 }  // namespace
 
 View* view_of(const py::handle& object) noexcept {
-    return Py_TYPE(object.ptr()) == view_type ? &object_of(object.ptr())->view : nullptr;  // nothing derives from it
+    return Py_TYPE(object.ptr()) == view_type ? &object_of(object.ptr())->view : nullptr;  // no class derives from it
 }
 
 py::object to_python(View&& view) {

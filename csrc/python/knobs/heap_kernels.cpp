@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // python/knobs/heap_kernels.cpp: kernels that allocate from the heap of their device. Each does what the device source
-// of its name does, its report being the same four numbers.
+// of its name does, and reports the same four numbers. A comment before a kernel lists its arguments.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -30,7 +30,7 @@ void write(std::uint64_t address, std::uint64_t nbytes, std::uint64_t seed) {
     for (std::uint64_t i = 0; p != nullptr && i < nbytes; ++i) p[i] = pattern(i, seed);
 }
 
-// Memory that the kernel does not reach is wrong in every byte.
+// Counts wrong bytes. Memory that the kernel does not reach is wrong in every byte.
 void compare(std::uint64_t address, std::uint64_t nbytes, std::uint64_t seed, std::uint64_t report) {
     const Byte* p = at(address, nbytes);
     std::uint64_t wrong = 0;
@@ -116,7 +116,7 @@ void use(const pmhKernelBlock* block) {
     write(table[block->index], words[1], words[3] + block->index);
 }
 
-// table. Each block frees what another one allocated.
+// table. Each block frees memory that another block allocated.
 void release_all(const pmhKernelBlock* block) {
     auto* table = at<std::uint64_t>(block->arguments[0], block->count);
     if (table == nullptr) return;

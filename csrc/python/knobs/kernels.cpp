@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // python/knobs/kernels.cpp: kernels that fill, check and copy memory, and one that holds its stream. Each does what the
-// device source of its name does.
+// device source of its name does. A comment before a kernel lists its arguments.
 #include "kernels.hpp"
 
 #include <chrono>
@@ -12,7 +12,7 @@
 namespace portamem::knobs {
 namespace {
 
-/// The part of `size` bytes that is one block's.
+/// Represents the part of `size` bytes that belongs to one block.
 struct Part {
     std::uint64_t begin, end;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// python/knobs/kernels.hpp: kernels of the CPU reference runtime, for whoever launches them by its C interface.
+// python/knobs/kernels.hpp: kernels of the CPU reference runtime, to launch by its C interface.
 #pragma once
 
 #include <vector>
@@ -13,10 +13,10 @@ struct Kernel {
     pmhKernelFn_t function;
 };
 
-/// What fills, checks and copies memory, and holds a stream.
+/// Returns the kernels that fill, check and copy memory, and that hold a stream.
 const std::vector<Kernel>& memory_kernels();
 
-/// What allocates from the heap of the device.
+/// Returns the kernels that allocate from the heap of the device.
 const std::vector<Kernel>& heap_kernels();
 
 }  // namespace portamem::knobs

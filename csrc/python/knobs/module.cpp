@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// python/knobs/module.cpp: portamem._knobs, the host runtime's own knobs. They belong to tests, not to any backend's API.
+// python/knobs/module.cpp: portamem._knobs, the host runtime's own knobs, for tests and not for any backend's API.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 

@@ -18,16 +18,16 @@
 extern "C" {
 #endif
 
-/* One of the two uses of memory in a finding. */
+/* Describes one of the two uses of memory in a finding. */
 typedef struct portamem_order_use {
     const char* call;   /* the runtime call, without its prefix: "MemcpyAsync" */
     const char* site;   /* where it was made: "file:line" in Python, else symbol and offset */
-    const char* stream; /* in words */
+    const char* stream; /* as text */
     uint64_t handle;    /* of the stream; 0 for the legacy default stream and for the host */
     int device;         /* of the stream; -1 for the host */
 } portamem_order_use;
 
-/* Valid during the call of the visitor that it is given to. */
+/* Describes a finding. It is valid during the visitor's call. */
 typedef struct portamem_order_finding {
     uint32_t size;      /* sizeof this struct as the library was built */
     const char* kind;   /* "use before allocation is ordered", "free while in use", ... */
@@ -41,27 +41,28 @@ typedef struct portamem_order_finding {
 
 typedef void (*portamem_order_visitor)(void* self, const portamem_order_finding* finding);
 
-/* Opens a session; sessions may be nested and opened by several threads. Answers its number, or 0 where the calls of
+/* Opens a session; sessions may be nested and opened by several threads. Returns its number, or 0 where the calls of
  * that backend are not followed. */
 PORTAMEM_EXPORT uint64_t portamem_order_begin(portamem_backend backend);
 
-/* Shows each finding of a session so far to the visitor, with no lock held. 0, or -1 for a session that is not open. */
+/* Shows each finding of a session so far to the visitor, with no lock held. Returns 0, or -1 for a session that is
+ * not open. */
 PORTAMEM_EXPORT int portamem_order_visit(uint64_t session, portamem_order_visitor visitor, void* self);
 
-/* Closes a session. 0, or -1 for one that is not open. */
+/* Closes a session. Returns 0, or -1 for a session that is not open. */
 PORTAMEM_EXPORT int portamem_order_end(uint64_t session);
 
-/* Whether a session is open, PORTAMEM_CHECK's among them, and the calls of that backend are followed. */
+/* Returns whether a session is open, PORTAMEM_CHECK's included, and the calls of that backend are followed. */
 PORTAMEM_EXPORT int portamem_order_is_on(portamem_backend backend);
 
-/* Who knows where in a program of another language the calling thread is: writes "file:line" and a null byte and answers
- * 1, or answers 0 where the thread runs none. Asked before any lock is taken, in no forked child and no host function;
- * must not block. Null: nobody. */
+/* Finds where the calling thread is in a program of another language. It writes "file:line" and a null byte and
+ * returns 1, or returns 0 where the thread runs no such program. It is asked before any lock is taken, never in a
+ * forked child or a host function, and must not block. A null provider means that there is none. */
 typedef int (*portamem_order_site_provider)(char* text, size_t size);
 PORTAMEM_EXPORT void portamem_order_set_site_provider(portamem_order_site_provider provider);
 
 /* Between begin and end, on this thread, asking an event or a stream is no news to the program: portamem asks on its
- * own behalf, and what it is answered depends on how fast the work runs. */
+ * own behalf, and the answer depends on how fast the work runs. */
 PORTAMEM_EXPORT void portamem_order_own_queries_begin(void);
 PORTAMEM_EXPORT void portamem_order_own_queries_end(void);
 
@@ -70,10 +71,9 @@ typedef struct portamem_order_range {
     size_t nbytes;
 } portamem_order_range;
 
-/* Between begin and end: an event that is asked from here on, and that has happened, says so much: the work that it is
- * behind uses these ranges no more. portamem tells it of memory that it makes somebody else's, where it would not have
- * done so before the event: what order there is in that does not depend on how fast the work runs. The ranges are read
- * until the end. */
+/* Has an effect between begin and end: when an event is asked from here on and has happened, the work before it uses
+ * these ranges no more. portamem calls it for memory that goes to another owner, where that would not have happened
+ * before the event. The order in that does not depend on how fast the work runs. The ranges are read until the end. */
 PORTAMEM_EXPORT void portamem_order_own_queries_about(const portamem_order_range* ranges, size_t count);
 
 #ifdef __cplusplus

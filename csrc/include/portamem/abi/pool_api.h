@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  * portamem/abi/pool_api.h: the machinery of memory pools in libportamem, as C functions.
  *
- * A pool carves blocks out of chunks that an upstream gives, and keeps for each stream what was freed on it. It knows
- * nothing of a vendor: whatever touches a runtime or the upstream is asked of its owner through portamem_pool_ops.
- * portamem::PoolMemoryResource is the class over it, and this header is its private side: it may change with any
- * version.
+ * A pool carves blocks out of chunks that an upstream gives, and keeps for each stream what was freed on it. It
+ * knows no vendor: it asks its owner, through portamem_pool_ops, for everything that touches a runtime or the
+ * upstream. portamem::PoolMemoryResource is the class over it. This header is the private side of that class, and
+ * may change with any version.
  *
- * Streams are known by identities that are never reused. `stream` in these functions is what the owner's callbacks
- * know the stream of the running call by; the pool keeps no such pointer.
+ * Streams are known by identities that are never reused. In these functions `stream` is how the owner's callbacks
+ * know the stream of the running call; the pool keeps no such pointer.
  *
- * Every function is thread-safe and none throws. No callback runs with a lock that allocating and freeing take, but for
- * `drop` and `forget`; marks are made and waited for under one that only those take who put everything together: they have
- * found no memory, trim, close, or obey a release policy. */
+ * Every function is thread-safe, and none throws. Callbacks run without the locks that allocating and freeing take,
+ * except for `drop` and `forget`. Marks are made and waited for under a lock that only some calls take, those that
+ * put everything together: they have found no memory, trim, close, or obey a release policy. */
 #ifndef PORTAMEM_POOL_API_H
 #define PORTAMEM_POOL_API_H
 
@@ -27,7 +27,7 @@ extern "C" {
 
 typedef struct portamem_pool portamem_pool;
 
-/* Why a call was refused. */
+/* Says why a call was refused. */
 typedef enum portamem_pool_status {
     PORTAMEM_POOL_OK = 0,
     PORTAMEM_POOL_THROWN = 1,        /* a callback has failed; its owner knows why */
@@ -37,68 +37,74 @@ typedef enum portamem_pool_status {
     PORTAMEM_POOL_HOST_MEMORY = 5,   /* no host memory for the pool's own records */
     PORTAMEM_POOL_FORKED = 6,
     PORTAMEM_POOL_BUSY = 7, /* memory is out, or another thread is inside a call; of a stream: not to be marked now */
-    PORTAMEM_POOL_GONE = 8  /* a stream that was destroyed without a word, and cannot be marked any more */
+    PORTAMEM_POOL_GONE = 8  /* the stream was destroyed unannounced, and cannot be marked any more */
 } portamem_pool_status;
 
-/* What the pool has to know of a stream. */
+/* Tells the pool about a stream. */
 typedef struct portamem_pool_stream {
-    void* ref;              /* by which callbacks find the stream later, while it lives; given back by `forget` */
-    int ends_unseen;        /* nobody will tell when it ends: everything freed on it is marked at once */
-    int is_per_thread;      /* marked by its own thread only */
-    int is_marked_in_calls; /* and by that in calls on it only, as nobody knows between them whether it is still there */
+    void* ref;              /* callbacks find the stream by it later, while it lives; given back by `forget` */
+    int ends_unseen;        /* the pool is not told when it ends: everything freed on it is marked at once */
+    int is_per_thread;      /* only its own thread can mark it */
+    int is_marked_in_calls; /* only in calls on it, because its handle may be gone between them */
 } portamem_pool_stream;
 
 /* See `keep`. */
 #define PORTAMEM_POOL_ASK_LATER (SIZE_MAX - 1)
 
-/* What a pool asks of its owner. `self` is the owner. Those that answer int answer a portamem_pool_status unless it says
- * otherwise. An event is a mark in a stream: all work submitted before it. */
+/* Lists the functions by which a pool asks its owner; `self` is the owner. A function that returns int returns a
+ * portamem_pool_status unless its comment says otherwise. An event is a mark in a stream: it stands behind all work
+ * submitted before it. */
 typedef struct portamem_pool_ops {
     uint32_t size; /* sizeof this struct */
-    /* A chunk, aligned to 256 bytes, that work submitted to `stream` from now on may use. */
+    /* Gives a chunk, aligned to 256 bytes, that work submitted to `stream` from now on may use. */
     int (*allocate)(void* self, size_t nbytes, void* stream, void** ptr);
-    /* A chunk that nobody uses any more. */
+    /* Takes back a chunk that no work uses any more. */
     int (*deallocate)(void* self, void* ptr, size_t nbytes);
-    /* Refuses a stream that the pool cannot follow: closed, of another device, another thread's own. */
+    /* Describes a stream. Refuses a stream that the pool cannot follow: closed, of another device, another thread's
+     * own. */
     int (*describe)(void* self, void* stream, portamem_pool_stream* about);
     void (*forget)(void* self, void* ref);
-    /* 1 while the stream is captured, 0 while not; -1: failed. */
+    /* Returns 1 while the stream is captured, 0 while it is not, and -1 where it failed. */
     int (*is_captured)(void* self, void* stream);
-    /* A new event at the end of a stream, named by `ref`, or by `stream` where ref is null. Null: nothing to wait for.
-     * Refuses a stream that cannot be marked now. */
+    /* Makes a new event at the end of a stream, named by `ref`, or by `stream` where ref is null. A null event means
+     * that there is nothing to wait for. Refuses a stream that cannot be marked now. */
     int (*mark)(void* self, void* ref, void* stream, void** event);
-    /* Work submitted to `stream` later waits for the event. */
+    /* Makes work submitted to `stream` later wait for the event. */
     int (*wait)(void* self, void* stream, void* event);
-    /* 1 when it has happened, 0 when not yet; -1: failed. */
+    /* Returns 1 when the event has happened, 0 when it has not yet, and -1 where it failed. */
     int (*query)(void* self, void* event);
-    /* Waits for it; for null, for all work of the device: for what was freed on a thread's own default stream, which only
-     * that thread can mark. */
+    /* Waits for the event. With null it waits for all work of the device: for memory freed on a per-thread default
+     * stream, which only that thread can mark. */
     int (*synchronize)(void* self, void* event);
-    /* The pool is done with an event. May be called under the pool's locks: calls no runtime and takes only a leaf lock. Of
-     * a pool that is closed, `self` is null, and no lock of the pool is held. */
+    /* Takes back an event that the pool has no use for. It may be called under the pool's locks, so it makes no
+     * runtime call and takes only a leaf lock. For a closed pool `self` is null, and no lock of the pool is held. */
     void (*drop)(void* self, void* event);
-    /* Asked after memory came back: how many of the reserved bytes to keep; SIZE_MAX keeps all, and
-     * PORTAMEM_POOL_ASK_LATER is no answer: it is asked again by portamem_pool_release_due. Null: keeps all. */
+    /* Is asked after memory came back: how many of the reserved bytes to keep. SIZE_MAX keeps all.
+     * PORTAMEM_POOL_ASK_LATER is no answer yet: portamem_pool_release_due asks again. A null function keeps all. */
     size_t (*keep)(void* self, size_t reserved);
-    /* Before the upstream is asked for *nbytes: takes room under a limit that several pools share, if need be for less, but
-     * not for less than `least`: PORTAMEM_POOL_LIMIT then. Null: there is none. */
+    /* Is called before the upstream is asked for *nbytes. It takes room under a limit that several pools share: if
+     * need be for less, but not for less than `least`, where it returns PORTAMEM_POOL_LIMIT. A null function means
+     * that there is no such limit. */
     int (*claim)(void* self, size_t least, size_t* nbytes);
-    /* They are not reserved any more, or never were. */
+    /* Gives back room for bytes that are not reserved any more, or never were. */
     void (*unclaim)(void* self, size_t nbytes);
-    /* A call is over, with that status, and no lock is held: what callbacks could not let go of inside of it may go; unless
-     * may_block, on another thread. Null: nothing to do. */
+    /* Is called when a call is over, with its status and with no lock held. Objects that callbacks could not let go
+     * of inside of the call may go now; unless may_block is set, on another thread. Null: nothing to do. */
     void (*rest)(void* self, int status, int may_block);
-    /* While order is checked: memory that was freed behind the event, which has happened, becomes anybody's. Null: nobody
-     * wants to know. */
+    /* Is called while order is checked: memory that was freed behind the event, which has happened, may go to any
+     * stream now. Null: the owner does not check. */
     void (*happened)(void* self, void* event, const portamem_order_range* ranges, size_t count);
-    /* Memory that `keep` wants gone waits for work, or `keep` is to be asked later: portamem_pool_release_due is to be called, by any thread, again and again
-     * until it answers 1. Answers a status; but for OK nobody will. Null: nobody does. */
+    /* Is called when memory that `keep` wants gone waits for work, or `keep` is to be asked later. The owner then
+     * has portamem_pool_release_due called, by any thread, again and again until it returns 1. Returns a status;
+     * with any but OK it will not be called. A null function means the same. */
     int (*later)(void* self);
-    /* 1: all that was submitted to the stream has run, and all that an event recorded on it now would wait for; then what
-     * was freed on it waits for no event. 0: it has not, or that cannot be told now. No lock is held. Null: cannot be told. */
+    /* Returns 1 where all work submitted to the stream has run, and all work that an event recorded on it now would
+     * wait for. Memory freed on it then waits for no event. Returns 0 where it has not, or where that cannot be told
+     * now. No lock is held. Null: cannot be told. */
     int (*has_run)(void* self, void* stream);
-    /* Another pool's call is about to take idle memory of this one: keeps the owner, and what the calling thread knows of
-     * callbacks that failed, until `let_go` of the answer. Null: the owner ends. A null function: it outlives every call. */
+    /* Is called when another pool's call is about to take idle memory of this one. It keeps the owner, and the
+     * calling thread's failures of callbacks, until `let_go` of what it returns. A null result means that the owner
+     * ends. A null function means that the owner outlives every call. */
     void* (*hold)(void* self);
     void (*let_go)(void* held);
 } portamem_pool_ops;
@@ -132,7 +138,7 @@ typedef struct portamem_pool_figures {
     uint64_t arenas; /* streams that something is kept for */
 } portamem_pool_figures;
 
-/* A piece of a chunk. `stream` is the one that it was freed on, 0: nobody uses it. */
+/* Describes a piece of a chunk. `stream` is the stream that it was freed on; 0: no stream uses it. */
 typedef enum portamem_pool_piece_state {
     PORTAMEM_POOL_PIECE_FREE = 0,
     PORTAMEM_POOL_PIECE_CACHED = 1, /* free, in a thread's cache or behind an event */
@@ -154,60 +160,62 @@ typedef struct portamem_pool_piece {
 
 typedef void (*portamem_pool_visitor)(void* self, const portamem_pool_piece* piece);
 
-/* Null where there is no host memory. ops must stay valid as long as the pool. */
+/* Makes a pool; returns null where there is no host memory. ops must stay valid as long as the pool. */
 PORTAMEM_EXPORT portamem_pool* portamem_pool_create(const portamem_pool_ops* ops, void* self,
                                                     const portamem_pool_options* options);
 
-/* Waits until nobody uses what is free, gives it to the upstream, and ends the pool. Chunks with memory that is out, or
- * that cannot be waited for, are never given back. */
+/* Waits until no work uses the free memory, gives it to the upstream, and ends the pool. Chunks with memory that is
+ * out, or that cannot be waited for, are never given back. */
 PORTAMEM_EXPORT void portamem_pool_destroy(portamem_pool* pool);
 
-/* The owner is gone and may not be called any more: the pool is closed as it is, and all that it has is leaked. */
+/* Closes the pool as it is, and leaks all that it has: the owner is gone and may not be called any more. */
 PORTAMEM_EXPORT void portamem_pool_abandon(portamem_pool* pool);
 
-/* nbytes aligned to 256 bytes, for work submitted to the stream from now on. Null where nbytes is 0, and on a refusal:
- * portamem_pool_error tells which. */
+/* Returns nbytes aligned to 256 bytes, for work submitted to the stream from now on. Returns null where nbytes is 0,
+ * and on a refusal; portamem_pool_error tells which. */
 PORTAMEM_EXPORT void* portamem_pool_allocate(portamem_pool* pool, size_t nbytes, uint64_t identity, void* stream);
-/* The same for an alignment, a power of two. */
+/* Does the same for an alignment, which is a power of two. */
 PORTAMEM_EXPORT void* portamem_pool_allocate_aligned(portamem_pool* pool, size_t nbytes, size_t alignment,
                                                      uint64_t identity, void* stream);
 PORTAMEM_EXPORT int portamem_pool_deallocate(portamem_pool* pool, void* ptr, size_t nbytes, uint64_t identity,
                                              void* stream);
 
-/* The same where the calling thread's cache serves: no callback runs, and nobody is waited for. Null, or 0, where it does
- * not: nothing was done, and there is no portamem_pool_error. Also in a forked child, whose threads have no caches. */
+/* Do the same where the calling thread's cache serves: no callback runs, and the call waits for nothing. They return
+ * null, or 0, where the cache does not serve: nothing was done, and there is no portamem_pool_error. That is so in a
+ * forked child, whose threads have no caches. */
 PORTAMEM_EXPORT void* portamem_pool_allocate_cached(portamem_pool* pool, size_t nbytes, uint64_t identity);
 PORTAMEM_EXPORT int portamem_pool_deallocate_cached(portamem_pool* pool, void* ptr, size_t nbytes, uint64_t identity);
 
-/* The stream has ended, behind an event that becomes the pool's (null: nothing to wait for). */
+/* Tells that the stream has ended, behind an event that becomes the pool's (null: nothing to wait for). */
 PORTAMEM_EXPORT void portamem_pool_stream_ended(portamem_pool* pool, uint64_t identity, void* event);
 
-/* Gives to the upstream what `keep` wanted gone and what work has kept until now. Waits for nothing and marks no stream.
- * 1: nothing more is due. */
+/* Gives to the upstream the memory that `keep` wanted gone and work has kept until now. It waits for nothing and
+ * marks no stream. Returns 1 when nothing more is due. */
 PORTAMEM_EXPORT int portamem_pool_release_due(portamem_pool* pool);
-/* Nothing is due any more. A thread that is inside of portamem_pool_release_due is not waited for. */
+/* Makes nothing due any more. It does not wait for a thread that is inside of portamem_pool_release_due. */
 PORTAMEM_EXPORT void portamem_pool_call_off_due(portamem_pool* pool);
 /* Gives whole chunks to the upstream until at most `keep` bytes are reserved. */
 PORTAMEM_EXPORT int portamem_pool_trim(portamem_pool* pool, size_t keep);
-/* trim(0) for good, where nothing is out: PORTAMEM_POOL_BUSY otherwise. Closing twice is fine. */
+/* Does trim(0) for good, where nothing is out; returns PORTAMEM_POOL_BUSY otherwise. Closing twice is allowed. */
 PORTAMEM_EXPORT int portamem_pool_close(portamem_pool* pool);
 PORTAMEM_EXPORT int portamem_pool_is_closed(const portamem_pool* pool);
-/* 1 while a call of another pool, on another thread, gives back what is idle here: portamem_pool_close is busy for so
- * long. */
+/* Returns 1 while a call of another pool, on another thread, gives back what is idle here. portamem_pool_close
+ * returns BUSY for so long. */
 PORTAMEM_EXPORT int portamem_pool_is_lending(const portamem_pool* pool);
 
 PORTAMEM_EXPORT void portamem_pool_stats(portamem_pool* pool, portamem_pool_figures* figures);
-/* Blocks and bytes that are out: a part of stats that costs little. */
+/* Gives the blocks and bytes that are out: a part of stats that costs little. */
 PORTAMEM_EXPORT void portamem_pool_live(portamem_pool* pool, uint64_t* blocks, uint64_t* nbytes);
-/* Bytes reserved now, and at most: the same. */
+/* Gives the bytes that are reserved now, and at most; it costs little too. */
 PORTAMEM_EXPORT void portamem_pool_reserved(portamem_pool* pool, uint64_t* reserved, uint64_t* peak);
-/* Bytes of a device that the pools of the process have reserved and that are not out. */
+/* Returns the bytes of a device that the pools of the process have reserved and that are not out. */
 PORTAMEM_EXPORT uint64_t portamem_pools_idle(portamem_backend backend, int device);
 PORTAMEM_EXPORT void portamem_pool_reset_peak(portamem_pool* pool);
-/* Every piece of every chunk, by address, as it was at one moment; with no lock held. 0, or PORTAMEM_POOL_HOST_MEMORY. */
+/* Shows every piece of every chunk, by address, as it was at one moment, with no lock held. Returns 0, or
+ * PORTAMEM_POOL_HOST_MEMORY. */
 PORTAMEM_EXPORT int portamem_pool_snapshot(portamem_pool* pool, portamem_pool_visitor visitor, void* self);
 
-/* Of the latest call on this thread that was refused; the text is valid until the next one. */
+/* Returns the status of the latest call on this thread that was refused. The text is valid until the next such call. */
 PORTAMEM_EXPORT int portamem_pool_error(const char** text);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// portamem/detail/embedder.hpp: what a language that embeds portamem hooks into. A C++ program needs none of it.
+// portamem/detail/embedder.hpp: the hooks for a language that embeds portamem. A C++ program needs none of it.
 #pragma once
 
 #include <atomic>
@@ -13,17 +13,18 @@ PORTAMEM_OPEN
 
 namespace detail {
 
-/// The hooks of the embedding language, one set for each module. A null hook: portamem runs in no such language, or the
-/// language has no use for it. The order checker takes call sites by its own C function (portamem/abi/order_api.h).
+/// Holds the hooks of the embedding language, one set for each module. A null hook means that portamem runs in no such
+/// language, or that the language has no use for it. The order checker takes call sites by its own C function
+/// (portamem/abi/order_api.h).
 struct EmbedderHooks {
     /// Runs run(argument) without the language's lock, where the calling thread holds it.
     std::atomic<void (*)(void (*run)(void*), void* argument)> unlocked{nullptr};
-    /// Returns once is_done(argument) is true. Throws what the program's signal handlers raise before that, and what
-    /// is_done throws.
+    /// Returns once is_done(argument) is true. Throws an exception of the program's signal handlers that comes before
+    /// that, and one of is_done.
     std::atomic<void (*)(bool (*is_done)(void*), void* argument)> wait{nullptr};
-    /// Writes the program's call site as text; answers how many bytes, 0 where there is none.
+    /// Writes the program's call site as text, and returns how many bytes; 0 where there is none.
     std::atomic<int (*)(char* text, std::size_t size)> call_site{nullptr};
-    /// Takes a failure that a destructor has met and cannot throw. No lock of portamem is held.
+    /// Takes a failure that a destructor has met and cannot throw. It is called with no lock of portamem held.
     std::atomic<void (*)(const std::exception_ptr&) noexcept> lost_failure{nullptr};
 };
 
@@ -32,8 +33,8 @@ inline EmbedderHooks& embedder() noexcept {
     return hooks;
 }
 
-/// Runs a function without the language's lock. For destructors: the last reference may go on any thread and under any
-/// lock, and what a destructor calls may wait for work that needs that lock.
+/// Runs a function without the language's lock, for destructors. The last reference may end on any thread and under any
+/// lock, and a destructor's calls may wait for work that needs that lock.
 template <class Function>
 void unlocked(Function&& function) noexcept {
     const auto hook = embedder().unlocked.load(std::memory_order_relaxed);
@@ -44,10 +45,10 @@ void unlocked(Function&& function) noexcept {
     }
 }
 
-/// What keeps an allocation's resource and stream alive in place of shared references: their objects in the language,
-/// which counts references for less.
+/// Keeps an allocation's resource and stream alive in place of shared references: it holds their objects in the
+/// language, which counts references at a lower cost.
 struct EmbedderRefs {
-    void (*let_go)(const EmbedderRefs&) noexcept = nullptr;  ///< on any thread; null: there is nothing to let go of
+    void (*let_go)(const EmbedderRefs&) noexcept = nullptr;  ///< may run on any thread; null: nothing to let go
     void* resource = nullptr;
     void* stream = nullptr;
 };

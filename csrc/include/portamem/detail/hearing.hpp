@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// portamem/detail/hearing.hpp: which exceptions end a thread's waits early: signals of an embedding language.
+// portamem/detail/hearing.hpp: the exceptions that end a thread's waits early, such as signals of an embedding
+// language.
 #pragma once
 
 #include <algorithm>
@@ -12,14 +13,14 @@ PORTAMEM_OPEN
 
 namespace detail {
 
-/// What ends the waits of this thread early, by an exception.
+/// Says which exceptions end the waits of this thread early.
 enum class Hearing : unsigned char {
     Nothing,     ///< on most threads, and wherever portamem is embedded in no other language
-    Dropping,    ///< nothing either: in destructors
-    AtOnce,      ///< where others are kept waiting, and memory can go back later: a wait ends before it begins
-    Leaving,     ///< in destructors of memory, which can go back later: what asks the program to end
-    Interrupts,  ///< under a lock: what asks the program to end, if none of its own code has to run for that
-    Everything,  ///< what the program's signal handlers raise
+    Dropping,    ///< nothing either, in destructors
+    AtOnce,      ///< every wait ends before it begins: another thread is kept waiting, and memory can go back later
+    Leaving,     ///< a signal that asks the program to end, in destructors of memory, which can go back later
+    Interrupts,  ///< a signal that asks the program to end and runs none of its own code, under a lock
+    Everything,  ///< every exception that the program's signal handlers raise
 };
 
 inline Hearing& hearing() noexcept {
@@ -27,13 +28,13 @@ inline Hearing& hearing() noexcept {
     return now;
 }
 
-/// A wait that was left, by a caller who comes back later.
+/// Ends a wait whose caller comes back later.
 class WaitLeft : public std::exception {
   public:
     const char* what() const noexcept override { return "the wait is left"; }
 };
 
-/// Another hearing for its scope.
+/// Sets another hearing for its scope.
 class HearingScope {
   public:
     explicit HearingScope(Hearing inside) noexcept : before_(hearing()) { hearing() = inside; }
@@ -45,16 +46,17 @@ class HearingScope {
     const Hearing before_;
 };
 
-/// For a scope in which the caller holds a lock while others wait: the program's own code, which may want that lock as
-/// well, does not run.
+/// Serves a scope in which the caller holds a lock. The program's own code, which may want that lock too, does not run
+/// inside.
 class HearingUnderLock : public HearingScope {
   public:
     HearingUnderLock() noexcept
         : HearingScope(hearing() < Hearing::Leaving ? Hearing::Nothing : std::min(hearing(), Hearing::Interrupts)) {}
 };
 
-/// Stands before a call that blocks until `is_done()`: in such a call nothing is heard. What it throws leaves the work
-/// as it is. False where there is nothing to hear, and the call has to wait; true once it has nothing to wait for.
+/// Stands before a call that blocks until `is_done()`, because such a call hears nothing. What it throws leaves the
+/// work as it is. Returns false where there is nothing to hear and the call has to wait, and true once the call has
+/// nothing to wait for.
 template <class IsDone>
 bool hear_until(IsDone&& is_done) {
     if (__builtin_expect(hearing() <= Hearing::Dropping, 1)) return false;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * portamem/host/runtime_api.h: the CPU reference runtime, spelled as a vendor spells a runtime API.
  *
- * Each name is the vendors' name with the prefix pmh, each code the vendors' code. What the calls promise is written
- * once, in portamem/rt/api/; here stands only what is particular to this runtime. Every function is thread-safe. In a
- * child of fork() every call answers pmhErrorInitializationError, and inside a host function or a kernel that a stream
- * runs pmhErrorNotPermitted. */
+ * Each name is the vendors' name with the prefix pmh, and each code is the vendors' code. portamem/rt/api/ says once
+ * what the calls promise; this header says only what is particular to this runtime. Every function is thread-safe.
+ * Every call returns pmhErrorInitializationError in a child of fork(), and pmhErrorNotPermitted inside a host
+ * function or a kernel that a stream runs. */
 #ifndef PORTAMEM_HOST_RUNTIME_API_H
 #define PORTAMEM_HOST_RUNTIME_API_H
 
@@ -54,7 +54,7 @@ typedef struct pmhMemPool_st* pmhMemPool_t;
 typedef struct pmhGraph_st* pmhGraph_t;
 typedef void (*pmhHostFn_t)(void* user_data);
 
-/* One block of a launch. */
+/* Represents one block of a launch. */
 typedef struct pmhKernelBlock {
     unsigned index; /* of `count` blocks */
     unsigned count;
@@ -65,11 +65,11 @@ typedef struct pmhKernelBlock {
 
 typedef void (*pmhKernelFn_t)(const pmhKernelBlock* block);
 
-/* Null is the legacy default stream of the current device as well. */
+/* Null too is the legacy default stream of the current device. */
 #define pmhStreamLegacy ((pmhStream_t)0x1)
 #define pmhStreamPerThread ((pmhStream_t)0x2)
 
-/* Constants that are passed as int: a value outside the list is refused, not undefined. */
+/* These constants are passed as int: a value outside the list is refused, not undefined. */
 enum { pmhCpuDeviceId = -1, pmhInvalidDeviceId = -2 };
 enum {
     pmhMemcpyHostToHost = 0,
@@ -222,11 +222,11 @@ PORTAMEM_EXPORT const char* pmhGetErrorString(pmhError_t error);
 PORTAMEM_EXPORT pmhError_t pmhGetLastError(void);
 PORTAMEM_EXPORT pmhError_t pmhPeekAtLastError(void);
 
-/* Why this thread's latest failed call failed, as a sentence; "" where the code says all. GetLastError leaves it. Valid
- * until the thread's next failure. */
+/* Returns why this thread's latest failed call failed, as a sentence; "" where the code says all. GetLastError
+ * leaves it. It is valid until the thread's next failure. */
 PORTAMEM_EXPORT const char* pmhGetLastErrorDetail(void);
 
-/* That sentence where this thread's latest failure was `error`, GetErrorString's otherwise. */
+/* Returns that sentence where this thread's latest failure was `error`, and GetErrorString's otherwise. */
 PORTAMEM_EXPORT const char* pmhGetErrorDetail(pmhError_t error);
 
 /* ---- devices ---- */
@@ -248,8 +248,8 @@ PORTAMEM_EXPORT pmhError_t pmhDeviceGetStreamPriorityRange(int* least, int* grea
 
 /* ---- device, pinned and registered memory ---- */
 
-/* The free functions never wait: what queued work holds stays mapped until that work has run. Unregister does wait for
- * every stream, since the memory is the caller's and may vanish after it. */
+/* The free functions never wait: memory that queued work holds stays mapped until that work has run. Unregister
+ * waits for every stream, because the memory is the caller's and may vanish after it. */
 PORTAMEM_EXPORT pmhError_t pmhMalloc(void** ptr, size_t size);
 PORTAMEM_EXPORT pmhError_t pmhFree(void* ptr);
 PORTAMEM_EXPORT pmhError_t pmhMallocPitch(void** ptr, size_t* pitch, size_t width, size_t height);
@@ -292,8 +292,8 @@ PORTAMEM_EXPORT pmhError_t pmhMemGetAllocationGranularity(size_t* granularity, p
 
 /* ---- copies and fills ---- */
 
-/* A copy from or to pageable memory, Async or not, returns when it is done: the strictest behaviour of the vendors.
- * So does one between two host ranges. */
+/* A copy from or to pageable memory, Async or not, returns when it is done, which is the strictest behaviour of the
+ * vendors. A copy between two host ranges does too. */
 PORTAMEM_EXPORT pmhError_t pmhMemcpy(void* dst, const void* src, size_t size, int kind);
 PORTAMEM_EXPORT pmhError_t pmhMemcpyAsync(void* dst, const void* src, size_t size, int kind, pmhStream_t stream);
 PORTAMEM_EXPORT pmhError_t pmhMemcpy2D(void* dst, size_t dstPitch, const void* src, size_t srcPitch, size_t width,
@@ -322,7 +322,7 @@ PORTAMEM_EXPORT pmhError_t pmhLaunchHostFunc(pmhStream_t stream, pmhHostFn_t fn,
 PORTAMEM_EXPORT pmhError_t pmhStreamGetFlags(pmhStream_t stream, unsigned* flags);
 PORTAMEM_EXPORT pmhError_t pmhStreamGetPriority(pmhStream_t stream, int* priority);
 PORTAMEM_EXPORT pmhError_t pmhStreamGetDevice(pmhStream_t stream, int* device);
-/* Of a created stream: a number that no other stream ever has. */
+/* Gives the number of a created stream, which no other stream ever has. */
 PORTAMEM_EXPORT pmhError_t pmhStreamGetId(pmhStream_t stream, uint64_t* id);
 PORTAMEM_EXPORT pmhError_t pmhEventCreateWithFlags(pmhEvent_t* event, unsigned flags);
 PORTAMEM_EXPORT pmhError_t pmhEventDestroy(pmhEvent_t event);
@@ -335,23 +335,25 @@ PORTAMEM_EXPORT pmhError_t pmhEventElapsedTime(float* milliseconds, pmhEvent_t s
  * A kernel is called once for each block, one after the other. The threads of a block are the function's own loops, and
  * a barrier is the end of one. It may call the pmhKernel functions and nothing else of this header. */
 
-/* `count` words of arguments are copied. Memory that one of them points to stays mapped until the kernel has run. The
- * stream is of the current device: pmhErrorInvalidHandle otherwise.
+/* Launches a kernel. `count` words of arguments are copied. Memory that one of them points to stays mapped until the
+ * kernel has run. Returns pmhErrorInvalidHandle where the stream is not of the current device.
  *
- * pmhLaunchUsesHeap: the kernel uses the heap of its device. The first such launch takes pmhLimitMallocHeapSize bytes
- * at least out of the device's memory, pmhErrorOutOfMemory where they are not to be had. From then on the heap neither
- * grows nor goes, and setting that limit is pmhErrorInvalidValue. */
+ * pmhLaunchUsesHeap: the kernel uses the heap of its device. The first such launch takes at least
+ * pmhLimitMallocHeapSize bytes out of the device's memory, and returns pmhErrorOutOfMemory where they cannot be had.
+ * From then on the heap neither grows nor goes, and setting that limit returns pmhErrorInvalidValue. */
 PORTAMEM_EXPORT pmhError_t pmhLaunchKernel(pmhKernelFn_t function, unsigned blocks, unsigned threads,
                                            const uint64_t* arguments, size_t count, unsigned flags, pmhStream_t stream);
 
-/* Where a kernel finds `size` bytes at a device address: such an address is not to be dereferenced, in a kernel neither.
- * Null where they are not within one allocation that the device reaches, and outside kernels. */
+/* Returns where a kernel finds `size` bytes of a device address, which no code may dereference, not even a kernel.
+ * Returns null where the bytes are not within one allocation that the device reaches, and outside kernels. */
 PORTAMEM_EXPORT void* pmhKernelAddress(const void* ptr, size_t size);
 
-/* The heap of the device, for kernels alone: every other call answers pmhErrorInvalidValue for its addresses, and
- * PointerGetAttributes does not know them. Device addresses of memory aligned to 16 bytes, or to `align`, a power of
- * two; null where there is no room, and in a kernel that was not launched to use the heap. What is allocated stays until
- * any kernel frees it. Freeing null is fine; what is not allocated is left alone, where a GPU may do anything. */
+/* These are the heap of the device, for kernels alone. Every other call returns pmhErrorInvalidValue for its
+ * addresses, and PointerGetAttributes does not know them.
+ * - The allocating functions return device addresses aligned to 16 bytes, or to `align`, a power of two. They return
+ *   null where there is no room, and in a kernel that was not launched to use the heap. Memory stays until any
+ *   kernel frees it.
+ * - Freeing null is allowed. An address that is not allocated is left alone, where a GPU may do anything. */
 PORTAMEM_EXPORT void* pmhKernelMalloc(size_t size);
 PORTAMEM_EXPORT void* pmhKernelMallocAligned(size_t align, size_t size);
 PORTAMEM_EXPORT void pmhKernelFree(void* ptr);
@@ -374,15 +376,15 @@ PORTAMEM_EXPORT pmhError_t pmhGraphDestroy(pmhGraph_t graph);
  *   PORTAMEM_HOST_FAIL=               CALL:NTH:CODE, such as Malloc:3:2: the third Malloc answers 2; * is any call
  * A value that cannot be read makes every call answer pmhErrorInitializationError, with a sentence in the detail. */
 
-/* Bytes that a device has; what is allocated beyond a smaller capacity stays. */
+/* Sets the bytes of a device; memory allocated beyond a smaller capacity stays. */
 PORTAMEM_EXPORT pmhError_t pmhKnobSetCapacity(int device, size_t bytes);
 PORTAMEM_EXPORT pmhError_t pmhKnobSetCopyDelay(unsigned microseconds);
 
-/* The nth call from now of `call` ("Malloc"; null for any) fails with `code` and does nothing. One such rule stands at a
- * time; nth 0 removes it. */
+/* Makes the nth call from now of `call` ("Malloc"; null for any) fail with `code` and do nothing. One such rule
+ * stands at a time; nth 0 removes it. */
 PORTAMEM_EXPORT pmhError_t pmhKnobFailCall(const char* call, unsigned nth, int code);
 
-/* Puts capacity, delay and failing call back to what the environment said. */
+/* Puts capacity, delay and failing call back to the values of the environment. */
 PORTAMEM_EXPORT pmhError_t pmhKnobReset(void);
 
 #ifdef __cplusplus

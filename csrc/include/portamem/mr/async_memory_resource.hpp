@@ -18,13 +18,15 @@
 
 PORTAMEM_OPEN
 
-/// MallocFromPoolAsync and FreeAsync over one pool: a pool of its own, which keeps what it has, or somebody else's,
-/// whose settings it leaves alone unless asked. deallocate on a stream lets that stream reuse the memory at once.
+/// Calls MallocFromPoolAsync and FreeAsync over one pool of the driver. The pool is its own, which keeps what it has,
+/// or one that the program owns, whose settings it changes only when asked. deallocate lets its stream reuse the memory
+/// at once.
 class AsyncMemoryResource : public RuntimeMemoryResource {
   public:
     static constexpr std::uint64_t kKeepAll = std::numeric_limits<std::uint64_t>::max();
 
-    /// Over a pool of its own. max_size 0: as large as the device. Throws Error (NotSupported) on a device without pools.
+    /// Makes a resource over a pool of its own. max_size 0 means as large as the device. Throws Error (NotSupported) on
+    /// a device without pools.
     static std::shared_ptr<AsyncMemoryResource> create(int device, std::uint64_t release_threshold = kKeepAll,
                                                        std::size_t max_size = 0) {
         require_pools(device);
@@ -36,7 +38,7 @@ class AsyncMemoryResource : public RuntimeMemoryResource {
         return resource;
     }
 
-    /// Over the pool that the device came with.
+    /// Makes a resource over the pool that the device came with.
     static std::shared_ptr<AsyncMemoryResource> default_pool(int device) {
         require_pools(device);
         rt::MemPool_t pool{};
@@ -44,7 +46,7 @@ class AsyncMemoryResource : public RuntimeMemoryResource {
         return std::shared_ptr<AsyncMemoryResource>(new AsyncMemoryResource(device, pool, false, nullptr));
     }
 
-    /// Over somebody else's pool, never destroyed here; `owner` is kept alive.
+    /// Makes a resource over a pool that the program owns: it is never destroyed here, and `owner` is kept alive.
     static std::shared_ptr<AsyncMemoryResource> from_handle(rt::MemPool_t pool, int device,
                                                             std::shared_ptr<void> owner = nullptr) {
         require_pools(device);
@@ -62,7 +64,7 @@ class AsyncMemoryResource : public RuntimeMemoryResource {
     }
     bool owns_pool() const noexcept { return owned_; }
 
-    /// An attribute of the pool; Reuse* as 0 or 1, the others bytes.
+    /// Returns an attribute of the pool: Reuse* as 0 or 1, every other in bytes.
     std::uint64_t get(rt::MemPoolAttr attr) const {
         refuse_forked();
         std::uint64_t value = 0;
@@ -76,7 +78,7 @@ class AsyncMemoryResource : public RuntimeMemoryResource {
         check(rt::MemPoolSetAttribute(pool_handle(), attr, value), "MemPoolSetAttribute");
     }
 
-    /// Resets both high-water marks to what is current.
+    /// Resets both high-water marks to the current figures.
     void reset_high() const {
         set(rt::MemPoolAttr::UsedMemHigh, 0);
         set(rt::MemPoolAttr::ReservedMemHigh, 0);
@@ -89,7 +91,7 @@ class AsyncMemoryResource : public RuntimeMemoryResource {
         check(rt::MemPoolTrimTo(pool_handle(), keep), "MemPoolTrimTo");
     }
 
-    /// What another device may do with the pool's memory.
+    /// Returns the access that another device has to the pool's memory.
     rt::MemAccessFlags access(int device) const {
         auto flags = rt::MemAccessFlags::None;
         const RelaxedCapture beside(this->device());
@@ -140,7 +142,7 @@ class AsyncMemoryResource : public RuntimeMemoryResource {
         if (quirk_policy_applies(QuirkPolicy::AtLeastEightBytes, of)) least_nbytes_ = 8;
     }
 
-    // A pool of its own is kept for the next resource, and never destroyed: recycled_pools.hpp says why.
+    // Keeps a pool of its own for the next resource, and never destroys it: recycled_pools.hpp says why.
     void give_up_pool() noexcept {
         const rt::MemPool_t pool = std::exchange(pool_, rt::MemPool_t{});
         if (owned_) RecycledPools::instance().put(device(), max_size_, pool, std::move(granted_));
@@ -169,7 +171,8 @@ class AsyncMemoryResource : public RuntimeMemoryResource {
         t.kind = ResourceKind::Async;
         t.device = device;
         t.stream_ordered = true;
-        // Not even where the host could reach it: the pool reuses it in stream order, which the host does not follow.
+        // It is false even where the host could reach the memory: the pool reuses it in stream order, and the host
+        // follows no stream.
         t.host_accessible = false;
         return t;
     }
@@ -178,7 +181,7 @@ class AsyncMemoryResource : public RuntimeMemoryResource {
     const bool owned_;
     std::size_t max_size_ = 0;
     mutable std::mutex mutex_;
-    mutable std::vector<int> granted_;  // other devices that were ever let in
+    mutable std::vector<int> granted_;  // other devices that were ever given access
     std::shared_ptr<void> owner_;
     std::unique_ptr<AllocatingStreams> allocating_streams_;  // null: FreeAsync takes any stream
     std::size_t least_nbytes_ = 0;

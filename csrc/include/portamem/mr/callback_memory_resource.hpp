@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// portamem/mr/callback_memory_resource.hpp: memory of the program's own two functions.
+// portamem/mr/callback_memory_resource.hpp: memory from two functions of the program's.
 #pragma once
 
 #include <cstdint>
@@ -19,24 +19,27 @@
 
 PORTAMEM_OPEN
 
-/// Allocates and frees by two functions of the program's. They are called with no lock held, the resource's device
-/// current and beside captures of other streams; they may use other resources, and a pool that stands on this one. What
-/// they throw reaches the caller, and nothing is counted or lost. Memory that is not out, and a wrong size, are
-/// std::invalid_argument, and no function is called.
+/// Allocates and frees by two functions of the program's.
+/// - They are called with no lock held, with the resource's device current and beside captures of other streams. They
+///   may use other resources, and a pool that stands on this one.
+/// - An exception of theirs reaches the caller, and nothing is counted or lost.
+/// - A free of memory that is not out, or with a wrong size, throws std::invalid_argument, and no function is called.
 class CallbackMemoryResource : public CountedMemoryResource {
   public:
-    /// Memory of at least nbytes (never 0), aligned to kAlignment, that shares no byte with what is out. Null means that
-    /// there is none. An address that is not a multiple of the alignment is given back and refused. One whose bytes are in
-    /// part out already is refused and never given back: that would free memory in use.
+    /// Returns memory of at least nbytes (never 0), aligned to kAlignment, that shares no byte with memory that is out.
+    /// Null means that there is none. An address that is not a multiple of the alignment is given back and refused. An
+    /// address whose bytes are partly out already is refused and never given back, because that would free memory in
+    /// use.
     using Allocate = std::function<void*(std::size_t nbytes, const std::shared_ptr<Stream>& stream)>;
-    /// Takes it back. Of stream-ordered memory behind the work on `stream`; of other memory that work has run.
+    /// Takes the memory back. Stream-ordered memory goes back behind the work on `stream`; for other memory that work
+    /// has run.
     using Deallocate = std::function<void(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream)>;
 
-    /// The same as C functions, which may not throw: `stream` is a native handle, user_data is handed through.
+    /// Are the same as C functions, which may not throw. `stream` is a native handle, and user_data is handed through.
     using AllocateFn = void* (*)(std::size_t nbytes, void* stream, void* user_data);
     using DeallocateFn = void (*)(void* ptr, std::size_t nbytes, void* stream, void* user_data);
 
-    /// traits: what the memory is; memory_of gives those of a kind.
+    /// traits: describes the memory; memory_of gives the traits of a kind.
     CallbackMemoryResource(Allocate allocate, Deallocate deallocate, const MemoryTraits& traits)
         : CountedMemoryResource(known_to_function(traits)),
           allocate_(std::move(allocate)),
@@ -46,13 +49,13 @@ class CallbackMemoryResource : public CountedMemoryResource {
         (void)Device(traits.device);
     }
 
-    /// The same as the constructor, shared.
+    /// Makes the resource as the constructor does, and shares it.
     static std::shared_ptr<CallbackMemoryResource> create(Allocate allocate, Deallocate deallocate,
                                                           const MemoryTraits& traits) {
         return std::make_shared<CallbackMemoryResource>(std::move(allocate), std::move(deallocate), traits);
     }
 
-    /// user_data: outlives the resource.
+    /// Makes a resource from C functions. user_data has to outlive the resource.
     static std::shared_ptr<CallbackMemoryResource> from_functions(AllocateFn allocate, DeallocateFn deallocate,
                                                                   void* user_data, const MemoryTraits& traits) {
         if (allocate == nullptr || deallocate == nullptr) {
@@ -68,7 +71,7 @@ class CallbackMemoryResource : public CountedMemoryResource {
             traits);
     }
 
-    /// What memory of a kind is on a device.
+    /// Returns the traits of memory of a kind on a device.
     static MemoryTraits memory_of(ResourceKind kind, int device) {
         MemoryTraits t;
         t.kind = kind;
@@ -122,14 +125,14 @@ class CallbackMemoryResource : public CountedMemoryResource {
                 if (const auto tail = stream->tail()) tail->wait();
             }
             using detail::Hearing;
-            // What the program's function waits for is its own matter.
+            // The program's function may wait for what it likes.
             const detail::HearingScope own(detail::hearing() == Hearing::AtOnce ? Hearing::Nothing : detail::hearing());
             deallocate_(ptr, nbytes, stream);
         });
     }
 
   private:
-    // The program's functions may queue work on the memory.
+    // Sets is_known_elsewhere, because the program's functions may queue work on the memory.
     static MemoryTraits known_to_function(MemoryTraits traits) {
         traits.is_known_elsewhere = true;
         return traits;

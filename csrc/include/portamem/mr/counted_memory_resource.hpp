@@ -12,7 +12,8 @@
 
 PORTAMEM_OPEN
 
-/// Counts buffers and bytes, refuses wrong frees by what is out, and closes when nothing is. Calls no runtime itself.
+/// Counts buffers and bytes, refuses wrong frees by what is out, and closes when nothing is. Makes no runtime call
+/// itself.
 class CountedMemoryResource : public MemoryResource {
   public:
     std::size_t live_buffers() const noexcept final {
@@ -30,13 +31,14 @@ class CountedMemoryResource : public MemoryResource {
 
     explicit CountedMemoryResource(const MemoryTraits& traits) : MemoryResource(traits) {}
 
-    /// Memory of a resource that is open and follows the stream. nbytes may be 0.
+    /// Takes memory of a resource that is open and follows the stream. nbytes may be 0.
     virtual void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) = 0;
-    /// Takes back what take gave. ptr may be null, with 0 bytes. Throws, and the memory is still allocated.
+    /// Takes back what take gave. ptr may be null, with 0 bytes. Throws, and the memory is still allocated then.
     virtual void give_back(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) = 0;
-    /// When nothing is out and nothing will be. Throws, and the resource stays open: it comes again.
+    /// Is called when nothing is out and nothing will be. If it throws, the resource stays open, and it is called again
+    /// later.
     virtual void at_close() {}
-    /// Told of every byte that goes out (positive) or comes back.
+    /// Is told of all bytes that go out (positive) or come back (negative).
     virtual void counted(std::int64_t /*delta*/) noexcept {}
 
     /// Runs an allocating function as allocate promises, and counts what it gave.
@@ -105,7 +107,7 @@ class CountedMemoryResource : public MemoryResource {
         throw std::invalid_argument("the memory resource is closed");
     }
 
-    // Takes one off the buffers that are out; false where none is.
+    // Takes one off the buffers that are out; returns false where none is.
     static bool claim(std::atomic<std::int64_t>& out) noexcept {
         auto count = out.load(std::memory_order_relaxed);
         do {
@@ -124,9 +126,9 @@ class CountedMemoryResource : public MemoryResource {
         counted(delta);
     }
 
-    std::atomic<std::int64_t> live_{0};   // buffers out, coming or going; negative once closed
+    std::atomic<std::int64_t> live_{0};   // buffers that are out, coming or going; negative once closed
     std::atomic<std::int64_t> out_{0};    // of those, the ones that deallocate may take
-    std::atomic<std::int64_t> empty_{0};  // the same of 0 bytes, which all have one address
+    std::atomic<std::int64_t> empty_{0};  // the same for 0 bytes, which all have one address
     std::atomic<std::size_t> live_bytes_{0};
 };
 

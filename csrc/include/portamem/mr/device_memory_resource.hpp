@@ -7,11 +7,11 @@
 
 PORTAMEM_OPEN
 
-/// Malloc and Free. Each call costs the driver tens of microseconds: for memory that lives long. (The class of this
-/// name in cuda.core is a pool; that is AsyncMemoryResource here.)
+/// Calls Malloc and Free. Each call costs the driver tens of microseconds, so use it for memory that lives long. (The
+/// class of this name in cuda.core is a pool; that is AsyncMemoryResource here.)
 class DeviceMemoryResource : public RuntimeMemoryResource {
   public:
-    /// Coherence: Default, or AMD's FineGrained and Uncached.
+    /// coherence: Default, or AMD's FineGrained and Uncached.
     explicit DeviceMemoryResource(int device, rt::Coherence coherence = rt::Coherence::Default)
         : RuntimeMemoryResource(traits_of(device, coherence)), coherence_(coherence) {
         if (coherence == rt::Coherence::Coherent || coherence == rt::Coherence::NonCoherent) {
@@ -19,21 +19,21 @@ class DeviceMemoryResource : public RuntimeMemoryResource {
         }
     }
 
-    /// The same as the constructor, shared.
+    /// Makes the resource as the constructor does, and shares it.
     static std::shared_ptr<DeviceMemoryResource> create(int device, rt::Coherence coherence = rt::Coherence::Default) {
         return std::make_shared<DeviceMemoryResource>(device, coherence);
     }
 
     rt::Coherence coherence() const noexcept { return coherence_; }
 
-    /// Rows of memory, each aligned: `pitch` bytes from one to the next, `nbytes` in all.
+    /// Describes aligned rows of memory: they start `pitch` bytes apart, and take `nbytes` in all.
     struct Rows {
         void* ptr = nullptr;
         std::size_t pitch = 0;
         std::size_t nbytes = 0;
     };
 
-    /// `height` rows of `width` bytes. deallocate takes them back, with nbytes as given here.
+    /// Allocates `height` rows of `width` bytes. deallocate takes them back, with the nbytes that this returns.
     Rows allocate_pitched(std::size_t width, std::size_t height, const std::shared_ptr<Stream>& stream) {
         if (coherence_ != rt::Coherence::Default) {
             throw std::invalid_argument("pitched memory has default coherence: take a resource of that coherence");

@@ -13,12 +13,12 @@
 
 PORTAMEM_OPEN
 
-/// Where the upstream has no memory, asks the program whether to try again. As often as it says so: it is the program
-/// that knows when to give up.
+/// Asks the program whether to try again where the upstream has no memory. It tries as often as the program says so,
+/// because only the program knows when to give up.
 class FailureCallbackAdaptor : public KnowingAdaptor {
   public:
-    /// Is told how many bytes were asked for and answers whether to try again. Called on the thread that allocates, with
-    /// no lock held: it may free, trim and allocate. What it throws reaches the caller.
+    /// Gets the bytes that were asked for, and returns whether to try again. It is called on the allocating thread with
+    /// no lock held: it may free, trim and allocate. An exception of it reaches the caller.
     using Callback = std::function<bool(std::size_t nbytes)>;
 
     FailureCallbackAdaptor(std::shared_ptr<MemoryResource> upstream, Callback callback)
@@ -26,13 +26,14 @@ class FailureCallbackAdaptor : public KnowingAdaptor {
         if (!callback_) throw std::invalid_argument("there is no function to call on failure");
     }
 
-    /// The same as the constructor, shared.
+    /// Makes the resource as the constructor does, and shares it.
     static std::shared_ptr<FailureCallbackAdaptor> create(std::shared_ptr<MemoryResource> upstream, Callback callback) {
         return std::make_shared<FailureCallbackAdaptor>(std::move(upstream), std::move(callback));
     }
 
   protected:
-    /// Throws the upstream's own OutOfMemory where the callback says no. What was dropped before goes back first.
+    /// Throws the upstream's own OutOfMemory where the callback returns false. Memory that was dropped before goes back
+    /// first.
     void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) override {
         for (;;) {
             std::exception_ptr failure;

@@ -22,18 +22,19 @@
 
 PORTAMEM_OPEN
 
-/// Blocks of one size, for things of which there are many: an allocation takes a block, whatever its size up to that.
-///
-/// Memory that only devices reach is stream-ordered: a block that was freed on a stream is that stream's next one, at
-/// once, and another stream's behind an event. Memory that the host reaches is handed out again only when the work that
-/// was on the stream at its free has run; freeing waits for nothing. Its memory is the upstream's in kind.
-///
-/// Wrong frees (a block that is not out, an address inside of one, another resource's, another size) are
-/// std::invalid_argument, and nothing has happened. To know sizes takes 8 bytes of host memory for each block.
+/// Gives blocks of one size, for objects of which there are many. An allocation of any size up to that takes one block.
+/// The memory is of the upstream's kind.
+/// - Memory that only devices reach is stream-ordered: a block freed on a stream is that stream's next one, at once,
+///   and another stream's behind an event.
+/// - Memory that the host reaches is handed out again only when the work that was on the stream at its free has run.
+///   Freeing waits for nothing.
+/// - A wrong free (a block that is not out, an address inside of one, another resource's address, another size) throws
+///   std::invalid_argument, and nothing has happened. Knowing the sizes takes 8 bytes of host memory for each block.
 class FixedSizeMemoryResource : public CountedMemoryResource {
   public:
-    /// block_size: bytes that a block holds at most; blocks lie a multiple of kAlignment apart. blocks_per_chunk: taken
-    /// from the upstream at a time, fewer where it is short of memory; 0 is as many as fill 1 MiB.
+    /// block_size: the bytes that a block holds at most; blocks lie a multiple of kAlignment apart. blocks_per_chunk:
+    /// how many are taken from the upstream at a time, or fewer where it is short of memory; 0 means as many as fill 1
+    /// MiB.
     FixedSizeMemoryResource(std::shared_ptr<MemoryResource> upstream, std::size_t block_size,
                             std::size_t blocks_per_chunk = 0)
         : CountedMemoryResource(traits(upstream)),
@@ -47,13 +48,13 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         }
     }
 
-    /// The same as the constructor, shared.
+    /// Makes the resource as the constructor does, and shares it.
     static std::shared_ptr<FixedSizeMemoryResource> create(std::shared_ptr<MemoryResource> upstream,
                                                            std::size_t block_size, std::size_t blocks_per_chunk = 0) {
         return std::make_shared<FixedSizeMemoryResource>(std::move(upstream), block_size, blocks_per_chunk);
     }
 
-    // Memory that was released from its buffer and never given back is leaked rather than given to others.
+    // Memory that was released from its buffer and never given back is leaked, so that no other allocation gets it.
     ~FixedSizeMemoryResource() override {
         ReturningChunks::leave_all([this] { return take_free_chunks(0); });
     }
@@ -62,7 +63,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
     std::size_t block_size() const noexcept { return block_size_; }
     std::size_t blocks_per_chunk() const noexcept { return blocks_per_chunk_; }
 
-    /// Bytes of the chunks, and of those the ones in blocks that are not out.
+    /// reserved() gives the bytes of the chunks. cached() gives those of them in blocks that are not out.
     std::size_t reserved() const {
         refuse_forked();
         const std::lock_guard<std::mutex> lock(mutex_);
@@ -74,9 +75,9 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         return free_blocks_ * stride_;
     }
 
-    /// Gives chunks of which no block is out back to the upstream, until at most `keep` bytes are reserved. Waits for
-    /// their last uses. Throws std::invalid_argument while a stream that used such blocks is captured, and what the
-    /// upstream throws: then what is left goes back next time.
+    /// Gives chunks of which no block is out back to the upstream, until at most `keep` bytes are reserved. It waits
+    /// for their last uses. Throws std::invalid_argument while a stream that used such blocks is captured, and what the
+    /// upstream throws; the rest goes back at the next call then.
     void trim(std::size_t keep = 0) {
         refuse_forked();
         refuse_captured_lanes();
@@ -94,7 +95,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
                                         std::to_string(alignment) + ": take a PoolMemoryResource");
         }
         if (nbytes == 0) return nullptr;
-        (void)stream->handle();  // refuses a closed one, and another thread's
+        (void)stream->handle();  // refuses a closed stream, and another thread's per-thread one
         for (;;) {
             if (void* ptr = take_free(nbytes, stream)) return ptr;
             try {
@@ -120,7 +121,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
             common_.push_back({ptr, nullptr});
             return note_free(*chunk, index);
         }
-        // What a captured stream was given has not even begun to run.
+        // Work that was submitted to a captured stream has not even begun to run.
         if (!is_stream_ordered()) stream->refuse_capture_if_open("deallocate");
         Lane& lane = lane_of(stream, dropped);
         if (lane.blocks.size() == lane.blocks.capacity()) lane.blocks.reserve(2 * lane.blocks.size() + 1);
@@ -143,20 +144,20 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         std::size_t free = 0;
     };
 
-    // Blocks behind an event; a null one has happened.
+    // Holds blocks behind an event. A null event counts as happened.
     struct Batch {
         std::shared_ptr<Event> mark;
         std::vector<void*> blocks;
     };
 
-    // What was freed on one stream.
+    // Holds the blocks that were freed on one stream.
     struct Lane {
         StreamEnd end;
-        std::vector<void*> blocks;  // stream-ordered: that stream's to reuse. Otherwise freed since the last mark
+        std::vector<void*> blocks;  // stream-ordered: that stream's to reuse; otherwise freed since the last mark
         std::deque<Batch> marked;   // not stream-ordered: waiting for its event
     };
 
-    // A block that any stream may have. The event has happened: it is what tells the order checker so.
+    // Represents a block that any stream may have. Its event has happened, and is kept to tell the order checker so.
     struct FreeBlock {
         void* ptr;
         std::shared_ptr<Event> mark;
@@ -164,7 +165,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
 
     static MemoryTraits traits(const std::shared_ptr<MemoryResource>& upstream) {
         MemoryTraits traits = detail::traits_over(upstream);
-        traits.free_may_wait = rt::FreeMayWait;  // with a block, a chunk may go back
+        traits.free_may_wait = rt::FreeMayWait;  // when a block goes back, its chunk may go back with it
         traits.stream_ordered = traits.stream_ordered || !traits.host_accessible;
         return traits;
     }
@@ -175,7 +176,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         return (block_size + kRedzones + kAlignment - 1) / kAlignment * kAlignment;
     }
 
-    // A block that is at hand, or becomes so without new memory and without waiting; null otherwise.
+    // Returns a block that is at hand, or becomes so without new memory and without waiting; null otherwise.
     void* take_free(std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
         FreeBlock block{};
         {
@@ -199,7 +200,8 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         return block.ptr;
     }
 
-    // Half of what the stream with most blocks has, behind one event on it. Null where nobody has any.
+    // Takes half of the blocks of the stream that has most, behind one event on it. Returns null where no stream has
+    // any.
     void* steal(std::size_t nbytes, const std::shared_ptr<Stream>& thief, StreamEnd::Dropped& dropped) {
         Lane* from = nullptr;
         for (auto& [identity, lane] : lanes_) {
@@ -219,7 +221,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         return given_out(pop(to.blocks), nbytes);
     }
 
-    // Marks what was freed on a stream since the last mark, and passes on what has happened.
+    // Marks the blocks that were freed on a stream since the last mark, and passes on those whose mark has happened.
     void collect(Lane& lane) {
         if (!lane.blocks.empty() && !lane.end.is_captured()) {
             auto mark = lane.end.mark();
@@ -236,9 +238,9 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         }
     }
 
-    // Blocks until a block that was freed can be handed out again; false where none was.
+    // Waits until a freed block can be handed out again; returns false where no block was freed.
     bool wait_for_freed() {
-        if (is_stream_ordered()) return false;  // what is free was had without waiting
+        if (is_stream_ordered()) return false;  // take_free found every free block without waiting
         std::shared_ptr<Event> oldest;
         {
             const std::lock_guard<std::mutex> lock(mutex_);
@@ -253,8 +255,8 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         return oldest != nullptr;
     }
 
-    // With no lock held while the upstream runs. Where memory is short, a smaller chunk will do, at last one of a single
-    // block, to the byte.
+    // Takes a new chunk, with no lock held while the upstream runs. Where memory is short it takes smaller chunks, and
+    // at last one that holds a single block, without rounding its size up.
     void* take_of_new_chunk(std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
         const std::size_t least = block_size_ + kRedzones;
         UpstreamChunk memory;
@@ -281,7 +283,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         Chunk chunk{memory, std::vector<std::size_t>(count, 0), count};
         StreamEnd::Dropped dropped;
         const std::lock_guard<std::mutex> lock(mutex_);
-        // Of a stream-ordered upstream, fresh memory is as if it had been freed on the stream that it came from.
+        // Fresh memory of a stream-ordered upstream counts as freed on the stream that it came from.
         Lane* lane = upstream_->is_stream_ordered() ? &lane_of(stream, dropped) : nullptr;
         if (lane != nullptr) {
             lane->blocks.reserve(lane->blocks.size() + count);
@@ -323,7 +325,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         return ptr;
     }
 
-    // The chunk that has a block at this address, and its number there; a null chunk where none has.
+    // Returns the chunk that has a block at this address, and the block's number there; a null chunk where none has.
     std::pair<Chunk*, std::size_t> block_at(const void* ptr) {
         const auto address = reinterpret_cast<std::uintptr_t>(ptr);
         auto after = chunks_.upper_bound(address);
@@ -334,8 +336,8 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         return {&chunk, offset / stride_};
     }
 
-    // The lane of a stream, made where there is none; those of streams that are gone are cleared away meanwhile, but
-    // for `kept`.
+    // Returns the lane of a stream, and makes it where there is none. Lanes of streams that are gone are cleared away
+    // meanwhile, except `kept`.
     Lane& lane_of(const std::shared_ptr<Stream>& stream, StreamEnd::Dropped& dropped, const Lane* kept = nullptr) {
         const auto found = lanes_.find(stream->identity());
         if (found != lanes_.end()) return found->second;
@@ -348,7 +350,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         return lanes_[stream->identity()];
     }
 
-    // Whether a lane has nothing any more, and never will. What its stream has left becomes anybody's.
+    // Returns whether a lane is empty and stays so. Any stream may have the blocks that its stream has left.
     bool is_over(Lane& lane, StreamEnd::Dropped& dropped) {
         lane.end.retire(dropped);
         if (!lane.end.is_retired() || !lane.end.has_run()) return false;
@@ -365,7 +367,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         }
     }
 
-    // Takes chunks without a block that is out, with what has to be waited for.
+    // Takes out the chunks of which no block is out, together with the streams and marks to wait for.
     ReturningChunks take_free_chunks(std::size_t keep) {
         ReturningChunks taken(upstream_);
         const std::lock_guard<std::mutex> lock(mutex_);
@@ -388,7 +390,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
                 if (batch.mark && any_of(batch.blocks, goes)) taken.marks.push_back(batch.mark);
             }
         }
-        // Nothing below throws: what there is to wait for is known before a block is taken out.
+        // Nothing below throws: the streams and marks to wait for are known before a block is taken out.
         for (auto& [identity, lane] : lanes_) {
             remove_if(lane.blocks, goes);
             for (Batch& batch : lane.marked) remove_if(batch.blocks, goes);
@@ -407,7 +409,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         try {
             taken.add(std::move(left_));
         } catch (const std::bad_alloc&) {
-            return taken;  // they are left for the next time
+            return taken;  // they are left for the next call
         }
         return taken;
     }
@@ -447,7 +449,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
     std::size_t crowded_ = kFewLanes;
     std::size_t free_blocks_ = 0;
     std::size_t reserved_ = 0;
-    ReturningChunks left_{upstream_};  // what the upstream refused to take back
+    ReturningChunks left_{upstream_};  // chunks that the upstream refused to take back
 };
 
 PORTAMEM_CLOSE

@@ -18,13 +18,13 @@ class LimitingAdaptor : public KnowingAdaptor {
     LimitingAdaptor(std::shared_ptr<MemoryResource> upstream, std::size_t limit)
         : KnowingAdaptor(std::move(upstream)), limit_(limit) {}
 
-    /// The same as the constructor, shared.
+    /// Makes the resource as the constructor does, and shares it.
     static std::shared_ptr<LimitingAdaptor> create(std::shared_ptr<MemoryResource> upstream, std::size_t limit) {
         return std::make_shared<LimitingAdaptor>(std::move(upstream), limit);
     }
 
     std::size_t limit() const noexcept { return limit_; }
-    /// Bytes out, those of allocations that are being made included.
+    /// Returns the bytes that are out, including those of allocations under way.
     std::size_t allocated() const noexcept { return allocated_.load(std::memory_order_relaxed); }
     std::size_t available() const noexcept { return limit_ - allocated(); }
 

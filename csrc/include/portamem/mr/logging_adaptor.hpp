@@ -12,24 +12,27 @@
 
 PORTAMEM_OPEN
 
-/// Writes what goes through it to a file, which it overwrites: one JSON object a line, between a header that names the
-/// format and an end line that says how many there are. The end is written by close(), by the destructor, or when the
-/// process exits. `portamem replay` runs such a log again. The disk sees it in pieces of 64 KiB, and at flush().
+/// Writes what goes through it to a file, which it overwrites.
+/// - The file has one JSON object a line, between a header that names the format and an end line that says how many
+///   there are. close(), the destructor or the exit of the process writes the end line. `portamem replay` runs such a
+///   log again.
+/// - The disk gets the text in pieces of 64 KiB, and at flush().
 class LoggingAdaptor : public RecordingAdaptor {
   public:
-    /// path: %r in it is the rank of a launched process, %h the host's name, %p the process, %% a percent sign.
-    /// Throws std::invalid_argument where the file cannot be written, or another writes it.
+    /// path: %r in it stands for the rank of a launched process, %h for the host's name, %p for the process, %% for a
+    /// percent sign. Throws std::invalid_argument where the file cannot be written, or another adaptor or process
+    /// writes it.
     LoggingAdaptor(std::shared_ptr<MemoryResource> upstream, const std::string& path)
         : RecordingAdaptor(std::move(upstream), PORTAMEM_RECORD_SITES, named(path)) {}
 
-    /// The same as the constructor, shared.
+    /// Makes the resource as the constructor does, and shares it.
     static std::shared_ptr<LoggingAdaptor> create(std::shared_ptr<MemoryResource> upstream, const std::string& path) {
         return std::make_shared<LoggingAdaptor>(std::move(upstream), path);
     }
 
     std::string path() const { return portamem_recorder_path(recorder()); }
 
-    /// Hands what is written so far to the system. Throws std::runtime_error where that is refused.
+    /// Hands what is written so far to the system. Throws std::runtime_error where the system refuses it.
     void flush() {
         refuse_forked();
         const int error = portamem_recorder_flush(recorder());

@@ -6,8 +6,8 @@
 
 PORTAMEM_OPEN
 
-/// MallocManaged and Free: one address for host and devices. How it moves is a capability of the device (ManagedMode):
-/// where it is host-resident, prefetch and advice are accepted and change nothing.
+/// Calls MallocManaged and Free: one address serves host and devices. How the memory moves is a capability of the
+/// device (ManagedMode). Where it is host-resident, prefetches and advice are accepted and change nothing.
 class ManagedMemoryResource : public RuntimeMemoryResource {
   public:
     /// attach: Global, or Host until a stream attaches the memory.
@@ -18,7 +18,7 @@ class ManagedMemoryResource : public RuntimeMemoryResource {
         }
     }
 
-    /// The same as the constructor, shared.
+    /// Makes the resource as the constructor does, and shares it.
     static std::shared_ptr<ManagedMemoryResource> create(int device, rt::MemAttach attach = rt::MemAttach::Global) {
         return std::make_shared<ManagedMemoryResource>(device, attach);
     }

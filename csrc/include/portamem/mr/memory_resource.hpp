@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// portamem/mr/memory_resource.hpp: what every memory resource is and promises.
+// portamem/mr/memory_resource.hpp: the base class of memory resources, and its contract.
 #pragma once
 
 #include <algorithm>
@@ -22,10 +22,10 @@
 
 PORTAMEM_OPEN
 
-/// Where memory comes from and goes back to. Shared: every Buffer keeps its resource alive. Thread-safe.
+/// Gives memory and takes it back. Every Buffer keeps its resource alive. It is thread-safe.
 class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
   public:
-    /// What every address is a multiple of unless more is asked for.
+    /// Divides every address that the resource gives, unless the caller asks for a larger alignment. Bytes.
     static constexpr std::size_t kAlignment = 256;
 
     virtual ~MemoryResource() = default;
@@ -33,7 +33,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     MemoryResource& operator=(const MemoryResource&) = delete;
 
     const MemoryTraits& traits() const noexcept { return traits_; }
-    /// This resource where it is a pool; null where it is not.
+    /// Returns this resource where it is a pool, or null where it is not.
     virtual PoolMemoryResource* as_pool() noexcept { return nullptr; }
     ResourceKind kind() const noexcept { return traits_.kind; }
     int device() const noexcept { return traits_.device; }
@@ -41,32 +41,36 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     bool is_stream_ordered() const noexcept { return traits_.stream_ordered; }
     bool is_host_accessible() const noexcept { return traits_.host_accessible; }
     bool is_device_accessible() const noexcept { return traits_.device_accessible; }
-    /// A number never reused in this process.
+    /// Returns a number that is never reused in this process.
     std::uint64_t identity() const noexcept { return identity_; }
 
-    /// Memory that work submitted to `stream` from now on may use; on a resource that is not stream-ordered, any work.
-    /// 0 bytes give a null pointer, which deallocate takes back like any other. alignment: a power of two; resources
-    /// that call the runtime for each allocation give up to kAlignment.
-    /// Where there is no memory, what finished work has kept is let go of first, and memory that was dropped while work
-    /// uses it is waited for, a few seconds at most.
-    /// Throws OutOfMemory, Error; std::invalid_argument when closed, for a stream of another device or, unless the
-    /// resource has the memory at hand, under capture, and for an alignment that it cannot give.
+    /// Takes memory that work submitted to `stream` from now on may use; on a resource that is not stream-ordered, any
+    /// work.
+    /// - 0 bytes give a null pointer, which deallocate takes back like any other.
+    /// - alignment: a power of two. Resources that call the runtime for each allocation give up to kAlignment.
+    /// - Where there is no memory, the call first lets go of what finished work has kept. It then waits, a few seconds
+    ///   at most, for memory that was dropped while work used it.
+    /// - Throws OutOfMemory and Error. Throws std::invalid_argument when closed, for a stream of another device, for an
+    ///   alignment that it cannot give, and under capture unless the resource has the memory at hand.
     void* allocate(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment = kAlignment) {
         if (is_watched()) return allocate_watched(nbytes, stream, alignment);
         return obtain(nbytes, stream, alignment);
     }
 
-    /// Takes memory of allocate back. Stream-ordered: behind the work on `stream`, at once for the host. Otherwise
-    /// blocks until that work has run: no vendor promises that its Free waits. Null with nothing of 0 bytes out is fine.
-    /// nbytes: what was asked for; any other is refused.
-    /// Throws Error, and std::invalid_argument for what cannot be the resource's: the memory is still allocated.
+    /// Takes memory of allocate back.
+    /// - Stream-ordered memory goes back behind the work on `stream`, and the host does not wait. For other memory the
+    ///   call blocks until that work has run, because no vendor promises that its Free waits.
+    /// - A null pointer is accepted, even where nothing of 0 bytes is out.
+    /// - nbytes: the size that was asked for; any other size is refused.
+    /// - Throws Error, and std::invalid_argument for an address that is not the resource's. The memory stays allocated
+    ///   then.
     void deallocate(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
         if (is_watched()) return deallocate_watched(ptr, nbytes, stream);
         do_deallocate(ptr, nbytes, stream);
     }
 
-    /// Both with a bare handle: null is the default stream of the resource's device. Stream::from_handle says by what pools
-    /// know it.
+    /// Both functions with a bare handle; null is the default stream of the resource's device. Stream::from_handle says
+    /// by what identity pools know the handle.
     void* allocate(std::size_t nbytes, rt::Stream_t handle, std::size_t alignment = kAlignment) {
         if (const auto* stream = Stream::of_this_thread(handle, device())) {
             void* const ptr = allocate_cached(nbytes, *stream, alignment);
@@ -81,40 +85,41 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
         deallocate(ptr, nbytes, Stream::from_handle(handle, device()));
     }
 
-    /// allocate, where the resource has the memory at hand: with no runtime's call, no upstream's and no user's, and no
-    /// waiting, so that an embedding language's lock may be held. Null where that cannot be, for whatever reason (0
-    /// bytes, a closed stream, a forked child, a recorder or redzones among them): allocate does it, or says why not.
+    /// Does allocate where the resource has the memory at hand: it calls no runtime, no upstream and no function of the
+    /// program's, and waits for nothing, so an embedding language's lock may be held. Returns null otherwise (0 bytes,
+    /// a closed stream, a forked child, a recorder and redzones are among the reasons). Then allocate does it, or says
+    /// why not.
     void* allocate_cached(std::size_t nbytes, const std::shared_ptr<Stream>& stream,
                           std::size_t alignment = kAlignment) noexcept {
         return serves_cached_ && !is_watched() ? do_allocate_cached(nbytes, stream, alignment) : nullptr;
     }
 
-    /// deallocate in the same way. False where that cannot be: nothing was done, and deallocate does it, or says why
-    /// not. Unlike there, the stream may be closed meanwhile: its handle is not used.
+    /// Does deallocate in the same way. Returns false, and does nothing, where that cannot be; then deallocate does it,
+    /// or says why not. Unlike for deallocate, the stream may be closed meanwhile, because its handle is not used.
     bool deallocate_cached(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) noexcept {
         return serves_cached_ && !is_watched() && do_deallocate_cached(ptr, nbytes, stream);
     }
 
-    /// Whether the resource ever has memory at hand.
+    /// Returns whether the resource ever has memory at hand.
     bool serves_cached() const noexcept { return serves_cached_; }
 
-    /// Told that memory of allocate is used on another stream from now on, which its free will wait for: those who watch
-    /// want to know.
+    /// Notes that another stream uses memory of allocate from now on, and that its free will wait for that stream.
+    /// Recorders write it down.
     void note_use(void* ptr, std::size_t nbytes, const Stream& stream) {
         if (detail::is_recording()) recorded(portamem_record_process(), stream, ptr, nbytes, 0).use();
         do_note_use(ptr, nbytes, stream);
     }
 
-    /// Buffers that are out, and their bytes as they were asked for.
+    /// Give the buffers that are out, and their bytes as they were asked for.
     virtual std::size_t live_buffers() const noexcept = 0;
     virtual std::size_t live_bytes() const noexcept = 0;
     virtual bool is_closed() const noexcept = 0;
 
-    /// Bytes that the resource holds without anybody using them; nothing where it cannot say.
+    /// Returns the bytes that the resource holds and that are not out, or nothing where it cannot say.
     virtual std::optional<std::size_t> cached() const { return std::nullopt; }
 
-    /// Refuses (ExportError) while memory is out, or a call is under way; what was dropped while work uses it is waited
-    /// for, a few seconds at most. Closing twice is fine.
+    /// Closes the resource. Closing twice is allowed. Throws ExportError while memory is out or a call is under way. It
+    /// first waits, a few seconds at most, for memory that was dropped while work used it.
     void close() {
         refuse_forked();
         if (permanent_.load(std::memory_order_relaxed)) {
@@ -135,12 +140,12 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
                           std::to_string(live_bytes()) + " bytes in all: close them first" + live_text());
     }
 
-    /// For the default resource of a process, which nobody may close.
+    /// Keeps the default resource of a process open: close() throws ExportError from now on.
     void make_permanent() noexcept { permanent_.store(true, std::memory_order_relaxed); }
     bool is_permanent() const noexcept { return permanent_.load(std::memory_order_relaxed); }
 
   protected:
-    /// serves_cached: the resource keeps memory itself, and overrides both functions of memory at hand.
+    /// serves_cached: the resource keeps memory itself, and overrides both functions for memory at hand.
     explicit MemoryResource(const MemoryTraits& traits, bool serves_cached = false)
         : traits_(traits), serves_cached_(serves_cached) {}
 
@@ -154,18 +159,18 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
                                       const std::shared_ptr<Stream>& /*stream*/) noexcept {
         return false;
     }
-    /// Closes where nothing is out; false otherwise. True where it was closed before.
+    /// Closes where nothing is out, and returns true, also where it was closed before. Returns false otherwise.
     virtual bool try_close() = 0;
     virtual void do_note_use(void* /*ptr*/, std::size_t /*nbytes*/, const Stream& /*stream*/) {}
-    /// What is known of the buffers that are out, to follow a sentence; mostly nothing.
+    /// Describes the buffers that are out, as text that follows a sentence; it is empty for most resources.
     virtual std::string live_text() const { return {}; }
 
-    /// This resource as recorders know it.
+    /// Returns this resource as recorders know it.
     portamem_record_resource record_of() const noexcept {
 #if defined(__cpp_rtti)
         const char* const type = typeid(*this).name();
 #else
-        const char* const type = "MemoryResource";  // the name of the class is not known
+        const char* const type = "MemoryResource";  // without run-time type information the class has no name here
 #endif
         return {identity_, type, to_string(traits_.kind), rt::BackendId, traits_.device};
     }
@@ -174,10 +179,10 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
         return {recorder, record_of(), stream, ptr, nbytes, alignment};
     }
 
-    /// Whether do_allocate itself waits for what was dropped: then its refusal is the last word.
+    /// Returns whether do_allocate itself waits for memory that was dropped; then its refusal is final.
     virtual bool makes_room_itself() const noexcept { return false; }
 
-    /// Runs an allocating function, again where it finds no memory and some has come free meanwhile.
+    /// Runs an allocating function, and again where it finds no memory and some has come free meanwhile.
     template <class Function>
     auto with_room(Function&& function) {
         for (;;) {
@@ -203,13 +208,13 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
         portamem_record_closed(portamem_record_process(), &resource);
     }
 
-    // do_allocate, again where memory has come free meanwhile.
+    // Calls do_allocate, and again where memory has come free meanwhile.
     void* obtain(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) {
         if (makes_room_itself()) return do_allocate(nbytes, stream, alignment);
         return with_room([&] { return do_allocate(nbytes, stream, alignment); });
     }
 
-    // Memory that was dropped goes back to the resource that gave it, and so comes free in those below.
+    // Dropped memory goes back to the resource that gave it, and so comes free in the resources below it.
     [[gnu::cold, gnu::noinline]] bool make_room_since(std::uint64_t seen) const noexcept {
         return detail::Leaving::instance().wait_for_one(seen, [this](const detail::Leaver& leaver) {
             return leaver.resource == this ||
@@ -217,7 +222,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
         });
     }
 
-    // Until nothing of it is on its way any more.
+    // Waits until no memory of this resource is on its way back.
     void wait_for_dropped() noexcept {
         auto& leaving = detail::Leaving::instance();
         Reaper::instance().run_once();
@@ -225,7 +230,8 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
         while (live_buffers() > 0 && leaving.size() != 0 && leaving.wait_for_one(leaving.gone(), is_mine)) continue;
     }
 
-    // One branch on the usual path, whoever watches. What is recorded is what the program sees: redzones are below.
+    // The usual path has one branch, whichever watcher there is. Records show what the program sees: redzones are below
+    // them.
     static bool is_watched() noexcept {
         return __builtin_expect(static_cast<int>(detail::is_recording()) | static_cast<int>(detail::debug_on), 0) != 0;
     }
@@ -251,7 +257,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     void deallocate_checked(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
         detail::debug_on ? deallocate_guarded(ptr, nbytes, stream) : do_deallocate(ptr, nbytes, stream);
     }
-    // With redzones (mr/detail/debug_guards.hpp).
+    // Allocates and frees with redzones (mr/detail/debug_guards.hpp).
     void* allocate_guarded(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment);
     void deallocate_guarded(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream);
 
@@ -264,8 +270,9 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
 [[gnu::cold]] inline void* MemoryResource::allocate_guarded(std::size_t nbytes, const std::shared_ptr<Stream>& stream,
                                                             std::size_t alignment) {
     const detail::DebugScope scope;
-    // No other thread closes the stream between the allocation and its redzones, where these are written on it. Elsewhere
-    // a function of the program's that allocates may wait for such a close.
+    // The use keeps another thread from closing the stream between the allocation and its redzones, which are written
+    // on it. Memory that is not stream-ordered takes no use: a function of the program's that allocates may wait for
+    // such a close.
     std::optional<Stream::Use> use;
     if (traits_.stream_ordered) use.emplace(*stream);
     const bool is_open = use ? static_cast<bool>(*use) : !stream->is_closed();
@@ -312,7 +319,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
         const detail::Settled settled(ptr, block.base);
         do_deallocate(block.base, block.total, stream);
     } catch (const Error& e) {
-        if (e.name() == "Corrupted") block.is_guarded = 0;  // said once: the next free goes through
+        if (e.name() == "Corrupted") block.is_guarded = 0;  // reported once: the next free goes through
         portamem_debug_put_back(&block);
         throw;
     } catch (...) {
@@ -324,17 +331,18 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
 
 namespace detail {
 
-/// A resource that another can be built on; throws std::invalid_argument where there is none, or it is closed.
+/// Returns a resource that another can be built on; throws std::invalid_argument where it is null or closed.
 inline const std::shared_ptr<MemoryResource>& open_upstream(const std::shared_ptr<MemoryResource>& upstream) {
     if (!upstream) throw std::invalid_argument("there is no upstream resource");
     if (upstream->is_closed()) throw std::invalid_argument("the upstream resource is closed");
     return upstream;
 }
 
-/// Most resources one over the other: each takes some of the stack of who allocates.
+/// Limits how many resources stand one over the other: each takes some of the allocating thread's stack.
 inline constexpr int kMostLevels = 256;
 
-/// The traits of a resource over another. Throws as open_upstream does, and where there are too many below already.
+/// Returns the traits of a resource over another. Throws as open_upstream does, and where kMostLevels are below
+/// already.
 inline MemoryTraits traits_over(const std::shared_ptr<MemoryResource>& upstream) {
     MemoryTraits traits = open_upstream(upstream)->traits();
     if (++traits.levels <= kMostLevels) return traits;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// portamem/mr/memory_traits.hpp: the kinds of memory, and what a resource's memory is.
+// portamem/mr/memory_traits.hpp: the kinds of memory, and the traits of a resource's memory.
 #pragma once
 
 #include "portamem/rt/rt.hpp"
 
 PORTAMEM_OPEN
 
-/// The kinds of memory that resources give; the last two are memory that others own. A resource over another gives
-/// memory of that one's kind.
+/// Names the kinds of memory that resources give. Registered and Foreign are memory that the program owns. A resource
+/// over another one gives memory of that one's kind.
 enum class ResourceKind { Device, Pinned, Managed, System, Async, Registered, Foreign };
 
 inline const char* to_string(ResourceKind kind) noexcept {
@@ -30,18 +30,18 @@ inline const char* to_string(ResourceKind kind) noexcept {
     return "unknown";
 }
 
-/// What a resource's memory is. Accessibility is asked of the device, never derived from the kind.
+/// Describes a resource's memory. Accessibility is asked of the device, never derived from the kind.
 struct MemoryTraits {
     ResourceKind kind = ResourceKind::Device;
-    int device = 0;               ///< whose current resource it can be, and where its default stream is
+    int device = 0;               ///< the device whose current resource it can be, and whose default stream it uses
     bool is_host_memory = false;  ///< its device_id is -1
     bool stream_ordered = false;
     bool host_accessible = false;
     bool device_accessible = true;
-    bool read_only = false;                ///< of foreign or registered memory: no copy and no fill may write it
-    bool pageable = false;                 ///< of malloc and the like: the runtime knows nothing of its pages
+    bool read_only = false;                ///< foreign or registered memory that no copy and no fill may write
+    bool pageable = false;                 ///< memory of malloc and the like: the runtime knows nothing of its pages
     bool is_pooled = false;                ///< cut from a pool's chunks
-    bool free_may_wait = rt::FreeMayWait;  ///< a free of memory that no work uses, for other work
+    bool free_may_wait = rt::FreeMayWait;  ///< a free may wait for other work, even where no work uses the memory
     bool is_known_elsewhere = false;  ///< the program or a resource may have queued work on it before it is handed out
     int levels = 0;                   ///< how many resources are below, one over the other
 

@@ -22,18 +22,18 @@
 
 PORTAMEM_OPEN
 
-/// Carves allocations one behind the other out of chunks of its upstream. Freeing counts only: the memory of a step or
-/// of a request goes back by release(), when nothing is out. Nothing is used twice in between, so no stream ever waits
-/// for another, but for the first use of a chunk of a stream-ordered upstream. Its memory is the upstream's in kind.
-///
-/// Wrong frees (a buffer that is not out, an address inside of one, another resource's, another size) are
-/// std::invalid_argument, and nothing has happened. For that the resource keeps 16 bytes of host memory (up to twice that
-/// while their table grows) for each buffer since the last release(); a free looks its buffer up by bisection.
+/// Carves allocations one behind the other out of chunks of its upstream. The memory is of the upstream's kind.
+/// - A free only counts. The memory of a step or of a request goes back by release(), when nothing is out.
+/// - Nothing is used twice in between, so no stream waits for another, except for the first use of a chunk of a
+///   stream-ordered upstream.
+/// - A wrong free (a buffer that is not out, an address inside of one, another resource's address, another size) throws
+///   std::invalid_argument, and nothing has happened. For that the resource keeps 16 bytes of host memory (up to twice
+///   that while their table grows) for each buffer since the last release(). A free looks its buffer up by bisection.
 class MonotonicMemoryResource : public CountedMemoryResource {
   public:
     static constexpr std::size_t kInitialSize = std::size_t{1} << 20;
 
-    /// initial_size: of the first chunk, bytes, taken at the first allocation; each further one is twice as large.
+    /// initial_size: the bytes of the first chunk, taken at the first allocation. Each further chunk is twice as large.
     explicit MonotonicMemoryResource(std::shared_ptr<MemoryResource> upstream, std::size_t initial_size = kInitialSize)
         : CountedMemoryResource(detail::traits_over(upstream)),
           upstream_(std::move(upstream)),
@@ -43,13 +43,13 @@ class MonotonicMemoryResource : public CountedMemoryResource {
             throw std::invalid_argument("the initial size of a monotonic resource is at least 1 byte");
     }
 
-    /// The same as the constructor, shared.
+    /// Makes the resource as the constructor does, and shares it.
     static std::shared_ptr<MonotonicMemoryResource> create(std::shared_ptr<MemoryResource> upstream,
                                                            std::size_t initial_size = kInitialSize) {
         return std::make_shared<MonotonicMemoryResource>(std::move(upstream), initial_size);
     }
 
-    // Memory that was released from its buffer and never given back is leaked rather than given to others.
+    // Memory that was released from its buffer and never given back is leaked, so that no other allocation gets it.
     ~MonotonicMemoryResource() override {
         if (out_ == 0) ReturningChunks::leave_all([this] { return take_all(); });
     }
@@ -57,7 +57,7 @@ class MonotonicMemoryResource : public CountedMemoryResource {
     const std::shared_ptr<MemoryResource>& upstream() const noexcept { return upstream_; }
     std::size_t initial_size() const noexcept { return initial_size_; }
 
-    /// Bytes of the chunks, and of those the ones that can still be given out.
+    /// reserved() gives the bytes of the chunks. cached() gives the room left in the chunk that serves.
     std::size_t reserved() const {
         refuse_forked();
         const std::lock_guard<std::mutex> lock(mutex_);
@@ -69,9 +69,9 @@ class MonotonicMemoryResource : public CountedMemoryResource {
         return chunks_.empty() ? 0 : chunks_[current_].room();
     }
 
-    /// Gives all chunks back to the upstream, behind every stream on which memory was freed; waits for those that the
-    /// upstream does not wait for itself. ExportError while memory is out, Error where the upstream refuses: then what
-    /// is left goes back next time.
+    /// Gives all chunks back to the upstream, behind every stream on which memory was freed. It waits for the streams
+    /// that the upstream does not wait for itself. Throws ExportError while memory is out, and Error where the upstream
+    /// refuses; the rest goes back at the next call then.
     void release() {
         refuse_forked();
         give_back_all();
@@ -80,7 +80,7 @@ class MonotonicMemoryResource : public CountedMemoryResource {
   protected:
     void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) override {
         if (nbytes == 0) return nullptr;
-        (void)stream->handle();  // refuses a closed one, and another thread's
+        (void)stream->handle();  // refuses a closed stream, and another thread's per-thread one
         {
             const std::lock_guard<std::mutex> lock(mutex_);
             if (!chunks_.empty()) {
@@ -114,7 +114,7 @@ class MonotonicMemoryResource : public CountedMemoryResource {
     void at_close() override { give_back_all(); }
 
   private:
-    // A buffer that was carved.
+    // Represents a buffer that was carved.
     struct Piece {
         std::size_t offset = 0;
         std::size_t nbytes = 0;  // 0: it was given back
@@ -124,17 +124,17 @@ class MonotonicMemoryResource : public CountedMemoryResource {
         UpstreamChunk memory;
         std::vector<Piece> pieces;  // by their offsets
         std::size_t used = 0;
-        StreamEnd allocated;              // of a stream-ordered upstream: what others wait for
-        std::set<std::uint64_t> ordered;  // streams that are behind it
+        StreamEnd allocated;              // of a stream-ordered upstream: other streams wait for it
+        std::set<std::uint64_t> ordered;  // streams that are ordered behind it
 
         std::size_t room() const noexcept { return memory.nbytes - used; }
-        // Of an address below `used` bytes, and others for larger ones.
+        // Returns an offset below `used` for an address in the carved part, and a larger one for other addresses.
         std::size_t offset_of(const void* ptr) const noexcept {
             return reinterpret_cast<std::uintptr_t>(ptr) - reinterpret_cast<std::uintptr_t>(memory.ptr);
         }
     };
 
-    // The piece that begins at an address. Under the lock.
+    // Returns the piece that begins at an address. The caller holds the lock.
     Piece& piece_at(const void* ptr) {
         for (Chunk& chunk : chunks_) {
             const std::size_t offset = chunk.offset_of(ptr);
@@ -150,7 +150,7 @@ class MonotonicMemoryResource : public CountedMemoryResource {
         throw std::invalid_argument("the monotonic resource has not given out this memory");
     }
 
-    // The next piece of a chunk, or null where it does not fit. Under the lock.
+    // Carves the next piece of a chunk, or returns null where it does not fit. The caller holds the lock.
     void* carve(Chunk& chunk, std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) {
         const auto begin = reinterpret_cast<std::uintptr_t>(chunk.memory.ptr);
         alignment = std::max(alignment, kAlignment);
@@ -167,7 +167,7 @@ class MonotonicMemoryResource : public CountedMemoryResource {
         return static_cast<char*>(chunk.memory.ptr) + offset;
     }
 
-    // With no lock held. Where memory is short, no more is taken than is needed.
+    // Takes a new chunk, with no lock held. Where memory is short it takes no more than is needed.
     UpstreamChunk grow(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) {
         const std::size_t most = std::numeric_limits<std::size_t>::max();
         const std::size_t slack = alignment > kAlignment ? alignment - kAlignment : 0;
@@ -193,7 +193,7 @@ class MonotonicMemoryResource : public CountedMemoryResource {
         chunks_.reserve(chunks_.size() + 1);
         void* ptr = carve(chunk, nbytes, stream, alignment);
         chunks_.push_back(std::move(chunk));
-        // What has more room left serves the next: one large allocation does not waste the rest of a chunk.
+        // The chunk with more room serves next, so that one large allocation does not waste the rest of a chunk.
         if (chunks_.back().room() >= chunks_[current_].room()) current_ = chunks_.size() - 1;
         reserved_ += memory.nbytes;
         if (next_size_ <= std::numeric_limits<std::size_t>::max() / 2) next_size_ *= 2;
@@ -205,7 +205,7 @@ class MonotonicMemoryResource : public CountedMemoryResource {
         return next_size_;
     }
 
-    // Throws std::bad_alloc: then nothing has happened.
+    // Throws std::bad_alloc, and nothing has happened then.
     ReturningChunks take_all() {
         left_.chunks.reserve(left_.chunks.size() + chunks_.size());
         ReturningChunks all = std::exchange(left_, ReturningChunks(upstream_));
@@ -244,11 +244,11 @@ class MonotonicMemoryResource : public CountedMemoryResource {
     mutable std::mutex mutex_;  // guards what follows; never held while the upstream runs
     std::size_t next_size_;
     std::vector<Chunk> chunks_;
-    std::size_t current_ = 0;  // of the chunk that serves
+    std::size_t current_ = 0;  // the index of the chunk that serves
     std::size_t out_ = 0;
     std::size_t reserved_ = 0;
     StreamEnds ends_;
-    ReturningChunks left_{upstream_};  // what the upstream refused to take back
+    ReturningChunks left_{upstream_};  // chunks that the upstream refused to take back
 };
 
 PORTAMEM_CLOSE

@@ -11,12 +11,13 @@
 
 PORTAMEM_OPEN
 
-/// HostMalloc and HostFree: what copies need to be asynchronous and fast. Allocating costs about half a millisecond a
-/// MiB. Coherent with running kernels unless NonCoherent is asked for.
-/// Resources over it that cut their blocks out of chunks (pools, FixedSizeMemoryResource, MonotonicMemoryResource) have
-/// these, of a MiB and more, as PrefaultedPinnedMemoryResource has them, in a tenth of that where the device allows it: unless
-/// other flags or another coherence than the default were asked for, or PORTAMEM_POOL=off passes requests through one by
-/// one.
+/// Calls HostMalloc and HostFree; with this memory copies are asynchronous and fast.
+/// - Allocating costs about half a millisecond a MiB.
+/// - The memory is coherent with running kernels unless NonCoherent is asked for.
+/// - Resources over it that cut blocks out of chunks (pools, FixedSizeMemoryResource, MonotonicMemoryResource) get
+///   chunks of 1 MiB and more as PrefaultedPinnedMemoryResource makes them, in a tenth of that time where the device
+///   allows it. That is not so for other flags or another coherence than the default, or where PORTAMEM_POOL=off passes
+///   requests through one by one.
 class PinnedMemoryResource : public RuntimeMemoryResource {
   public:
     /// flags: rt::HostMallocFlags.
@@ -28,7 +29,7 @@ class PinnedMemoryResource : public RuntimeMemoryResource {
         }
     }
 
-    /// The same as the constructor, shared.
+    /// Makes the resource as the constructor does, and shares it.
     static std::shared_ptr<PinnedMemoryResource> create(int device, unsigned flags = detail::PinnedChunks::kFlags,
                                                         rt::Coherence coherence = rt::Coherence::Default) {
         return std::make_shared<PinnedMemoryResource>(device, flags, coherence);
@@ -38,7 +39,7 @@ class PinnedMemoryResource : public RuntimeMemoryResource {
     rt::Coherence coherence() const noexcept { return coherence_; }
 
   protected:
-    /// For memory of registered pages: a free unregisters them, which waits for the device on every runtime.
+    /// Selects memory of registered pages: a free unregisters them, which waits for the device on every runtime.
     struct Registered {};
     PinnedMemoryResource(int device, Registered)
         : RuntimeMemoryResource(registered(traits(device, detail::PinnedChunks::kFlags))),
@@ -64,17 +65,17 @@ class PinnedMemoryResource : public RuntimeMemoryResource {
         if (has_chunks()) chunks_->end();
     }
 
-    /// Of the usual flags and coherence only.
+    /// Returns the chunks. The caller has checked that the flags and the coherence are the usual ones.
     detail::PinnedChunks& chunks() {
         if (has_chunks()) return *chunks_;
         const std::lock_guard<std::mutex> lock(mutex_);
-        if (!chunks_) chunks_.emplace(device());  // the device may refuse to answer, now and then
+        if (!chunks_) chunks_.emplace(device());  // may throw; a later call tries again
         has_chunks_.store(true, std::memory_order_release);
         return *chunks_;
     }
 
   private:
-    // Smaller ones are no more quickly had that way, and take whole pages.
+    // Smaller chunks are not allocated faster that way, and take whole pages.
     static constexpr std::size_t kLeastChunk = std::size_t{1} << 20;
 
     bool is_usual() const noexcept {
@@ -88,7 +89,7 @@ class PinnedMemoryResource : public RuntimeMemoryResource {
         t.device = Device(device).ordinal();
         t.is_host_memory = true;
         t.host_accessible = true;
-        // With unified addressing every pinned page is mapped, asked for or not.
+        // With unified addressing every pinned page is mapped, whether the flag asks for it or not.
         const bool unified = detail::attribute(rt::DeviceAttr::UnifiedAddressing, device) != 0;
         const bool can_map = detail::attribute(rt::DeviceAttr::CanMapHostMemory, device) != 0;
         t.device_accessible = can_map && (unified || (flags & rt::HostMallocMapped) != 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// portamem/mr/pool_figures.hpp: what a pool is asked and what it is told.
+// portamem/mr/pool_figures.hpp: a pool's figures and options.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 PORTAMEM_OPEN
 
-/// A pool's figures at about one moment: threads that allocate meanwhile are not stopped.
+/// Gives a pool's figures at about one moment, because threads that allocate meanwhile are not stopped.
 struct PoolStats {
     std::size_t used = 0;          ///< bytes that are out, as they were asked for
     std::size_t reserved = 0;      ///< bytes that the pool holds of its upstream
@@ -19,20 +19,20 @@ struct PoolStats {
     std::size_t largest_free = 0;  ///< bytes of the largest free block
     std::size_t free_blocks = 0;
     double fragmentation = 0;    ///< the share of the free bytes that is not in the largest free block; 0 where none is
-    std::uint64_t hits = 0;      ///< allocations from what the pool had
+    std::uint64_t hits = 0;      ///< allocations that the pool served from what it had
     std::uint64_t misses = 0;    ///< allocations for which the upstream was asked
-    std::uint64_t steals = 0;    ///< times that a stream took over what was freed on another, behind an event
+    std::uint64_t steals = 0;    ///< times that a stream took over memory freed on another stream, behind an event
     std::uint64_t releases = 0;  ///< chunks that went back to the upstream
 };
 
 enum class PoolPieceState {
     Free,    ///< may be joined with its neighbours
-    Cached,  ///< free, with a thread or behind an event
+    Cached,  ///< free, in a thread's cache or behind an event
     Live,
     Slab  ///< cut into small blocks of one size
 };
 
-/// A piece of a chunk of the upstream's memory.
+/// Describes a piece of a chunk of the upstream's memory.
 struct PoolPiece {
     std::uintptr_t chunk = 0;  ///< address of the chunk
     std::size_t chunk_nbytes = 0;
@@ -40,12 +40,12 @@ struct PoolPiece {
     std::size_t nbytes = 0;
     std::uint64_t stream = 0;  ///< identity of the stream that a Free piece may be used on; 0: any
     PoolPieceState state = PoolPieceState::Free;
-    std::size_t blocks = 0;  ///< that it is cut into
+    std::size_t blocks = 0;  ///< how many blocks it is cut into
     std::size_t live = 0;    ///< of those, how many are out
     std::size_t block_nbytes = 0;
 };
 
-/// A release policy that looks at the peak alone, which costs nothing to know.
+/// Represents a release policy that reads the peak alone, which costs nothing to know.
 struct KeepShareOfPeak {
     double share = 1;
 
@@ -56,24 +56,28 @@ struct KeepShareOfPeak {
 };
 
 struct PoolOptions {
-    /// Most bytes to reserve; 0: as many as the upstream gives.
+    /// Limits the bytes to reserve; 0 means as many as the upstream gives.
     std::size_t limit = 0;
-    /// How much to keep when memory has come back: answers the bytes that may stay reserved (nothing: all). Only whole
-    /// chunks that nobody uses any more go back, and nobody is waited for: what work still uses goes when that has run, on
-    /// a thread of portamem's. Asked with no lock held, and not again while it answers, should it use the pool itself: of
-    /// memory that the host reaches at every free, of other where a cache is full. A function of your own gets figures
-    /// that are counted thread by thread and stream by stream each time; keep_share_of_peak needs none. Null: everything
-    /// stays until trim(), until the upstream has no more, or until the pool would have more than its blocks ever needed.
+    /// Decides how much the pool keeps when memory has come back. Null keeps everything until trim(), until the
+    /// upstream has no more, or until the pool would have more than its blocks ever needed.
+    /// - Called: at every free of memory that the host reaches, and for other memory where a cache is full. It is not
+    ///   called again while it runs, so it may use the pool itself.
+    /// - Returns: the bytes that may stay reserved; nothing keeps all.
+    /// - Released: whole chunks of which nothing is out. The free waits for no work: a chunk that work still uses goes
+    ///   back when that work has run, on a thread of portamem's.
+    /// - Lock held: none.
+    /// - Cost: your own function gets figures that are counted thread by thread and stream by stream at each call;
+    ///   keep_share_of_peak needs none.
     std::function<std::optional<std::size_t>(const PoolStats&)> release;
-    /// Whether the host may reach the memory where it can. False: it is used again in stream order on every machine, at
-    /// once, also where the host could reach it, which keeps to no stream; buffers refuse the host then.
+    /// Says whether the host may reach the memory where it can. False: the memory is used again at once in stream order
+    /// on every machine, also where the host, which follows no stream, could reach it. Buffers refuse the host then.
     bool host_access = true;
-    /// Whether this pool helps others that find no memory. True: before another pool of the same memory (this device's, or
-    /// the host's) refuses a call, that call gives whole idle chunks of this pool back to this pool's upstream, on its own
-    /// thread. False: what is idle here stays until this pool's own calls give it back.
+    /// Says whether this pool helps other pools that find no memory. True: before another pool of the same memory (this
+    /// device's, or the host's) refuses a call, that call gives whole idle chunks of this pool back to this pool's
+    /// upstream, on its own thread. False: idle chunks stay here until this pool's own calls give them back.
     bool shares_idle = true;
 
-    /// A release policy: keeps a share (from 0) of the most bytes that were reserved at once.
+    /// Makes a release policy that keeps a share (from 0) of the most bytes that were reserved at once.
     static std::function<std::optional<std::size_t>(const PoolStats&)> keep_share_of_peak(double share) {
         return KeepShareOfPeak{share};
     }

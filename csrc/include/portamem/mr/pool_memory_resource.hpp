@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// portamem/mr/pool_memory_resource.hpp: memory of another resource, kept and handed out again.
+// portamem/mr/pool_memory_resource.hpp: a pool over another resource's memory.
 #pragma once
 
 #include <algorithm>
@@ -20,61 +20,79 @@
 
 PORTAMEM_OPEN
 
-/// Stream-ordered memory cut from chunks of any upstream, which is kept alive.
+/// Cuts stream-ordered memory from chunks of any upstream, which it keeps alive. It is thread-safe. A wrong free (a
+/// block that is not out, an address inside of one, another resource's address, another size than was asked for) throws
+/// std::invalid_argument, and nothing has happened.
 ///
-/// Order. What is freed on a stream is used on it again at once where only devices reach it. Memory that the host
-/// reaches is handed out again only when an event recorded at or after its free has happened, or the runtime says that
-/// all which such an event would wait for has run. Another stream takes memory over behind one event on the stream it
-/// was freed on, never by a wait of the host. The whole device is waited for where memory was freed on a stream that
-/// nobody can mark any more: by another thread that closes a Buffer of a thread's own default stream, and, of what is
-/// left on such streams, before the pool says that there is no memory and at trim(). A stream that ends leaves its
-/// memory behind its last event. A foreign handle whose owner portamem does not hold, and whose end nobody has promised
-/// to announce (Stream::from_handle), is known by its stream's number, which each allocation asks for; where there is
-/// none, on its first uses, and of memory that the host reaches, each free records an event. Where a handle has become
-/// another stream's, what was freed before waits for all work of the device, on a thread of its own. What is freed on a
-/// captured stream is taken back where that takes no event; an allocation on one is served from what is at hand, and
-/// refused before any vendor call otherwise.
+/// Order:
+/// - Memory that only devices reach is used again at once on the stream that it was freed on.
+/// - Memory that the host reaches is handed out again only when an event recorded at or after its free has happened, or
+///   when the runtime says that all work before such an event has run.
+/// - Another stream takes memory over behind one event on the stream that it was freed on. The host never waits for
+///   that.
+/// - A stream that ends leaves its memory behind its last event.
+/// - The pool waits for the whole device where memory was freed on a stream that no thread can mark any more: when
+///   another thread closes a Buffer of a per-thread default stream. For memory left on such streams it does so before
+///   it reports that there is no memory, and at trim().
+/// - A foreign handle with no owner and no promised end (Stream::from_handle) is known by its stream's number, which
+///   each allocation asks for. Each free records an event where there is no number, on the first uses, and for memory
+///   that the host reaches. Where the handle has become another stream's, memory freed before waits for all work of the
+///   device, on a thread of its own.
+/// - A free on a captured stream is taken where it needs no event. An allocation on one is served from memory at hand,
+///   and is refused before any vendor call otherwise.
 ///
-/// Cost. Of memory that devices alone reach, a block of up to 1 MiB that the calling thread has freed on the same
-/// stream is found again without a lock, a vendor call or a write to memory that other threads write: threads and
-/// streams share nothing until a cache is empty or full. Larger blocks are the stream's: every thread that uses the
-/// stream finds them, and takes the pool's lock for that. Of memory that the host reaches, a free asks the runtime
-/// whether its stream is captured. For each 64 of them, or 16 MiB, and for an allocation that finds nothing else, the
-/// runtime is asked whether the stream's work has run: then all of that may be used again; while it has not, an event
-/// is recorded and the pool's lock taken. Where there is a release policy, or a limit that pools share, each free of
-/// such memory takes the lock.
+/// Cost:
+/// - A block of up to 1 MiB that only devices reach, and that the calling thread freed on the same stream, is found
+///   again without a lock, a vendor call or a write to memory that other threads write. Threads and streams share
+///   nothing until a cache is empty or full.
+/// - Larger blocks belong to the stream: every thread that uses the stream finds them, and takes the pool's lock for
+///   that.
+/// - For memory that the host reaches, a free asks the runtime whether its stream is captured. For each 64 of them, or
+///   16 MiB, and for an allocation that finds nothing else, the pool asks whether the stream's work has run. If it has,
+///   all of that memory may be used again; if not, the pool records an event and takes its lock. With a release policy,
+///   or a limit that pools share, each free of such memory takes the lock.
 ///
-/// Waste. A block is at most 255 bytes or 6.25 % larger than was asked for (above 64 MiB: less than 2 MiB), and up to
-/// `alignment` larger for an alignment above 256. Between 33 KiB and 64 MiB it may be 18.75 % larger, where the thread
-/// has such a block at hand and none that fits better. A thread's cache for a stream holds at most 80 MiB of what was
-/// freed, in blocks of up to 1 MiB, and up to 16 MiB that came for the next allocations; other threads empty it when
-/// memory runs out, and at trim(): that of a thread's own default stream behind all work of the device, as nobody else
-/// can mark it. A stream keeps up to 32 MiB of freed blocks of 33 to 256 KiB and about 80 MiB of larger ones above 1
-/// MiB unmerged, until somebody needs them together. Before the upstream is asked, what the calling thread's cache and
-/// its stream have is merged, and where the pool would have a sixth more than was ever out at once (with several
-/// streams: as many times as much, up to four), chunks that nobody uses go back first: of streams whose work has run,
-/// as nothing is waited for. Arrays on one stream that grow and shrink all the time reserve about twice what is live,
-/// and up to four times where that is a few MiB. A block is not cut from a free one that is more than 16 times as large
-/// (and more than 4 MiB, and an eighth of the pool) while the upstream has another place. Blocks of up to 32 KiB have
-/// chunks of their own where the pool has more than 64 MiB. Chunks are a power of two between an eighth and a quarter
-/// of what the pool has, from 2 to 256 MiB, but for large blocks no more than these take, an eighth of that, and 2 MiB,
-/// and for small ones up to an eighth of the pool; where what is free would do, were it in one piece, they have room
-/// for up to a sixth of the pool more, in blocks of that size. Nothing is reserved before it is asked for. Under a
-/// limit, or where the upstream has little left, what fits is served to the byte: where there is no room for many small
-/// blocks, or for what a large one is rounded up to, a block has as many bytes as were asked for, and the pool's lock
-/// is taken for it. What is left over of a free block stays with what is cut from it where it is less than a 32nd of
-/// that. The pool's own records take 5 bytes of host memory for each block of 256 bytes, and about 90 for a larger one;
-/// above 2 MiB, 4 more for each MiB.
+/// Waste of blocks:
+/// - A block is at most 255 bytes or 6.25 % larger than was asked for (above 64 MiB: less than 2 MiB), and up to
+///   `alignment` larger for an alignment above 256. Between 33 KiB and 64 MiB it may be 18.75 % larger, where the
+///   thread has such a block at hand and none that fits better.
+/// - A block is not cut from a free one that is more than 16 times as large (and more than 4 MiB, and an eighth of the
+///   pool) while the upstream has another place. The rest of a free block stays with the piece cut from it where it is
+///   less than a 32nd of that piece.
+/// - Under a limit, or where the upstream has little left, a block may have exactly the bytes that were asked for:
+///   where there is no room for many small blocks, or for the rounded size of a large one. The pool's lock is taken for
+///   it.
 ///
-/// PORTAMEM_POOL=off: each allocation goes straight to the upstream, and comes straight back. PORTAMEM_POOL_LIMIT: the
-/// limit of the process's pools of a device's memory that were made without one, all together
-/// (portamem/abi/pool_settings.h).
+/// Waste of free memory:
+/// - A thread's cache for a stream holds at most 80 MiB of freed memory, in blocks of up to 1 MiB, and up to 16 MiB
+///   that came for the next allocations. Other threads empty it when memory runs out, and at trim(). The cache of a
+///   per-thread default stream is emptied behind all work of the device, because no other thread can mark that stream.
+/// - A stream keeps up to 32 MiB of freed blocks of 33 to 256 KiB and about 80 MiB of larger ones above 1 MiB unmerged,
+///   until a call needs them together.
+/// - Before the upstream is asked, the free memory of the calling thread's cache and of its stream is merged. Where the
+///   pool would have a sixth more than was ever out at once (with several streams: as many times as much, up to four),
+///   chunks of which nothing is out go back first. Only chunks of streams whose work has run do, because the call waits
+///   for nothing.
+/// - Arrays on one stream that grow and shrink all the time reserve about twice what is live, and up to four times
+///   where that is a few MiB.
 ///
-/// Wrong frees (a block that is not out, an address inside of one, another resource's, another size than was asked for)
-/// are std::invalid_argument, and nothing has happened. Thread-safe.
+/// Chunks:
+/// - A chunk is a power of two between an eighth and a quarter of what the pool has, from 2 to 256 MiB. For large
+///   blocks it is no more than these take, an eighth of that, and 2 MiB; for small ones it is up to an eighth of the
+///   pool. Where the free memory would do if it were in one piece, chunks have room for up to a sixth of the pool more,
+///   in blocks of that size.
+/// - Blocks of up to 32 KiB have chunks of their own where the pool has more than 64 MiB.
+/// - Nothing is reserved before it is asked for.
+/// - The pool's own records take 5 bytes of host memory for each block of 256 bytes, and about 90 for a larger one;
+///   above 2 MiB, 4 more for each MiB.
+///
+/// Settings:
+/// - PORTAMEM_POOL=off: each allocation goes straight to the upstream, and comes straight back.
+/// - PORTAMEM_POOL_LIMIT: the limit of all pools of the process together that are over a device's memory and were made
+///   without a limit (portamem/abi/pool_settings.h).
 class PoolMemoryResource : public MemoryResource {
   public:
-    /// Throws std::invalid_argument where the upstream is null or closed, or where a setting of pools cannot be read.
+    /// Throws std::invalid_argument where the upstream is null or closed, or where a setting of pools cannot be parsed.
     explicit PoolMemoryResource(std::shared_ptr<MemoryResource> upstream, PoolOptions options = {})
         : MemoryResource(traits_over(upstream, options), true),
           runtime_(detail::make_pool(std::move(upstream), std::move(options))),
@@ -88,7 +106,7 @@ class PoolMemoryResource : public MemoryResource {
     ~PoolMemoryResource() override {
         detail::unlocked([this] {
             using detail::Hearing;
-            // A wait that is left is made by the reaper, later.
+            // The reaper makes a wait that is left, later.
             const bool hears = detail::hearing() == Hearing::Dropping;
             const detail::HearingScope leaving(hears ? Hearing::Leaving : detail::hearing());
             runtime_->call_off_due();
@@ -103,13 +121,13 @@ class PoolMemoryResource : public MemoryResource {
 
     const std::shared_ptr<MemoryResource>& upstream() const noexcept { return runtime_->upstream(); }
     PoolMemoryResource* as_pool() noexcept override { return this; }
-    /// Most bytes that the pool reserves; or PORTAMEM_POOL_LIMIT as it is now, which the pools of the device share; 0: none
-    /// is set.
+    /// Returns the most bytes that the pool reserves, or the present PORTAMEM_POOL_LIMIT, which the pools of the device
+    /// share; 0 where none is set.
     std::size_t limit() const { return runtime_->release().limit(); }
 
-    /// Whether a memory checker is told which bytes are in use: AddressSanitizer of memory that the host reaches,
-    /// compute-sanitizer of plain device memory on CUDA. Nothing: it turns out with the first allocation. With
-    /// PORTAMEM_POOL=off checkers see each allocation themselves, and are told nothing.
+    /// Returns whether a memory checker is told which bytes are in use: AddressSanitizer for memory that the host
+    /// reaches, compute-sanitizer for plain device memory on CUDA. Returns nothing until the first allocation shows it.
+    /// With PORTAMEM_POOL=off the checkers see each allocation themselves, and are told nothing.
     std::optional<bool> is_checked() const noexcept {
         const detail::PoolAnnotations* annotations = runtime_->annotations();
         if (passthrough_ || annotations == nullptr || !annotations->is_heard()) return false;
@@ -121,7 +139,7 @@ class PoolMemoryResource : public MemoryResource {
         return figures();
     }
 
-    /// Every piece of every chunk, by address, as it was at one moment.
+    /// Returns every piece of every chunk, by address, as it was at one moment.
     std::vector<PoolPiece> snapshot() const {
         refuse_forked();
         if (passthrough_) return passthrough_->snapshot();
@@ -143,7 +161,7 @@ class PoolMemoryResource : public MemoryResource {
         return pieces;
     }
 
-    /// The peak is what is reserved now.
+    /// Sets the peak to what is reserved now.
     void reset_peak() {
         refuse_forked();
         if (passthrough_) passthrough_->reset_peak();
@@ -151,7 +169,7 @@ class PoolMemoryResource : public MemoryResource {
     }
 
     /// Gives whole chunks back to the upstream until at most `keep` bytes are reserved, as far as nothing of them is
-    /// out. Waits for the work that used them. Other threads may allocate meanwhile.
+    /// out. It waits for the work that used them. Other threads may allocate meanwhile.
     void trim(std::size_t keep = 0) {
         refuse_forked();
         answer(portamem_pool_trim(pool_, keep), 0);
@@ -161,13 +179,13 @@ class PoolMemoryResource : public MemoryResource {
     std::size_t live_bytes() const noexcept override { return live().second; }
     bool is_closed() const noexcept override { return portamem_pool_is_closed(pool_) != 0; }
 
-    /// Bytes that are reserved and not out.
+    /// Returns the bytes that are reserved and not out.
     std::optional<std::size_t> cached() const override {
         const std::size_t all = reserved();
         const std::size_t used = live_bytes();
         return all > used ? all - used : 0;
     }
-    /// Bytes that the pool holds of its upstream; stats() has them too, and costs more.
+    /// Returns the bytes that the pool holds of its upstream; stats() has them too, and costs more.
     std::size_t reserved() const {
         refuse_forked();
         if (passthrough_) return passthrough_->stats().reserved;
@@ -208,10 +226,10 @@ class PoolMemoryResource : public MemoryResource {
     bool try_close() final {
         if (passthrough_ && !passthrough_->close()) return false;
         int status = portamem_pool_close(pool_);
-        // A thread that ends, or a stream, may be inside for a moment: that is no reason to refuse. Nor is what gives back
-        // for the pool itself, which takes as long as the upstream does.
+        // A thread or a stream that ends may be inside for a moment, which is no reason to refuse. A thread that gives
+        // memory back for the pool itself is none either, and takes as long as the upstream does.
         const auto begin = std::chrono::steady_clock::now();
-        auto given_back = begin;  // the latest time seen; it may be done since the pool said that it is busy
+        auto given_back = begin;  // the latest time seen; it may have ended since the pool reported busy
         while (status == PORTAMEM_POOL_BUSY && live().first == 0) {
             const auto now = std::chrono::steady_clock::now();
             if (runtime_->is_giving_back()) given_back = now;
@@ -225,7 +243,7 @@ class PoolMemoryResource : public MemoryResource {
     }
 
   private:
-    // How long close() waits for a call that is inside, and for memory that is going back.
+    // Limit how long close() waits for a call that is inside, and for memory that is going back.
     static constexpr std::chrono::milliseconds kCallsTime{100};
     static constexpr std::chrono::milliseconds kUpstreamsTime{10000};
 
@@ -256,13 +274,14 @@ class PoolMemoryResource : public MemoryResource {
         if (status != PORTAMEM_POOL_OK) answer(status, nbytes);
     }
 
-    // Whether a bare handle is of another stream than it was. The memory is freed on that one, under its own identity.
+    // Returns whether a bare handle has become another stream's. The memory is then freed on that stream, under its own
+    // identity.
     static bool ends_use(Stream& stream) noexcept {
         auto* const use = stream.handle_use();
         return use != nullptr && use->is_of_this_thread() && use->is_followed() && !use->is_same() && use->has_ended();
     }
 
-    // Under a memory checker, which is told of the block; or past the pool.
+    // Takes memory under a memory checker, which is told of the block, or past the pool.
     void* take_watched(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) {
         if (passthrough_) return pass_through(nbytes, stream, alignment);
         void* const ptr = take(nbytes, stream, alignment);
@@ -282,7 +301,7 @@ class PoolMemoryResource : public MemoryResource {
             runtime_->annotations()->give_back(ptr, nbytes, *stream, [&] { give_back(ptr, nbytes, stream); });
             look_for_listener();
         } else if (ptr == nullptr) {
-            give_back(ptr, nbytes, stream);  // of 0 bytes: the pool's own matter
+            give_back(ptr, nbytes, stream);  // of 0 bytes, which the pool itself counts
         } else {
             passthrough_->deallocate(ptr, nbytes, stream);
         }
@@ -299,7 +318,7 @@ class PoolMemoryResource : public MemoryResource {
         detail::refuse_alignment(alignment);
         if (nbytes == 0 || is_closed()) return take(nbytes, stream, alignment);
         refuse_stream_of_another_device(*stream);
-        stream->refuse_capture("allocate");  // there is never anything at hand
+        stream->refuse_capture("allocate");  // no memory is ever at hand here
         void* const ptr = passthrough_->allocate(nbytes, stream, alignment);
         if (ptr == nullptr) no_memory(PORTAMEM_POOL_LIMIT, nbytes, nullptr);
         return ptr;
@@ -328,7 +347,7 @@ class PoolMemoryResource : public MemoryResource {
         return {blocks + passed.first, nbytes + passed.second};
     }
 
-    // Throws what a call was refused for.
+    // Throws the reason that a call was refused for.
     void answer(int status, std::size_t asked) {
         if (status == PORTAMEM_POOL_OK) return;
         const char* text = "";
@@ -375,14 +394,14 @@ class PoolMemoryResource : public MemoryResource {
             } catch (const OutOfMemory& refused) {
                 MemoryFigures all = refused.figures();
                 all.asked = asked;
-                // To those below, what is cached here is held, but for the default resource's.
+                // The upstream counts what is cached here as held, except for the default resource.
                 const std::size_t held_here = is_permanent() ? 0 : *figures.cached;
                 all.used = all.used ? *all.used - std::min(*all.used, held_here) : *figures.used;
                 all.cached = figures.cached;
                 all.largest_free = figures.largest_free;
                 throw OutOfMemory(refused, std::string(refused.what()) + "; " + text, all);
             } catch (...) {
-                // Of what failed on the way; that there is no memory is what the call is refused for.
+                // The failure on the way does not matter: the call is refused because there is no memory.
             }
         }
         const auto code = rt::Error_t::OutOfMemory;
@@ -406,7 +425,7 @@ class PoolMemoryResource : public MemoryResource {
     const std::shared_ptr<detail::PoolRuntime> runtime_;
     portamem_pool* const pool_;
     const std::unique_ptr<detail::PoolPassthrough> passthrough_;  // PORTAMEM_POOL=off
-    std::atomic<bool> is_watched_;  // becomes false where nobody turns out to listen, and stays so
+    std::atomic<bool> is_watched_;  // becomes false where no checker listens, and stays so
 };
 
 PORTAMEM_CLOSE

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// portamem/mr/pool_snapshot.hpp: what a pool holds, as data and as JSON.
+// portamem/mr/pool_snapshot.hpp: a pool's pieces and figures, as data and as JSON.
 #pragma once
 
 #include <cstddef>
@@ -27,15 +27,15 @@ inline const char* to_string(PoolPieceState state) noexcept {
     return "unknown";
 }
 
-/// What Python's PoolMemoryResource.snapshot() tells, and nothing else. The figures are of a moment before the pieces':
-/// threads that allocate meanwhile are not stopped.
+/// Holds exactly what Python's PoolMemoryResource.snapshot() returns. The figures are of a moment before the pieces',
+/// because threads that allocate meanwhile are not stopped.
 struct PoolSnapshot {
     std::size_t used = 0;           ///< bytes that are out, as they were asked for
     std::size_t reserved = 0;       ///< bytes that the pool holds of its upstream
     std::size_t peak = 0;           ///< the most that were reserved at once, since reset_peak()
     std::vector<PoolPiece> pieces;  ///< of every chunk, by address
 
-    /// Throws Error in a forked child, and std::bad_alloc.
+    /// Takes a snapshot. Throws Error in a forked child, and std::bad_alloc.
     static PoolSnapshot of(const PoolMemoryResource& pool) {
         const PoolStats stats = pool.stats();
         return {stats.used, stats.reserved, stats.peak, pool.snapshot()};
@@ -90,13 +90,14 @@ class SnapshotText {
 
 }  // namespace detail
 
-/// The snapshot as one JSON object in one line, by the schema of Python's snapshot(), which reads this very text:
+/// Returns the snapshot as one JSON object in one line, by the schema of Python's snapshot(), which reads this very
+/// text:
 ///   {"used": 0, "reserved": 0, "peak": 0, "chunks": [{"address": 0, "nbytes": 0, "pieces": [
 ///     {"address": 0, "nbytes": 0, "state": "free", "stream": 0},
 ///     {"address": 0, "nbytes": 0, "state": "slab", "blocks": 0, "live": 0, "block_nbytes": 0}]}]}
-/// `stream` is there where the state is free; `blocks`, `live` and `block_nbytes` where the piece is cut into blocks.
-/// Numbers are integers, sizes in bytes; a reader that takes them for doubles has addresses to the byte up to 2^53.
-/// Throws std::bad_alloc.
+/// A piece has `stream` where its state is free, and `blocks`, `live` and `block_nbytes` where it is cut into blocks.
+/// Numbers are integers, and sizes are in bytes; a reader that parses them as doubles is exact for addresses up to
+/// 2^53. Throws std::bad_alloc.
 inline std::string to_json(const PoolSnapshot& snapshot) {
     detail::SnapshotText json;
     json.open('{')

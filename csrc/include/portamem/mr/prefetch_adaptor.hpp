@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// portamem/mr/prefetch_adaptor.hpp: memory that is on its way to where it will be used from the start.
+// portamem/mr/prefetch_adaptor.hpp: memory that is prefetched to where it will be used.
 #pragma once
 
 #include <memory>
@@ -12,13 +12,13 @@
 
 PORTAMEM_OPEN
 
-/// Prefetches what it allocates, on the stream that it is allocated on: the first kernel finds its pages there instead
-/// of faulting for each. For managed memory, and for system memory that the device reaches; what the runtime says to a
-/// prefetch reaches the caller, and nothing is allocated then.
+/// Prefetches what it allocates, on the stream of the allocation, so that the first kernel finds its pages there
+/// instead of faulting for each. It takes managed memory, and system memory that the device reaches. A refused prefetch
+/// throws the runtime's Error, and nothing is allocated then.
 class PrefetchAdaptor : public KnowingAdaptor {
   public:
-    /// location: none is the device of each allocation's stream. Throws std::invalid_argument for memory of another kind,
-    /// which does not move.
+    /// location: none means the device of each allocation's stream. Throws std::invalid_argument for memory of another
+    /// kind, which does not move.
     explicit PrefetchAdaptor(std::shared_ptr<MemoryResource> upstream, std::optional<rt::Location> location = {})
         : KnowingAdaptor(std::move(upstream), true), location_(location) {
         if (location_ && location_->type == rt::LocationType::Device) (void)Device(location_->id);
@@ -26,17 +26,17 @@ class PrefetchAdaptor : public KnowingAdaptor {
         throw std::invalid_argument(detail::not_movable(traits().kind, traits().device, "the upstream gives "));
     }
 
-    /// The same as the constructor, shared.
+    /// Makes the resource as the constructor does, and shares it.
     static std::shared_ptr<PrefetchAdaptor> create(std::shared_ptr<MemoryResource> upstream,
                                                    std::optional<rt::Location> location = {}) {
         return std::make_shared<PrefetchAdaptor>(std::move(upstream), std::move(location));
     }
 
-    /// None: the device of each allocation's stream.
+    /// Returns the location; none means the device of each allocation's stream.
     const std::optional<rt::Location>& location() const noexcept { return location_; }
 
   protected:
-    /// Throws std::invalid_argument under capture: the prefetch would become part of the graph.
+    /// Throws std::invalid_argument under capture, because the prefetch would become part of the graph.
     void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) override {
         const Stream::Use use = stream->in_use();  // another thread may close it meanwhile
         if (nbytes != 0) stream->refuse_capture("prefetching memory as it is allocated");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// portamem/mr/resource_adaptor.hpp: resources that do something beside what another resource does.
+// portamem/mr/resource_adaptor.hpp: resources that add something to another resource.
 #pragma once
 
 #include <memory>
@@ -10,15 +10,15 @@
 
 PORTAMEM_OPEN
 
-/// A resource over another, which it keeps alive: its memory is that one's, and so is everything that it says of it.
-/// Counts what went through it. An adaptor overrides take and give_back, calling these for the memory itself.
+/// Stands over another resource, and keeps it alive. Its memory and traits are that resource's, and it counts what went
+/// through it. An adaptor overrides take and give_back, and calls these for the memory itself.
 class ResourceAdaptor : public CountedMemoryResource {
   public:
     const std::shared_ptr<MemoryResource>& upstream() const noexcept { return upstream_; }
     std::optional<std::size_t> cached() const override { return upstream_->cached(); }
 
   protected:
-    /// queues_work: the adaptor queues work of its own on the memory that it gives.
+    /// queues_work: says that the adaptor queues work of its own on the memory that it gives.
     explicit ResourceAdaptor(std::shared_ptr<MemoryResource> upstream, bool queues_work = false)
         : CountedMemoryResource(traits_of(upstream, queues_work)), upstream_(std::move(upstream)) {}
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// portamem/mr/statistics_adaptor.hpp: how much memory is and was used, by whom.
+// portamem/mr/statistics_adaptor.hpp: how much memory is and was used, in all, by tag and by thread.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +13,23 @@
 
 PORTAMEM_OPEN
 
-/// Bytes as they were asked for, and allocations. Those of 0 bytes count in total_count alone.
+/// Counts bytes as they were asked for, and allocations. Allocations of 0 bytes count in total_count alone.
 using MemoryCounts = portamem_record_counts;
 
 /// Counts what goes through it: in all, by tag, by thread, and within scopes. Memory counts for the tag and the thread
-/// that allocated it, whoever frees it.
+/// that allocated it, whichever thread frees it.
 class StatisticsAdaptor : public RecordingAdaptor {
   public:
     explicit StatisticsAdaptor(std::shared_ptr<MemoryResource> upstream) : RecordingAdaptor(std::move(upstream), 0) {}
 
-    /// The same as the constructor, shared.
+    /// Makes the resource as the constructor does, and shares it.
     static std::shared_ptr<StatisticsAdaptor> create(std::shared_ptr<MemoryResource> upstream) {
         return std::make_shared<StatisticsAdaptor>(std::move(upstream));
     }
 
     MemoryCounts counts() const { return counts_of(0); }
 
-    /// By tag; "" is what had none.
+    /// Returns the counts by tag; "" has the allocations without one.
     std::map<std::string, MemoryCounts> by_tag() const {
         std::map<std::string, MemoryCounts> found;
         visit(PORTAMEM_COUNTS_BY_TAG, &found,
@@ -39,8 +39,8 @@ class StatisticsAdaptor : public RecordingAdaptor {
         return found;
     }
 
-    /// By the system's number of the thread. One that was given to another thread later stands for both, with the larger
-    /// peaks.
+    /// Returns the counts by the system's number of the thread. A number that the system gave to a later thread too
+    /// stands for both, with the larger peaks.
     std::map<std::uint64_t, MemoryCounts> by_thread() const {
         std::map<std::uint64_t, MemoryCounts> found;
         visit(PORTAMEM_COUNTS_BY_THREAD, &found,
@@ -50,11 +50,11 @@ class StatisticsAdaptor : public RecordingAdaptor {
         return found;
     }
 
-    /// Peaks start again at what is current, those of scopes too.
+    /// Starts the peaks again at the current figures, in open scopes too.
     void reset_peak() { portamem_recorder_reset_peak(recorder()); }
 
-    /// Counts from 0 while it lives, whatever thread allocates: `current` is what was allocated and not freed since, and
-    /// may be negative. Scopes may be nested and overlap.
+    /// Counts from 0 while it lives, on every thread. `current` is what was allocated and not freed since, and may be
+    /// negative. Scopes may be nested and may overlap.
     class Scope {
       public:
         explicit Scope(std::shared_ptr<StatisticsAdaptor> of) : of_(std::move(of)), number_(of_->begin_scope()) {}
@@ -69,7 +69,8 @@ class StatisticsAdaptor : public RecordingAdaptor {
         const std::uint64_t number_;
     };
 
-    /// The same by number, for other languages. counts_of throws std::invalid_argument for a scope that is not open.
+    /// Open and read scopes by number, for other languages. counts_of throws std::invalid_argument for a scope that is
+    /// not open.
     std::uint64_t begin_scope() {
         refuse_forked();
         const std::uint64_t scope = portamem_recorder_scope_begin(recorder());

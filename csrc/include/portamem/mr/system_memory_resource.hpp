@@ -8,13 +8,13 @@
 
 PORTAMEM_OPEN
 
-/// Page-aligned memory of the C library. Kernels reach it where the device has pageable memory access (an APU, a
-/// coherent node, a card with heterogeneous memory management); elsewhere it is the pageable end of copies.
+/// Gives page-aligned memory of the C library. Kernels reach it where the device has pageable memory access (an APU, a
+/// coherent node, a card with heterogeneous memory management). Elsewhere it is the pageable end of copies.
 class SystemMemoryResource : public RuntimeMemoryResource {
   public:
     explicit SystemMemoryResource(int device) : RuntimeMemoryResource(traits(device)) {}
 
-    /// The same as the constructor, shared.
+    /// Makes the resource as the constructor does, and shares it.
     static std::shared_ptr<SystemMemoryResource> create(int device) {
         return std::make_shared<SystemMemoryResource>(device);
     }
@@ -31,7 +31,7 @@ class SystemMemoryResource : public RuntimeMemoryResource {
         return ptr;
     }
     void call_deallocate(void* ptr, std::size_t, Stream&) override { std::free(ptr); }
-    // The C library refuses nothing: it ends the process.
+    // The C library refuses no unknown block: it ends the process.
     void refuse_unknown(void*) const override { detail::refuse_unknown_block(); }
 
   private:

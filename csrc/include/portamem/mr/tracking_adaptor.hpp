@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// portamem/mr/tracking_adaptor.hpp: what is allocated now, and who allocated it.
+// portamem/mr/tracking_adaptor.hpp: what is allocated now, and where it was allocated.
 #pragma once
 
 #include <chrono>
@@ -14,31 +14,31 @@
 
 PORTAMEM_OPEN
 
-/// An allocation that is out.
+/// Describes an allocation that is out.
 struct OutstandingAllocation {
     void* ptr = nullptr;
     std::size_t nbytes = 0;
     std::uint64_t stream = 0;  ///< its identity
     int stream_device = 0;
     std::chrono::system_clock::time_point time;
-    std::uint64_t thread = 0;  ///< the system's number of the one that allocated
+    std::uint64_t thread = 0;  ///< the system's number of the allocating thread
     std::string tag;
     std::string site;  ///< "file:line" in Python, else symbol and offset
 };
 
-/// Knows each allocation that is out. What is out when it is destroyed, or when the process exits, is printed to stderr;
-/// a close that is refused says where the memory was allocated.
+/// Knows each allocation that is out. It prints to stderr what is out when it is destroyed, or when the process exits.
+/// A close that is refused says where the memory was allocated.
 class TrackingAdaptor : public RecordingAdaptor {
   public:
     explicit TrackingAdaptor(std::shared_ptr<MemoryResource> upstream)
         : RecordingAdaptor(std::move(upstream), PORTAMEM_RECORD_SITES | PORTAMEM_RECORD_REPORT) {}
 
-    /// The same as the constructor, shared.
+    /// Makes the resource as the constructor does, and shares it.
     static std::shared_ptr<TrackingAdaptor> create(std::shared_ptr<MemoryResource> upstream) {
         return std::make_shared<TrackingAdaptor>(std::move(upstream));
     }
 
-    /// The oldest first.
+    /// Returns the allocations that are out, the oldest first.
     std::vector<OutstandingAllocation> outstanding() const {
         refuse_forked();
         std::vector<OutstandingAllocation> found;

@@ -11,8 +11,8 @@
 
 PORTAMEM_OPEN
 
-/// Which stream each piece of memory came from, for runtimes that hand memory out too early when it is freed on
-/// another one. Keeps those streams alive. Thread-safe.
+/// Knows which stream each piece of memory came from, for runtimes that hand memory out too early when it is freed on
+/// another stream. It keeps those streams alive, and is thread-safe.
 class AllocatingStreams {
   public:
     /// Notes memory that was just allocated on a stream.
@@ -21,11 +21,11 @@ class AllocatingStreams {
         streams_.insert_or_assign(ptr, stream.shared_from_this());
     }
 
-    /// Frees memory behind the work on `stream`, on the stream that it came from. Where that one can take no more work
-    /// (closed, captured, another thread's) `stream` does, after a wait for all that is on it. Throws Error, and the
-    /// memory is still allocated.
+    /// Frees memory behind the work on `stream`, on the stream that it came from. Where that stream can take no more
+    /// work (closed, captured, another thread's), it frees on `stream`, after a wait for all work there. Throws Error,
+    /// and the memory is still allocated.
     void free(void* ptr, Stream& stream) {
-        // Forgotten first: once freed, the address may be another allocation's.
+        // The entry goes first: once freed, the address may be another allocation's.
         const std::shared_ptr<Stream> origin = take(ptr);
         try {
             if (origin && origin.get() != &stream) {
@@ -49,11 +49,11 @@ class AllocatingStreams {
         return stream;
     }
 
-    // False where the origin can take no more work.
+    // Returns false where the origin can take no more work.
     static bool free_on(Stream& origin, void* ptr, Stream& stream) {
         const Stream::Use use(origin);  // another thread may close it meanwhile
         if (!use || origin.is_elsewhere() || origin.capture_status() != rt::StreamCaptureStatus::None) return false;
-        // Two streams may be made of one handle.
+        // Two streams may have the same handle.
         const bool is_same = origin.handle() == stream.handle() && origin.device() == stream.device();
         if (!is_same) origin.wait(stream);
         check(rt::FreeAsync(ptr, origin.handle()), "FreeAsync");

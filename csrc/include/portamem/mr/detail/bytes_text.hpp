@@ -13,7 +13,7 @@ PORTAMEM_OPEN
 
 namespace detail {
 
-/// "512 B", "1.5 MiB".
+/// Returns a size as text, such as "512 B" or "1.5 MiB".
 inline std::string bytes_text(std::size_t nbytes) {
     static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     std::size_t unit = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// portamem/mr/detail/checked_regions.hpp: which bytes of pools' chunks are in use, told to the vendor's memory checker.
+// portamem/mr/detail/checked_regions.hpp: tells the vendor's memory checker which bytes of pools' chunks are in use.
 #pragma once
 
 #include <atomic>
@@ -20,23 +20,22 @@
 PORTAMEM_OPEN
 namespace detail {
 
-/// A pool annotator (portamem/abi/pool_annotator.h) for checkers that know heaps and regions (rt/api/checker.hpp): a chunk is
-/// a heap, and what is in use of it are regions, which never overlap. Whether a checker listens turns out with the first
-/// chunk, since one may announce itself only once the runtime is used; if none does, nothing is told or kept from then on.
-///
-/// The checker's functions follow no stream. Who calls this does: `unused` comes when an event at the free has happened
-/// (PoolAnnotations), so nothing is relied on about when kernels run, or whether the checker makes launches wait. What is
-/// relied on: a region that begins where one began is resized, and never gone between. Only where a block is cut, at
-/// another address, from one that was freed and whose work may still run, the bytes behind the cut are in no region
-/// between two calls of the host; a kernel that touches them in that very moment could be reported.
-///
-/// Thread-safe.
+/// Implements a pool annotator (portamem/abi/pool_annotator.h) for checkers that know heaps and regions
+/// (rt/api/checker.hpp). A chunk is a heap, and its bytes in use are regions, which never overlap. It is thread-safe.
+/// - The first chunk shows whether a checker listens, because one may announce itself only once the runtime is used. If
+///   none does, nothing is told or kept from then on.
+/// - The checker's functions follow no stream, but the caller does: `unused` comes when an event at the free has
+///   happened (PoolAnnotations). So nothing relies on when kernels run, or on whether the checker makes launches wait.
+/// - A region that begins where one began is resized, and never absent in between; the order relies on that.
+/// - There is one gap. Where a block is cut, at another address, from one that was freed and whose work may still run,
+///   the bytes behind the cut are in no region between two calls of the host. A kernel that touches them in that moment
+///   could be reported.
 class CheckedRegions {
   public:
-    /// How the checker is told: the runtime's functions, or a test's.
+    /// Lists how the checker is told: by the runtime's functions, or by a test's.
     struct Calls {
         bool (*announced)() = nullptr;
-        std::optional<int> (*device_of)(const void* ptr, std::size_t nbytes) = nullptr;  // none: of no allocation
+        std::optional<int> (*device_of)(const void* ptr, std::size_t nbytes) = nullptr;  // none: not an allocation
         rt::Error_t (*push_device)(int device, rt::DeviceState_t* saved) = nullptr;
         rt::Error_t (*pop_device)(rt::DeviceState_t saved) = nullptr;
         rt::Error_t (*heap_register)(rt::MemHeap_t* heap, const void* ptr, std::size_t nbytes) = nullptr;
@@ -50,7 +49,7 @@ class CheckedRegions {
 
     explicit CheckedRegions(const Calls& calls) : calls_(calls) {}
 
-    /// The one of the process, for this backend.
+    /// Returns the object of the process, for this backend.
     static CheckedRegions& instance() {
         static auto* const leaked = new CheckedRegions({
             rt::MemCheckerAnnounced,
@@ -66,7 +65,7 @@ class CheckedRegions {
         return *leaked;
     }
 
-    /// Of instance().
+    /// Returns the annotator of instance().
     static const portamem_pool_annotator& annotator() {
         static const portamem_pool_annotator table = {
             sizeof(portamem_pool_annotator),
@@ -78,7 +77,7 @@ class CheckedRegions {
         return table;
     }
 
-    /// Unknown until a chunk has told. None: for good.
+    /// Returns Unknown until a chunk has shown it. None stays for good.
     Listener listener() const noexcept { return listener_.load(std::memory_order_acquire); }
 
     void chunk(void* ptr, std::size_t nbytes) noexcept {
@@ -114,7 +113,7 @@ class CheckedRegions {
             const OnDevice current(calls_, heap->device);
             if (!is_all_of(*heap, begin, nbytes) || heap->chunks_within > 0) {
                 if (is_all_of(*heap, begin, nbytes)) --heap->chunks_within;
-                return include(*heap, begin, begin + nbytes);  // a block of another pool, as it was before
+                return include(*heap, begin, begin + nbytes);  // it is a block of another pool again, as before
             }
             exclude(*heap, begin, begin + nbytes);
             (void)calls_.heap_unregister(heap->handle);
@@ -131,7 +130,7 @@ class CheckedRegions {
         std::uintptr_t end = 0;
         int device = 0;
         rt::MemHeap_t handle = nullptr;
-        int chunks_within = 0;  // of pools over this one's pool, which are all of it too
+        int chunks_within = 0;  // of pools over this one's pool that cover all of it too
     };
 
     // Makes a device current for its scope.
@@ -154,7 +153,7 @@ class CheckedRegions {
     static std::uintptr_t address(const void* ptr) noexcept { return reinterpret_cast<std::uintptr_t>(ptr); }
     static const void* pointer(std::uintptr_t at) noexcept { return reinterpret_cast<const void*>(at); }
 
-    // Where a chunk is that is an allocation of the runtime's, and no part of one. The runtime may have rounded its size.
+    // Returns the device of a chunk that is a whole allocation of the runtime's. The runtime may have rounded its size.
     static std::optional<int> device_of(const void* ptr, std::size_t nbytes) {
         const RelaxedCaptureMode beside;  // another stream may be captured
         rt::PointerAttributes found{};
@@ -165,7 +164,7 @@ class CheckedRegions {
 
     void decide(Listener listener) noexcept { listener_.store(listener, std::memory_order_release); }
 
-    // Without host memory for the records something stays unknown to the checker: what it does not find is no error here.
+    // Without host memory for the records some bytes stay unknown to the checker, which is no error.
     template <class Function>
     static void guarded(Function&& function) noexcept {
         try {
@@ -213,7 +212,7 @@ class CheckedRegions {
         (void)calls_.resize(pointer(region->first), end - region->first);
     }
 
-    // A range becomes one region; what others have beyond its ends stays in use.
+    // Makes a range one region. Regions of other blocks beyond its ends stay in use.
     void include(const Heap& heap, std::uintptr_t begin, std::uintptr_t end) {
         auto same = regions_.find(begin);
         if (same != regions_.end() && same->second == end) return;
@@ -232,8 +231,8 @@ class CheckedRegions {
         if (rest > end) add(heap, end, rest);
     }
 
-    // Takes a range out of all regions, but for one that begins with it if that is to be kept. Returns the end of what
-    // reached beyond it, which is in no region then; 0 for none.
+    // Takes a range out of all regions, except a region that begins with it where `keep_first` is set. Returns the end
+    // of the region that reached beyond the range, whose rest is in no region then; 0 for none.
     std::uintptr_t clear(std::uintptr_t begin, std::uintptr_t end, bool keep_first) {
         std::uintptr_t rest = 0;
         for (auto at = first_within(begin); at != regions_.end() && at->first < end;) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// portamem/mr/detail/chunk_request.hpp: memory that a resource asks its upstream for, to cut it into blocks itself.
+// portamem/mr/detail/chunk_request.hpp: requests of a resource for chunks of its upstream, which it cuts into blocks.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 PORTAMEM_OPEN
 namespace detail {
 
-/// While it lives, the calling thread asks for chunks (portamem_chunks_wanted()), or, where a function of the program runs
-/// for a resource, does not.
+/// Marks, while it lives, that the calling thread asks for chunks (portamem_chunks_wanted()), or with `wanted` false
+/// that it does not, because a function of the program runs for a resource.
 class ChunkRequest {
   public:
     explicit ChunkRequest(bool wanted = true) noexcept : before_(portamem_want_chunks(wanted ? 1 : 0)) {}
@@ -23,8 +23,8 @@ class ChunkRequest {
     const int before_;
 };
 
-/// allocate of a resource that another is built on, for whole chunks: those that have large pieces of memory in a quicker
-/// way give that, whatever adaptors are in between. Throws as allocate and open_upstream do.
+/// Calls allocate of a resource that another is built on, for whole chunks. A resource that has a quicker way to large
+/// pieces of memory uses it, through any adaptors in between. Throws as allocate and open_upstream do.
 inline void* allocate_chunk(const std::shared_ptr<MemoryResource>& upstream, std::size_t nbytes,
                             const std::shared_ptr<Stream>& stream) {
     const ChunkRequest request;

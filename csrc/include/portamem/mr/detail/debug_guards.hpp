@@ -2,13 +2,15 @@
 // portamem/mr/detail/debug_guards.hpp: redzones around every allocation, and poison in it, with PORTAMEM_DEBUG=1.
 //
 // Every way to a resource's memory leads through MemoryResource::allocate and deallocate, so both have one branch that
-// leads here. Off, that is all it costs: a predicted branch on a constant. On, an allocation of a resource takes 512
-// bytes more (which the counters show, and a limit counts), is filled with 0xA5 between two redzones, and is noted with
-// its call site. When it is freed the redzones are copied out in stream order and the memory is filled with 0xDB. Both
-// calls wait up to two seconds for that; where a stream that is freed on takes longer, what is found then is only
-// printed. What a resource takes of its upstream is its own business: chunks have no redzones, blocks of them do. Neither
-// has memory of allocate_pitched, nor what is taken or freed on a captured stream. Where a resource refuses to take
-// memory back, the memory is still the program's, but it has been poisoned.
+// leads here. Without PORTAMEM_DEBUG it costs a predicted branch on a constant. With it:
+// - An allocation takes 512 bytes more, or 256 bytes and its alignment where that is above 256. The counters show these
+//   bytes, and a limit counts them. The memory is filled with 0xA5 between two redzones, and noted with its call site.
+// - A free copies the redzones out in stream order, and fills the memory with 0xDB.
+// - Both calls wait up to two seconds for that. Where the stream of a free takes longer, damage that is found later is
+//   only printed.
+// - Memory that a resource takes of its upstream has no redzones; blocks cut from it do. Memory of allocate_pitched has
+//   none, and none has memory that is taken or freed on a captured stream.
+// - Where a resource refuses to take memory back, the program still has the memory, but it has been poisoned.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +38,7 @@ PORTAMEM_OPEN
 
 namespace detail {
 
-/// Whether PORTAMEM_DEBUG=1 asks for redzones. A constant of the process.
+/// Says whether PORTAMEM_DEBUG=1 asks for redzones. It is constant in a process.
 inline const bool debug_on = portamem_debug_on() != 0;
 
 /// Marks this thread as inside of a resource.
@@ -53,7 +55,7 @@ class DebugScope {
     const bool outermost_;
 };
 
-/// A stream of portamem's own for each device, with nobody's work before its own. Leaked.
+/// Returns a stream of portamem's own for each device, on which only this work runs. It is leaked.
 inline const Stream& debug_stream(int device) {
     struct Streams {
         std::mutex mutex;
@@ -66,8 +68,8 @@ inline const Stream& debug_stream(int device) {
     return *stream;
 }
 
-/// Pinned memory for the redzones of one allocation. Slots are used again and never freed, but for those that are given
-/// up: whoever queues copies into one gives it up unless he sees them done.
+/// Holds pinned memory for the redzones of one allocation. Slots are used again and never freed, except those that
+/// are given up. A caller that queues copies into a slot gives it up unless it sees them done.
 class DebugSlot {
   public:
     DebugSlot() {
@@ -91,7 +93,7 @@ class DebugSlot {
         const std::lock_guard<std::mutex> lock(all.mutex);
         all.free.push_back(bytes_);  // there is room
     }
-    /// Work that writes to it may still be queued.
+    /// Gives the slot up, because work that writes to it may still be queued.
     void give_up() noexcept { bytes_ = nullptr; }
     DebugSlot(const DebugSlot&) = delete;
     DebugSlot& operator=(const DebugSlot&) = delete;
@@ -127,7 +129,7 @@ inline bool wait_a_moment(const Event& event, std::chrono::steady_clock::duratio
     return true;
 }
 
-/// One allocation with its redzones.
+/// Represents one allocation with its redzones.
 class DebugBlock : public portamem_debug_block {
   public:
     explicit DebugBlock(const portamem_debug_block& block, const MemoryTraits& traits)
@@ -135,9 +137,9 @@ class DebugBlock : public portamem_debug_block {
 
     char* ptr() const noexcept { return static_cast<char*>(base) + front; }
 
-    /// Fills redzones and memory, and waits for that: what is not stream-ordered may be used by any work, and a program
-    /// that does not keep to a stream's order should not find its own bytes overwritten by this. Where the stream is
-    /// held up for longer, the order is all there is.
+    /// Fills the redzones and the memory, and waits for that. Any work may use memory that is not stream-ordered, and a
+    /// program that breaks a stream's order should not find its own bytes overwritten by this. Where the stream is held
+    /// up for longer, only the stream's order protects them.
     void write(const std::shared_ptr<Stream>& stream) {
         if (traits_.is_host_memory) {
             std::memset(base, PORTAMEM_DEBUG_REDZONE_BYTE, total);
@@ -165,8 +167,8 @@ class DebugBlock : public portamem_debug_block {
         is_guarded = 1;
     }
 
-    /// Looks at the redzones and poisons the memory, behind the work on `stream`. Throws Error, named "Corrupted", where
-    /// somebody has written to a redzone.
+    /// Looks at the redzones and poisons the memory, behind the work on `stream`. Throws Error, named "Corrupted",
+    /// where a redzone was written to.
     void check_and_poison(const std::shared_ptr<Stream>& stream) const {
         if (is_guarded == 0) return;
         const bool is_settled = Settled::covers(ptr());
@@ -175,14 +177,14 @@ class DebugBlock : public portamem_debug_block {
         const RelaxedCapture beside(traits_.device);
         if (traits_.is_host_memory) {
             if (!is_settled) {
-                if (const auto tail = stream->tail(); tail && !wait_a_moment(*tail)) return;  // it is still being used
+                if (const auto tail = stream->tail(); tail && !wait_a_moment(*tail)) return;  // work still uses it
             }
             refuse_damage(reinterpret_cast<unsigned char*>(ptr()) - PORTAMEM_DEBUG_REDZONE,
                           reinterpret_cast<unsigned char*>(ptr()) + nbytes);
             std::memset(ptr(), PORTAMEM_DEBUG_FREED_BYTE, nbytes);
             return;
         }
-        if (!use && !is_settled) {  // closed, or another thread's: nothing is submitted to it any more
+        if (!use && !is_settled) {  // closed, or another thread's: no work can be submitted to it any more
             const HearingScope deaf(Hearing::Nothing);
             if (const auto tail = stream->tail()) wait_for_use_of(*tail, {{base, total}});
         }
@@ -205,7 +207,7 @@ class DebugBlock : public portamem_debug_block {
                         char text[2048];
                         (void)portamem_debug_check(&block, slot->before(), slot->behind(), text, sizeof text);
                     } catch (...) {
-                        slot->give_up();  // of a runtime that fails here nothing can be learned
+                        slot->give_up();  // the runtime fails, so nothing can be learned
                     }
                     return true;
                 });
@@ -221,7 +223,8 @@ class DebugBlock : public portamem_debug_block {
         }
     }
 
-    /// portamem_debug_block::read: a copy beside all work, which is given a moment.
+    /// These two are portamem_debug_block::read. The second copies beside all other work, and waits a moment for the
+    /// copy.
     static int read_host(const portamem_debug_block* block, std::size_t offset, std::size_t count, void* to) {
         std::memcpy(to, static_cast<const char*>(block->base) + offset, count);
         return 0;

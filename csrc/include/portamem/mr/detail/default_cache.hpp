@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// portamem/mr/detail/default_cache.hpp: what the default resource of a device keeps, for resources beside it that have none.
+// portamem/mr/detail/default_cache.hpp: what the default resource of a device has cached, for resources that find no
+// memory.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +12,8 @@
 PORTAMEM_OPEN
 namespace detail {
 
-/// The memory that the default resource of a device has cached, whichever module of the process made that; none where
-/// there is no default resource yet. Asking never makes one.
+/// Represents the memory that the default resource of a device has cached, whichever module of the process made that.
+/// It is empty where there is no default resource yet. Asking never makes one.
 class DefaultCache {
   public:
     explicit DefaultCache(int device) noexcept {
@@ -26,7 +27,7 @@ class DefaultCache {
 
     std::size_t nbytes() const noexcept { return speaks() ? resource_.ops->cached(resource_.self) : 0; }
 
-    /// Gives back all that can go, and says whether that was anything. Waits for the work that used it.
+    /// Gives back all that can go, and returns whether anything did. It waits for the work that used it.
     bool trim() const noexcept {
         const std::size_t before = nbytes();
         return before != 0 && resource_.ops->trim(resource_.self, 0) == 0 && nbytes() < before;

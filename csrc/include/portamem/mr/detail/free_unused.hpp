@@ -13,7 +13,7 @@ PORTAMEM_OPEN
 
 namespace detail {
 
-/// One stream of each device on which nothing runs but frees.
+/// Keeps one stream of each device on which only frees run.
 class FreeingStreams {
   public:
     static FreeingStreams& instance() {
@@ -33,10 +33,10 @@ class FreeingStreams {
     std::map<int, std::shared_ptr<Stream>> streams_;
 };
 
-/// Frees plain device memory that no work uses any more. Free waits for all work of the device, and keeps other threads'
-/// calls waiting meanwhile; FreeAsync takes plain memory too (CUDA: "Using the NVIDIA CUDA Stream-Ordered Memory Allocator",
-/// part 1, on cudaMalloc) and waits for its stream alone. The memory is the device's again on return. Where FreeAsync
-/// refuses the memory, Free is called.
+/// Frees plain device memory that no work uses any more. Free waits for all work of the device, and blocks other
+/// threads' calls meanwhile. FreeAsync takes plain memory too (CUDA: "Using the NVIDIA CUDA Stream-Ordered Memory
+/// Allocator", part 1, on cudaMalloc) and waits for its stream alone. The device has the memory back on return. Where
+/// FreeAsync refuses it, Free is called.
 inline rt::Error_t free_unused(void* ptr, int device) {
     const std::shared_ptr<Stream> stream = FreeingStreams::instance().of(device);
     if (rt::FreeAsync(ptr, stream->handle()) != rt::Error_t::Success) return rt::Free(ptr);

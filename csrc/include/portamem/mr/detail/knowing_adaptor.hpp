@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// portamem/mr/detail/knowing_adaptor.hpp: adaptors that tell what is theirs from what is their upstream's.
+// portamem/mr/detail/knowing_adaptor.hpp: adaptors that know each buffer they have out.
 #pragma once
 
 #include <memory>
@@ -10,9 +10,9 @@
 
 PORTAMEM_OPEN
 
-/// An adaptor that knows each buffer that it has out. What it is given back has to be one: any other address, its
-/// upstream's own and one of another adaptor over the same upstream too, and another size, is std::invalid_argument, and
-/// nothing has changed. Costs about 40 bytes of host memory for each buffer that is out, and tens of nanoseconds.
+/// Knows each buffer that it has out, and takes back only those. Another size, or another address (its upstream's own
+/// and one of another adaptor over the same upstream included), throws std::invalid_argument, and nothing has changed.
+/// It costs about 40 bytes of host memory for each buffer that is out, and tens of nanoseconds.
 class KnowingAdaptor : public ResourceAdaptor {
   protected:
     explicit KnowingAdaptor(std::shared_ptr<MemoryResource> upstream, bool queues_work = false)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// portamem/mr/detail/live_blocks.hpp: what a resource has out, by address.
+// portamem/mr/detail/live_blocks.hpp: the blocks that a resource has out, by address.
 #pragma once
 
 #include <array>
@@ -30,25 +30,25 @@ inline void refuse_other_size(std::size_t had, std::size_t nbytes) {
         "this address is not out: it was freed before, or another resource gave it, or it lies inside of a block");
 }
 
-/// The sizes of the blocks that are out. In parts with a lock each, so that threads seldom meet. Takes about 40 bytes of
-/// host memory for each block, and two locks of its part, tens of nanoseconds, from its allocation to its free.
+/// Keeps the sizes of the blocks that are out, in parts with a lock each, so that threads seldom meet. Each block takes
+/// about 40 bytes of host memory. From its allocation to its free it costs two locks of its part, tens of nanoseconds.
 class LiveBlocks {
     using Sizes = std::unordered_map<void*, std::size_t>;
 
   public:
-    /// A block on its way back; empty: the address is not out.
+    /// Represents a block on its way back. It is empty where the address is not out.
     using Block = Sizes::node_type;
 
-    /// Notes a block that was just allocated; of one that is known, the address was freed behind the resource's back.
-    /// Throws std::bad_alloc, and nothing is noted.
+    /// Notes a block that was just allocated. Where the address is known already, it was freed behind the resource's
+    /// back. Throws std::bad_alloc, and nothing is noted.
     void add(void* ptr, std::size_t nbytes) {
         Part& part = part_of(ptr);
         const std::lock_guard<std::mutex> lock(part.mutex);
         part.sizes.insert_or_assign(ptr, nbytes);
     }
 
-    /// Takes a block out before its memory goes back: its address may be handed out again at once. Throws
-    /// std::invalid_argument where it has another size, and it stays.
+    /// Takes a block out before its memory goes back, because its address may be handed out again at once. Throws
+    /// std::invalid_argument where it has another size, and the block stays.
     Block take(void* ptr, std::size_t nbytes) {
         Part& part = part_of(ptr);
         const std::lock_guard<std::mutex> lock(part.mutex);
@@ -58,7 +58,8 @@ class LiveBlocks {
         return part.sizes.extract(found);
     }
 
-    /// Runs a function that gives the memory of a block back, which take answered. Where it throws, the block stays out.
+    /// Runs a function that gives back the memory of a block that take returned. If the function throws, the block
+    /// stays out.
     template <class Function>
     void give_back(Block block, Function&& function) {
         try {
@@ -81,7 +82,8 @@ class LiveBlocks {
         try {
             part.sizes.insert(std::move(block));
         } catch (const std::bad_alloc&) {
-            // There is no host memory for a table that has grown meanwhile: the block is out, and nobody knows of it.
+            // There is no host memory for a table that has grown meanwhile: the block is out, and this table has lost
+            // it.
         }
     }
 

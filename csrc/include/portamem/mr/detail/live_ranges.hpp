@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// portamem/mr/detail/live_ranges.hpp: what a resource has out, by range: for memory of a source that may give a range twice.
+// portamem/mr/detail/live_ranges.hpp: the ranges that a resource has out, for a source that may give a range twice.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +15,12 @@ PORTAMEM_OPEN
 
 namespace detail {
 
-/// The ranges that are out, none of which shares a byte with another. One lock for all.
+/// Keeps the ranges that are out, none of which shares a byte with another. One lock guards all.
 class LiveRanges {
     using Sizes = std::map<std::uintptr_t, std::size_t>;
 
   public:
-    /// A block on its way back; empty: the address is not out.
+    /// Represents a block on its way back. It is empty where the address is not out.
     using Block = Sizes::node_type;
 
     struct Range {
@@ -28,9 +28,9 @@ class LiveRanges {
         std::size_t nbytes = 0;
     };
 
-    /// Notes a block that was just allocated, whose range does not wrap around; of a block that shares a byte with one
-    /// that is out, notes nothing and answers that one. Answers no bytes otherwise. Throws std::bad_alloc, and nothing is
-    /// noted.
+    /// Notes a block that was just allocated, whose range does not wrap around, and returns a range of 0 bytes. Where
+    /// the block shares a byte with a block that is out, it notes nothing and returns that block. Throws
+    /// std::bad_alloc, and nothing is noted.
     Range add(void* ptr, std::size_t nbytes) {
         const auto begin = reinterpret_cast<std::uintptr_t>(ptr);
         const std::lock_guard<std::mutex> lock(mutex_);
@@ -44,8 +44,8 @@ class LiveRanges {
         return {};
     }
 
-    /// Takes a block out before its memory goes back: its address may be handed out again at once. Throws
-    /// std::invalid_argument where it has another size, and it stays.
+    /// Takes a block out before its memory goes back, because its address may be handed out again at once. Throws
+    /// std::invalid_argument where it has another size, and the block stays.
     Block take(void* ptr, std::size_t nbytes) {
         const std::lock_guard<std::mutex> lock(mutex_);
         const auto found = sizes_.find(reinterpret_cast<std::uintptr_t>(ptr));
@@ -54,7 +54,8 @@ class LiveRanges {
         return sizes_.extract(found);
     }
 
-    /// Runs a function that gives the memory of a block back, which take answered. Where it throws, the block stays out.
+    /// Runs a function that gives back the memory of a block that take returned. If the function throws, the block
+    /// stays out.
     template <class Function>
     void give_back(Block block, Function&& function) {
         try {

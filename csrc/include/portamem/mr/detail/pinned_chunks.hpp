@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// portamem/mr/detail/pinned_chunks.hpp: large pieces of page-locked memory that are there quickly.
+// portamem/mr/detail/pinned_chunks.hpp: large pieces of page-locked memory that are allocated quickly.
 #pragma once
 
 #include <atomic>
@@ -17,24 +17,25 @@
 PORTAMEM_OPEN
 namespace detail {
 
-/// Portable and mapped pinned memory in whole pages. Where the device's capabilities say that registered memory is coherent
-/// and has one address everywhere, pages that several threads have prefaulted, huge where the system allows it and near
-/// the device, are registered with the runtime: a tenth of the time of HostMalloc. Elsewhere, or where the runtime refuses
-/// to register, HostMalloc's, of which the next piece (of 1 to 256 MiB) is allocated in the background while there are
-/// others: it goes back with the last of them, and where HostMalloc has no more. Thread-safe; the device is current in
-/// every call.
+/// Gives portable and mapped pinned memory in whole pages. It is thread-safe, and the device is current in every call.
+/// - Where the device's capabilities say that registered memory is coherent and has one address everywhere, several
+///   threads prefault the pages, which are huge where the system allows it and near the device, and the runtime
+///   registers them. That takes a tenth of the time of HostMalloc.
+/// - Elsewhere, or where the runtime refuses to register, HostMalloc gives the memory. The next piece (of 1 to 256 MiB)
+///   is allocated in the background while another piece is out. It is freed with the last of them, and where HostMalloc
+///   has no more.
 class PinnedChunks {
   public:
     explicit PinnedChunks(int device)
         : registers_(can_register(device)), numa_node_(node_of(device)), prepared_(device, kFlags) {}
 
-    /// rt::HostMallocFlags of all of it.
+    /// Is the rt::HostMallocFlags of all this memory.
     static constexpr unsigned kFlags = rt::HostMallocPortable | rt::HostMallocMapped;
 
-    /// Whether new memory is registered pages; false: HostMalloc's.
+    /// Returns whether new memory is registered pages; false means that HostMalloc gives it.
     bool registers() const noexcept { return registers_.load(std::memory_order_relaxed); }
 
-    /// Throws Error of HostMalloc.
+    /// Allocates. Throws Error of HostMalloc, and std::bad_alloc.
     void* allocate(std::size_t nbytes) {
         if (nbytes == 0) return nullptr;
         if (registers()) {
@@ -50,7 +51,7 @@ class PinnedChunks {
         return ptr;
     }
 
-    /// HostMalloc, before which nothing that was prepared for others stands in the way.
+    /// Calls HostMalloc, and again without the prepared chunk where the first call finds no memory.
     void* host_malloc(std::size_t nbytes) {
         void* ptr = nullptr;
         rt::Error_t answer = rt::HostMalloc(&ptr, nbytes, kFlags, rt::Coherence::Default);
@@ -61,7 +62,7 @@ class PinnedChunks {
         return ptr;
     }
 
-    /// Takes back memory of both. Throws Error, and it is still allocated.
+    /// Takes back memory of allocate and of host_malloc. Throws Error, and the memory is still allocated.
     void deallocate(void* ptr, std::size_t nbytes) {
         auto piece = claim(ptr);
         const bool is_registered = !piece.empty() && piece.mapped().is_registered;
@@ -75,13 +76,14 @@ class PinnedChunks {
         if (!piece.empty() && is_empty()) (void)prepared_.drop();
     }
 
-    /// Nothing is prepared from here on.
+    /// Prepares nothing from here on.
     void end() noexcept { prepared_.end(); }
 
   private:
     static constexpr unsigned kRegisterFlags = rt::HostRegisterPortable | rt::HostRegisterMapped;
 
-    // Refusals in a row, for no want of memory, after which nothing more is registered: each costs the time of a chunk.
+    // Counts refusals in a row, other than for want of memory. After that many nothing more is registered, because each
+    // costs the time of a chunk.
     static constexpr int kMostRefusals = 4;
 
     struct Piece {
@@ -100,18 +102,19 @@ class PinnedChunks {
         try {
             return Device(device).numa_node().value_or(-1);
         } catch (const Error&) {
-            return -1;  // a runtime that does not say where its device is
+            return -1;  // the runtime does not say where its device is
         }
     }
 
-    // Runtimes wait for the device there, which none promises: to the program it is a free, and no order of anything else.
+    // Unregisters for a free. Runtimes wait for the device there, but none promises that, so it gives no order to other
+    // memory.
     static rt::Error_t unregister(void* ptr, std::size_t nbytes) {
         const portamem_order_range memory{ptr, nbytes};
         const UntrackedQueries own(&memory, 1);
         return rt::HostUnregister(ptr);
     }
 
-    // Null where the pages are not to be had, or not to be registered.
+    // Returns null where the pages cannot be had, or cannot be registered.
     void* registered(std::size_t nbytes) {
         void* pages = portamem_pages_map(nbytes, numa_node_);
         if (pages == nullptr) return nullptr;
@@ -133,7 +136,7 @@ class PinnedChunks {
         return nullptr;
     }
 
-    // Whether the address is the device's too, as the capability promised.
+    // Returns whether the device has the same address, as the capability promised.
     static bool is_device_pointer(void* ptr) {
         void* seen = nullptr;
         return rt::HostGetDevicePointer(&seen, ptr) == rt::Error_t::Success && seen == ptr;
@@ -142,14 +145,15 @@ class PinnedChunks {
     bool keep(void* ptr, Piece piece) {
         try {
             const std::lock_guard<std::mutex> lock(mutex_);
-            pieces_.insert_or_assign(ptr, piece);  // one that somebody freed behind portamem's back is there no more
+            pieces_.insert_or_assign(ptr, piece);  // replaces a piece that was freed behind portamem's back
             return true;
         } catch (const std::bad_alloc&) {
             return false;
         }
     }
 
-    // Taken out before it goes back: its address may be handed out again at once. Empty for memory of host_malloc.
+    // Takes a piece out before it goes back, because its address may be handed out again at once. It is empty for
+    // memory of host_malloc.
     Pieces::node_type claim(void* ptr) {
         const std::lock_guard<std::mutex> lock(mutex_);
         const auto found = pieces_.find(ptr);
@@ -166,7 +170,7 @@ class PinnedChunks {
     const int numa_node_;
     PreparedChunk prepared_;
     std::mutex mutex_;
-    Pieces pieces_;  // out, of allocate
+    Pieces pieces_;  // memory of allocate that is out
 };
 
 }  // namespace detail

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// portamem/mr/detail/pool_annotations.hpp: what of a pool's memory is in use, told to a memory checker in stream order.
+// portamem/mr/detail/pool_annotations.hpp: tells a memory checker, in stream order, which bytes of a pool are in use.
 #pragma once
 
 #include <algorithm>
@@ -19,22 +19,22 @@
 PORTAMEM_OPEN
 namespace detail {
 
-/// For a pool under a memory checker: every byte of its chunks is out of bounds, but for the blocks that are out, as
-/// they were asked for. A block that was freed may still be used by the work before its free, so it goes out of bounds
-/// when an event recorded at the free has happened; nobody waits for that, later calls look. Costs a lock and an event
-/// for each free. Thread-safe.
+/// Serves a pool under a memory checker. Every byte of its chunks is out of bounds, except for blocks that are out, in
+/// the size that was asked for. Work before a free may still use the block, so the block goes out of bounds when an
+/// event recorded at the free has happened. No call waits for that; later calls look. Each free costs a lock and an
+/// event. It is thread-safe.
 class PoolAnnotations {
   public:
-    /// regions: who stands behind `checker`, where it may turn out that nobody listens.
+    /// regions: stands behind `checker` where it may turn out that no checker listens.
     explicit PoolAnnotations(const portamem_pool_annotator& checker, const CheckedRegions* regions = nullptr)
         : checker_(checker), regions_(regions) {}
 
-    /// Null where no memory checker follows such memory: then there is nothing to be told.
+    /// Returns null where no memory checker follows such memory, so that there is nothing to tell.
     static std::unique_ptr<PoolAnnotations> of(const MemoryTraits& traits) {
         const auto* checker = portamem_address_sanitizer(rt::BackendId, traits.host_accessible ? 1 : 0);
         if (checker != nullptr) return std::make_unique<PoolAnnotations>(*checker);
         if constexpr (rt::HasMemChecker) {
-            // The runtime's own allocator is all that these checkers know chunks of.
+            // These checkers know only chunks of the runtime's own allocator.
             const CheckedRegions& regions = CheckedRegions::instance();
             if (traits.kind == ResourceKind::Device && regions.listener() != CheckedRegions::Listener::None) {
                 return std::make_unique<PoolAnnotations>(CheckedRegions::annotator(), &regions);
@@ -43,27 +43,28 @@ class PoolAnnotations {
         return nullptr;
     }
 
-    /// Whether a checker listens, or may yet. Once it is false it stays so, and nothing more is told or kept here.
+    /// Returns whether a checker listens, or may yet. Once it is false it stays so, and nothing more is told or kept
+    /// here.
     bool is_heard() const noexcept {
         return regions_ == nullptr || regions_->listener() != CheckedRegions::Listener::None;
     }
 
-    /// Whether one does, as far as it is known.
+    /// Returns whether a checker listens, as far as known.
     bool is_followed() const noexcept {
         return regions_ == nullptr || regions_->listener() == CheckedRegions::Listener::Checker;
     }
 
-    /// The upstream has given a chunk.
+    /// Notes that the upstream has given a chunk.
     void chunk(void* ptr, std::size_t nbytes) const { checker_.chunk(ptr, nbytes); }
 
-    /// Before a chunk goes back to the upstream: nobody uses any of it.
+    /// Notes that a chunk is about to go back to the upstream, and that no work uses any of it.
     void chunk_gone(void* ptr, std::size_t nbytes) {
         const std::lock_guard<std::mutex> lock(mutex_);
         forget(address(ptr), nbytes);
         checker_.chunk_gone(ptr, nbytes);
     }
 
-    /// The pool hands a block out.
+    /// Notes that the pool hands a block out.
     void used(void* ptr, std::size_t nbytes) {
         if (ptr == nullptr || !is_heard()) return;
         const std::lock_guard<std::mutex> lock(mutex_);
@@ -73,8 +74,8 @@ class PoolAnnotations {
         checker_.used(ptr, nbytes);
     }
 
-    /// Around the pool's own function that takes a block back, which may throw: then the block is still in use. Before
-    /// it, since another thread may be handed the block at once.
+    /// Wraps the pool's own function that takes a block back. If that throws, the block is still in use. The checker is
+    /// told before it, because another thread may be handed the block at once.
     template <class Function>
     void give_back(void* ptr, std::size_t nbytes, Stream& stream, Function&& function) {
         const bool known = is_heard() && begin_unused(ptr, nbytes, stream);
@@ -95,7 +96,7 @@ class PoolAnnotations {
     static std::uintptr_t address(const void* ptr) noexcept { return reinterpret_cast<std::uintptr_t>(ptr); }
     static void* pointer(std::uintptr_t at) noexcept { return reinterpret_cast<void*>(at); }
 
-    // False for what is not out like that, which the pool is about to refuse.
+    // Returns false for a block that is not out in that size, which the pool is about to refuse.
     bool begin_unused(void* ptr, std::size_t nbytes, Stream& stream) {
         {
             const std::lock_guard<std::mutex> lock(mutex_);
@@ -103,10 +104,11 @@ class PoolAnnotations {
             if (found == live_.end() || found->second != nbytes) return false;
             live_.erase(found);
         }
-        if (stream.is_elsewhere()) return true;  // a stream that cannot be marked here: the block stays in bounds
+        if (stream.is_elsewhere()) return true;  // this thread cannot mark the stream: the block stays in bounds
         std::shared_ptr<Event> until;
         try {
-            // Nor can one that is captured: the mark would be the graph's, and asking for it would harm the capture.
+            // A captured stream cannot be marked either: the mark would be the graph's, and asking for it would harm
+            // the capture.
             if (stream.capture_status() != rt::StreamCaptureStatus::None) return true;
             until = stream.tail();
         } catch (const std::exception&) {
@@ -118,7 +120,7 @@ class PoolAnnotations {
         return true;
     }
 
-    // What is pending within a range is no longer; what of it is outside of the range still is.
+    // Removes a range from the pending ranges; what lies outside of it stays pending.
     void forget(std::uintptr_t begin, std::size_t nbytes) {
         const std::uintptr_t end = begin + nbytes;
         auto at = pending_.lower_bound(begin);
@@ -131,7 +133,7 @@ class PoolAnnotations {
         }
     }
 
-    // Looks at some of what is pending, at others the next time.
+    // Looks at some of the pending ranges; the next call looks at more.
     void drain() {
         const UntrackedQueries own;
         auto at = pending_.lower_bound(next_look_);
@@ -162,7 +164,7 @@ class PoolAnnotations {
     std::mutex mutex_;
     std::uintptr_t next_look_ = 0;
     std::map<std::uintptr_t, std::size_t> live_;  // blocks that are out, by address
-    std::map<std::uintptr_t, Pending> pending_;   // freed, and perhaps still used by the work before
+    std::map<std::uintptr_t, Pending> pending_;   // freed, and perhaps still used by earlier work
 };
 
 }  // namespace detail

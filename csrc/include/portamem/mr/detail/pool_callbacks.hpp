@@ -18,8 +18,8 @@ PORTAMEM_OPEN
 
 namespace detail {
 
-/// One function for each of portamem_pool_ops, which says what it does. An exception inside of one is kept for the thread,
-/// and thrown again once the machinery has answered.
+/// Has one function for each function of portamem_pool_ops, where its contract stands. An exception inside of one is
+/// kept for the thread, and thrown again once the machinery has answered.
 struct PoolCallbacks {
     static PoolRuntime& of(void* self) noexcept { return *static_cast<PoolRuntime*>(self); }
     static const std::shared_ptr<Stream>& stream_of(void* stream) noexcept {
@@ -64,7 +64,7 @@ struct PoolCallbacks {
         try {
             return of(self).has_run(stream_of(stream)) ? 1 : 0;
         } catch (const std::exception&) {
-            return 0;  // whatever is wrong with the stream is told by what marks it
+            return 0;  // the call that marks the stream reports what is wrong with it
         }
     }
 
@@ -133,8 +133,8 @@ struct PoolCallbacks {
     // ---- calls, and what is given back ----
 
     static void rest(void* self, int status, int may_block) {
-        if (status == PORTAMEM_POOL_OK) pool_failure() = nullptr;  // it was dealt with
-        const PoolFailureKept of_this_call;  // what is let go may run anybody's code, and other calls
+        if (status == PORTAMEM_POOL_OK) pool_failure() = nullptr;  // the failure was dealt with
+        const PoolFailureKept of_this_call;  // letting go may run the program's code, and other calls
         of(self).events_.let_go(may_block != 0);
     }
     static std::size_t keep(void* self, std::size_t reserved) noexcept {
@@ -157,7 +157,8 @@ struct PoolCallbacks {
         });
     }
 
-    /// What another pool's call keeps while it takes idle memory of this one: that call's failure is told to its caller.
+    /// Is kept by another pool's call while that takes idle memory of this pool. That call's failure goes to its own
+    /// caller.
     struct Lending {
         std::shared_ptr<PoolRuntime> owner;
         PoolFailureKept of_others;
@@ -219,7 +220,8 @@ struct PoolCallbacks {
     }
 };
 
-/// A pool over a resource, and the owner of it. Throws std::bad_alloc, std::invalid_argument for a limit that is none.
+/// Makes a pool over a resource, and its owner. Throws std::bad_alloc, and std::invalid_argument for a limit that is
+/// not one.
 inline std::shared_ptr<PoolRuntime> make_pool(std::shared_ptr<MemoryResource> upstream, PoolOptions options) {
     return PoolCallbacks::make(std::move(upstream), std::move(options));
 }

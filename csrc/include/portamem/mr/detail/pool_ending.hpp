@@ -12,15 +12,15 @@ PORTAMEM_OPEN
 
 namespace detail {
 
-/// A pool that ends while it cannot wait for the work that used its chunks: under a capture, or where a signal has ended
-/// the wait. The reaper holds the pool, and tries to give the chunks back until all have gone.
+/// Keeps a pool that ends while it cannot wait for the work that used its chunks: under a capture, or where a
+/// signal has ended the wait. The reaper holds the pool, and tries to give the chunks back until all have gone.
 class EndingPool : public Leaver {
   public:
     /// The destructor of the pool's resource calls this. It waits for the work that used the pool, and gives the chunks
     /// back. Where a capture forbids the wait, or a signal ends it, the reaper gives them back later.
     static void give_back(const std::shared_ptr<PoolRuntime>& pool) noexcept {
         if (portamem_forked() != 0 || !runtime_usable()) return;
-        // A host function may make no call of the runtime.
+        // A host function may not call the runtime.
         if (!InHostFunction::here() && pool->give_all_back()) return;
         try {
             Leaving::instance().add(std::make_shared<EndingPool>(pool));

@@ -18,20 +18,20 @@ PORTAMEM_OPEN
 
 namespace detail {
 
-/// Keeps events for marks to come. A callback may run under the pool's locks, where nothing may be destroyed: what is too
-/// much is held, and goes once the call is over. The lock is a leaf.
+/// Keeps events for marks to come. A callback may run under the pool's locks, where nothing may be destroyed. Surplus
+/// events are held, and go once the call is over. The lock is a leaf.
 class PoolEvents {
   public:
     using Streams = std::list<std::shared_ptr<Stream>>;
     static constexpr std::size_t kMostIdle = 64;
 
-    /// Of a process that ends: leaves everything to it.
+    /// Leaves everything to a process that ends.
     void leak() noexcept {
         (void)new std::vector<std::shared_ptr<Event>>(std::move(idle_));
         (void)new std::vector<std::shared_ptr<Event>>(std::move(surplus_));
     }
 
-    /// An event to record anew; null where there is none.
+    /// Returns an event to record anew; null where there is none.
     std::shared_ptr<Event> take() {
         const std::lock_guard<std::mutex> lock(mutex_);
         if (idle_.empty()) return nullptr;
@@ -40,9 +40,9 @@ class PoolEvents {
         return event;
     }
 
-    /// Takes an event back. Calls no runtime. Streams that come and go bring one each, and take none.
+    /// Takes an event back, and makes no runtime call. Streams that come and go bring one each, and take none.
     void recycle(std::shared_ptr<Event> event) noexcept {
-        if (event.use_count() != 1) return;  // a closed stream's last one, which others ask
+        if (event.use_count() != 1) return;  // a closed stream's last event, which other holders ask
         try {
             const std::lock_guard<std::mutex> lock(mutex_);
             if (idle_.size() < kMostIdle) return idle_.push_back(std::move(event));
@@ -53,19 +53,19 @@ class PoolEvents {
         }
     }
 
-    /// Holds streams until no lock is held: the end of one may run anybody's code.
+    /// Holds streams until no lock is held, because the end of one may run the program's code.
     void hold(Streams& streams) {
         const std::lock_guard<std::mutex> lock(mutex_);
         held_.splice(held_.end(), streams);
         holds_.store(true, std::memory_order_relaxed);
     }
 
-    /// A call is over: lets go of what callbacks have held. Where the thread may not block, as it ends and others may wait
-    /// for it with whatever lock the streams' owners need, the reaper does.
+    /// Lets go of what callbacks have held, once a call is over. Where the thread may not block, the reaper does it:
+    /// the thread is ending, and another thread may wait for it with a lock that the streams' owners need.
     void let_go(bool may_block) noexcept {
-        if (!holds_.load(std::memory_order_relaxed)) return;  // as it is for most calls: they share no lock
+        if (!holds_.load(std::memory_order_relaxed)) return;  // the usual case, which shares no lock
         Streams streams;
-        std::vector<std::shared_ptr<Event>> surplus;  // to destroy an event waits for nothing
+        std::vector<std::shared_ptr<Event>> surplus;  // destroying an event waits for nothing
         {
             const std::lock_guard<std::mutex> lock(mutex_);
             holds_.store(false, std::memory_order_relaxed);
@@ -97,7 +97,7 @@ class PoolEvents {
     std::vector<std::shared_ptr<Event>> idle_;
     std::vector<std::shared_ptr<Event>> surplus_;
     Streams held_;
-    std::atomic<bool> holds_{false};  // something is in held_, or in surplus_
+    std::atomic<bool> holds_{false};  // held_ or surplus_ has an entry
 };
 
 }  // namespace detail

@@ -13,13 +13,13 @@ PORTAMEM_OPEN
 
 namespace detail {
 
-/// What a callback has thrown on this thread since the latest call of a pool.
+/// Returns the exception that a callback has thrown on this thread since the latest call of a pool.
 inline std::exception_ptr& pool_failure() noexcept {
     static thread_local std::exception_ptr kept;
     return kept;
 }
 
-/// At the end of its scope restores what was in pool_failure() at its beginning.
+/// Restores pool_failure() at the end of its scope to what it was at its beginning.
 class PoolFailureKept {
   public:
     PoolFailureKept() noexcept : kept_(std::exchange(pool_failure(), nullptr)) {}
@@ -35,8 +35,9 @@ class PoolFailureKept {
     bool restores_ = true;
 };
 
-/// Runs a callback, and answers its status. What it throws is kept for this thread, and the answer is `failed`, or that
-/// there is no memory. What the upstream and the user's functions call may be pools too: only what fails here is kept.
+/// Runs a callback, and returns its status. An exception is kept for this thread; the status is `failed` then, or says
+/// that there is no memory. Calls of the upstream and of the program's functions may be pools' too: only what fails
+/// here is kept.
 template <class Function>
 int guarded(Function&& function, int failed = PORTAMEM_POOL_THROWN) noexcept {
     PoolFailureKept before;

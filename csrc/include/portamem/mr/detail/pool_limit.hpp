@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// portamem/mr/detail/pool_limit.hpp: what the environment says to pools, in C++.
+// portamem/mr/detail/pool_limit.hpp: the settings of pools in the environment, for C++.
 #pragma once
 
 #include <cstddef>
@@ -16,19 +16,19 @@
 PORTAMEM_OPEN
 namespace detail {
 
-/// PORTAMEM_POOL=off. Throws std::invalid_argument where a setting of pools cannot be read.
+/// Returns whether PORTAMEM_POOL=off is set. Throws std::invalid_argument where a setting of pools cannot be parsed.
 inline bool pools_pass_through() {
     const int answer = portamem_pool_passthrough();
     if (answer < 0) throw std::invalid_argument(portamem_pool_settings_error());
     return answer != 0;
 }
 
-/// PORTAMEM_POOL_LIMIT for the pools of one device. Thread-safe.
+/// Represents PORTAMEM_POOL_LIMIT for the pools of one device. It is thread-safe.
 class PoolLimit {
   public:
-    /// The limit of a pool over memory like that; nothing where PORTAMEM_POOL_LIMIT does not concern it: other memory
-    /// than a device's, memory of another pool, whose limits hold, or no limit set. Throws std::invalid_argument where it
-    /// cannot be read, and Error.
+    /// Returns the limit of a pool over memory with those traits. Returns nothing where PORTAMEM_POOL_LIMIT does not
+    /// apply: for other memory than a device's, for memory of another pool, whose limits hold, and where no limit is
+    /// set. Throws std::invalid_argument where the setting cannot be parsed, and Error.
     static std::optional<PoolLimit> of(const MemoryTraits& traits) {
         if (traits.is_pooled) return std::nullopt;
         if (traits.kind != ResourceKind::Device && traits.kind != ResourceKind::Async) return std::nullopt;
@@ -37,15 +37,15 @@ class PoolLimit {
         return PoolLimit(device.uuid(), device.properties().total_global_mem);
     }
 
-    /// Bytes, now: a percentage is shared among the processes on the device, which come and go. Some system calls.
-    /// Throws std::invalid_argument where they cannot be counted.
+    /// Returns the present limit in bytes. A percentage is shared among the processes on the device, which come and go.
+    /// It costs some system calls. Throws std::invalid_argument where the processes cannot be counted.
     std::size_t bytes() const { return static_cast<std::size_t>(ask(uuid_.c_str(), total_)); }
 
-    /// Whether it is a percentage, of which others may come to have a part.
+    /// Returns whether the limit is a percentage, which the process shares with later ones.
     bool is_share() const noexcept { return is_share_; }
 
-    /// Takes room for at most nbytes, which becomes what there is, and at least `least`. False where less is left for
-    /// all pools of the process. Throws as bytes().
+    /// Takes room for at most nbytes and at least `least`, and sets nbytes to what it took. Returns false where less is
+    /// left for all pools of the process. Throws as bytes() does.
     bool claim(std::size_t least, std::size_t& nbytes) const {
         std::uint64_t granted = nbytes;
         const int answer = portamem_pool_claim(uuid_.c_str(), total_, least, &granted);

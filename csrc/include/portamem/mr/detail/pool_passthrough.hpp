@@ -21,22 +21,24 @@
 PORTAMEM_OPEN
 namespace detail {
 
-/// What a pool does where each allocation goes straight to its upstream, and comes straight back. Counts and refuses as
-/// a pool does. Thread-safe.
+/// Does the pool's work where each allocation goes straight to its upstream, and comes straight back. It counts and
+/// refuses as a pool does. It is thread-safe.
 class PoolPassthrough {
   public:
-    /// limit: most bytes, 0 for none. shared: one that other pools count for too, or null; it must live as long.
+    /// limit: most bytes, 0 for none. shared: a limit that other pools count for too, or null; it has to live as long
+    /// as this object.
     PoolPassthrough(std::shared_ptr<MemoryResource> upstream, std::size_t limit, const PoolLimit* shared)
         : upstream_(std::move(upstream)), limit_(limit), shared_(shared) {}
 
-    /// Memory of the upstream. Where that aligns to less, more of it. Null where a limit leaves no room. Not for 0 bytes.
+    /// Takes memory of the upstream, and more of it where that aligns to less. Returns null where a limit leaves no
+    /// room. It takes no request of 0 bytes.
     void* allocate(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) {
         const std::size_t more = alignment > MemoryResource::kAlignment ? alignment : 0;
         Block block;
         block.nbytes = nbytes;
-        block.taken = nbytes + more < nbytes ? nbytes : nbytes + more;  // more than there is, and the upstream says so
+        block.taken = nbytes + more < nbytes ? nbytes : nbytes + more;  // the upstream refuses so much
         if (!begin(block.taken)) return nullptr;
-        Blocks noted;  // made in advance: once there is memory, nothing fails that would have it given back
+        Blocks noted;  // made in advance: once there is memory, nothing may fail
         try {
             noted.emplace(nullptr, block);
             block.begin = detail::open_upstream(upstream_)->allocate(block.taken, stream);
@@ -55,7 +57,7 @@ class PoolPassthrough {
         return ptr;
     }
 
-    /// Throws std::invalid_argument for what is not out, or not of that size.
+    /// Throws std::invalid_argument for memory that is not out, or not of that size.
     void deallocate(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
         auto block = claim(ptr, nbytes);
         try {
@@ -82,7 +84,7 @@ class PoolPassthrough {
         return stats;
     }
 
-    /// Each block that is out is a chunk of its own.
+    /// Returns the blocks that are out, each as a chunk of its own.
     std::vector<PoolPiece> snapshot() const {
         const std::lock_guard<std::mutex> lock(mutex_);
         std::vector<PoolPiece> pieces;
@@ -100,7 +102,7 @@ class PoolPassthrough {
         return pieces;
     }
 
-    /// Nothing is allocated from here on. False while anything is out.
+    /// Refuses allocations from here on. Returns false while memory is out.
     bool close() {
         const std::lock_guard<std::mutex> lock(mutex_);
         if (!blocks_.empty() || reserved_ != 0) return false;
@@ -113,7 +115,7 @@ class PoolPassthrough {
         peak_ = reserved_;
     }
 
-    /// Blocks and bytes that are out.
+    /// Returns the blocks and bytes that are out.
     std::pair<std::size_t, std::size_t> live() const noexcept {
         const std::lock_guard<std::mutex> lock(mutex_);
         return {blocks_.size(), used_};
@@ -122,7 +124,7 @@ class PoolPassthrough {
   private:
     struct Block {
         void* begin = nullptr;
-        std::size_t taken = 0;  // of the upstream
+        std::size_t taken = 0;  // taken of the upstream
         std::size_t nbytes = 0;
     };
     using Blocks = std::map<void*, Block>;
@@ -171,7 +173,7 @@ class PoolPassthrough {
     const std::size_t limit_;
     const PoolLimit* const shared_;
     mutable std::mutex mutex_;
-    Blocks blocks_;  // that are out
+    Blocks blocks_;  // the blocks that are out
     bool closed_ = false;
     std::size_t used_ = 0;
     std::size_t reserved_ = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// portamem/mr/detail/pool_release.hpp: how many bytes a pool keeps after a free: its release policy, and its share of a device.
+// portamem/mr/detail/pool_release.hpp: how many bytes a pool keeps after a free: its release policy, and its share of a
+// device.
 #pragma once
 
 #include <algorithm>
@@ -18,25 +19,26 @@ PORTAMEM_OPEN
 
 namespace detail {
 
-/// The limit of a pool, and what it gives back by itself.
+/// Holds the limit of a pool, and decides how much the pool gives back by itself.
 class PoolRelease {
   public:
-    /// Where the options set no limit, PORTAMEM_POOL_LIMIT counts for memory of a device.
+    /// Uses PORTAMEM_POOL_LIMIT for memory of a device where the options set no limit.
     PoolRelease(const PoolOptions& options, const MemoryTraits& memory) : options_(options) {
         if (options.limit == 0) default_limit_ = PoolLimit::of(memory);
     }
 
-    /// Most bytes to reserve; 0: none. A limit by PORTAMEM_POOL_LIMIT is as it is now. Throws std::invalid_argument.
+    /// Returns the most bytes to reserve; 0 for no limit. PORTAMEM_POOL_LIMIT is read as it is now. Throws
+    /// std::invalid_argument.
     std::size_t limit() const { return default_limit_ ? default_limit_->bytes() : options_.limit; }
-    /// PORTAMEM_POOL_LIMIT, which all pools of the device share; null where it does not count.
+    /// Returns PORTAMEM_POOL_LIMIT, which all pools of the device share, or null where it does not apply.
     const PoolLimit* shared_limit() const noexcept { return default_limit_ ? &*default_limit_ : nullptr; }
-    /// Whether frees can have the pool give memory back.
+    /// Returns whether frees can make the pool give memory back.
     bool gives_back() const noexcept {
         return options_.release != nullptr || (default_limit_ && default_limit_->is_share());
     }
 
-    /// How many of the reserved bytes to keep after a free; all of them: SIZE_MAX. PORTAMEM_POOL_ASK_LATER is no answer
-    /// yet. `stats` is called where the policy needs it, `peak` where that is enough.
+    /// Returns how many of the reserved bytes to keep after a free; SIZE_MAX keeps all. PORTAMEM_POOL_ASK_LATER is no
+    /// answer yet. `stats` is called where the policy needs it, and `peak` where that is enough.
     template <class Stats, class Peak>
     std::size_t kept(std::size_t reserved, const Stats& stats, const Peak& peak) noexcept {
         const std::size_t by_policy = kept_by_policy(stats, peak);
@@ -48,7 +50,7 @@ class PoolRelease {
   private:
     static constexpr std::size_t kKeepsAll = std::numeric_limits<std::size_t>::max();
     static constexpr std::chrono::milliseconds kShareHolds{20};
-    static constexpr std::chrono::milliseconds kBetweenTelling{1};  // as all caches are emptied for it
+    static constexpr std::chrono::milliseconds kBetweenTelling{1};  // because giving back empties all caches
 
     template <class Stats, class Peak>
     std::size_t kept_by_policy(const Stats& stats, const Peak& peak) const noexcept {
@@ -57,12 +59,13 @@ class PoolRelease {
         try {
             return options_.release(stats()).value_or(kKeepsAll);
         } catch (...) {
-            return kKeepsAll;  // a policy that fails keeps what there is
+            return kKeepsAll;  // a policy that fails keeps everything
         }
     }
 
-    // Where the process has more of the device than its share, as others came: the share less what its other pools have.
-    // The others are counted again after a while only, as that takes system calls.
+    // Returns the share less what the process's other pools have, where the process has more of the device than its
+    // share because other processes came. The processes are counted again only after a while, because that takes system
+    // calls.
     std::size_t kept_by_share(std::size_t reserved) noexcept {
         if (!default_limit_ || !default_limit_->is_share()) return kKeepsAll;
         try {
@@ -77,15 +80,15 @@ class PoolRelease {
             const std::size_t claimed = default_limit_->claimed();
             return claimed <= share ? kKeepsAll : reserved - std::min(reserved, claimed - share);
         } catch (...) {
-            return kKeepsAll;  // what cannot be counted is told to the caller that allocates
+            return kKeepsAll;  // the caller that allocates is told what cannot be counted
         }
     }
 
     const PoolOptions& options_;
     std::optional<PoolLimit> default_limit_;
     std::atomic<std::chrono::steady_clock::rep> told_{0};
-    std::atomic<std::chrono::steady_clock::rep> counted_{0};  // when others were,
-    std::atomic<std::size_t> share_{kKeepsAll};               // and what came of it
+    std::atomic<std::chrono::steady_clock::rep> counted_{0};  // when the other processes were counted,
+    std::atomic<std::size_t> share_{kKeepsAll};               // and the share that came of it
 };
 
 }  // namespace detail

@@ -25,8 +25,8 @@ PORTAMEM_OPEN
 
 namespace detail {
 
-/// The owner of a portamem_pool: the upstream, the events and the streams that its callbacks are about. Kept alive by the
-/// resource, and by streams that tell of their end.
+/// Owns a portamem_pool, and has the upstream, the events and the streams of its callbacks. The
+/// resource keeps it alive, and so do streams that tell their end.
 class PoolRuntime : public StreamListener {
   public:
     ~PoolRuntime() override {
@@ -42,20 +42,21 @@ class PoolRuntime : public StreamListener {
 
     portamem_pool* pool() const noexcept { return pool_; }
 
-    /// The resource ends: a chore that gives back for it is waited for a moment, so that the pool ends here.
+    /// Calls off what is due, because the resource ends. It waits a moment for a chore that gives back for the pool, so
+    /// that the pool ends here.
     void call_off_due() noexcept {
         if (!runtime_usable() || portamem_forked() != 0) return;
         portamem_pool_call_off_due(pool_);
         for (int i = 0; i < 1000 && is_giving_back(); ++i) std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
-    /// Whether a chore, or a call of another pool, is giving back for the pool just now, on another thread.
+    /// Returns whether a chore, or a call of another pool, is giving back for the pool just now, on another thread.
     bool is_giving_back() const noexcept {
         if (portamem_pool_is_lending(pool_) != 0) return true;
         const std::uint64_t thread = is_at_it_->load();
         return thread != 0 && thread != this_thread_number();
     }
-    /// Waits for all work that used the pool's memory, and gives back every chunk of which nothing is out. False where the
-    /// pool cannot wait for some of that work now, as under a capture, and still has chunks.
+    /// Waits for all work that used the pool's memory, and gives back every chunk of which nothing is out. Returns
+    /// false where the pool cannot wait for some of that work now, as under a capture, and still has chunks.
     bool give_all_back() noexcept {
         const PoolFailureKept of_others;
         was_wait_refused_.store(false);
@@ -67,10 +68,10 @@ class PoolRuntime : public StreamListener {
     }
     const std::shared_ptr<MemoryResource>& upstream() const noexcept { return upstream_; }
     const PoolOptions& options() const noexcept { return options_; }
-    /// Its limit, and what it gives back by itself.
+    /// Returns its limit and release policy.
     const PoolRelease& release() const noexcept { return release_; }
     PoolEvents& events() noexcept { return events_; }
-    /// Null where no memory checker follows such memory.
+    /// Returns null where no memory checker follows such memory.
     PoolAnnotations* annotations() const noexcept { return annotations_.get(); }
 
     PoolStats stats() const {
@@ -107,11 +108,11 @@ class PoolRuntime : public StreamListener {
                 }
             }
         }
-        const PoolFailureKept of_others;  // of a call that this is inside of; nobody is told of one here
+        const PoolFailureKept of_others;  // of a call that this is inside of: no caller is told of one here
         portamem_pool_stream_ended(pool_, identity, handle);
     }
 
-    /// For make_pool.
+    /// Serves make_pool.
     PoolRuntime(std::shared_ptr<MemoryResource> upstream, PoolOptions options)
         : upstream_(std::move(upstream)),
           options_(std::move(options)),
@@ -126,7 +127,7 @@ class PoolRuntime : public StreamListener {
         std::weak_ptr<Stream> stream;
     };
 
-    // An event as the machinery holds it.
+    // Returns an event as the machinery holds it.
     static void* handle_of(std::shared_ptr<Event> event) noexcept {
         try {
             return new std::shared_ptr<Event>(std::move(event));
@@ -151,7 +152,7 @@ class PoolRuntime : public StreamListener {
         try {
             upstream_->deallocate(ptr, nbytes, idle_stream());
         } catch (...) {
-            if (annotations_) annotations_->chunk(ptr, nbytes);  // it stays
+            if (annotations_) annotations_->chunk(ptr, nbytes);  // the chunk stays
             throw;
         }
         return PORTAMEM_POOL_OK;
@@ -162,7 +163,7 @@ class PoolRuntime : public StreamListener {
             throw std::invalid_argument("the stream belongs to device " + std::to_string(stream->device()) +
                                         ", the resource to device " + std::to_string(device_));
         }
-        (void)stream->handle();  // refuses a closed one, and another thread's own
+        (void)stream->handle();  // refuses a closed stream, and another thread's per-thread one
         if (auto* const use = stream->handle_use()) return describe(*use, about);
         about.is_per_thread = stream->is_per_thread() ? 1 : 0;
         const std::shared_ptr<Stream> teller = stream->teller();
@@ -176,8 +177,8 @@ class PoolRuntime : public StreamListener {
         return PORTAMEM_POOL_OK;
     }
 
-    // A bare handle: the calling thread marks it, and in its calls alone. Memory that the host reaches is marked at each
-    // free, where a mark later on would be of a handle that may be gone.
+    // Describes a bare handle: only the calling thread marks it, and only in calls on it. Memory that the host reaches
+    // is marked at each free, because the handle may be gone at a later mark.
     int describe(HandleUse& use, portamem_pool_stream& about) {
         const bool is_followed =
             !defers_ && use.is_of_this_thread() && use.is_followed() && !use.is_new() && runtime_usable();
@@ -189,16 +190,16 @@ class PoolRuntime : public StreamListener {
         return PORTAMEM_POOL_OK;
     }
 
-    // Busy: it cannot be marked now, or not by this thread, and nothing is wrong.
+    // Returns BUSY where the stream cannot be marked now, or not by this thread, and nothing is wrong.
     int mark(const std::shared_ptr<Stream>& stream, void** event) {
         if (stream->is_elsewhere() || !runtime_usable()) return PORTAMEM_POOL_BUSY;
         auto* const use = stream->handle_use();
         if (use != nullptr && use->is_of_this_thread() && use->is_followed() && !use->is_same_now()) {
-            return PORTAMEM_POOL_BUSY;  // a mark of another stream would be none of what was freed before
+            return PORTAMEM_POOL_BUSY;  // a mark of another stream would not cover what was freed before
         }
         const RelaxedCapture beside(device_);
         {
-            const Stream::Use use(*stream);  // it may be closed by another thread just now
+            const Stream::Use use(*stream);  // another thread may close it just now
             if (use && stream->capture_status() != rt::StreamCaptureStatus::None) return PORTAMEM_POOL_BUSY;
         }
         auto tail = stream->tail(events_.take());
@@ -208,11 +209,11 @@ class PoolRuntime : public StreamListener {
         return PORTAMEM_POOL_OK;
     }
 
-    // A stream that is ordered with no other is asked itself. Of others an event tells, as work on them may wait for the
-    // legacy stream's, which they do not know of when they are asked.
+    // Asks a stream itself where it is ordered with no other. For other streams it asks an event: their work may wait
+    // for the legacy stream's work, which a query of the stream does not see.
     bool has_run(const std::shared_ptr<Stream>& stream) {
         if (stream->is_elsewhere() || !runtime_usable()) return false;
-        const Stream::Use use(*stream);  // it may be closed by another thread just now
+        const Stream::Use use(*stream);  // another thread may close it just now
         if (!use || stream->capture_status() != rt::StreamCaptureStatus::None) return false;
         const UntrackedQueries own;
         if (stream->is_known_nonblocking()) {
@@ -228,7 +229,7 @@ class PoolRuntime : public StreamListener {
         return has_run;
     }
 
-    // What goes back upstream is used by nobody: a stream without work is the right one to free on.
+    // No work uses memory that goes back to the upstream, so a stream without work is the right one to free on.
     std::shared_ptr<Stream> idle_stream() {
         {
             const std::lock_guard<std::mutex> lock(mutex_);
@@ -248,13 +249,13 @@ class PoolRuntime : public StreamListener {
     PoolRelease release_;
     PoolEvents events_;
     std::weak_ptr<PoolRuntime> self_;
-    /// The thread whose chore gives back what is due, and holds the pool; 0: none.
+    /// Is the number of the thread whose chore gives back what is due, and holds the pool; 0: none.
     const std::shared_ptr<std::atomic<std::uint64_t>> is_at_it_ = std::make_shared<std::atomic<std::uint64_t>>(0);
     portamem_pool* pool_ = nullptr;
-    bool defers_ = false;  // what is freed waits for an event
+    bool defers_ = false;  // freed memory waits for an event
     std::mutex mutex_;     // of idle_stream_; a leaf
     std::shared_ptr<Stream> idle_stream_;
-    std::atomic<bool> was_wait_refused_{false};  // some work could not be marked, or not waited for; of give_all_back
+    std::atomic<bool> was_wait_refused_{false};  // give_all_back: some work could not be marked or waited for
 };
 
 }  // namespace detail

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// portamem/mr/detail/prepared_chunk.hpp: the next chunk of pinned memory, allocated while nobody waits for it.
+// portamem/mr/detail/prepared_chunk.hpp: allocates the next chunk of pinned memory before a call needs it.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,8 @@
 PORTAMEM_OPEN
 namespace detail {
 
-/// HostMalloc of one chunk ahead of time, on a thread of its own. The thread is started by the first chunk that is worth
-/// it and detached: nobody waits for it at exit, and what it holds then is leaked. Thread-safe.
+/// Calls HostMalloc for one chunk ahead of time, on a thread of its own. The first chunk that is worth it starts the
+/// thread, which is detached: nothing waits for it at exit, and what it holds then is leaked. It is thread-safe.
 class PreparedChunk {
   public:
     /// flags: rt::HostMallocFlags.
@@ -29,7 +29,7 @@ class PreparedChunk {
     PreparedChunk(const PreparedChunk&) = delete;
     PreparedChunk& operator=(const PreparedChunk&) = delete;
 
-    /// The prepared chunk, if it has exactly that size; null otherwise. Waits for one that is being made.
+    /// Returns the prepared chunk if it has exactly that size; null otherwise. It waits for one that is being made.
     void* take(std::size_t nbytes) {
         State& state = *state_;
         std::unique_lock<std::mutex> lock(state.mutex);
@@ -39,9 +39,11 @@ class PreparedChunk {
         return std::exchange(state.ready, nullptr);
     }
 
-    /// Told of each chunk that was asked for. One like it comes next where it is the first, or like the one before, or
-    /// twice as large as some of one size: so a pool grows. One twice as large comes where each is twice the one before.
-    /// Of other sizes nothing is known, and what is prepared stays.
+    /// Is told of each chunk that was asked for, and prepares the next:
+    /// - one of the same size, where the chunk is the first, or like the one before, or twice as large as some of one
+    ///   size, because a pool grows so;
+    /// - one twice as large, where each chunk is twice the one before. After other sizes nothing is known, and the
+    ///   prepared chunk stays.
     void expect_after(std::size_t nbytes) {
         State& state = *state_;
         const std::lock_guard<std::mutex> lock(state.mutex);
@@ -55,8 +57,9 @@ class PreparedChunk {
         state.changed.notify_all();
     }
 
-    /// Frees what is prepared, one that is being made too; the next chunk that is asked for is not taken for the first of many.
-    /// Whether there was any, or another thread frees it: it has by then. Waits for the device, as HostFree does.
+    /// Frees the prepared chunk, and one that is being made too. The next chunk that is asked for does not count as the
+    /// first of many. Returns whether there was any, or another thread was freeing it, which has ended on return. It
+    /// waits for the device, as HostFree does.
     bool drop() noexcept {
         if (!runtime_usable()) return false;
         State& state = *state_;
@@ -80,9 +83,10 @@ class PreparedChunk {
         return was_any;
     }
 
-    /// Frees what is prepared, one that is being made too; nothing is from here on. The helper never does that after the
-    /// end: HostFree waits for the device's work, and CUDA holds up all threads of the process meanwhile. While chunks are
-    /// asked for it does so where another size has come up in its place: once in a while as a pool grows.
+    /// Frees the prepared chunk, and one that is being made too. Nothing is prepared from here on, and the helper
+    /// thread frees nothing after it: HostFree waits for the device's work, and CUDA blocks all threads of the process
+    /// meanwhile. While chunks are asked for, the helper frees one when another size replaces it, which happens once in
+    /// a while as a pool grows.
     void end() noexcept {
         if (!runtime_usable()) return;  // a forked child may not even lock
         State& state = *state_;
@@ -98,9 +102,9 @@ class PreparedChunk {
     }
 
   private:
-    static constexpr std::size_t kUnlikeAny = 1;  // as the size of the last chunk: no other is like it, or its double
-    static constexpr std::size_t kLeast = std::size_t{1} << 20;   // below it, nobody notices
-    static constexpr std::size_t kMost = std::size_t{256} << 20;  // 0.1 s, and what may be left over
+    static constexpr std::size_t kUnlikeAny = 1;                 // as the last size: no chunk is like it, or its double
+    static constexpr std::size_t kLeast = std::size_t{1} << 20;  // a smaller one takes too little time to matter
+    static constexpr std::size_t kMost = std::size_t{256} << 20;  // 0.1 s, and the most that may be left over
 
     struct State {
         State(int on, unsigned with) : device(on), flags(with) {}
@@ -111,7 +115,7 @@ class PreparedChunk {
                 const RelaxedCapture beside(device);
                 if (rt::HostMalloc(&ptr, nbytes, flags, rt::Coherence::Default) != rt::Error_t::Success) ptr = nullptr;
             } catch (const std::exception&) {
-                return nullptr;  // whoever asks for the memory is told
+                return nullptr;  // the caller that asks for the memory is told
             }
             return ptr;
         }
@@ -132,16 +136,16 @@ class PreparedChunk {
         std::condition_variable changed;
         bool started = false;
         bool ended = false;
-        std::size_t last = 0;    // chunk that was asked for
-        bool repeats = false;    // it was of the size of the one before
+        std::size_t last = 0;    // the chunk that was asked for last
+        bool repeats = false;    // it had the size of the one before
         std::size_t wanted = 0;  // sizes; 0: none
         std::size_t making = 0;
-        int freeing = 0;       // threads that free what was
-        std::size_t size = 0;  // of what is ready
+        int freeing = 0;       // threads that free a prepared chunk
+        std::size_t size = 0;  // of the chunk that is ready
         void* ready = nullptr;
     };
 
-    // Where the system has no thread to give, nothing is prepared.
+    // Starts the thread. Where the system has none to give, nothing is prepared.
     bool start() {
         if (state_->started) return true;
         try {
@@ -161,14 +165,14 @@ class PreparedChunk {
             if (state.ended) break;
             state.making = std::exchange(state.wanted, 0);
             const std::size_t nbytes = state.making;
-            void* unused = std::exchange(state.ready, nullptr);  // of a size that nobody has asked for
+            void* unused = std::exchange(state.ready, nullptr);  // its size was not asked for
             state.size = 0;
             lock.unlock();
             state.free(unused);
             void* ptr = state.allocate(nbytes);
             lock.lock();
             state.making = 0;
-            state.ready = ptr;  // where it has ended meanwhile, somebody waits there to free it
+            state.ready = ptr;  // if it has ended meanwhile, end() waits there to free it
             state.size = ptr == nullptr ? 0 : nbytes;
             state.changed.notify_all();
         }

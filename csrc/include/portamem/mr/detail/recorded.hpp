@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// portamem/mr/detail/recorded.hpp: calls on resources, as a recorder is told of them.
+// portamem/mr/detail/recorded.hpp: tells a recorder of calls on resources.
 #pragma once
 
 #include <atomic>
@@ -16,12 +16,12 @@ PORTAMEM_OPEN
 
 namespace detail {
 
-/// Whether the process may have a recorder: all that a call costs where it has none.
+/// Returns whether the process may have a recorder. Without one, a call costs only this test.
 inline bool is_recording() noexcept {
     return __builtin_expect(__atomic_load_n(&portamem_record_on, __ATOMIC_RELAXED) != 0, 0);
 }
 
-/// One call: begun when it is made, ended by what became of it.
+/// Represents one call: it begins when the call is made, and ends with its outcome.
 class RecordedCall {
   public:
     RecordedCall(portamem_recorder* recorder, const portamem_record_resource& resource, const Stream& stream, void* ptr,
@@ -36,7 +36,8 @@ class RecordedCall {
         call_.alignment = alignment;
     }
 
-    /// Runs a function that answers a pointer, and throws what it throws. `actual`: the bytes that it gives, if not nbytes.
+    /// Runs a function that returns a pointer, and throws what it throws. `actual`: the bytes that it gives, if not
+    /// nbytes.
     template <class Function>
     void* allocate(Function&& function, const std::size_t* actual = nullptr) {
         Site site(call_);
@@ -55,8 +56,8 @@ class RecordedCall {
         return call_.ptr;
     }
 
-    /// Runs a function that takes a pointer back, and throws what it throws. exact: what the recorder does not know
-    /// throws std::invalid_argument before the function runs.
+    /// Runs a function that takes a pointer back, and throws what it throws. With `exact`, a block that the recorder
+    /// does not know throws std::invalid_argument before the function runs.
     template <class Function>
     void deallocate(Function&& function, bool exact) {
         const int known = portamem_record_free_begin(recorder_, &call_);
@@ -76,7 +77,7 @@ class RecordedCall {
     void use() { portamem_record_used(recorder_, &call_); }
 
   private:
-    // Where the program is, while an allocation is under way.
+    // Holds the program's call site while an allocation is under way.
     class Site {
       public:
         explicit Site(portamem_record_call& call) {

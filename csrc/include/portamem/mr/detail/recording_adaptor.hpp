@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// portamem/mr/detail/recording_adaptor.hpp: adaptors that watch what goes through them.
+// portamem/mr/detail/recording_adaptor.hpp: adaptors that record what goes through them.
 #pragma once
 
 #include <memory>
@@ -10,14 +10,14 @@
 
 PORTAMEM_OPEN
 
-/// A resource over another, with a recorder of its own. What it is given back has to be what it gave: another address,
-/// or another size, is std::invalid_argument, and the memory is still allocated.
+/// Stands over another resource, with a recorder of its own. It takes back only what it gave: another address or
+/// another size throws std::invalid_argument, and the memory is still allocated.
 class RecordingAdaptor : public ResourceAdaptor {
   public:
     ~RecordingAdaptor() override { portamem_recorder_close(recorder_); }
 
   protected:
-    /// flags and log: of portamem_recorder_open. Throws std::invalid_argument where the log cannot be written.
+    /// flags and log are as for portamem_recorder_open. Throws std::invalid_argument where the log cannot be written.
     RecordingAdaptor(std::shared_ptr<MemoryResource> upstream, unsigned flags, const std::string& log = {})
         : ResourceAdaptor(std::move(upstream)), recorder_(open(flags, log)) {}
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// portamem/mr/detail/recycled_pools.hpp: pools that nobody uses any more are kept for the next who wants one.
+// portamem/mr/detail/recycled_pools.hpp: pools without a user are kept for the next resource.
 //
-// Not to save time. Destroying a pool whose frees are still queued is documented as fine, and NVIDIA's driver crashes or
-// hangs in it when another thread waits for a stream or an event meanwhile (seen in a plain CUDA program without
-// portamem, driver 580.159 on an H200; it goes wrong also when an event says that the frees have run). What is safe is
-// to trim such a pool. So a pool is emptied, put back to how it was made, and never destroyed.
+// The reason is not time. Destroying a pool whose frees are still queued is documented as allowed, and NVIDIA's driver
+// crashes or hangs in it when another thread waits for a stream or an event meanwhile (seen in a plain CUDA program
+// without portamem, driver 580.159 on an H200; it fails also when an event says that the frees have run). Trimming such
+// a pool is safe. So a pool is emptied, put back to how it was made, and never destroyed.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@
 
 PORTAMEM_OPEN
 
-/// The pools of the process. Thread-safe; leaked, as the pools are, when the process ends.
+/// Keeps the pools of the process. It is thread-safe. It is leaked, as the pools are, when the process ends.
 class RecycledPools {
   public:
     static RecycledPools& instance() {
@@ -30,8 +30,8 @@ class RecycledPools {
         return one;
     }
 
-    /// A pool without memory and with the settings that pools are made with. max_size 0: as large as the device.
-    /// Throws Error where the runtime makes none. Captures of other threads are the caller's to be safe from.
+    /// Returns a pool without memory and with the settings that pools are made with. max_size 0 means as large as the
+    /// device. Throws Error where the runtime makes none. The caller protects captures of other threads.
     rt::MemPool_t take(int device, std::size_t max_size) {
         {
             const std::lock_guard<std::mutex> lock(mutex_);
@@ -48,8 +48,8 @@ class RecycledPools {
         return pool;
     }
 
-    /// Takes a pool whose allocations have all been freed, though not all of the frees need have run: its memory goes
-    /// back to the driver as they do. `granted` are other devices that were let into it. Waits for nothing.
+    /// Takes a pool whose allocations have all been freed. Not all of the frees need have run: the memory goes back to
+    /// the driver as they do. `granted` lists other devices that were given access. It waits for nothing.
     void put(int device, std::size_t max_size, rt::MemPool_t pool, std::vector<int> granted) noexcept {
         try {
             auto empty = [this, device, max_size, pool, granted = std::move(granted),
@@ -59,15 +59,16 @@ class RecycledPools {
             };
             if (!empty()) Reaper::instance().add(std::move(empty));
         } catch (...) {
-            // Out of host memory: the pool is lost to this process, and what it holds goes at the next trim of a driver.
+            // Host memory has run out: the pool is lost to this process, and its memory goes at the next trim of a
+            // driver.
         }
     }
 
   private:
-    // A pool that holds on to its memory for longer is left alone.
+    // A pool that keeps its memory for longer is left alone.
     static constexpr std::chrono::minutes kPatience{5};
 
-    // True when there is nothing left to do: the pool is with the others, or no good any more.
+    // Returns true when nothing is left to do: the pool is in the free list, or of no use any more.
     bool try_to_empty(int device, std::size_t max_size, rt::MemPool_t pool, const std::vector<int>& granted) noexcept {
         try {
             const RelaxedCapture beside(device);
@@ -80,7 +81,7 @@ class RecycledPools {
             const std::lock_guard<std::mutex> lock(mutex_);
             free_[{device, max_size}].push_back(pool);
         } catch (...) {
-            // Of a runtime that fails here nothing can be had back.
+            // The runtime fails, so the pool cannot be recovered.
         }
         return true;
     }

@@ -17,11 +17,11 @@
 
 PORTAMEM_OPEN
 
-/// Runs the vendor's calls beside captures and on the resource's device, and says in words why there is no memory. Knows
-/// what is out: another size, or memory of another resource, is refused before the vendor is asked; what nobody has out
-/// is the vendor's to refuse.
+/// Runs the vendor's calls beside captures and on the resource's device, and explains why there is no memory. It knows
+/// what is out, and refuses another size, or memory of another resource, before it asks the vendor. The vendor refuses
+/// an address that no resource has out.
 class RuntimeMemoryResource : public CountedMemoryResource {
-    // The calls of stream-ordered memory are given the stream's handle, and another thread may close it meanwhile.
+    // Calls for stream-ordered memory get the stream's handle, and another thread may close the stream meanwhile.
     template <class Function>
     auto in_use(const Stream& stream, Function&& function) {
         if (!is_stream_ordered()) return function();
@@ -32,12 +32,13 @@ class RuntimeMemoryResource : public CountedMemoryResource {
   protected:
     explicit RuntimeMemoryResource(const MemoryTraits& traits) : CountedMemoryResource(traits) {}
 
-    // Captures elsewhere are safe, and the device is current, but for a stream-ordered resource's on a stream that is no
-    // default one: such calls take the device from the stream. nbytes may be 0. Throw through check().
+    // Are called where other captures are safe and the device is current. One case has no current device: a
+    // stream-ordered resource on a stream that is no default one, where the call takes the device from the stream.
+    // nbytes may be 0. They throw by check().
     virtual void* call_allocate(std::size_t nbytes, Stream& stream) = 0;
     virtual void call_deallocate(void* ptr, std::size_t nbytes, Stream& stream) = 0;
 
-    /// Runs an allocating function in what it needs, on behalf of somebody who asked for `asked` bytes.
+    /// Runs an allocating function with what it needs, for a caller that asked for `asked` bytes.
     template <class Function>
     Block allocated(std::size_t asked, Stream& stream, Function&& function) {
         return tracked(stream, [&] { return called(asked, stream, function); });
@@ -75,7 +76,7 @@ class RuntimeMemoryResource : public CountedMemoryResource {
     void counted(std::int64_t delta) noexcept final { portamem_account(rt::BackendId, device_id(), delta); }
 
   private:
-    // What the calls run in. The guard is left out where it is not needed: it is time on the path that is taken most.
+    // Holds what the calls need. The guard is left out where it is not needed, to save time on the most frequent path.
     class Beside {
       public:
         Beside(const MemoryTraits& traits, const Stream& stream) {
@@ -114,8 +115,8 @@ class RuntimeMemoryResource : public CountedMemoryResource {
         return block;
     }
 
-    /// What the device's default resource keeps for whoever comes next is this one's, where that has none. Waits for the
-    /// work that used it, and no lock is held. Not beneath the default resource, which does so itself.
+    /// Takes back what the device's default resource has cached, for a resource that finds no memory. It waits for the
+    /// work that used it, with no lock held. It does nothing beneath the default resource, which does that itself.
     bool make_room(std::size_t asked) const noexcept {
         if (traits().is_host_memory || is_permanent()) return false;
         try {
@@ -126,7 +127,7 @@ class RuntimeMemoryResource : public CountedMemoryResource {
             std::size_t free = 0;
             std::size_t total = 0;
             const bool is_told = rt::MemGetInfo(&free, &total) == rt::Error_t::Success;
-            if (is_told && (asked > total || free + cached < asked)) return false;  // it would wait for nothing
+            if (is_told && (asked > total || free + cached < asked)) return false;  // it would wait in vain
             return cache.trim();
         } catch (...) {
             return false;  // the device cannot even be asked
@@ -137,7 +138,7 @@ class RuntimeMemoryResource : public CountedMemoryResource {
         if (const auto tail = stream.tail()) tail->wait();
     }
 
-    // The refusal again, with where the memory is and what would help.
+    // Throws the refusal again, with where the memory is and what would help.
     [[noreturn]] void explain(const OutOfMemory& refused, std::size_t asked) const {
         MemoryFigures figures;
         figures.asked = asked;
@@ -154,7 +155,7 @@ class RuntimeMemoryResource : public CountedMemoryResource {
         std::size_t total = 0;
         if (!traits().is_host_memory && rt::MemGetInfo(&free, &total) == rt::Error_t::Success) {
             const std::size_t held = portamem_held(rt::BackendId, traits().device);
-            // Of the default resource nothing is counted as held that is not out.
+            // For the default resource only memory that is out counts as held.
             const auto in_pools = static_cast<std::size_t>(portamem_pools_idle(rt::BackendId, traits().device));
             const std::size_t by_default = detail::DefaultCache(traits().device).nbytes();
             const std::size_t idle = std::min(held, in_pools > by_default ? in_pools - by_default : 0);

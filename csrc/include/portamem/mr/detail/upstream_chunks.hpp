@@ -15,24 +15,24 @@
 
 PORTAMEM_OPEN
 
-/// A piece of memory that an upstream gave on a stream, which it does not keep alive.
+/// Represents a piece of memory that an upstream gave on a stream. It does not keep the stream alive.
 struct UpstreamChunk {
     void* ptr = nullptr;
     std::size_t nbytes = 0;
     std::weak_ptr<Stream> origin;
 };
 
-/// Chunks that nobody uses any more, but for work that may still be queued.
+/// Holds chunks that have no user any more, except for work that may still be queued.
 class ReturningChunks {
   public:
     explicit ReturningChunks(std::shared_ptr<MemoryResource> upstream) : upstream_(std::move(upstream)) {}
 
     std::vector<UpstreamChunk> chunks;
-    StreamEnds ends;                            ///< of the streams on which parts of them were let go
+    StreamEnds ends;                            ///< the streams on which parts of them were freed
     std::vector<std::shared_ptr<Event>> marks;  ///< to be waited for as well
 
-    /// Hands the chunks to the upstream, each behind all that work: no resource has to wait for other streams than the
-    /// one it is given. Throws what the upstream throws; what has not gone back is still here.
+    /// Hands the chunks to the upstream, each behind all that work, so that no resource has to wait for another stream
+    /// than the one it is given. Throws what the upstream throws; chunks that have not gone back are still here.
     void give_back() {
         std::vector<portamem_order_range> memory;
         memory.reserve(chunks.size());
@@ -54,7 +54,7 @@ class ReturningChunks {
         }
     }
 
-    /// Whether all that work has run; asks, and waits for nothing. Throws as give_back() does.
+    /// Returns whether all that work has run. It asks, and waits for nothing. Throws as give_back() does.
     bool has_run() {
         ends.into(marks);
         const detail::UntrackedQueries own;
@@ -67,9 +67,9 @@ class ReturningChunks {
         return sum;
     }
 
-    /// Takes what others left behind, earlier or later. Throws std::bad_alloc, and the chunks are theirs still: what is
-    /// to be waited for comes first, since to wait for more does no harm. Where there is nothing here yet it needs no host
-    /// memory.
+    /// Takes chunks that were left behind, earlier or later. Throws std::bad_alloc, and the other object keeps its
+    /// chunks: the streams and marks to wait for come over first, since waiting for more does no harm. It needs no host
+    /// memory where nothing is here yet.
     void add(ReturningChunks&& later) {
         if (chunks.empty() && marks.empty()) {
             chunks.swap(later.chunks);
@@ -85,7 +85,8 @@ class ReturningChunks {
         later.marks.clear();
     }
 
-    /// leave() of what a function takes out, which may throw before it has: host memory may be back in a moment.
+    /// Calls leave() on what a function takes out. The function may throw before it has; host memory may be back in a
+    /// moment.
     static void leave_all(const std::function<ReturningChunks()>& take) noexcept {
         for (int i = 0; i < 3; ++i) {
             try {
@@ -93,12 +94,13 @@ class ReturningChunks {
             } catch (const std::bad_alloc&) {
                 continue;
             } catch (...) {
-                return;  // of a runtime that fails here nothing can be had back
+                return;  // the runtime fails, so nothing can be recovered
             }
         }
     }
 
-    /// give_back() for destructors, which wait for nothing: what cannot go back now is tried again, never lost.
+    /// Does give_back() for destructors, which wait for nothing. Chunks that cannot go back now are tried again, and
+    /// never lost.
     static void leave(ReturningChunks&& chunks) noexcept {
         if (!runtime_usable()) return;
         detail::unlocked([&chunks] {
@@ -112,7 +114,7 @@ class ReturningChunks {
     }
 
   private:
-    // Once all that work has run.
+    // Gives back once all that work has run.
     void give_back_settled() {
         for (const auto& mark : marks) {
             for (const UpstreamChunk& chunk : chunks) detail::tell_order_checker_done(*mark, chunk.ptr, chunk.nbytes);
@@ -128,8 +130,8 @@ class ReturningChunks {
     class Left;
     static void leave_later(ReturningChunks&& chunks) noexcept;
 
-    // Whether a chunk goes back on the stream that it came from, where it can be reused at once: not on one that may be
-    // gone without anybody having been told, or takes no work.
+    // Returns whether a chunk goes back on the stream that it came from, where it can be reused at once. It does not on
+    // a stream that may be gone unnoticed, or that takes no work.
     static bool is_fit(const Stream& origin) {
         return origin.can_be_marked_later() && origin.capture_status() == rt::StreamCaptureStatus::None;
     }
@@ -137,7 +139,7 @@ class ReturningChunks {
     std::shared_ptr<MemoryResource> upstream_;
 };
 
-/// Chunks that wait for their work.
+/// Keeps chunks until their work has run.
 class ReturningChunks::Left : public detail::Leaver {
   public:
     explicit Left(std::shared_ptr<MemoryResource> upstream) : chunks(upstream) {
@@ -173,7 +175,7 @@ inline void ReturningChunks::leave_later(ReturningChunks&& chunks) noexcept {
         left->nbytes = left->chunks.nbytes();
         return detail::Leaving::instance().add(left);
     } catch (...) {
-        // There is no host memory to keep them for later: their work is waited for here.
+        // There is no host memory to keep them for later, so this call waits for their work.
     }
     const detail::HearingScope deaf(detail::Hearing::Nothing);
     try {
