@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/transfer.hpp: memory on its way, between a pool and its upstream or between streams; calls that wait for it.
+// core/pool/transfer.hpp: memory that moves between a pool and its upstream or between streams; calls that wait for it.
 #pragma once
 
 #include <chrono>
