@@ -8,7 +8,7 @@
 
 namespace portamem {
 
-/// Bytes that the default resource of a device holds and nobody uses; 0 where there is none, or it does not say.
+/// Returns the bytes that a device's default resource holds for reuse; 0 where there is none, or where it does not say.
 std::uint64_t default_cached(portamem_backend backend, int device);
 
 }  // namespace portamem
