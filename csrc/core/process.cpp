@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/process.cpp: what modules of the same headers have in common, by keys.
+// core/process.cpp: objects that modules of the same headers share, found by keys.
 #include <pthread.h>
 
 #include <array>

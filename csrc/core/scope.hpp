@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/scope.hpp: what the rest of the library asks of the default resources.
+// core/scope.hpp: the question that the rest of the library asks of the default resources.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// host/config.hpp: what the environment says the pretended machine is like.
+// host/config.hpp: the pretended machine, as the environment describes it.
 #pragma once
 
 #include <cstddef>

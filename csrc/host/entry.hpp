@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// host/entry.hpp: the door of the runtime: what every call checks first, and how its answer is recorded.
+// host/entry.hpp: the entry of the runtime: the checks that come before every call, and the record of its result.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// host/kernel.cpp: launches kernels, and does for them what they may ask while they run.
+// host/kernel.cpp: launches kernels, and serves their requests while they run.
 #include "kernel.hpp"
 
 #include <algorithm>

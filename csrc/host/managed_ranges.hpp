@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// host/managed_ranges.hpp: what was advised and prefetched for the pages of memory that migrates.
+// host/managed_ranges.hpp: the advice and prefetches of the pages of memory that migrates.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// host/pages.hpp: what the operating system says of host memory.
+// host/pages.hpp: the operating system's answers about host memory.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// host/pointer.cpp: what a pointer is.
+// host/pointer.cpp: the attributes of a pointer.
 #include "entry.hpp"
 
 namespace portamem::host {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// host/pool.cpp: best fit with splitting and merging, and who may reuse what before its free has run.
+// host/pool.cpp: best fit with splitting and merging, and the rules for reusing a block before its free has run.
 #include "pool.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// host/registered.cpp: page-locking of the caller's memory, and what devices call host memory.
+// host/registered.cpp: page-locking of the caller's memory, and the device's view of host memory.
 #include <vector>
 
 #include "entry.hpp"

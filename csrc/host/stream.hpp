@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// host/stream.hpp: streams: in-order queues, each with a thread of its own, and what orders them among each other.
+// host/stream.hpp: streams: in-order queues with a thread each, and the order among them.
 #pragma once
 
 #include <condition_variable>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/debug/debug.cpp: PORTAMEM_DEBUG=1: what is out, of whom, from where, and what was found wrong.
+// core/debug/debug.cpp: PORTAMEM_DEBUG=1: live blocks with their owners and call sites, and the damage found.
 #include <array>
 #include <cstdio>
 #include <cstdlib>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/host_pages/memory_group.cpp: what the control groups of the process (a container's) let it have of the host's memory.
+// core/host_pages/memory_group.cpp: the host memory that the process's control groups (a container's) allow it.
 #include <algorithm>
 #include <cstdint>
 #include <fstream>

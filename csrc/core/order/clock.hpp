@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/order/clock.hpp: vector clocks: how far one order of work has seen the others.
+// core/order/clock.hpp: vector clocks: how far one order of work has seen every other order.
 #pragma once
 
 #include <cstddef>

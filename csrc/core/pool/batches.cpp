@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/batches.cpp: many blocks at once, into an arena and out of it.
+// core/pool/batches.cpp: moves many blocks at once into an arena and out of it.
 #include <algorithm>
 #include <new>
 #include <utility>

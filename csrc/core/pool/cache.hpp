@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/cache.hpp: what one thread has freed on one stream.
+// core/pool/cache.hpp: the blocks that one thread has freed on one stream.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ class Pool;
 /// A thread counts as one that only frees on a stream after this many looks without an allocation there.
 inline constexpr unsigned kLooksUntilIdle = 8;
 
-/// The most bytes of free memory in one cache. The largest cached block still leaves 16 MiB for others.
+/// The most bytes of free memory in one cache. The largest cached block still leaves 16 MiB for smaller blocks.
 inline constexpr std::size_t kCacheBytes = kLargestCached + (std::size_t{16} << 20);
 
 /// A cache with more bytes than this sends one large block away for each large block that comes. The bytes above it are

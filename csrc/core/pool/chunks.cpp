@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/chunks.cpp: memory of the upstream, as the heap has it.
+// core/pool/chunks.cpp: the heap's chunks: added, and taken out again.
 #include <algorithm>
 #include <new>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/cross_stream.cpp: what other streams have freed, taken over behind their events.
+// core/pool/cross_stream.cpp: takes over memory that other streams have freed, behind their events.
 #include <algorithm>
 #include <new>
 #include <utility>

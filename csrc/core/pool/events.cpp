@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/events.cpp: events of streams: made, asked for, and what is to be behind them.
+// core/pool/events.cpp: makes events of streams, asks for them, and puts memory behind them.
 #include "events.hpp"
 
 #include <algorithm>

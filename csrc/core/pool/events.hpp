@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/events.hpp: the order between streams: events, and what is free behind them.
+// core/pool/events.hpp: the order between streams: events, and the free memory behind them.
 #pragma once
 
 #include <atomic>

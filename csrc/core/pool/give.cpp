@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/give.cpp: what becomes of a block that was freed.
+// core/pool/give.cpp: puts freed blocks into caches and arenas.
 #include <algorithm>
 
 #include "pool.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/grow.cpp: memory of the upstream: how much is asked for, and what is done where there is no more.
+// core/pool/grow.cpp: asks the upstream for memory: how much, and the steps where it has no more.
 #include <algorithm>
 #include <chrono>
 #include <utility>

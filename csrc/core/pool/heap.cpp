@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/heap.cpp: blocks, cut from what is free and put together again.
+// core/pool/heap.cpp: cuts blocks from free memory, and merges them again.
 #include "heap.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/idle.cpp: the pools of the process, and what they keep of a memory while none of it is out.
+// core/pool/idle.cpp: the pools of the process, and the idle memory that they keep.
 #include <algorithm>
 #include <memory>
 #include <mutex>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/lend.cpp: what one pool keeps idle, for another that finds no memory.
+// core/pool/lend.cpp: gives idle memory of one pool back for another pool that finds none.
 #include <memory>
 #include <utility>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/pool.cpp: allocating and freeing where a cache alone cannot do it.
+// core/pool/pool.cpp: the full path: allocating and freeing where a cache and the heap alone cannot do it.
 #include "pool.hpp"
 
 #include <algorithm>

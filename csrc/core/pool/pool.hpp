@@ -138,7 +138,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     bool needs_event_before_reuse() const noexcept { return options_.host_accessible != 0; }
     /// A pool with more bytes cuts slabs only from chunks for slabs.
     static constexpr std::size_t kFewBytes = std::size_t{64} << 20;
-    /// The next three limit the free blocks from which others are cut: to so many bytes,
+    /// The next three limit the free blocks from which smaller ones are cut: to so many bytes,
     static constexpr std::size_t kLeastCut = std::size_t{4} << 20;
     static constexpr std::size_t kCutShare = 8;   ///< or to this part of the pool,
     static constexpr std::size_t kCutTimes = 16;  ///< or to so many times the bytes needed

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/refused.hpp: why a call of a pool was refused.
+// core/pool/refused.hpp: the reason why a call of a pool was refused.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/release.cpp: memory that goes back to the upstream: by the release policy, and by trim.
+// core/pool/release.cpp: gives memory back to the upstream, by the release policy and by trim.
 #include <cstdint>
 
 #include "pool.hpp"

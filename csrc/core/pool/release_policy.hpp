@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/release_policy.hpp: how much the pool's owner wants reserved, asked after memory came back.
+// core/pool/release_policy.hpp: the owner's release policy: how much to keep reserved, asked after memory came back.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/slabs.cpp: blocks of the small classes, cut from slabs and, where a slab is all free, put back.
+// core/pool/slabs.cpp: cuts blocks of the small classes from slabs, and dissolves slabs that are all free.
 #include <algorithm>
 #include <utility>
 

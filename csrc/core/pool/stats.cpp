@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/stats.cpp: what a pool says of itself.
+// core/pool/stats.cpp: the figures and the snapshot of a pool.
 #include <algorithm>
 #include <unordered_map>
 

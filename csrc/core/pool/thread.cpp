@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/thread.cpp: the caches of the calling thread, and what becomes of them when it ends.
+// core/pool/thread.cpp: the caches of the calling thread, and their fate when it ends.
 #include "thread.hpp"
 
 #include <pthread.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/upstream.cpp: chunks asked for, and given back.
+// core/pool/upstream.cpp: asks the upstream for chunks, and gives chunks back.
 #include "upstream.hpp"
 
 #include <algorithm>

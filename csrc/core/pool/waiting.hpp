@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/waiting.hpp: what is free behind events.
+// core/pool/waiting.hpp: free memory that waits behind events.
 #pragma once
 
 #include <algorithm>

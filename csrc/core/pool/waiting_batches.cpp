@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/waiting_batches.cpp: a block of the memory that other streams have freed, for a stream or for one call.
+// core/pool/waiting_batches.cpp: gets a block of memory that other streams have freed, for a stream or for one call.
 #include <algorithm>
 #include <memory>
 #include <new>

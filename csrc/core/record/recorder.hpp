@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/record/recorder.hpp: what is told of allocations and frees, and keeps, counts and logs them.
+// core/record/recorder.hpp: the recorder, which hears of allocations and frees, and keeps, counts and logs them.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/record/thread.hpp: who the calling thread is, and the tags that it is in.
+// core/record/thread.hpp: the calling thread's number, and the tags that it is in.
 #pragma once
 
 #include <cstdint>
