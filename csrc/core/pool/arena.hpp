@@ -15,7 +15,7 @@
 
 namespace portamem::pool {
 
-/// Free memory of one stream, by size. Under the heap's lock.
+/// The free memory of one stream, by size. Under the heap's lock.
 struct Arena {
     explicit Arena(std::uint64_t identity, std::uint32_t known_by = kNobodys) : stream(identity), number(known_by) {}
     Arena(const Arena&) = delete;
@@ -57,7 +57,7 @@ struct Arena {
     /// Memory in no bin yet: in a pool that the host reaches for want of an event, in any other for want of host
     /// memory.
     Batches unmarked;
-    /// By donor stream: its `insertions` that this stream waits for
+    /// By donor stream: the donor's `insertions` up to which this stream waits for its work.
     std::unordered_map<std::uint64_t, std::uint64_t> waited;
     std::list<std::weak_ptr<Arena>> ticket;  ///< a node that names this arena, ready for the list of ended arenas
 
@@ -92,7 +92,7 @@ struct Arena {
     }
 
     /// Returns the bytes of the largest block in `lists`. Where that block has left since the last call, the function
-    /// searches the largest list that has blocks.
+    /// searches the largest usual list that has blocks, and the largest one for slabs.
     std::size_t largest_piece() noexcept {
         if (knows_largest || pieces == 0) return largest;
         unsigned last[2] = {0, kLists};  // one for the usual lists, one for those of slabs

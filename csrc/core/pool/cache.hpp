@@ -113,8 +113,8 @@ class alignas(64) Cache {
     Counter cached;  ///< bytes in bins and in `pending`
     Counter hits;    ///< allocations, also those that the cache could not serve itself
     Counter frees;   ///< frees, likewise
-    /// Requested bytes, allocated less freed. A cache's own may be below zero: a thread frees what another has
-    /// allocated.
+    /// Requested bytes, allocated less freed. One cache's may be below zero, because a thread may free what another has
+    /// allocated; the sum over all caches is not.
     Counter live_bytes;
 
     /// Returns the page map's entry for an address, null where there is none. The address may still be another block's.
@@ -182,8 +182,8 @@ class alignas(64) Cache {
     bool has_pending_room(std::size_t size) const noexcept {
         return pending.empty() || (pending.size() < kMostPending && pending_bytes + size <= kMostPendingBytes);
     }
-    /// The owner thread asks whether the stream's work has run only while so many blocks are pending. Each question in
-    /// vain raises it. Only the owner thread uses it.
+    /// The number of pending blocks from which the owner thread asks whether the stream's work has run. Each question
+    /// in vain raises it. Only the owner thread uses it.
     std::size_t asks_from = 1;
     /// Makes a block pending. The caller has seen that there is room, also in the vector.
     void put_pending(const Item& item, std::size_t size) noexcept {

@@ -17,7 +17,7 @@ bool Pool::close() {
     if (blocks != 0) return false;
     call_off_due();
     try {
-        trim(0);  // a call that can fail does so while the pool is open
+        trim(0);  // errors arise here, while the pool is still open
         mark_all();
     } catch (const Refused&) {
         if (is_closed()) return true;  // another thread closed it meanwhile

@@ -16,8 +16,8 @@ constexpr std::size_t kChunkShare = 8;  // a chunk has this part of the pool's b
 constexpr std::size_t kRoomShare = 6;   // or this part beside the request
 constexpr std::size_t kSlabShare = 16;  // a chunk for slabs has this part,
 constexpr std::size_t kLeftOver = 8;    // and any chunk this part of its blocks' bytes on top of them
-// On one stream, reserved may exceed the most that was out at once by this part of it, or by kLeastSpare. On several it
-// may be that most times the number of streams, up to kMostStreams, plus kLeastSpare.
+// On one stream, reserved may exceed the most that was out at once by this part of it, or by kLeastSpare. On several
+// streams it may be that most times their number, kMostStreams at most, and kLeastSpare more.
 constexpr std::size_t kSpareShare = 6;
 constexpr std::size_t kLeastSpare = std::size_t{4} << 20;
 constexpr std::size_t kMostStreams = 4;

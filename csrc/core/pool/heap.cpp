@@ -17,7 +17,7 @@ constexpr unsigned kMostJoined = 1024;  // free blocks that one call looks at fo
 // largest block.
 constexpr std::size_t kMostUnmerged = std::size_t{32} << 20;
 constexpr std::size_t kMostShared = kLargestCached + (std::size_t{16} << 20);
-constexpr unsigned kMostMerged = 16;  // by one call, or twice as many as come
+constexpr unsigned kMostMerged = 16;  // blocks that one call merges, or twice as many as come
 
 }  // namespace
 

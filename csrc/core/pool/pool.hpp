@@ -99,7 +99,8 @@ class Pool : public std::enable_shared_from_this<Pool> {
         std::size_t need() const noexcept;
         std::size_t stands_in() const noexcept;  ///< bytes of a free block from which it can be cut
     };
-    /// Where a call finds its memory. It has no cache on a thread that ends, and on a stream whose end is not reported.
+    /// The places where a call finds its memory. It has no cache on a thread that ends, or on a stream whose end is not
+    /// reported.
     struct CallContext {
         std::uint64_t identity = 0;
         void* stream = nullptr;
@@ -136,7 +137,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     Arena& own(Arena& arena) noexcept { return needs_event_before_reuse() ? heap_.common() : arena; }
     Arena& own(const CallContext& context) noexcept { return context.arena ? own(*context.arena) : heap_.common(); }
     bool needs_event_before_reuse() const noexcept { return options_.host_accessible != 0; }
-    /// A pool with more bytes cuts slabs only from chunks for slabs.
+    /// A pool with more bytes cuts slabs only from chunks for slabs, as long as there is another place (`cuts_all`).
     static constexpr std::size_t kFewBytes = std::size_t{64} << 20;
     /// The next three limit the free blocks from which smaller ones are cut: to so many bytes,
     static constexpr std::size_t kLeastCut = std::size_t{4} << 20;
@@ -230,7 +231,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     Upstream upstream_{callbacks_, heap_, options_.limit};
     ReleasePolicy policy_{callbacks_, heap_};
 
-    /// How far the pool may grow before idle chunks go back. Under the heap's lock.
+    /// The size up to which the pool may grow before idle chunks go back. Under the heap's lock.
     struct Growth {
         std::size_t most_live = 0;        ///< most bytes out at once, as seen when the upstream was asked
         unsigned vain = 0;                ///< looks for idle chunks in a row that found none

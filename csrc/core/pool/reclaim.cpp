@@ -110,7 +110,7 @@ void Pool::drain_orphans() {
 }
 
 // Moves what threads have freed on their own default streams, which only they can mark, to the common arena, behind all
-// work of the device. False where there is none.
+// work of the device. False where there is none, or where the owner cannot wait for the device.
 bool Pool::drain_own_streams() {
     const std::lock_guard<std::mutex> one(reclaim_);
     flush_own_streams();
@@ -121,7 +121,7 @@ bool Pool::drain_own_streams() {
             if (entry.second->is_per_thread) arenas.push_back(entry.second);
         }
     }
-    std::vector<Batches> all;  // made before they hold anything
+    std::vector<Batches> all;  // made before any memory is in them
     for (const auto& arena : arenas) all.push_back(one_batch(arena->stream));
     bool is_any = false;
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -148,7 +148,7 @@ bool Pool::drain_own_streams() {
 }
 
 bool Pool::reclaim(bool waits) {
-    // Other calls that find nothing wait here for what is under way. A policy that is asked now does not need it.
+    // Other calls that find nothing wait here for what is under way. A policy that is asked now has no need to wait.
     std::unique_lock<std::mutex> one(reclaim_, std::defer_lock);
     if (waits) {
         one.lock();

@@ -6,7 +6,7 @@
 
 namespace portamem::pool {
 
-// Asks the policy once for each part of the pool that came back.
+// Asks the policy after each free that takes the full path, and releases what it does not want kept.
 void Pool::after_free() {
     if (!policy_.is_set() || policy_.is_asked_here()) return;
     std::size_t reserved = 0;

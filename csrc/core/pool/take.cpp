@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/take.cpp: looks for memory: on the stream, in the common arena, on other streams, at the upstream.
+// core/pool/take.cpp: looks for memory on the stream, in the common arena and on other streams.
 #include <algorithm>
 #include <utility>
 
@@ -25,9 +25,9 @@ std::size_t Pool::Request::need() const noexcept {
     return round_up(size + (alignment > kGrain ? alignment : 0), 2 * kPage);
 }
 
-// Returns the largest free block that a request may cut. A much smaller block is not cut from a large one while memory
-// may come from the upstream or come back, because that would keep the large one from requests for so much in one
-// piece.
+// Returns the bytes of the largest free block that a request may cut. A much smaller block is not cut from a large one
+// while memory may come from the upstream or come back, because that would keep the large one from requests of its
+// size.
 std::size_t Pool::most_cut_for(const Request& request) noexcept {
     if (request.index == kExact || upstream_.shortage().cuts_all.load(std::memory_order_relaxed)) return SIZE_MAX;
     if (request.is_small()) return heap_.reserved() <= kFewBytes ? kLeastCut : 0;
@@ -95,7 +95,7 @@ unsigned Pool::take_with_calls(const CallContext& context, const Request& reques
     if (const unsigned count = take(context, request, items, most); count != 0) return count;
     if (!needs_event_before_reuse()) {
         if (const unsigned count = take_from_batches(context, request, items, most); count != 0) {
-            // Streams that have to take from each other had better cut what they have.
+            // Streams that have to take from each other had better cut the large blocks that they have.
             upstream_.shortage().cuts_all.store(true, std::memory_order_relaxed);
             return count;
         }

@@ -10,7 +10,7 @@
 namespace portamem::pool {
 namespace {
 
-constexpr int kMostTries = 16;  // of a call that finds other threads quicker
+constexpr int kMostTries = 16;  // tries of a call that finds other threads quicker
 
 }  // namespace
 
