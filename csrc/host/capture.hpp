@@ -37,7 +37,7 @@ struct Graph {
     std::size_t nodes = 0;
 };
 
-/// Checks a call that a capture forbids because of what the call may do, whatever stream it concerns.
+/// Checks a call that a capture forbids because of its possible effects, whatever stream it concerns.
 void forbid_unsafe_call(State& state, const char* call);
 
 /// Checks a call that asks for a stream's progress.

@@ -16,7 +16,7 @@ void reserve_heap(State& state, Hold& hold, Device& device);
 /// Whether a range shares a byte with the heap of any device.
 bool is_heap_memory(const State& state, const void* ptr, std::size_t size);
 
-/// Refuses such a range with InvalidValue, because only kernels may use it.
+/// Refuses a range of a heap with InvalidValue, because only kernels may use it.
 void refuse_heap(const State& state, const char* call, const void* ptr, std::size_t size);
 
 }  // namespace portamem::host

@@ -87,7 +87,7 @@ pmhError_t pmhMemPrefetchAsync(const void* ptr, size_t size, pmhMemLocation loca
         const MovableRange range = movable_range(state, ptr, size);
         const int device = ordinal_of(state, location);
         forbid_progress_query(state, *stream_of(state, handle), "MemPrefetchAsync");
-        // The attribute tells what was asked for, not what has happened, so that nothing is queued.
+        // The attribute tells the latest request, not an effect, so that nothing is queued.
         range.ranges.change(range.offset, size, [&](PageState& page) { page.prefetched = device; });
         note_prefetch(ptr, size, *stream_of(state, handle));
     });

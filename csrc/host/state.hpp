@@ -53,7 +53,7 @@ struct State {
     ManagedRanges pageable{SIZE_MAX - SIZE_MAX % page_size};  ///< by address: memory that the runtime did not give
     std::size_t locked = 0;                                   ///< bytes of pinned and registered memory
     std::unordered_map<pmhStream_t, std::shared_ptr<Stream>> streams;
-    /// Of destroyed streams: the next stream gets the latest, as with the vendors.
+    /// The handles of destroyed streams. The next stream gets the latest, as with the vendors.
     std::vector<pmhStream_t> spare_handles;
     std::unordered_map<pmhEvent_t, std::unique_ptr<Event>> events;
     std::unordered_map<pmhMemPool_t, std::shared_ptr<Pool>> pools;
@@ -69,7 +69,7 @@ struct State {
     /// Counts bytes as page-locked. Refuses more than can be page-locked.
     void lock_pages(std::size_t size);
 
-    /// Gives back to a device what a synchronisation with its work gives back.
+    /// Gives idle memory back to a device after a synchronisation with its work.
     void synchronized(Hold& hold, int device);
 };
 

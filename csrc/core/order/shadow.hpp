@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/order/shadow.hpp: what is known of each range of addresses: the last write, the reads since then, and the stream
+// core/order/shadow.hpp: the knowledge of each range of addresses: the last write, the reads since then, and the stream
 // on which it came into use.
 #pragma once
 

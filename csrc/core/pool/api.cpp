@@ -20,7 +20,7 @@ int refuse(portamem_pool_status status, std::string text) noexcept {
     return status;
 }
 
-// Runs a function, and turns what it throws into a status. It is kept out of the functions that are called most.
+// Runs a function, and turns its exceptions into a status. It is kept out of the functions that are called most.
 template <class Function>
 __attribute__((noinline)) int answered_unrested(Function&& function) noexcept {
     try {

@@ -57,7 +57,7 @@ struct Arena {
     /// Memory in no bin yet: in a pool that the host reaches for want of an event, in any other for want of host
     /// memory.
     Batches unmarked;
-    /// By donor stream: the donor's `insertions` up to which this stream waits for its work.
+    /// The donor's `insertions`, by donor stream, up to which this stream waits for the donor's work.
     std::unordered_map<std::uint64_t, std::uint64_t> waited;
     std::list<std::weak_ptr<Arena>> ticket;  ///< a node that names this arena, ready for the list of ended arenas
 

@@ -114,7 +114,7 @@ std::vector<portamem_order_range> Heap::ranges_behind(std::uint64_t stream, cons
             const Block& block = *block_of(item);
             const std::size_t offset = item.address - block.base;
             const bool is_last = block.use != Block::Use::Slab || offset / block.size() + 1 == blocks_of(block);
-            // With the bytes left over behind it.
+            // The last block of a slab counts with the bytes left over behind it.
             const std::size_t nbytes = is_last ? block.length() - offset : block.size();
             ranges.push_back({reinterpret_cast<void*>(item.address), nbytes});
         }

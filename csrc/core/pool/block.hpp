@@ -72,8 +72,8 @@ struct alignas(64) Block {
     union {
         Links list = {nullptr, nullptr};  ///< links in the arena's list while free; list.after also links spare records
         Cut slab;                         ///< while it is a slab
-        /// Of a taken kExact block: the bytes of a last grain that its chunk has only in part. give_block() takes them
-        /// off.
+        /// The bytes of a last grain that a taken kExact block has only in part. give_block() takes them off the
+        /// length.
         std::uint32_t overhang;
     };
 

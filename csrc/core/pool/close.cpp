@@ -73,7 +73,7 @@ void Pool::shut_down() noexcept {
         }
     };
     attempt([this] { flush_all_caches(true); });
-    // Memory that cannot be waited for does not go back: work may still use it.
+    // Memory that cannot be waited for does not go back, because work may still use it.
     attempt([this] { (void)reclaim(true); });
     try {
         (void)upstream_.release(0, false);

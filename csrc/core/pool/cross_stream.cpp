@@ -136,8 +136,9 @@ std::shared_ptr<Arena> Pool::donor_for(const CallContext& context, const Request
     return donor;
 }
 
-// Takes what a request needs out of a donor's arena. A temporary arena takes no more than that, because no other call
-// would find the rest meanwhile; a stream takes more. False where the donor has no piece for it. Under the heap's lock.
+// Takes the memory that a request needs out of a donor's arena. A temporary arena takes no more than that, because no
+// other call would find the rest meanwhile; a stream takes more. False where the donor has no piece for it. Under the
+// heap's lock.
 bool Pool::detach_from(Arena& donor, const CallContext& context, const Request& request, Batch& batch) {
     const bool is_of_call = context.arena->is_of_call;
     const unsigned most_items = is_of_call ? 1 : kMostSmall;
@@ -158,7 +159,7 @@ bool Pool::detach_from(Arena& donor, const CallContext& context, const Request& 
 }
 
 // Makes the call's stream wait for the donor's work, and returns the mark. Throws Refused: BUSY where the donor is
-// captured or about to end. In that case the donor's arena has back what was taken.
+// captured or about to end. On an exception the donor's arena has its memory back.
 MarkPtr Pool::wait_for_donor(Arena& donor, const CallContext& context, MarkPtr latest, Batches& taken,
                              Transfer& transfer) {
     try {
@@ -172,8 +173,8 @@ MarkPtr Pool::wait_for_donor(Arena& donor, const CallContext& context, MarkPtr l
     }
 }
 
-// Puts what was taken into the call's arena. Where that is temporary, one block goes to `items` and the rest stays
-// behind the mark. Under the heap's lock.
+// Puts the memory that was taken into the call's arena. If the arena is temporary, one block goes to `items` and the
+// rest stays behind the mark. Under the heap's lock.
 void Pool::accept(const CallContext& context, const Request& request, Batches&& taken, Batches&& left,
                   const MarkPtr& mark, Item* items, unsigned& count) {
     heap_.put(*context.arena, std::move(taken));

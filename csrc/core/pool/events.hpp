@@ -58,11 +58,11 @@ class EventQueue {
     void poll(std::uint64_t stream);
     /// Asks for the marks of up to `most` streams in turn, except `own`.
     void poll_others(std::uint64_t own, std::size_t most);
-    /// Moves what a stream has behind a mark that has happened to the common arena, and tells the order checker.
+    /// Moves a stream's memory behind a mark that has happened to the common arena, and tells the order checker.
     void give_happened(std::uint64_t stream, const MarkPtr& mark);
-    /// Moves what a stream has waiting now to the common arena, oldest first, up to the first mark that has not
-    /// happened. With `waits` the CPU waits for each mark. Memory that is freed meanwhile stays: a program that frees
-    /// ahead of the device would never let the call end.
+    /// Moves the memory that a stream has waiting now to the common arena, oldest first, up to the first mark that has
+    /// not happened. With `waits` the CPU waits for each mark. Memory that is freed meanwhile stays: a program that
+    /// frees ahead of the device would never let the call end.
     void drain(std::uint64_t stream, bool waits);
 
     /// Puts batches behind a mark; null puts them into the common arena.

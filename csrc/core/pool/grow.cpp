@@ -16,8 +16,9 @@ constexpr std::size_t kChunkShare = 8;  // a chunk has this part of the pool's b
 constexpr std::size_t kRoomShare = 6;   // or this part beside the request
 constexpr std::size_t kSlabShare = 16;  // a chunk for slabs has this part,
 constexpr std::size_t kLeftOver = 8;    // and any chunk this part of its blocks' bytes on top of them
-// On one stream, reserved may exceed the most that was out at once by this part of it, or by kLeastSpare. On several
-// streams it may be that most times their number, kMostStreams at most, and kLeastSpare more.
+// On one stream, the reserved bytes may exceed the most bytes that were out at once by this part of those, or by
+// kLeastSpare. On several streams they may be those bytes times the number of streams, kMostStreams at most, and
+// kLeastSpare.
 constexpr std::size_t kSpareShare = 6;
 constexpr std::size_t kLeastSpare = std::size_t{4} << 20;
 constexpr std::size_t kMostStreams = 4;
@@ -67,8 +68,8 @@ std::size_t Pool::allowance(const Request& request) {
     return growth_.most_live + std::max(growth_.most_live / kSpareShare, kLeastSpare);
 }
 
-// Gives back idle memory, or takes blocks of what is there, before the pool outgrows what its blocks need. Returns how
-// many blocks it took; if none, nbytes is what to ask the upstream for.
+// Gives back idle memory, or takes free blocks, before the pool outgrows the need of its blocks. Returns how many
+// blocks it took; if none, the caller asks the upstream for nbytes.
 unsigned Pool::keep_within(std::size_t allowed, std::size_t& nbytes, const CallContext& context, const Request& request,
                            Item* items, unsigned most) {
     const std::size_t least = request.need();
@@ -105,7 +106,7 @@ unsigned Pool::grow(const CallContext& context, const Request& request, Item* it
 
 // Asks the upstream, and looks again while memory arrives or other threads allocate and free: their memory was not
 // waited for, or lies in caches that were emptied before. Transfers have to arrive before the call is refused. Last of
-// all, other pools of the same memory give back what is idle, one after the other, so that no more goes than is needed.
+// all, other pools of the same memory give idle memory back, one after the other, so that no more goes than is needed.
 unsigned Pool::grow_with(bool& is_asked, const CallContext& context, const Request& request, Item* items,
                          unsigned most) {
     const auto until = std::chrono::steady_clock::now() + kLongestWait;
@@ -179,8 +180,8 @@ unsigned Pool::add_chunk(void* ptr, std::size_t nbytes, Upstream::Claim& claim, 
     }
 }
 
-// Asks the upstream for a chunk of nbytes, then for smaller ones down to what the request needs. None taken and status
-// OK: other threads were quicker, or the chunk is oddly aligned.
+// Asks the upstream for a chunk of nbytes, then for smaller ones down to the need of the request. Returns 0 with status
+// OK where other threads were quicker, or where the chunk is oddly aligned.
 unsigned Pool::ask_upstream(portamem_pool_status& status, bool& is_asked, std::size_t nbytes,
                             const CallContext& context, const Request& request, Item* items, bool is_first) {
     const std::size_t least = request.need();

@@ -95,7 +95,7 @@ class Heap {
     /// Puts a batch into its arena. An ended stream's goes behind its last mark, or to the orphans. Without host memory
     /// it becomes unmarked, or waits behind a null mark where no stream has to be waited for.
     void put(Arena& arena, Batches&& one) noexcept;
-    /// Moves what a stream has behind a mark that has happened to the common arena. On std::bad_alloc the rest still
+    /// Moves a stream's memory behind a mark that has happened to the common arena. On std::bad_alloc the rest still
     /// waits.
     void give_happened(std::uint64_t stream, const MarkPtr& mark);
     /// Moves the same batches to `taken`, for the caller to put somewhere.

@@ -123,8 +123,8 @@ void* Pool::allocate_drained(Cache& cache, std::size_t nbytes, void* stream) noe
     return drain_pending(cache, stream) ? allocate_with_heap(cache, nbytes) : nullptr;
 }
 
-// Ends the wait of the cache's pending blocks where all work of the stream has run. It does nothing under the order
-// checker, which learns only from events what has happened.
+// Ends the wait of the cache's pending blocks where all work of the stream has run. It does nothing while the order
+// checker is on, because the checker learns only from events that work has run.
 bool Pool::drain_pending(Cache& cache, void* stream) noexcept {
     if (callbacks_.ops.has_run == nullptr || order::is_on()) return false;
     std::size_t count = 0;

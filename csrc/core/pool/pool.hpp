@@ -47,7 +47,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     void* allocate_drained(Cache& cache, std::size_t nbytes, void* stream) noexcept;
 
     void trim(std::size_t keep);
-    /// Gives back what the policy no longer wants and what waited for work. True: nothing more is due.
+    /// Gives back memory that the policy no longer wants, and memory that waited for work. True: nothing more is due.
     bool release_due();
     void call_off_due() noexcept;
     bool close();
@@ -69,7 +69,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     void rest(int status, bool may_block) noexcept {
         if (callbacks_.ops.rest != nullptr) callbacks_.ops.rest(callbacks_.self, status, may_block ? 1 : 0);
     }
-    /// Moves what a cache has to the heap, because its thread ends.
+    /// Moves the memory of a cache whose thread ends to the heap.
     void retire(const std::shared_ptr<Cache>& cache) noexcept;
 
     void live(std::uint64_t& blocks, std::uint64_t& nbytes);
@@ -284,7 +284,7 @@ class Pool::CallGuard {
     const CallGuard* const outer_;
 };
 
-/// The other pools of the same memory that share what they keep idle. It asks them one after the other.
+/// The other pools of the same memory that share their idle memory. It asks them one after the other.
 class Pool::OtherPools {
   public:
     explicit OtherPools(const Pool& pool);
@@ -302,12 +302,12 @@ class Pool::OtherPools {
 
 // idle.cpp
 
-/// Lists a pool among the pools of the process, if it keeps memory of a device or shares what it keeps idle. Throws
+/// Lists a pool among the pools of the process, if it keeps memory of a device or shares its idle memory. Throws
 /// std::bad_alloc.
 void enlist(const std::shared_ptr<Pool>& pool);
 /// Returns the bytes that the pools of a device have reserved and that are not out. Throws std::bad_alloc.
 std::uint64_t idle_bytes(portamem_backend backend, int device);
-/// Returns the other pools of the same memory that share what they keep idle. Throws std::bad_alloc.
+/// Returns the other pools of the same memory that share their idle memory. Throws std::bad_alloc.
 std::vector<std::shared_ptr<Pool>> pools_that_help(const Pool& asking);
 
 }  // namespace portamem::pool

@@ -109,8 +109,8 @@ void Pool::drain_orphans() {
     heap_.orphans().splice(heap_.orphans().end(), all);
 }
 
-// Moves what threads have freed on their own default streams, which only they can mark, to the common arena, behind all
-// work of the device. False where there is none, or where the owner cannot wait for the device.
+// Moves the memory that threads have freed on their own default streams, which only they can mark, to the common arena,
+// behind all work of the device. False where there is none, or where the owner cannot wait for the device.
 bool Pool::drain_own_streams() {
     const std::lock_guard<std::mutex> one(reclaim_);
     flush_own_streams();
@@ -148,7 +148,8 @@ bool Pool::drain_own_streams() {
 }
 
 bool Pool::reclaim(bool waits) {
-    // Other calls that find nothing wait here for what is under way. A policy that is asked now has no need to wait.
+    // Other calls that find no memory wait here for the transfers of this one. A policy that is asked now need not
+    // wait.
     std::unique_lock<std::mutex> one(reclaim_, std::defer_lock);
     if (waits) {
         one.lock();
@@ -197,8 +198,8 @@ void Pool::join_common() {
 
 // ---- what is idle ----
 
-// Moves what is free on a stream whose work has run to the common arena. Where work still runs the memory stays, and
-// the stream finds it at once; where it is urgent, the memory goes behind a mark for the next call that looks.
+// Moves the free memory of a stream whose work has run to the common arena. While work still runs the memory stays, and
+// the stream finds it at once; if the call is urgent, the memory goes behind a mark for the next call that looks.
 void Pool::drain_if_idle(const std::shared_ptr<Arena>& arena, bool is_urgent) {
     std::uint64_t seen = 0;
     {
@@ -225,7 +226,7 @@ void Pool::drain_if_idle(const std::shared_ptr<Arena>& arena, bool is_urgent) {
 }
 
 // Gives back whole unused chunks until at most `keep` bytes are reserved. It waits for nothing. False where this look
-// was in vain, or was skipped after too many such looks.
+// was in vain, or was skipped because too many were.
 bool Pool::give_idle(const CallContext& context, std::size_t keep, bool is_urgent) {
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());

@@ -6,7 +6,7 @@
 
 namespace portamem::pool {
 
-// Asks the policy after each free that takes the full path, and releases what it does not want kept.
+// Asks the policy after each free that takes the full path, and gives back the memory that the policy does not want.
 void Pool::after_free() {
     if (!policy_.is_set() || policy_.is_asked_here()) return;
     std::size_t reserved = 0;

@@ -31,9 +31,8 @@ class ReleasePolicy {
     /// Returns the number of the question that the caller is about to ask, and the bytes reserved now; 0 where none
     /// are.
     std::uint64_t begin_question(std::size_t& reserved);
-    /// Ends a question whose answer was obeyed as far as nothing had to be waited for; is_complete: all memory was
-    /// looked at. The rest becomes due, and the owner is told. Of questions asked at once, the latest one's answer
-    /// counts.
+    /// Ends a question. Its answer was obeyed as far as no wait was needed; is_complete: all memory was looked at. The
+    /// rest is due now, and the owner is told. If several questions are asked at once, the latest one's answer counts.
     void end_question(std::uint64_t question, std::size_t keep, bool is_complete);
 
     /// An answer that is due.
@@ -50,7 +49,7 @@ class ReleasePolicy {
     std::optional<bool> ask_again(Due& due);
     /// Has the answer looked at again: another thread was putting memory together, and may have passed by some.
     void look_again();
-    /// Ends a look at what is due. True: nothing is due any more.
+    /// Ends a look at the answer that is due. True: nothing is due any more.
     bool end_due();
     /// Ends a look that failed: the next free asks anew.
     void fail_due() noexcept;

@@ -103,7 +103,7 @@ std::vector<portamem_pool_piece> Pool::snapshot() {
     std::vector<portamem_pool_piece> pieces;
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
-        // By the number of their arenas; 0 for the common arena.
+        // The streams by the number of their arenas; 0 for the common arena.
         std::unordered_map<std::uint32_t, std::uint64_t> streams;
         for (const auto& entry : heap_.arenas()) streams[entry.second->number] = entry.first;
         for (const Chunk& chunk : heap_.chunks()) {

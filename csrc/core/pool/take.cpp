@@ -103,8 +103,8 @@ unsigned Pool::take_with_calls(const CallContext& context, const Request& reques
     return merge_own(context, request, items, most);
 }
 
-// Merges what the thread's own cache has with what is free on the stream and in the common arena: blocks of sizes that
-// are no longer wanted become other sizes. It calls the runtime only where the stream is the thread's own.
+// Merges the memory of the thread's own cache with the free memory of the stream and of the common arena: blocks of
+// sizes that are no longer wanted become other sizes. It calls the runtime only where the stream is the thread's own.
 unsigned Pool::merge_own(const CallContext& context, const Request& request, Item* items, unsigned most) {
     if (context.cache != nullptr && context.cache->cached.get() != 0) {
         bool is_marked = false;

@@ -53,7 +53,7 @@ void forget_caches(const Which& which) noexcept {
     thread.caches.erase(std::remove_if(thread.caches.begin(), thread.caches.end(), is_such), thread.caches.end());
 }
 
-// Forgets the caches of closed pools, and with them what is left of the pools. No call is under way in a closed pool.
+// Forgets the caches of closed pools, and with them the rest of the pools. No call is under way in a closed pool.
 void forget_caches_of_ended_pools() noexcept {
     forget_caches(
         [](const Cache& cache) { return cache.has_ended.load(std::memory_order_acquire) && cache.keep->is_closed(); });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/record/tallies.hpp: counts of allocations, in all and by what they have in common.
+// core/record/tallies.hpp: counts of allocations: in all, and by resource, tag and thread.
 #pragma once
 
 #include <cstdint>
