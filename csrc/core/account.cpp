@@ -8,7 +8,8 @@
 
 namespace {
 
-// A slot per device, host memory first. Ordinals beyond the table share its last slot: a sum, never a lost count.
+// One slot per device, host memory first. Ordinals beyond the table share its last slot: its count is a sum, but no
+// count is lost.
 constexpr int kBackends = 3;
 constexpr int kSlots = 130;
 

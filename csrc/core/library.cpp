@@ -25,7 +25,7 @@ std::string own_path() {
     return here.dli_fname;
 }
 
-// By the names of their files: a static copy in a program or a library has none of its own.
+// Finds the loaded libraries by the names of their files. A static copy in a program or library has no such name.
 std::vector<std::string> loaded_libraries() {
     std::vector<std::string> paths;
     dl_iterate_phdr(
@@ -60,7 +60,7 @@ const char* portamem_check_headers(uint32_t major, uint32_t minor) {
         static const bool warned = (warn_of_others(), true);
         (void)warned;
         if (major == PORTAMEM_VERSION_MAJOR && minor == PORTAMEM_VERSION_MINOR) return nullptr;
-        // Kept for each thread: another may ask for another version.
+        // Each thread keeps its own text, because another thread may ask for another version.
         static thread_local std::unique_ptr<std::string> told;
         told = std::make_unique<std::string>(
             "the program was compiled with the headers of portamem " + version_text(major, minor) + ", and runs with " +

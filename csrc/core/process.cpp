@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/process.cpp: what modules of the same headers have in common, by keys.
+// core/process.cpp: objects that modules of the same headers share, found by keys.
 #include <pthread.h>
 
 #include <array>
@@ -16,7 +16,7 @@ namespace {
 struct Objects {
     std::mutex mutex;
     std::map<std::string, void*, std::less<>> of_process;
-    std::map<std::string, std::size_t, std::less<>> places;  // of threads, by number
+    std::map<std::string, std::size_t, std::less<>> places;  // number of each thread place
 };
 
 Objects& objects() {
@@ -24,9 +24,9 @@ Objects& objects() {
     return *leaked;
 }
 
-constexpr std::size_t kMostPlaces = 4;  // a backend and a version of the headers takes one; static storage is scarce
+constexpr std::size_t kMostPlaces = 4;  // each backend and version of the headers takes one; static storage is scarce
 
-// Static storage of the thread: it is there before the thread's objects are, and after them.
+// Static storage of the thread exists before the thread's objects are made, and after they are gone.
 __attribute__((tls_model("initial-exec"))) __thread void* places[kMostPlaces];
 __attribute__((tls_model("initial-exec"))) __thread void* stream_uses;
 
@@ -42,7 +42,7 @@ struct EndsOfThread {
     }
 };
 
-// In a forked child nothing of the parent's runtimes is of use.
+// A forked child cannot use anything of its parent's runtimes.
 const int places_end_at_fork = pthread_atfork(nullptr, nullptr, [] {
     for (void*& place : places) place = PORTAMEM_THREAD_ENDED;
 });
@@ -62,7 +62,7 @@ void* portamem_process_object(const char* key, void* (*make)(void), void (*drop)
             const auto found = all.of_process.find(key);
             if (found != all.of_process.end()) return found->second;
         }
-        void* const made = make();  // with no lock: it may want another object
+        void* const made = make();  // without the lock: `make` may want another object
         if (made == nullptr) return nullptr;
         void* kept = made;
         try {

@@ -15,7 +15,8 @@ namespace {
 
 using Key = std::pair<int, int>;  // backend, device
 
-// A scope still open when its thread ends keeps its reference: releasing it could call a runtime that is being torn down.
+// A scope that is still open when its thread ends keeps its reference: releasing it could call a runtime that is being
+// torn down.
 std::map<Key, std::vector<portamem_resource>>& scopes() {
     static thread_local std::map<Key, std::vector<portamem_resource>> stacks;
     return stacks;
@@ -70,7 +71,7 @@ int portamem_scope_current(portamem_backend backend, int device, portamem_resour
 }
 
 int portamem_offer_default_resource(portamem_backend backend, int device, portamem_resource resource) {
-    // retain is the provider's code: it runs outside the lock, and is undone where the offer comes second.
+    // retain runs code of the provider: it is called outside the lock, and undone if another offer came first.
     resource.ops->retain(resource.self);
     bool stored = false;
     {
@@ -88,14 +89,14 @@ int portamem_default_resource(portamem_backend backend, int device, portamem_res
         if (found == defaults().resources.end()) return -1;
         *resource = found->second;
     }
-    // The default is never taken back, so the reference it holds outlives this call.
+    // The default is never taken back, so that the reference it holds outlives this call.
     resource->ops->retain(resource->self);
     return 0;
 }
 
 std::uint64_t portamem::default_cached(portamem_backend backend, int device) {
     portamem_resource found{};
-    if (portamem_forked() != 0) return 0;  // its locks may be held for ever, by threads that the child does not have
+    if (portamem_forked() != 0) return 0;  // threads that the child does not have may hold its locks forever
     if (portamem_default_resource(backend, device, &found) != 0) return 0;
     const bool says = found.ops->size >= offsetof(portamem_resource_ops, trim) && found.ops->cached != nullptr;
     const std::uint64_t cached = says ? found.ops->cached(found.self) : 0;

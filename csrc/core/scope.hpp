@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/scope.hpp: what the rest of the library asks of the default resources.
+// core/scope.hpp: the question that the rest of the library asks of the default resources.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace portamem {
 
-/// Bytes that the default resource of a device holds and nobody uses; 0 where there is none, or it does not say.
+/// Returns the bytes that a device's default resource holds for reuse; 0 where there is none, or where it does not say.
 std::uint64_t default_cached(portamem_backend backend, int device);
 
 }  // namespace portamem

@@ -25,7 +25,7 @@ AllocationMap::Record AllocationMap::overlapping(const void* ptr, std::size_t si
         const auto before = std::prev(after);
         if (start - before->first < before->second->size) return before->second;
     }
-    // start <= after->first, so the difference cannot wrap where start + size could.
+    // start <= after->first holds, so that the difference cannot wrap, where start + size could.
     if (after != records_.end() && after->first - start < size) return after->second;
     return nullptr;
 }

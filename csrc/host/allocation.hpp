@@ -17,7 +17,8 @@ struct Block;
 
 enum class Kind { Device, Pool, Pinned, Registered, Managed };
 
-/// Queued operations share the record, so that memory freed early stays mapped until they have run.
+/// The record of a piece of memory. Queued operations share it, so that memory freed early stays mapped until they have
+/// run.
 struct Allocation {
     Kind kind = Kind::Device;
     char* base = nullptr;   ///< the user's address
@@ -26,9 +27,9 @@ struct Allocation {
     int device = 0;
     unsigned flags = 0;
     std::shared_ptr<Mapping> mapping;       ///< null for registered memory, which is the caller's
-    std::shared_ptr<Pool> pool;             ///< of Kind::Pool
-    Block* block = nullptr;                 ///< of Kind::Pool
-    std::unique_ptr<ManagedRanges> ranges;  ///< of Kind::Managed
+    std::shared_ptr<Pool> pool;             ///< only for Kind::Pool
+    Block* block = nullptr;                 ///< only for Kind::Pool
+    std::unique_ptr<ManagedRanges> ranges;  ///< only for Kind::Managed
 
     bool is_device_memory() const { return kind == Kind::Device || kind == Kind::Pool; }
     bool is_host_memory() const { return kind == Kind::Pinned || kind == Kind::Registered; }
@@ -41,16 +42,16 @@ class AllocationMap {
 
     void insert(Record record);
 
-    /// The record that starts at an address, or null.
+    /// Returns the record that starts at an address, or null.
     Record starting_at(const void* ptr) const;
 
-    /// The record that holds an address, or null.
+    /// Returns the record that holds an address, or null.
     Record holding(const void* ptr) const;
 
-    /// A record that shares a byte with a range, or null.
+    /// Returns a record that shares a byte with a range, or null.
     Record overlapping(const void* ptr, std::size_t size) const;
 
-    /// The record that starts last at or before an address, or null.
+    /// Returns the record that starts last at or before an address, or null.
     Record before(const void* ptr) const;
 
     void erase(const Allocation& record) { records_.erase(key(record.base)); }

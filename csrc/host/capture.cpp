@@ -10,7 +10,7 @@
 namespace portamem::host {
 namespace {
 
-// The legacy stream cannot wait for work that only a graph will run.
+// Refuses work on a legacy stream during a capture: it cannot wait for work that only a graph will run.
 void forbid_legacy(State& state, const Stream& legacy, const char* call) {
     bool conflict = false;
     for (const auto& stream : device_of(state, legacy.device).streams) {

@@ -15,7 +15,7 @@ class Stream;
 struct Event;
 struct State;
 
-/// What one stream has put into a capture, and how much of the other streams it waits for.
+/// The operations that one stream has put into a capture, and how far it waits for each other stream.
 struct Branch {
     std::size_t nodes = 0;
     std::map<std::uint64_t, std::size_t> joined;
@@ -23,8 +23,8 @@ struct Branch {
 
 struct Capture {
     int mode = pmhStreamCaptureModeGlobal;
-    const void* thread = nullptr;  ///< the thread that began it
-    std::uint64_t origin = 0;      ///< the stream on which it began
+    const void* thread = nullptr;  ///< the thread that began the capture
+    std::uint64_t origin = 0;      ///< the stream on which the capture began
     bool invalidated = false;
     bool ended = false;
     std::map<std::uint64_t, Branch> branches;
@@ -37,23 +37,24 @@ struct Graph {
     std::size_t nodes = 0;
 };
 
-/// Before a call that a capture forbids because of what it may do, whatever stream it is about.
+/// Checks a call that a capture forbids because of its possible effects, whatever stream it concerns.
 void forbid_unsafe_call(State& state, const char* call);
 
-/// Before a call that asks for a stream's progress.
+/// Checks a call that asks for a stream's progress.
 void forbid_progress_query(State& state, Stream& stream, const char* call);
 
-/// Before an operation on a stream. True if a capture has taken it, so that it does not run.
+/// Checks an operation on a stream. True if a capture has taken it, so that it does not run.
 bool take(State& state, Stream& stream, const char* call);
 
-/// take for an operation that no capture can hold: refused as NotSupported, and the capture stays valid.
+/// Refuses an operation that no capture can hold with NotSupported. The capture stays valid.
 void forbid_in_capture(State& state, Stream& stream, const char* call);
 
-/// The parts of an event's record and of a wait that concern captures. True if nothing else is to be done.
+/// These do the parts of recording an event and of waiting for it that concern captures. True if nothing else is to be
+/// done.
 bool record_in_capture(State& state, Stream& stream, Event& event);
 bool wait_in_capture(State& state, Stream& stream, const Event& event);
 
-/// Before an event is asked for its progress.
+/// Checks a call that asks for an event's progress.
 void forbid_captured_event(State& state, const Event& event, const char* call);
 
 /// Lets go of a capture's streams.

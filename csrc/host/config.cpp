@@ -80,7 +80,7 @@ std::optional<FailRule> parse_fail(const std::string& text) {
     return FailRule{call == "*" ? "" : call, *nth, *code};
 }
 
-/// Reads one knob, where it is set, by `parse`; notes the first that cannot be read.
+/// Reads one knob with `parse`, where it is set. Notes the first knob that cannot be read.
 template <class Value, class Parse>
 void read(Config& config, const char* name, const char* expected, Value& value, Parse&& parse) {
     const char* text = std::getenv(name);
@@ -105,7 +105,7 @@ Config read_config() {
     read(config, "PORTAMEM_HOST_COPY_DELAY", "a number of microseconds up to one minute", config.copy_delay,
          [](const std::string& text) { return parse_up_to(text, longest_delay); });
     read(config, "PORTAMEM_HOST_FAIL", "CALL:NTH:CODE such as Malloc:3:2", config.fail, parse_fail);
-    bool check = false;  // the checker reads it for itself: it is not the machine's
+    bool check = false;  // the checker reads its own variable, which is not the machine's
     read(config, "PORTAMEM_CHECK", "0 or 1", check, parse_switch);
     return config;
 }

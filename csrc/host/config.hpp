@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// host/config.hpp: what the environment says the pretended machine is like.
+// host/config.hpp: the pretended machine, as the environment describes it.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@ namespace portamem::host {
 
 enum class Model { Discrete, Apu, Coherent };
 
-/// The call that is to fail: `call` empty for any. `nth` 0 means none.
+/// The call that is to fail. An empty `call` means any call, and `nth` 0 means none.
 struct FailRule {
     std::string call;
     unsigned nth = 0;
@@ -24,19 +24,19 @@ struct Config {
     bool guard = false;
     unsigned copy_delay = 0;  ///< microseconds
     FailRule fail;
-    std::string error;  ///< why a value could not be read; the runtime then refuses every call
+    std::string error;  ///< the reason why a value could not be read; the runtime then refuses every call
 
-    /// The CPU may read and write device memory.
+    /// Whether the CPU may read and write device memory.
     bool device_is_host_accessible() const { return open || model == Model::Apu; }
-    /// Devices may read and write memory of malloc.
+    /// Whether devices may read and write memory of malloc.
     bool pageable_is_device_accessible() const { return model != Model::Discrete; }
-    /// The user's addresses of device memory fault on a CPU access.
+    /// Whether the user's addresses of device memory fault on a CPU access.
     bool guarded() const { return guard && !device_is_host_accessible(); }
 };
 
 Config read_config();
 
-/// A failing call can carry any code that is one of a failure.
+/// Whether a code is one of a failure: a failing call can carry any such code.
 inline bool is_failure_code(int code) { return code > 0 && code <= 999; }
 
 }  // namespace portamem::host

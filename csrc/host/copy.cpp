@@ -15,7 +15,7 @@
 namespace portamem::host {
 namespace {
 
-// Pinned memory counts for either side, as on CUDA: devices reach it at the same address.
+// Checks the direction. Pinned memory counts for either side, as on CUDA: devices reach it at the same address.
 void check_direction(const char* call, int kind, const Place& dst, const Place& src) {
     const bool from_device = kind == pmhMemcpyDeviceToHost || kind == pmhMemcpyDeviceToDevice;
     const bool to_device = kind == pmhMemcpyHostToDevice || kind == pmhMemcpyDeviceToDevice;
@@ -111,7 +111,8 @@ void fill(State& state, Hold& hold, const char* call, Form form, const Side& sid
     if (dst.is_pageable() && !state.config.pageable_is_device_accessible())
         refuse(pmhErrorInvalidValue, "%s of pageable host memory, which no device can reach", call);
     if (take(state, *stream, call)) return;
-    // In pageable memory too: whoever queues it keeps the memory, as with the vendors, whose fills are never waited for.
+    // A fill of pageable memory does not wait either: the caller keeps the memory, as with the vendors, whose fills are
+    // never waited for.
     const bool waits = form == Form::Blocking && !dst.is_device_memory();
     const bool knows_dst = !dst.is_pageable();
     const Point done = submit(state, *stream, [dst = std::move(dst), box, value, delay = state.copy_delay] {

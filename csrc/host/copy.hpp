@@ -16,7 +16,7 @@ class Hold;
 class Stream;
 struct State;
 
-/// Where one side of a request starts, and how it goes on.
+/// The start of one side of a request, and the distances to its rows and slices.
 struct Side {
     const void* ptr = nullptr;
     std::size_t pitch = 0;  ///< bytes from row to row
@@ -31,7 +31,7 @@ struct Box {
     bool is_empty() const { return width == 0 || height == 0 || depth == 0; }
 };
 
-/// Memory that an operation may work on. No record: pageable memory.
+/// Memory that an operation may work on. Pageable memory has no record.
 struct Place {
     char* data = nullptr;
     std::size_t pitch = 0;
@@ -47,13 +47,15 @@ struct Place {
 /// Whether the call returns when the host may go on with its memory, or at once where it can.
 enum class Form { Blocking, Async };
 
-/// What a box of memory is that a stream is to work on. InvalidValue for null, and for a box that leaves its allocation.
+/// Finds the memory of a box that a stream is to work on. InvalidValue for null, and for a box that leaves its
+/// allocation.
 Place locate(State& state, const char* call, const Side& side, const Box& box, Stream& stream);
 
-/// Bytes of pools that no allocation covers, and what rounding left behind a plain one: neither is the caller's.
+/// Whether an address is in a pool but in no allocation, or in the rest that rounding left behind a plain allocation.
+/// The caller owns neither.
 bool is_unused_memory(State& state, const void* ptr);
 
-/// Moves the bytes. A pause comes first, if a knob says so.
+/// Returns the work that moves the bytes. It pauses first, if a knob says so.
 std::function<void()> copy_work(const State& state, Place dst, Place src, const Box& box);
 
 void copy(State& state, Hold& hold, const char* call, Form form, const Side& dst, const Side& src, const Box& box,
@@ -62,7 +64,7 @@ void copy(State& state, Hold& hold, const char* call, Form form, const Side& dst
 void fill(State& state, Hold& hold, const char* call, Form form, const Side& dst, const Box& box, int value,
           pmhStream_t stream);
 
-/// Sums and products of sizes that a caller chose. InvalidValue where they overflow.
+/// These add and multiply sizes that a caller chose. InvalidValue where the result overflows.
 inline std::size_t plus(std::size_t a, std::size_t b) {
     std::size_t sum = 0;
     if (__builtin_add_overflow(a, b, &sum)) refuse(pmhErrorInvalidValue, "a size is more than an address can count");

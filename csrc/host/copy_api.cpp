@@ -17,7 +17,7 @@ void check_pitch(std::size_t pitch, std::size_t width, const char* what) {
 
 Side volume_side(const pmhPitchedPtr& volume, const pmhPos& position, const Box& box) {
     check_pitch(volume.pitch, plus(position.x, box.width), "a pitch");
-    // A volume of one slice needs no height: nothing is computed from it.
+    // A volume of one slice needs no height, because nothing is computed from it.
     const bool flat = volume.ysize == 0 && box.depth == 1 && position.z == 0;
     require(flat || plus(position.y, box.height) <= volume.ysize, "the box is higher than the volume");
     require(volume.ptr != nullptr, "an address is null");
@@ -99,7 +99,7 @@ pmhError_t pmhMemcpy3DAsync(const pmhMemcpy3DParms* parms, pmhStream_t stream) {
     return copy_3d("Memcpy3DAsync", Form::Async, parms, stream);
 }
 
-// Ordered with the work of the current device, the source's and the destination's, before it and after it.
+// The copy is ordered with the work of the current device, the source's and the destination's, before it and after it.
 pmhError_t pmhMemcpyPeer(void* dst, int dst_device, const void* src, int src_device, size_t size) {
     return enter("MemcpyPeer", [&](State& state, Hold&) {
         Stream& stream = *current_device(state).legacy;

@@ -49,13 +49,13 @@ int attribute_of(const Config& config, int attribute) {
         case pmhDevAttrL2CacheSize:
         case pmhDevAttrStreamPrioritiesSupported:
         case pmhDevAttrVirtualMemoryManagementSupported:
-        // Nothing goes to other processes yet.
+        // The runtime shares nothing with other processes yet.
         case pmhDevAttrMemoryPoolSupportedHandleTypes:
         case pmhDevAttrHandleTypePosixFileDescriptorSupported:
         case pmhDevAttrHandleTypeFabricSupported:
         case pmhDevAttrIpcMemHandleSupported:
         case pmhDevAttrIpcEventSupport:
-        // Host and devices are the same cores: all memory is coherent.
+        // Host and devices are the same cores, so that all memory is coherent.
         case pmhDevAttrHostMallocNonCoherent:
             return 0;
         case pmhDevAttrHostMallocCoherent:
@@ -137,7 +137,7 @@ pmhError_t pmhDeviceGetPCIBusId(char* pci_bus_id, int length, int device) {
     return enter("DeviceGetPCIBusId", [&](State& state, Hold&) {
         const auto ordinal = static_cast<unsigned>(device_of(state, device).ordinal);
         require(pci_bus_id != nullptr && length >= static_cast<int>(pci_id_length), "the buffer is too short");
-        // A domain that no machine has, so that it cannot be taken for a real card's.
+        // No machine has this domain, so that it cannot be taken for a real card's.
         (void)std::snprintf(pci_bus_id, pci_id_length, "ffff:00:%02x.0", ordinal & 0xffu);
     });
 }

@@ -13,7 +13,7 @@ namespace {
 void fail_if_told(State& state, const char* call) {
     const std::lock_guard<std::mutex> lock(state.mutex);
     FailRule& rule = state.fail;
-    const bool is_knob = std::strncmp(call, "Knob", 4) == 0;  // the way out stays open
+    const bool is_knob = std::strncmp(call, "Knob", 4) == 0;  // the caller can still undo the rule
     if (is_knob || rule.nth == 0 || !(rule.call.empty() || rule.call == call) || --rule.nth != 0) return;
     state.fail_armed.store(false, std::memory_order_relaxed);
     refuse(static_cast<pmhError_t>(rule.code), "%s was told to fail by a knob", call);
@@ -27,7 +27,8 @@ ThreadState& this_thread() {
 }
 
 State& admit(const char* call) {
-    // First of all: after a fork another thread of the parent may hold the lock, or be about to make the state, for ever.
+    // The fork check comes first: another thread of the parent may have held the lock or been making the state, and the
+    // child would wait forever.
     if (portamem_forked() != 0) refuse(pmhErrorInitializationError, "the host runtime does not survive a fork");
     if (this_thread().in_host_function)
         refuse(pmhErrorNotPermitted, "%s was called in a host function or a kernel that a stream runs", call);

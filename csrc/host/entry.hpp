@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// host/entry.hpp: the door of the runtime: what every call checks first, and how its answer is recorded.
+// host/entry.hpp: the entry of the runtime: the checks that come before every call, and the record of its result.
 #pragma once
 
 #include <memory>
@@ -14,24 +14,26 @@
 
 namespace portamem::host {
 
-/// What the runtime keeps of a thread. Trivially destructible: calls may come while the thread's own objects die.
+/// The runtime's state of a thread. It is trivially destructible, because calls may come while the thread's own objects
+/// are destroyed.
 struct ThreadState {
     int device = 0;
     bool in_host_function = false;
     int capture_mode = pmhStreamCaptureModeGlobal;
     pmhError_t last_error = pmhSuccess;
-    pmhError_t detail_of = pmhSuccess;  ///< the failure that detail tells of; last_error is reset by reading it
+    pmhError_t detail_of = pmhSuccess;  ///< the failure that `detail` describes; reading last_error resets it
     char detail[kDetail] = {};
 };
 
 ThreadState& this_thread();
 
-/// The runtime's lock, and what a call has released under it: mappings go back to the system after unlocking.
+/// The runtime's lock, and the objects that a call has released under it. Mappings go back to the system after
+/// unlocking.
 class Hold {
   public:
     explicit Hold(std::mutex& mutex) : lock(mutex) {}
 
-    /// For one that is released next, which then needs no host memory.
+    /// Makes room for one object, so that its release then needs no host memory.
     void make_room() { released_.reserve(released_.size() + 1); }
     void release(std::shared_ptr<const void> object) { released_.push_back(std::move(object)); }
 
@@ -39,13 +41,13 @@ class Hold {
     std::vector<std::shared_ptr<const void>> released_;
 
   public:
-    std::unique_lock<std::mutex> lock;  ///< declared last: unlocked before the released are destroyed
+    std::unique_lock<std::mutex> lock;  ///< declared last: unlocked before the released objects are destroyed
 };
 
 /// Refuses in a forked child, in a host function, on a machine that cannot be, and where a knob says so.
 State& admit(const char* call);
 
-/// Takes the exception in flight for this thread's last error.
+/// Stores the exception in flight as this thread's last error.
 pmhError_t record_failure() noexcept;
 
 /// Runs a call's body under the lock. `call` is its name without the prefix.
@@ -53,7 +55,7 @@ template <class Body>
 pmhError_t enter(const char* call, Body&& body) noexcept {
     try {
         State& state = admit(call);
-        const order::Call noted(call);  // before the lock: naming a call's place may run others' code
+        const order::Call noted(call);  // before the lock: naming a call's place may run the program's code
         Hold hold(state.mutex);
         if constexpr (std::is_void_v<std::invoke_result_t<Body, State&, Hold&>>) {
             body(state, hold);
@@ -66,7 +68,7 @@ pmhError_t enter(const char* call, Body&& body) noexcept {
     }
 }
 
-/// The same for a call that touches only what the runtime keeps of the calling thread: without the lock.
+/// Runs a call that touches only the runtime's state of the calling thread, without the lock.
 template <class Body>
 pmhError_t enter_unlocked(const char* call, Body&& body) noexcept {
     try {
@@ -79,10 +81,10 @@ pmhError_t enter_unlocked(const char* call, Body&& body) noexcept {
     }
 }
 
-/// The calling thread's current device.
+/// Returns the calling thread's current device.
 inline Device& current_device(State& state) { return *state.devices[static_cast<std::size_t>(this_thread().device)]; }
 
-/// The device of an ordinal. InvalidDevice for one out of range.
+/// Returns the device of an ordinal. InvalidDevice for one out of range.
 Device& device_of(State& state, int ordinal);
 
 }  // namespace portamem::host

@@ -10,7 +10,8 @@
 
 namespace portamem::host {
 
-/// When a mark was reached. Each record has its own, so that recording again does not disturb a stamp under way.
+/// The time at which a mark was reached. Each record has its own, so that recording again does not disturb a stamp
+/// under way.
 struct Stamp {
     std::chrono::steady_clock::time_point when;
 };
@@ -19,11 +20,11 @@ struct Event {
     int device = 0;
     unsigned flags = 0;
     Point point;                       ///< no stream: never recorded
-    std::shared_ptr<Stamp> stamp;      ///< of events with timing
-    Clock seen;                        ///< what the stream waited for when the event was recorded
-    order::Mark mark;                  ///< what the order checker knows of the point
+    std::shared_ptr<Stamp> stamp;      ///< only for events with timing
+    Clock seen;                        ///< the stream's waits when the event was recorded
+    order::Mark mark;                  ///< the order checker's mark of the point
     std::shared_ptr<Capture> capture;  ///< set if the latest record was captured
-    Branch branch;                     ///< where in the capture
+    Branch branch;                     ///< the place in the capture
 
     bool is_timed() const { return (flags & pmhEventDisableTiming) == 0; }
 };

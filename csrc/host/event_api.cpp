@@ -17,7 +17,7 @@ Event& event_of(State& state, pmhEvent_t handle) {
     return *found->second;
 }
 
-// An idle stream's end is now, and no thread needs to be woken for that.
+// Records an event. An idle stream's end is now, so that no thread has to wake up for it.
 void record(State& state, Stream& stream, Event& event) {
     const auto stamp = event.is_timed() ? std::make_shared<Stamp>() : nullptr;
     const auto now = [stamp] { stamp->when = std::chrono::steady_clock::now(); };
@@ -84,7 +84,7 @@ pmhError_t pmhEventSynchronize(pmhEvent_t handle) {
     return enter("EventSynchronize", [&](State& state, Hold& hold) {
         const Event& event = event_of(state, handle);
         forbid_captured_event(state, event, "EventSynchronize");
-        const Point point = event.point;  // the event may be recorded again, or destroyed, while this waits
+        const Point point = event.point;  // the event may be recorded again, or destroyed, during the wait
         const auto seen = event.mark;
         if (point.stream == nullptr) return;
         wait_for(hold, point, seen);

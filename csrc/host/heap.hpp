@@ -10,22 +10,24 @@
 
 namespace portamem::host {
 
-/// Of a fixed size. Its book-keeping lies elsewhere, so that all of the size can be given out. Has a lock of its own:
-/// kernels of all streams allocate while the runtime's lock is free.
+/// A heap of a fixed size. Its book-keeping lies elsewhere, so that all of the size can be given out. It has its own
+/// lock, because kernels of all streams allocate while the runtime's lock is free.
 class Heap {
   public:
     static constexpr std::size_t alignment = 16;
 
-    /// At least `size` bytes, always guarded: no host has business there. Refusal where the operating system has no room.
+    /// Maps at least `size` bytes, always guarded, because the host must not touch them. Throws Refusal where the
+    /// operating system has no room.
     explicit Heap(std::size_t size);
 
-    /// The device's address of `size` bytes at a multiple of `align`, a power of two; null where they do not fit.
+    /// Returns the device's address of `size` bytes at a multiple of `align`, a power of two; null where they do not
+    /// fit.
     void* allocate(std::size_t size, std::size_t align);
 
-    /// Null is fine. What the heap has not out is left alone.
+    /// Frees an address. Null, and an address that is not out, do nothing.
     void free(const void* ptr);
 
-    /// The kernels' address of a range that lies in one allocation, or null.
+    /// Returns the kernels' address of a range that lies in one allocation, or null.
     char* find(const void* ptr, std::size_t size) const;
 
     /// Whether a range shares a byte with the heap, allocated or not.
@@ -45,7 +47,7 @@ class Heap {
     Ranges free_;
 };
 
-/// The bytes that a limit of `size` takes of a device.
+/// Returns the bytes that a heap limit of `size` takes of a device.
 constexpr std::size_t heap_bytes(std::size_t size) { return size == 0 ? page_size : round_up(size, page_size); }
 
 }  // namespace portamem::host

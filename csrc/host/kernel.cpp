@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// host/kernel.cpp: launches kernels, and does for them what they may ask while they run.
+// host/kernel.cpp: launches kernels, and serves their requests while they run.
 #include "kernel.hpp"
 
 #include <algorithm>
@@ -22,14 +22,15 @@ struct Launch {
     std::vector<std::uint64_t> arguments;
     int device = 0;
     std::shared_ptr<Heap> heap;  ///< null for a kernel that does not use it
-    Records records;             ///< what the arguments point to, and what the kernel has touched
+    Records records;             ///< memory that the arguments point to, and memory that the kernel has touched
 
     void run();
 };
 
 thread_local Launch* running = nullptr;
 
-// Of other devices' memory a kernel reaches what their pools have opened, and the plain memory of its device's peers.
+// Whether a kernel reaches memory of another device: pool memory that the pool has opened to its device, and plain
+// memory of its device's peers.
 bool reaches(const State& state, int device, const Allocation& record) {
     if (!record.is_device_memory() || record.device == device) return true;
     if (record.kind != Kind::Pool)

@@ -10,13 +10,13 @@ class Hold;
 struct Device;
 struct State;
 
-/// Takes a device's heap out of its memory, once; its size is settled then. OutOfMemory leaves all as it was.
+/// Takes a device's heap out of its memory, once, and thereby settles its size. OutOfMemory leaves all as it was.
 void reserve_heap(State& state, Hold& hold, Device& device);
 
 /// Whether a range shares a byte with the heap of any device.
 bool is_heap_memory(const State& state, const void* ptr, std::size_t size);
 
-/// Refuses such a range with InvalidValue: it is for kernels alone.
+/// Refuses a range of a heap with InvalidValue, because only kernels may use it.
 void refuse_heap(const State& state, const char* call, const void* ptr, std::size_t size);
 
 }  // namespace portamem::host

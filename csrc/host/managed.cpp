@@ -15,7 +15,7 @@ namespace {
 
 /// A range of managed memory, or of memory that the runtime did not give, where devices reach that.
 struct MovableRange {
-    std::shared_ptr<Allocation> record;  ///< null: not the runtime's
+    std::shared_ptr<Allocation> record;  ///< null for memory that is not the runtime's
     ManagedRanges& ranges;
     std::size_t offset;
 };
@@ -44,7 +44,7 @@ MovableRange movable_range(State& state, const void* ptr, std::size_t size) {
     return {record, *record->ranges, offset};
 }
 
-// A location as a device ordinal, the CPU being pmhCpuDeviceId whatever node of it is meant.
+// Returns the device ordinal of a location. Any node of the CPU is pmhCpuDeviceId.
 int ordinal_of(State& state, pmhMemLocation location) {
     switch (location.type) {
         case pmhMemLocationTypeDevice:
@@ -58,7 +58,7 @@ int ordinal_of(State& state, pmhMemLocation location) {
     }
 }
 
-// The value that all pages share, or `otherwise`.
+// Returns the value that all pages share, or `otherwise`.
 template <class Get>
 int shared_value(const std::vector<const PageState*>& pages, int otherwise, Get&& get) {
     const int first = get(*pages.front());
@@ -87,7 +87,7 @@ pmhError_t pmhMemPrefetchAsync(const void* ptr, size_t size, pmhMemLocation loca
         const MovableRange range = movable_range(state, ptr, size);
         const int device = ordinal_of(state, location);
         forbid_progress_query(state, *stream_of(state, handle), "MemPrefetchAsync");
-        // The attribute tells what was asked for, not what has happened: there is nothing to queue.
+        // The attribute tells the latest request, not an effect, so that nothing is queued.
         range.ranges.change(range.offset, size, [&](PageState& page) { page.prefetched = device; });
         note_prefetch(ptr, size, *stream_of(state, handle));
     });

@@ -20,7 +20,7 @@ std::size_t ManagedRanges::page_start(std::size_t offset) { return offset & ~(pa
 
 std::size_t ManagedRanges::page_end(std::size_t offset) const { return std::min(round_up(offset, page_size), size_); }
 
-// The run that starts at an offset, cut off from the one that holds it; the end for the end of the allocation.
+// Cuts a run at an offset, and returns the run that starts there; end() for the end of the allocation.
 ManagedRanges::Runs::iterator ManagedRanges::split(std::size_t offset) {
     if (offset >= size_) return runs_.end();
     const auto holding = std::prev(runs_.upper_bound(offset));

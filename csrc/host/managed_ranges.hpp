@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// host/managed_ranges.hpp: what was advised and prefetched for the pages of memory that migrates.
+// host/managed_ranges.hpp: the advice and prefetches of the pages of memory that migrates.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace portamem::host {
 
-/// What holds for a run of pages. Devices are ordinals, or pmhCpuDeviceId; none is pmhInvalidDeviceId.
+/// The state of a run of pages. Devices are ordinals, or pmhCpuDeviceId; pmhInvalidDeviceId means none.
 struct PageState {
     bool read_mostly = false;
     int preferred = pmhInvalidDeviceId;
@@ -24,8 +24,8 @@ struct PageState {
     }
 };
 
-/// The pages of an allocation, or of all memory that the runtime did not give, split into runs of equal state. Offsets and sizes are bytes; a call reaches every page that it
-/// touches, as the vendors round.
+/// The pages of an allocation, or of all memory that the runtime did not give, in runs of equal state. Offsets and
+/// sizes are bytes. A call reaches every page that it touches, as the vendors round.
 class ManagedRanges {
   public:
     explicit ManagedRanges(std::size_t size) : size_(size) { runs_[0]; }
@@ -39,7 +39,7 @@ class ManagedRanges {
         unite(first, last);
     }
 
-    /// The states of all pages in a range.
+    /// Returns the states of all pages in a range.
     std::vector<const PageState*> states(std::size_t offset, std::size_t size) const;
 
   private:

@@ -6,8 +6,8 @@
 
 namespace portamem::host {
 
-/// Memory that the system gives page by page as it is touched. Guarded, the user's address has no access at all and
-/// only the runtime's alias does: a CPU access that a GPU would not survive faults here too.
+/// Memory that the system gives page by page as it is touched. If it is guarded, only the runtime's alias has access: a
+/// CPU access through the user's address, which a GPU would not survive, faults here too.
 class Mapping {
   public:
     Mapping(std::size_t size, bool guarded);
@@ -27,7 +27,7 @@ class Mapping {
 
 inline constexpr std::size_t page_size = 4096;
 
-/// The next multiple of a power of two, or 0 where that overflows.
+/// Returns the next multiple of a power of two, or 0 where that overflows.
 constexpr std::size_t round_up(std::size_t size, std::size_t granule) { return (size + granule - 1) & ~(granule - 1); }
 
 }  // namespace portamem::host

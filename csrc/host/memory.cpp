@@ -29,7 +29,7 @@ const char* describe(const Allocation& record) {
     return "";
 }
 
-// Makes the record of new memory on the current device and enters it into the map.
+// Makes the record of new memory on the current device, and enters it into the map.
 void* add(State& state, Kind kind, std::size_t size, unsigned flags, bool guarded) {
     const std::size_t bytes = round_up(size, page_size);
     if (bytes == 0) refuse(pmhErrorOutOfMemory, "%zu bytes are more than an address can count", size);
@@ -50,7 +50,7 @@ void* add(State& state, Kind kind, std::size_t size, unsigned flags, bool guarde
 
 void* add_pinned_memory(State& state, std::size_t size, unsigned flags) {
     const std::size_t bytes = round_up(size, page_size);
-    if (bytes < size) return add(state, Kind::Pinned, size, flags, false);  // beyond counting: refused there
+    if (bytes < size) return add(state, Kind::Pinned, size, flags, false);  // the size overflows, and add() refuses it
     state.lock_pages(bytes);
     try {
         return add(state, Kind::Pinned, size, flags, false);
@@ -88,7 +88,7 @@ void refuse_free(State& state, const void* ptr, const char* wanted) {
 }
 
 void release_plain(State& state, Hold& hold, const std::shared_ptr<Allocation>& record) {
-    hold.release(record);  // first, as it alone may need host memory: where there is none, nothing has happened
+    hold.release(record);  // first, because only this may need host memory: if it throws, nothing has changed
     state.allocations.erase(*record);
     if (record->kind == Kind::Device) device_of(state, record->device).reserved -= record->mapping->size();
     if (record->kind == Kind::Pinned) state.locked -= record->mapping->size();

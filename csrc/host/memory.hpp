@@ -14,7 +14,7 @@ struct State;
 /// Refuses a pointer that does not start a piece of memory of the right kind, and says what it is instead.
 [[noreturn]] void refuse_free(State& state, const void* ptr, const char* wanted);
 
-/// Forgets memory that no pool owns. What queued operations hold of it stays mapped until they have run.
+/// Forgets memory that no pool owns. The parts that queued operations hold stay mapped until these have run.
 void release_plain(State& state, Hold& hold, const std::shared_ptr<Allocation>& record);
 
 }  // namespace portamem::host

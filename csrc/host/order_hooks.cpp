@@ -54,7 +54,7 @@ void access(order::Kind kind, const Side& side, const Box& box, Stream& stream) 
 
 void stray(const void* ptr, std::size_t size, bool is_unused, Stream& stream) {
     const order::Range range = range_of(ptr, size);
-    if (!is_unused && is_mapped(ptr)) return checker().forget(range);  // somebody else's by now
+    if (!is_unused && is_mapped(ptr)) return checker().forget(range);  // another owner has the memory by now
     if (!checker().stray(ptr, size, name_of(stream), stream.order) || is_unused) return;
     refuse(pmhErrorInvalidValue, "%p was freed, and nothing is there any more", ptr);
 }

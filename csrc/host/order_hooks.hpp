@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// host/order_hooks.hpp: what the runtime's calls tell the order checker. Each costs a load and a branch while it is off.
+// host/order_hooks.hpp: the runtime's reports to the order checker. While it is off, each costs a load and a branch.
 //
-// Called under the runtime's lock, where a call has passed its checks. What a capture takes is not told: it runs, if it
-// ever does, as a graph. Host functions and kernels are operations that touch nothing that is known.
+// A call reports under the runtime's lock, after it has passed its checks. Operations that a capture takes are not
+// reported: they run as a graph, if ever. Host functions and kernels are operations that touch no known memory.
 #pragma once
 
 #include "../core/order/checker.hpp"
@@ -30,7 +30,7 @@ inline void note_operation(Stream& stream) {
     if (order::is_on()) order_hooks::checker().operation(order_hooks::name_of(stream), stream.order);
 }
 
-/// What a mark of the stream made now would come after.
+/// Orders the stream behind all that a mark made now would come after.
 inline void note_catch_up(Stream& stream) {
     if (order::is_on()) order_hooks::checker().catch_up(order_hooks::name_of(stream), stream.order);
 }
@@ -39,18 +39,18 @@ inline order::Mark end_of(Stream& stream) {
     return order::is_on() ? order_hooks::checker().mark(order_hooks::name_of(stream), stream.order) : order::Mark{};
 }
 
-/// end_of, kept for later. A mark of a time when the checker was off is of no session, and means nothing.
+/// Keeps end_of() for later. A mark that was made while the checker was off belongs to no session, and means nothing.
 inline void note_mark(order::Mark& mark, Stream& stream) {
     if (order::is_on()) mark = end_of(stream);
 }
 
-/// What the host has seen once it has waited for the stream.
+/// Returns the mark that the host has seen reached once it has waited for the stream.
 inline order::Mark end_for_host(Stream& stream) {
     return order::is_on() ? order_hooks::checker().mark_for_host(order_hooks::name_of(stream), stream.order)
                           : order::Mark{};
 }
 
-/// All work of a device, or for -1 of every device.
+/// Returns a mark behind all work of a device, or for -1 of every device.
 inline order::Mark end_of_device(int device) {
     return order::is_on() ? order_hooks::checker().mark_of_device(device) : order::Mark{};
 }
@@ -59,8 +59,8 @@ inline void note_wait(Stream& stream, const order::Mark& mark) {
     if (order::is_on()) order_hooks::checker().wait(order_hooks::name_of(stream), stream.order, mark);
 }
 
-/// The host has waited for a mark, or was told that it is reached. What portamem asks on its own behalf tells the program
-/// nothing, but for what it is about.
+/// Reports that the host has waited for a mark, or was told that it is reached. A question of portamem's own tells the
+/// program nothing: it only settles the memory that it is about.
 inline void note_reached(const order::Mark& mark) {
     if (!order::is_on()) return;
     if (!order::Call::is_own_query()) return order_hooks::checker().host_waited(mark);
@@ -72,7 +72,7 @@ inline void note_reached(const order::Mark& mark) {
 
 // ---- memory ----
 
-/// New memory: of a stream's operation, or (null) at once for all.
+/// Reports new memory: from a stream's operation on or, with null, at once for all streams.
 inline void note_new(const void* ptr, std::size_t size, Stream* stream = nullptr) {
     if (order::is_on()) order_hooks::begin_life(ptr, size, stream);
 }
@@ -81,12 +81,12 @@ inline void note_free(const void* ptr, std::size_t size, Stream* stream = nullpt
     if (order::is_on()) order_hooks::end_life(ptr, size, stream);
 }
 
-/// Memory that goes after a wait for everything.
+/// Reports memory that goes after a wait for everything.
 inline void note_gone(const void* ptr, std::size_t size) {
     if (order::is_on()) order_hooks::checker().end_life_waited(order_hooks::range_of(ptr, size));
 }
 
-/// The stream's latest operation reads or writes memory that the runtime knows.
+/// These report that the stream's latest operation reads or writes memory that the runtime knows.
 inline void note_read(const Side& side, const Box& box, bool is_known, Stream& stream) {
     if (order::is_on() && is_known) order_hooks::access(order::Kind::Read, side, box, stream);
 }
@@ -95,8 +95,8 @@ inline void note_write(const Side& side, const Box& box, bool is_known, Stream& 
     if (order::is_on() && is_known) order_hooks::access(order::Kind::Write, side, box, stream);
 }
 
-/// The stream is asked to work on memory that is in no allocation. `is_unused`: it is the runtime's all the same. Refuses
-/// what was freed and is the process's no more, which nobody could work on.
+/// Reports that the stream is asked to work on memory in no allocation; `is_unused`: it is still the runtime's. Refuses
+/// memory that was freed and is no longer mapped.
 inline void note_stray(const void* ptr, std::size_t size, bool is_unused, Stream& stream) {
     if (order::is_on()) order_hooks::stray(ptr, size, is_unused, stream);
 }

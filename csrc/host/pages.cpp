@@ -22,7 +22,7 @@ struct CloseFile {
     void operator()(std::FILE* file) const noexcept { (void)std::fclose(file); }
 };
 
-/// The next line of a file without its end, as much of it as there is room for. False behind the last.
+/// Reads the next line of a file without its end, as far as there is room. False behind the last line.
 template <std::size_t Room>
 bool next_line(std::FILE* file, char (&line)[Room]) {
     if (std::fgets(line, Room, file) == nullptr) return false;
@@ -43,13 +43,13 @@ bool has_pages(const void* ptr, std::size_t size) {
     const auto begin = reinterpret_cast<std::uintptr_t>(ptr);
     const std::uintptr_t last = begin + (size - 1);
     const std::unique_ptr<std::FILE, CloseFile> mappings(std::fopen("/proc/self/maps", "re"));
-    if (mappings == nullptr) {  // MS_ASYNC writes nothing: the kernel only looks whether the range is mapped
+    if (mappings == nullptr) {  // MS_ASYNC writes nothing: the kernel only checks that the range is mapped
         char* const first = reinterpret_cast<char*>(begin / page_size * page_size);
         return msync(first, last - reinterpret_cast<std::uintptr_t>(first) + 1, MS_ASYNC) == 0;
     }
-    std::uintptr_t next = begin;  // all before it is there
+    std::uintptr_t next = begin;  // all pages before it are there
     char line[128];
-    while (next_line(mappings.get(), line)) {  // by rising addresses
+    while (next_line(mappings.get(), line)) {  // lines come by rising addresses
         std::uintptr_t from = 0;
         std::uintptr_t to = 0;
         char access = '-';

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
-// host/pages.hpp: what the operating system says of host memory.
+// host/pages.hpp: the operating system's answers about host memory.
 #pragma once
 
 #include <cstddef>
 
 namespace portamem::host {
 
-/// Whether this process has every page of a range, and may read it. Takes as long as the process has mappings, however
-/// large the range is.
+/// Whether this process has every page of a range and may read it. The time depends on the number of the process's
+/// mappings, not on the size of the range.
 bool has_pages(const void* ptr, std::size_t size);
 
-/// The bytes that can be page-locked in this process at all: what the machine has, or less where a memory control group
-/// gives it less. Asked once.
+/// Returns the bytes that this process can page-lock at all: the machine's, or fewer where a memory control group gives
+/// fewer. Asked once.
 std::size_t lockable_bytes();
 
 }  // namespace portamem::host

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// host/pointer.cpp: what a pointer is.
+// host/pointer.cpp: the attributes of a pointer.
 #include "entry.hpp"
 
 namespace portamem::host {
@@ -43,6 +43,6 @@ pmhError_t pmhPointerGetAttribute(int* value, int attribute, const void* ptr) {
         require(value != nullptr, "value is null");
         require(attribute == pmhPointerAttributeIsLegacyIpcCapable, "unknown attribute of a pointer");
         require(state.allocations.holding(ptr) != nullptr, "the runtime does not know the pointer");
-        *value = 0;  // nothing goes to other processes yet
+        *value = 0;  // the runtime shares nothing with other processes yet
     });
 }

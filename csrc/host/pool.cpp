@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// host/pool.cpp: best fit with splitting and merging, and who may reuse what before its free has run.
+// host/pool.cpp: best fit with splitting and merging, and the rules for reusing a block before its free has run.
 #include "pool.hpp"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ Block* Pool::allocate(State& state, Hold& hold, std::size_t size, Stream& stream
     if (rounded == 0) refuse(pmhErrorOutOfMemory, "%zu bytes are more than an address can count", size);
     Block* block = find(state, rounded, stream);
     if (block == nullptr && opportunistic && pending_ != 0) {
-        settle();  // neighbours that have both been freed by now may be enough together
+        settle();  // neighbours that have both been freed by now may be large enough together
         block = find(state, rounded, stream);
     }
     if (block == nullptr && grow(state, hold, rounded)) block = find(state, rounded, stream);
@@ -118,7 +118,8 @@ bool Pool::grow(State& state, Hold& hold, std::size_t size) {
     return true;
 }
 
-// The vendors make a stream wait for memory only where the pool cannot grow: a wait costs more than a chunk.
+// Takes a block whose free has to be waited for. The vendors do this only where the pool cannot grow, because a wait
+// costs more than a chunk.
 Block* Pool::find_by_waiting(State& state, std::size_t size, Stream& stream) const {
     Block least;
     least.size = size;
@@ -130,7 +131,7 @@ Block* Pool::find_by_waiting(State& state, std::size_t size, Stream& stream) con
     return *candidate;
 }
 
-// Takes a free block, or the front of it, into use. What remains stays as pending as the whole was.
+// Takes a free block, or the front of it, into use. The rest stays as pending as the whole was.
 Block* Pool::carve(Block* block, std::size_t size) {
     std::unique_ptr<Block> rest;
     if (block->size > size) rest = std::make_unique<Block>();
@@ -163,7 +164,7 @@ void Pool::settle() {
         block->freed = {};
         --pending_;
     }
-    // Highest address first, so that a block that a merge takes away has had its turn.
+    // The highest address comes first, so that a merge takes away only blocks that have had their turn.
     std::sort(settled.begin(), settled.end(), [](Block* a, Block* b) { return a->address() > b->address(); });
     for (Block* block : settled) {
         free_.erase(block);

@@ -23,7 +23,7 @@ struct Block {
     std::size_t size = 0;
     std::size_t asked = 0;  ///< bytes that the user asked for, while in use
     bool used = false;
-    Point freed;  ///< where the free of a pending block is; no stream otherwise
+    Point freed;  ///< the point at which a pending block is free; otherwise without a stream
     Block* previous = nullptr;
     Block* next = nullptr;
 
@@ -31,7 +31,7 @@ struct Block {
     char* address() const;
 };
 
-/// What a pool takes from its device at a time.
+/// Memory that a pool takes of its device in one call.
 struct Chunk {
     Chunk(std::size_t size, bool guarded);
     ~Chunk();
@@ -39,12 +39,12 @@ struct Chunk {
     Chunk& operator=(const Chunk&) = delete;
 
     std::shared_ptr<Mapping> mapping;  ///< shared with the records of its blocks
-    Block* first;                      ///< blocks by address, owned
+    Block* first;                      ///< owned, with all blocks behind it by address
 
     bool is_idle() const { return !first->used && !first->is_pending() && first->next == nullptr; }
 };
 
-/// Guarded by the runtime's lock.
+/// A stream-ordered pool. The runtime's lock guards it.
 class Pool : public std::enable_shared_from_this<Pool> {
   public:
     static constexpr std::size_t granule = 512;
@@ -58,18 +58,18 @@ class Pool : public std::enable_shared_from_this<Pool> {
     bool opportunistic = true;
     bool internal_dependencies = true;
     std::uint64_t threshold = 0;
-    std::map<int, int> access;  ///< of other devices
+    std::map<int, int> access;  ///< by other device
 
-    /// A block for `size` bytes that work on `stream` may use from now on. OutOfMemory leaves the pool as it was.
+    /// Takes a block of `size` bytes that work on `stream` may use from now on. OutOfMemory leaves the pool as it was.
     Block* allocate(State& state, Hold& hold, std::size_t size, Stream& stream);
 
-    /// Takes a block back; it is free once `when` is reached. A point without a stream means now.
+    /// Takes a block back, which is free once `when` is reached. A point without a stream means now.
     void free(State& state, Hold& hold, Block* block, const Point& when);
 
     /// Gives idle chunks back while more than `keep` bytes are reserved.
     void trim(State& state, Hold& hold, std::uint64_t keep);
 
-    /// What a synchronisation with the host does: trims to the threshold.
+    /// Trims to the threshold, as a synchronisation with the host does.
     void synchronized(State& state, Hold& hold);
 
     bool is_empty() const { return chunks_.empty(); }
@@ -95,7 +95,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     Block* merge_neighbours(Block* block);
     void absorb_next(Block* block);
 
-    std::size_t max_size_;  ///< 0: the device's memory
+    std::size_t max_size_;  ///< 0: as much as the device has
     std::vector<std::unique_ptr<Chunk>> chunks_;
     std::set<Block*, BySize> free_;
     std::size_t pending_ = 0;

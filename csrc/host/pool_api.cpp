@@ -109,7 +109,7 @@ pmhError_t pmhFreeAsync(void* ptr, pmhStream_t handle) {
             state.allocations.erase(*record);
             record->pool->free(state, hold, record->block, freed);
         } else {
-            // Whatever may still use it in stream order has been submitted by now, and holds the record.
+            // Work that may still use the memory in stream order has been submitted by now, and holds the record.
             release_plain(state, hold, record);
         }
     });

@@ -10,7 +10,7 @@
 
 namespace portamem::host {
 
-/// Bytes of a sentence. Each thread keeps the latest in storage that is static, where other libraries need room too.
+/// The bytes of a sentence. Each thread keeps the latest in static storage, where other libraries need room too.
 inline constexpr std::size_t kDetail = 128;
 
 struct Refusal {
@@ -27,7 +27,7 @@ struct Refusal {
     throw refusal;
 }
 
-/// Null out-parameters and the like: the code says all.
+/// Refuses null out-parameters and the like with InvalidValue: the code says enough.
 inline void require(bool condition, const char* what) {
     if (!condition) refuse(pmhErrorInvalidValue, "%s", what);
 }

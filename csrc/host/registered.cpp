@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// host/registered.cpp: page-locking of the caller's memory, and what devices call host memory.
+// host/registered.cpp: page-locking of the caller's memory, and the device's view of host memory.
 #include <vector>
 
 #include "entry.hpp"
@@ -11,7 +11,7 @@ using namespace portamem::host;
 
 namespace {
 
-// Whether portamem itself calls, about just this memory.
+// Whether portamem itself asks about exactly this memory.
 bool is_asked_about(const Allocation& record) {
     const auto [ranges, count] = portamem::order::Call::asked_about();
     return count == 1 && ranges->ptr == record.base && ranges->nbytes == record.size;
@@ -62,10 +62,10 @@ pmhError_t pmhHostUnregister(void* ptr) {
         }
         state.allocations.erase(*record);
         state.locked -= record->size;
-        // Of pages that are portamem's own, and go with the registration, it is a free like any other.
+        // If the pages are portamem's own and go with the registration, this is a free like any other.
         const bool is_free = is_asked_about(*record);
         if (is_free) note_free(record->base, record->size);
-        // Copies that are queued use the caller's memory, which may be gone once this returns.
+        // Queued copies use the caller's memory, which may be gone once this returns.
         std::vector<Point> work;
         for (const auto& device : state.devices)
             for (Point& point : pending_work(*device)) work.push_back(std::move(point));
@@ -90,6 +90,6 @@ pmhError_t pmhHostGetFlags(unsigned* flags, void* host_ptr) {
         const auto record = state.allocations.holding(host_ptr);
         if (record == nullptr || record->kind != Kind::Pinned)
             refuse(pmhErrorInvalidValue, "%p is not memory of HostMalloc", host_ptr);
-        *flags = record->flags | pmhHostMallocMapped;  // with unified addresses all pinned memory is
+        *flags = record->flags | pmhHostMallocMapped;  // with unified addresses all pinned memory is mapped
     });
 }

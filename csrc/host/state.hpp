@@ -28,23 +28,24 @@ struct Device {
     std::size_t reserved = 0;                      ///< bytes of plain allocations and of pools' chunks
     std::array<std::size_t, 3> limits{};           ///< by pmhLimit*
     std::set<int> peers;                           ///< devices whose memory this one may address
-    std::shared_ptr<Stream> legacy;                ///< also in streams
-    std::vector<std::shared_ptr<Stream>> streams;  ///< destroyed ones too, until they are drained
-    std::vector<std::shared_ptr<Pool>> pools;      ///< destroyed ones too, until they are empty
+    std::shared_ptr<Stream> legacy;                ///< also in `streams`
+    std::vector<std::shared_ptr<Stream>> streams;  ///< also destroyed ones, until they are drained
+    std::vector<std::shared_ptr<Pool>> pools;      ///< also destroyed ones, until they are empty
     std::shared_ptr<Pool> default_pool;
     std::shared_ptr<Pool> current_pool;
-    std::shared_ptr<Heap> heap;  ///< of kernels; none before the first that uses it
+    std::shared_ptr<Heap> heap;  ///< the heap of kernels; null before the first kernel that uses it
 
-    /// Takes bytes from the capacity; idle memory of pools goes back to the device if it must. False if that is not
-    /// enough.
+    /// Takes bytes from the capacity. If it must, it gives idle memory of pools back to the device. False if that is
+    /// not enough.
     bool reserve(State& state, Hold& hold, std::size_t bytes);
 };
 
-/// Made at first use and never destroyed: threads are detached, and the process may exit in the middle of their work.
+/// The state is made at first use and never destroyed, because threads are detached and the process may exit in the
+/// middle of their work.
 struct State {
     State();
 
-    std::mutex mutex;  ///< guards all below that is not const; never held while user code or a copy runs
+    std::mutex mutex;  ///< guards all fields below that are not const; never held while user code or a copy runs
     const Config config;
 
     std::vector<std::unique_ptr<Device>> devices;  ///< the vector itself never changes
@@ -52,7 +53,8 @@ struct State {
     ManagedRanges pageable{SIZE_MAX - SIZE_MAX % page_size};  ///< by address: memory that the runtime did not give
     std::size_t locked = 0;                                   ///< bytes of pinned and registered memory
     std::unordered_map<pmhStream_t, std::shared_ptr<Stream>> streams;
-    std::vector<pmhStream_t> spare_handles;  ///< of destroyed streams: the latest is the next stream's, as vendors do
+    /// The handles of destroyed streams. The next stream gets the latest, as with the vendors.
+    std::vector<pmhStream_t> spare_handles;
     std::unordered_map<pmhEvent_t, std::unique_ptr<Event>> events;
     std::unordered_map<pmhMemPool_t, std::shared_ptr<Pool>> pools;
     std::unordered_map<pmhGraph_t, std::unique_ptr<Graph>> graphs;
@@ -64,10 +66,10 @@ struct State {
 
     void reset_knobs();
 
-    /// Counts bytes as page-locked. Refuses more than can be.
+    /// Counts bytes as page-locked. Refuses more than can be page-locked.
     void lock_pages(std::size_t size);
 
-    /// What a synchronisation with a device's work gives back to it.
+    /// Gives idle memory back to a device after a synchronisation with its work.
     void synchronized(Hold& hold, int device);
 };
 

@@ -54,7 +54,7 @@ void Stream::retire() {
 }
 
 void Stream::start_worker() {
-    // Signals belong to the program's own threads: a worker that took SIGINT would keep Python from seeing it.
+    // Signals are for the program's own threads: a worker that took SIGINT would keep Python from seeing it.
     sigset_t all, before;
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -79,7 +79,7 @@ void Stream::drain() {
         const Ticket ticket = operation.ticket;
         lock.unlock();
         if (operation.work) operation.work();
-        operation = {};  // lets go of memory and streams before anybody is told that it is done
+        operation = {};  // lets go of memory and streams before any thread learns that it is done
         lock.lock();
         completed = ticket;
         progress.notify_all();

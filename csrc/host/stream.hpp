@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// host/stream.hpp: streams: in-order queues, each with a thread of its own, and what orders them among each other.
+// host/stream.hpp: streams: in-order queues with a thread each, and the order among them.
 #pragma once
 
 #include <condition_variable>
@@ -33,8 +33,8 @@ struct Point {
     bool reached() const;
 };
 
-/// Up to where a stream waits for others, by stream identity. Bounded: forgetting an entry costs a reuse of memory,
-/// never an order.
+/// The operation up to which a stream waits for each other stream, by identity. The clock is bounded: a forgotten entry
+/// costs a reuse of memory, never an order.
 class Clock {
   public:
     void raise(std::uint64_t stream, Ticket ticket);
@@ -47,11 +47,11 @@ class Clock {
 
 struct Operation {
     Ticket ticket = 0;
-    std::vector<Point> waits;    ///< of other streams, captured when the operation was submitted
+    std::vector<Point> waits;    ///< points of other streams, captured when the operation was submitted
     std::function<void()> work;  ///< runs with no lock held; empty for an operation that only waits
 };
 
-/// Everything here is guarded by the runtime's lock, except what is const.
+/// A stream. The runtime's lock guards everything in it that is not const.
 class Stream : public std::enable_shared_from_this<Stream> {
   public:
     enum class Role { Legacy, PerThread, Created };
@@ -71,16 +71,16 @@ class Stream : public std::enable_shared_from_this<Stream> {
     std::condition_variable progress;  ///< signalled as `completed` grows
 
     bool is_legacy() const { return role == Role::Legacy; }
-    /// Ordered against the legacy stream of its device.
+    /// Whether the stream is ordered against the legacy stream of its device.
     bool is_blocking() const { return !is_legacy() && (flags & pmhStreamNonBlocking) == 0; }
     bool is_idle() const { return completed == submitted; }
     Point end() { return {shared_from_this(), submitted}; }
-    /// Null but for a created one; another stream's once this is destroyed.
+    /// Null except for a created stream. Another stream may have the handle once this one is destroyed.
     pmhStream_t handle = nullptr;
 
     void push(std::vector<Point> waits, std::function<void()> work);
 
-    /// The queue is drained, then the stream leaves its device.
+    /// Drains the queue; then the stream leaves its device.
     void retire();
 
   private:
@@ -96,30 +96,31 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
 inline bool Point::reached() const { return stream->completed >= ticket; }
 
-/// The stream of a handle: null, legacy and per-thread are the current device's. InvalidHandle for an unknown one.
+/// Returns the stream of a handle: null, legacy and per-thread are the current device's. InvalidHandle for an unknown
+/// one.
 const std::shared_ptr<Stream>& stream_of(State& state, pmhStream_t handle);
 
-/// The next question for a stream's number is a call as any other: one of them may be told to fail.
+/// Has the next question for a stream's number enter the runtime like any other call, because a knob may make it fail.
 void forget_numbers_of_streams() noexcept;
 
-/// What the next operation of a stream waits for by the rule of the legacy default stream.
+/// Returns the points for which the next operation of a stream waits by the rule of the legacy default stream.
 std::vector<Point> implied_waits(State& state, const Stream& stream);
 
 /// Queues work behind the stream's own operations, the implied waits and the given ones.
 Point submit(State& state, Stream& stream, std::function<void()> work, std::vector<Point> waits = {});
 
-/// A point that is reached when all that an operation submitted now would wait for is done. Queues nothing if the
-/// stream's present end is such a point.
+/// Returns a point that is reached when all that an operation submitted now would wait for is done. Queues nothing if
+/// the stream's present end is such a point.
 Point mark(State& state, Stream& stream);
 
-/// True if work submitted to `stream` from now on comes after `point`, without a new wait.
+/// Whether work submitted to `stream` from now on comes after `point`, without a new wait.
 bool comes_after(State& state, const Stream& stream, const Point& point);
 
-/// Blocks the calling thread, not the runtime. `seen`: what the order checker then knows that the host has waited for.
+/// Blocks the calling thread, not the runtime. The order checker then knows that the host has waited for `seen`.
 void wait_for(Hold& hold, const Point& point, const order::Mark& seen = {});
 void wait_for(Hold& hold, const std::vector<Point>& points, const order::Mark& seen = {});
 
-/// The present ends of all streams of a device that have work.
+/// Returns the present ends of all streams of a device that have work.
 std::vector<Point> pending_work(const Device& device);
 
 }  // namespace portamem::host

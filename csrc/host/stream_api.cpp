@@ -44,26 +44,26 @@ const std::shared_ptr<Stream>& own_stream(State& state, Device& device) {
     return stream;
 }
 
-// What a handle points to: nothing that is ever read. Never deleted.
+// The target of a handle. It is never read and never deleted.
 struct Cell {
     char unused = 0;
 };
 
-// A handle may be another stream's after any of these; a call that is to fail is counted as one.
+// The number of destroyed streams: each may pass its handle to another stream. A call that is to fail counts as one.
 std::atomic<std::uint64_t> streams_destroyed{0};
 
-// The stream whose number the thread has asked last: asked again and again, it is answered without the lock.
+// The stream whose number the thread has asked for last: the same question again is answered without the lock.
 struct Numbered {
     pmhStream_t handle;
-    std::uint64_t destroyed;  // so many were, before
+    std::uint64_t destroyed;  // the number of destroyed streams before the question
     std::uint64_t id;
 };
 __attribute__((tls_model("initial-exec"))) __thread Numbered latest{};
 
-// In a forked child every call is refused.
+// The runtime refuses every call in a forked child.
 const int numbers_end_at_fork = pthread_atfork(nullptr, nullptr, [] { latest = {}; });
 
-// The one that the next stream gets.
+// Returns the handle that the next stream gets.
 pmhStream_t spare_handle(State& state) {
     if (state.spare_handles.empty()) {
         auto made = std::make_unique<Cell>();

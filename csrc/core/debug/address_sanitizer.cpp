@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// core/debug/address_sanitizer.cpp: pools' memory told to AddressSanitizer.
+// core/debug/address_sanitizer.cpp: tells AddressSanitizer of the pools' memory.
 //
-// Its functions come with the program, or with what is loaded before it. Weak references are null where it is not.
+// The functions of AddressSanitizer come with the program, or with a library that is loaded before this one. The weak
+// references are null where it is absent.
 #include "portamem/abi/pool_annotator.h"
 
 extern "C" {
@@ -21,6 +22,6 @@ const portamem_pool_annotator* portamem_address_sanitizer(portamem_backend backe
         sizeof(portamem_pool_annotator), poison, unpoison, unpoison, poison,
     };
     if (&__asan_poison_memory_region == nullptr || &__asan_unpoison_memory_region == nullptr) return nullptr;
-    // What runs on a real device it does not see, and the device's addresses may be where its own notes are.
+    // AddressSanitizer does not see work on a real device, and a device's addresses may be those of its own notes.
     return backend == PORTAMEM_BACKEND_HOST || is_host_accessible != 0 ? &sanitizer : nullptr;
 }

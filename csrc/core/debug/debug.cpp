@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/debug/debug.cpp: PORTAMEM_DEBUG=1: what is out, of whom, from where, and what was found wrong.
+// core/debug/debug.cpp: PORTAMEM_DEBUG=1: live blocks with their owners and call sites, and the damage found.
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -28,11 +28,11 @@ struct Freed {
     std::uint64_t number = 0;  // tells entries of one address apart
 };
 
-// Leaked: memory goes back until the very end.
+// It is leaked, because memory is freed until the very end of the process.
 struct Blocks {
     std::mutex mutex;  // a leaf
     std::unordered_map<const void*, Block> out;
-    std::unordered_map<const void*, Freed> freed;  // lately
+    std::unordered_map<const void*, Freed> freed;  // the latest kMostFreed frees
     std::deque<std::pair<const void*, std::uint64_t>> order;
     std::uint64_t frees = 0;
     std::size_t corrupted = 0;
@@ -62,7 +62,7 @@ std::string block_text(const Block& block) {
 
 void copy_text(const std::string& from, char* text, std::size_t size) { std::snprintf(text, size, "%s", from.c_str()); }
 
-// The bytes of a redzone that are not what was written, as a range; false where all are.
+// Gets the range of a redzone's bytes that were overwritten. False where none were.
 struct Damage {
     std::size_t first = 0;
     std::size_t last = 0;
@@ -83,7 +83,7 @@ std::string bytes_from_to(std::size_t first, std::size_t last) {
                          : "bytes " + std::to_string(first) + " to " + std::to_string(last);
 }
 
-// Empty where the redzones are whole.
+// Describes the damage; empty where the redzones are whole.
 std::string damage_text(const Block& block, const unsigned char* before, const unsigned char* behind) {
     std::string text;
     Damage damage;
@@ -103,7 +103,7 @@ void print(const std::string& text) {
     (void)std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
-// What is still out when the process ends was never looked at.
+// Checks the blocks that are still out when the process ends, because no free has checked them.
 void check_at_exit() {
     if (portamem_forked() != 0) return;
     Blocks& all = blocks();
@@ -151,7 +151,7 @@ int portamem_debug_on(void) {
         const char* value = std::getenv("PORTAMEM_DEBUG");
         if (value == nullptr || *value == '\0' || std::strcmp(value, "0") == 0) return false;
         if (std::strcmp(value, "1") == 0) return true;
-        // It is read while modules are loaded, where nobody could be told by an error.
+        // The variable is read while modules are loaded, where no caller could receive an error.
         (void)std::fprintf(stderr, "portamem: PORTAMEM_DEBUG is 1, or 0 for nothing, not '%s': there are no redzones\n",
                            value);
         return false;
@@ -166,7 +166,7 @@ int portamem_debug_add(const portamem_debug_block* block) {
     using namespace portamem::debug;
     if (portamem_forked() != 0) return -1;
     try {
-        // After the runtime's first use: it is still there when this runs.
+        // It is registered after the runtime's first use, so that the runtime still exists when it runs.
         static const int registered = std::atexit(check_at_exit);
         (void)registered;
         Block added = *block;
@@ -232,7 +232,7 @@ void portamem_debug_put_back(const portamem_debug_block* block) {
         const std::lock_guard<std::mutex> lock(all.mutex);
         all.out.insert_or_assign(address_of(*block), *block);
     } catch (...) {
-        // Out of host memory: the block is freed as one without redzones, which its resource refuses.
+        // Out of host memory: the block is now freed as one without redzones, which its resource refuses.
     }
 }
 
@@ -245,7 +245,7 @@ void portamem_debug_freed(const portamem_debug_block* block) {
         // Another thread may have been given the address meanwhile.
         if (all.out.count(address_of(*block)) == 0) remember_freed(all, *block, site);
     } catch (...) {
-        // Out of host memory: a second free of it goes unnoticed.
+        // Out of host memory: a second free of the block goes unnoticed.
     }
 }
 

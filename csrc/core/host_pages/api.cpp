@@ -27,7 +27,7 @@ std::size_t rounded(std::size_t nbytes) {
     return (nbytes + page - 1) / page * page;
 }
 
-// Addresses for `nbytes`, aligned for huge pages where they fill one.
+// Reserves addresses for `nbytes`, aligned for huge pages where they fill one.
 char* reserve(std::size_t nbytes) {
     const std::size_t spare = nbytes >= huge_page ? huge_page : 0;
     if (nbytes + spare < nbytes) return nullptr;
@@ -41,8 +41,8 @@ char* reserve(std::size_t nbytes) {
     return begin;
 }
 
-// The system call itself: the library around it is on few machines. Preferred, not bound: pages elsewhere are better
-// than none. It may refuse, and then the system chooses.
+// Makes the system call itself, because few machines have the library around it. It prefers the node and does not bind
+// to it: pages elsewhere are better than none. The call may fail, and then the system chooses.
 void prefer_node(char* begin, std::size_t nbytes, int node) {
     constexpr int preferred = 1;
     constexpr std::size_t bits = sizeof(unsigned long) * CHAR_BIT;
@@ -79,7 +79,7 @@ void* portamem_pages_map(size_t nbytes, int numa_node) {
     try {
         return map(nbytes, numa_node);
     } catch (const std::exception&) {
-        return nullptr;  // no memory for the words of /proc
+        return nullptr;  // there is no host memory for the text of /proc
     }
 }
 

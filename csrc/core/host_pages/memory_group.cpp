@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/host_pages/memory_group.cpp: what the control groups of the process (a container's) let it have of the host's memory.
+// core/host_pages/memory_group.cpp: the host memory that the process's control groups (a container's) allow it.
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
@@ -10,20 +10,20 @@
 namespace portamem::host_pages {
 namespace {
 
-// How one version of the kernel's interface calls things.
+// The names that one version of the kernel's interface uses.
 struct Names {
     const char* folder;
     const char* limit;
     const char* used;
-    const char* inactive;  // of `used`: pages of files, which go first,
-    const char* active;    // and such that go later
+    const char* inactive;  // part of `used`: file pages that the kernel frees first,
+    const char* active;    // and file pages that it frees later
 };
 constexpr Names kUnified{"", "/memory.max", "/memory.current", "inactive_file", "active_file"};
 constexpr Names kFirst{"/memory", "/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file",
                        "total_active_file"};
-constexpr std::size_t kNoLimit = std::size_t{1} << 62;  // the first version says so with a number
+constexpr std::size_t kNoLimit = std::size_t{1} << 62;  // the first version writes "no limit" as a number
 
-// False for no file, and for "max".
+// Reads a number. False where there is no file, and for "max".
 bool read_number(const std::string& path, std::size_t& number) {
     std::ifstream file(path);
     return static_cast<bool>(file >> number);
@@ -52,10 +52,10 @@ std::size_t left_in(const std::string& group, const Names& names) {
     const std::string pages = group + "/memory.stat";
     used -= std::min(used, read_entry(pages, names.inactive) + read_entry(pages, names.active) / 2);
     const std::size_t left = limit - std::min(limit, used);
-    return left - left / 64;  // for the kernel's own, which is counted too
+    return left - left / 64;  // the kernel's own memory counts too
 }
 
-// The least that one of the process's groups answers.
+// Returns the least answer of the process's groups.
 template <class Ask>
 std::size_t least_of_groups(const std::string& own_groups, const std::string& mount, Ask&& ask) {
     std::size_t least = SIZE_MAX;
@@ -70,7 +70,8 @@ std::size_t least_of_groups(const std::string& own_groups, const std::string& mo
         const bool is_unified = controllers.empty();
         if (!is_unified && ("," + controllers + ",").find(",memory,") == std::string::npos) continue;
         const Names& names = is_unified ? kUnified : kFirst;
-        // Each group above limits too. In a container the path may be another's, and its own group the topmost there.
+        // Each group above limits the process too. In a container the path may be of another tree, and the container's
+        // own group is the topmost there.
         for (;;) {
             least = std::min(least, ask(mount + names.folder + path, names));
             if (path.empty()) break;

@@ -20,8 +20,8 @@
 namespace portamem::host_pages {
 namespace {
 
-constexpr std::size_t piece_size = std::size_t{16} << 20;  // some milliseconds of a thread's time
-constexpr unsigned most_threads = 16;                      // more gain nothing: the kernel clears pages by then
+constexpr std::size_t piece_size = std::size_t{16} << 20;  // takes a thread some milliseconds
+constexpr unsigned most_threads = 16;  // more threads gain nothing: clearing pages in the kernel is the limit then
 
 std::string first_line(const std::string& path) {
     std::ifstream file(path);
@@ -30,14 +30,14 @@ std::string first_line(const std::string& path) {
     return line;
 }
 
-// One piece. A write to each page, as the program's own first writes would be: the threads fault side by side. In
-// madvise(MADV_POPULATE_WRITE) they hold each other up (4 GiB on 16 threads: 250 ms in place of 70).
+// Writes to each page of one piece, as the program's first writes would, so that the threads fault side by side. In
+// madvise(MADV_POPULATE_WRITE) they hold each other up (4 GiB on 16 threads: 250 ms instead of 70).
 void touch(char* begin, std::size_t nbytes) {
     const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     for (std::size_t at = 0; at < nbytes; at += page) *static_cast<volatile char*>(begin + at) = 0;
 }
 
-// For its scope, threads that are made take no signals: those are for the program's own.
+// Keeps signals from threads that are made in its scope: signals are for the program's own threads.
 class NoSignals {
   public:
     NoSignals() {
@@ -94,7 +94,7 @@ bool copies_pinned_pages_at_fork(const std::string& release) {
 unsigned threads_for(std::size_t nbytes) {
     cpu_set_t cpus;
     CPU_ZERO(&cpus);
-    unsigned mine = std::thread::hardware_concurrency();  // of a machine with more CPUs than the set has places
+    unsigned mine = std::thread::hardware_concurrency();  // for a machine with more CPUs than the set has places
     if (sched_getaffinity(0, sizeof cpus, &cpus) == 0) mine = static_cast<unsigned>(CPU_COUNT(&cpus));
     const auto pieces = static_cast<unsigned>(std::min<std::size_t>(nbytes / piece_size, most_threads));
     return std::max(1u, std::min(pieces, mine));
@@ -114,7 +114,7 @@ void make_resident(char* begin, std::size_t nbytes, unsigned threads) {
         const NoSignals hidden;
         while (helpers.size() + 1 < threads) helpers.emplace_back(work);
     } catch (const std::exception&) {
-        // The system has no more threads to give: those that there are do the work.
+        // The system has no more threads to give: the present ones do the work.
     }
     work();
     for (std::thread& helper : helpers) helper.join();

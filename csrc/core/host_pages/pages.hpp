@@ -7,32 +7,32 @@
 
 namespace portamem::host_pages {
 
-/// Whether host memory should be taken from that node: it has CPUs and memory. `nodes`: /sys/devices/system/node.
+/// Whether host memory should be taken from a node: it has CPUs and memory. `nodes` is /sys/devices/system/node.
 bool is_host_node(const std::string& nodes, int node);
 
-/// Whether a list of the kernel's ("0-3,8") names that number.
+/// Whether a list of the kernel ("0-3,8") names a number.
 bool names(const std::string& list, int number);
 
-/// Bytes that the kernel calls available; SIZE_MAX where it does not say. `meminfo`: /proc/meminfo.
+/// Returns the bytes that the kernel calls available; SIZE_MAX where it does not say. `meminfo` is /proc/meminfo.
 std::size_t available(const std::string& meminfo);
 
-/// Bytes that the memory control groups of the process have left, at most: a kernel ends a process that takes more. SIZE_MAX
-/// where there is no limit. `own_groups`: /proc/self/cgroup; `mount`: /sys/fs/cgroup. (The kernel's cgroup-v2.rst, and
-/// cgroup-v1/memory.rst.)
+/// Returns the bytes that the process's memory control groups have left; SIZE_MAX without a limit. The kernel ends a
+/// process that takes more (cgroup-v2.rst and cgroup-v1/memory.rst of the kernel). `own_groups` is /proc/self/cgroup,
+/// `mount` is /sys/fs/cgroup.
 std::size_t left_in_groups(const std::string& own_groups, const std::string& mount);
 
-/// Bytes that they let the process have in all, whatever it has already.
+/// Returns the bytes that those groups allow the process in all, whatever it has already.
 std::size_t limit_of_groups(const std::string& own_groups, const std::string& mount);
 
-/// Whether a kernel of that release copies pages which devices write to the child of a fork at once, so that the parent
-/// keeps its own: since 5.12.
+/// Whether a kernel of this release copies pages that devices write to the child of a fork at once, so that the parent
+/// keeps its own. Kernels do so since 5.12.
 bool copies_pinned_pages_at_fork(const std::string& release);
 
-/// Makes the pages of a range resident, with at most that many threads. There has to be memory for them: nobody is left
-/// to be told that there is none.
+/// Makes the pages of a range resident, with at most `threads` threads. There has to be memory for the pages, because
+/// this function cannot report that there is none.
 void make_resident(char* begin, std::size_t nbytes, unsigned threads);
 
-/// Threads for that many bytes: no more than this process has CPUs, and enough work for each.
+/// Returns the threads for so many bytes: no more than the process has CPUs, and enough work for each.
 unsigned threads_for(std::size_t nbytes);
 
 }  // namespace portamem::host_pages

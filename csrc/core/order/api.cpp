@@ -53,7 +53,7 @@ uint64_t portamem_order_begin(portamem_backend backend) {
 }
 
 int portamem_order_visit(uint64_t session, portamem_order_visitor visitor, void* self) {
-    if (portamem_forked() != 0) return -1;  // the lock may be held for ever, by a thread that the child does not have
+    if (portamem_forked() != 0) return -1;  // a thread that the child does not have may hold the lock forever
     try {
         const bool open = Checker::instance().visit(session, [&](const Report& report) {
             const std::string text = to_text(report);

@@ -28,14 +28,14 @@ std::atomic<bool> active{false};
 namespace {
 
 constexpr std::size_t native_frames = 16;
-constexpr std::size_t few_frames = 8;  // a walk of the stack is most of what noting an allocation costs
+constexpr std::size_t few_frames = 8;  // walking the stack is most of the cost of noting an allocation
 constexpr int most_unnamed = 6;
 constexpr std::size_t most_sites = std::size_t{1} << 16;
 
 using Frames = std::array<std::uintptr_t, native_frames>;
 
 struct Site {
-    std::string text;  ///< of the provider; empty for a native one
+    std::string text;  ///< the provider's text; empty for a native site
     Frames frames{};
 
     bool operator==(const Site& other) const { return frames == other.frames && text == other.text; }
@@ -49,7 +49,7 @@ struct SiteHash {
     }
 };
 
-// Never forgotten: a program has so many call sites and no more, and a call under way may still name one.
+// The table is never destroyed: a program has a limited number of call sites, and a call under way may still name one.
 struct Sites {
     std::mutex mutex;  ///< a leaf: nothing is called while it is held
     std::unordered_map<Site, SiteId, SiteHash> ids;
@@ -80,7 +80,7 @@ struct TextRange {
     std::uintptr_t end = 0;
 };
 
-// Where this library's own code lies: its frames are nobody's call site.
+// Returns where this library's own code lies. Its frames count for no call site.
 const TextRange& own_text() {
     static const TextRange found = [] {
         TextRange range;
@@ -110,7 +110,7 @@ struct Walk {
 
 _Unwind_Reason_Code note_frame(_Unwind_Context* context, void* argument) {
     auto& walk = *static_cast<Walk*>(argument);
-    // The address that a call returns to may belong to the next line, or function: the byte before it does not.
+    // The address that a call returns to may belong to the next line or function. The byte before it does not.
     const auto address = static_cast<std::uintptr_t>(_Unwind_GetIP(context)) - 1;
     const TextRange& own = own_text();
     if (address >= own.begin && address < own.end) return _URC_NO_REASON;
@@ -173,7 +173,8 @@ Frame frame_at(std::uintptr_t address) {
     return {symbol + offset_text(offset) + " (" + module + ")", symbol};
 }
 
-// The first function that is not portamem's own; where nothing has a name, the innermost addresses, for addr2line.
+// Returns the first function that is not portamem's own. Where no frame has a name, returns the innermost addresses,
+// for addr2line.
 std::string native_text(const Frames& addresses) {
     std::string unnamed;
     int count = 0;
@@ -222,7 +223,7 @@ SiteId here() noexcept {
     try {
         return number_of(present_site());
     } catch (...) {
-        return 0;  // out of memory: the call itself goes on
+        return 0;  // out of host memory: the call itself goes on
     }
 }
 

@@ -10,22 +10,22 @@
 
 namespace portamem::order {
 
-/// A place in the program, by number; 0 is one that nobody knows.
+/// The number of a place in the program; 0 is an unknown place.
 using SiteId = std::uint32_t;
 
 namespace detail {
 
-extern std::atomic<bool> active;  // of this library alone: reached without a table
+extern std::atomic<bool> active;  // this library's own, so that it is read without a table
 
 }  // namespace detail
 
 inline bool is_on() noexcept { return __builtin_expect(detail::active.load(std::memory_order_relaxed), false); }
 
-/// Opens the session that PORTAMEM_CHECK=1 asks for, once. Whether it asks.
+/// Opens the session that PORTAMEM_CHECK=1 asks for, once. Returns whether it is asked for.
 bool start_if_asked() noexcept;
 
-/// Stands at the entry of every runtime call, before any lock is taken: notes the call's place in the program, and
-/// prints what was found once the locks are released.
+/// Stands at the entry of every runtime call, before any lock is taken. It notes the call's place in the program, and
+/// prints findings once the locks are released.
 class Call {
   public:
     explicit Call(const char* name) noexcept {
@@ -37,14 +37,14 @@ class Call {
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
 
-    /// Of the call that this thread is in.
+    /// Return place and name of the call that this thread is in.
     static SiteId site() noexcept;
     static const char* name() noexcept;
 
-    /// Whether this thread asks for progress on portamem's own behalf, which tells the program nothing.
+    /// Whether this thread asks for progress on portamem's own behalf. The answer tells the program nothing.
     static bool is_own_query() noexcept;
     static void own_queries(int change) noexcept;
-    /// What portamem's own questions are about, until they are over.
+    /// The memory that portamem's own questions are about, until they are over.
     struct About {
         const portamem_order_range* ranges = nullptr;
         std::size_t count = 0;
@@ -59,19 +59,19 @@ class Call {
     bool noted_ = false;
 };
 
-/// Writes the place in a language's program that the calling thread is at, as "file:line" and a null byte; false where
-/// the thread runs no such program. Called with no lock of portamem's held. Must not block.
+/// Writes the place of the calling thread in a program of another language, as "file:line" and a null byte; false where
+/// the thread runs no such program. portamem calls it with none of its locks held. It must not block.
 using SiteProvider = int (*)(char* text, std::size_t size);
 
 void set_site_provider(SiteProvider provider) noexcept;
 
-/// The place in the program that called into portamem, on this thread; 0 where the host has no memory for it.
+/// Returns the place in the program from which this thread called into portamem; 0 where the host has no memory for it.
 SiteId here() noexcept;
 
-/// The number of a place: of the one that a text names, or, for null, of the calling thread's innermost functions.
+/// Returns the number of the place that a text names or, for null, of the calling thread's innermost functions.
 SiteId number_site(const char* text);
 
-/// The place as text: what the provider wrote, or symbol and offset of the native caller.
+/// Returns the place as text: the provider's, or symbol and offset of the native caller.
 std::string describe(SiteId site);
 
 }  // namespace portamem::order

@@ -13,7 +13,7 @@ Range range_of(const void* ptr, std::size_t nbytes) {
     return {begin, begin + nbytes};
 }
 
-// The ranges of a shape's rows; rows without padding between them are one.
+// Visits the ranges of a shape's rows. Rows without padding between them are one range.
 template <class Visit>
 void each_row(const Shape& shape, std::size_t most, Visit&& visit) {
     const bool whole_slices = shape.rows == 1 || shape.pitch == shape.width;
@@ -31,7 +31,7 @@ void each_row(const Shape& shape, std::size_t most, Visit&& visit) {
 
 }  // namespace
 
-// One operation, or one call of the host's, as it looks at memory.
+// One operation, or one call of the host, with its view of the order and of memory.
 class Checker::Present {
   public:
     Present(Checker& checker, const StreamName* stream, const Actor* actor) : checker_(checker), actor_(actor) {
@@ -45,14 +45,15 @@ class Checker::Present {
 
     bool comes_after(const Access& other) const {
         if (other.epoch == 0) return true;
-        if (other.stream == 0) return true;  // the host's calls are in order, before all that is submitted later
+        // Calls of the host are in order, and before all work that is submitted later.
+        if (other.stream == 0) return true;
         if (other.stream == me_.stream) return true;
         if (actor_ != nullptr && actor_->seen != nullptr && actor_->seen->covers(other.stream, other.epoch))
             return true;
         return is_over(other);
     }
 
-    /// Whether everything from here on comes after it: it can be forgotten.
+    /// Whether everything from here on comes after a use, so that it can be forgotten.
     bool is_over(const Access& other) const { return checker_.host_.covers(other.stream, other.epoch); }
 
     void found(Fault fault, const Access& earlier, Range part) { checker_.add(fault, earlier, me_, part, told_); }
@@ -66,7 +67,7 @@ class Checker::Present {
         check_allocation(Fault::UseBeforeAllocation, part, uses);
         if (!only_moves && !comes_after(uses.written)) found(Fault::ReadAfterWrite, uses.written, part);
         if (is_over(uses.written)) uses.written = {};
-        // Whoever comes after this reading comes after those before it. A prefetch is no stand-in for a reading.
+        // A use that comes after this reading comes after those before it. A prefetch cannot stand in for a reading.
         drop(uses.readings, [&](const Reading& other) {
             return comes_after(other.access) && (!only_moves || other.only_moves || is_over(other.access));
         });
@@ -83,7 +84,7 @@ class Checker::Present {
     }
 
     void free(Range part, Uses& uses) {
-        // The host's free needs no order behind the allocation: whoever frees so has done with it.
+        // A free by the host needs no order behind the allocation: the program has done with the memory.
         if (actor_ != nullptr) check_allocation(Fault::FreeBeforeAllocation, part, uses);
         if (!comes_after(uses.written)) found(Fault::FreeInUse, uses.written, part);
         for (const Reading& other : uses.readings)
@@ -99,7 +100,7 @@ class Checker::Present {
     Checker& checker_;
     const Actor* actor_;
     Access me_;
-    std::vector<std::size_t> told_;  ///< findings that this operation has added to: once each
+    std::vector<std::size_t> told_;  ///< findings that this operation has added to, once each
 };
 
 Checker& Checker::instance() {
@@ -135,7 +136,7 @@ bool Checker::visit(std::uint64_t number, const std::function<void(const Report&
             reports.back().finding.count -= known;
         }
     }
-    for (Report& each : reports) {  // places are named with no lock held: that may take the loader's
+    for (Report& each : reports) {  // places are named with no lock held, because that may take the loader's lock
         each.earlier.site = describe(each.finding.earlier.site);
         each.later.site = describe(each.finding.later.site);
         visitor(each);
@@ -164,12 +165,13 @@ void Checker::reset() {
     has_unprinted_.store(false, std::memory_order_relaxed);
 }
 
-// What was noted while an earlier session was open says nothing now.
+// Resets an actor whose notes are of an earlier session: they say nothing now.
 void Checker::renew(Actor& actor) const {
     if (actor.generation != generation_) actor = {generation_, 0, nullptr};
 }
 
-// True if there was something new in it. What the host has waited for need not be kept: it comes before everything.
+// Returns true if the clock had something new. Work that the host has waited for is dropped, because it comes before
+// everything.
 bool Checker::join(Actor& actor, const Clock& clock, std::uint64_t stream, Epoch epoch) const {
     const bool knows_stream =
         epoch == 0 || host_.covers(stream, epoch) || (actor.seen != nullptr && actor.seen->covers(stream, epoch));
@@ -332,7 +334,7 @@ void Checker::add(Fault fault, const Access& earlier, const Access& later, Range
     const auto text = [](const char* call) {
         return static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(call));
     };
-    // Where a place is unknown the streams stand for it.
+    // The streams stand for an unknown place.
     const std::vector<std::uint64_t> key{static_cast<std::uint64_t>(fault),
                                          earlier.site,
                                          later.site,
@@ -359,7 +361,7 @@ void Checker::add(Fault fault, const Access& earlier, const Access& later, Range
         ++finding.count;
         told.push_back(known->second);
     } else if (finding.count == 1 && part.begin == finding.address + finding.nbytes) {
-        finding.nbytes += part.end - part.begin;  // the same bytes, in pieces
+        finding.nbytes += part.end - part.begin;  // the same use goes on in the next piece
     }
 }
 

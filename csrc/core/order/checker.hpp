@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// core/order/checker.hpp: the order checker: what work comes before what, and which uses of memory no order covers.
+// core/order/checker.hpp: the order checker: which work comes before which, and which uses of memory no order covers.
 //
-// A runtime tells it, in the order in which calls take effect, which operation a stream was given, what waits for what,
-// and which addresses an operation reads, writes, begins or ends. From this alone follows what is ordered: nothing here
-// depends on how fast the work runs.
+// A runtime tells the checker, in the order in which calls take effect, which operation a stream was given, which work
+// waits for which, and which addresses an operation reads, writes, begins or ends. The order follows from this alone:
+// the speed of the work plays no part.
 //
-// The host is one actor. What one thread has waited for, another may rely on: how threads of the program hand things to
-// each other (queues, locks, joins) is not seen here, and to doubt it would report correct programs.
+// The host is one actor: a thread may rely on a wait of another thread. The checker does not see how the program's
+// threads hand things to each other (queues, locks, joins), and would report correct programs if it doubted that.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,7 @@
 
 namespace portamem::order {
 
-/// How a stream stands to its device's legacy default stream.
+/// A stream's relation to its device's legacy default stream.
 enum class Role { Legacy, Blocking, Free };
 
 struct StreamName {
@@ -34,7 +34,7 @@ struct StreamName {
     bool is_per_thread = false;
 };
 
-/// Rows of memory: `rows` of `width` bytes, `pitch` bytes apart, in each of `slices`, `slice` bytes apart.
+/// Rows of memory: `rows` of `width` bytes, `pitch` bytes apart, in each of `slices`, which are `slice` bytes apart.
 struct Shape {
     const void* ptr = nullptr;
     std::size_t width = 0;
@@ -46,7 +46,7 @@ struct Shape {
 
 enum class Kind { Read, Write, Prefetch };
 
-/// What two uses of memory do to each other.
+/// The fault between two uses of memory.
 enum class Fault {
     ReadAfterWrite,
     WriteAfterWrite,
@@ -61,7 +61,7 @@ struct Finding {
     Fault fault = Fault::ReadAfterWrite;
     Access earlier;
     Access later;
-    std::uintptr_t address = 0;  ///< of the first bytes that both touched, at the first time
+    std::uintptr_t address = 0;  ///< the first bytes that both touched when the fault was first found
     std::size_t nbytes = 0;
     std::uint64_t count = 1;
 };
@@ -81,75 +81,76 @@ struct Report {
     } earlier, later;
 };
 
-/// The sentences that a finding is printed as.
+/// Returns the sentences in which a finding is printed.
 std::string to_text(const Report& report);
 
-/// One per process, never destroyed. Thread-safe; its lock is a leaf.
+/// The checker of the process: there is one, never destroyed. It is thread-safe, and its lock is a leaf.
 class Checker {
   public:
-    static constexpr std::size_t most_rows = std::size_t{1} << 16;  ///< of one operation that are looked at
-    static constexpr std::size_t most_findings = 1000;              ///< kept; further ones are counted
+    static constexpr std::size_t most_rows = std::size_t{1} << 16;  ///< rows of one operation that are looked at
+    static constexpr std::size_t most_findings = 1000;  ///< findings that are kept; further ones are counted
 
     static Checker& instance();
 
-    /// Checking is on while a session is open. A session that prints tells every finding on stderr.
+    /// Opens a session. Checking is on while one is open. A session with `prints` prints every finding to stderr.
     std::uint64_t begin(bool prints);
-    /// Findings of a session's time. False for one that is not open.
+    /// Visits the findings since the session began. False for a session that is not open.
     bool visit(std::uint64_t session, const std::function<void(const Report&)>& visitor);
     bool end(std::uint64_t session);
 
     // ---- order ----
 
-    /// The stream was given an operation.
+    /// Notes that the stream was given an operation.
     void operation(const StreamName& stream, Actor& actor);
-    /// What the legacy default stream's rule puts before the stream's next operation comes before it from here on.
+    /// Orders all that the legacy default stream's rule puts before the stream's next operation before it, from here
+    /// on.
     void catch_up(const StreamName& stream, Actor& actor);
     Mark mark(const StreamName& stream, Actor& actor);
-    /// What a host that waits for the stream has waited for. The legacy default stream is done when the blocking ones
-    /// are; for the others the rule is about their operations only.
+    /// Returns the mark that a host which waits for the stream has seen reached. The legacy default stream is done when
+    /// the blocking streams are; for the blocking streams the rule covers only their operations.
     Mark mark_for_host(const StreamName& stream, Actor& actor);
-    /// All work of a device so far; of every device for -1.
+    /// Returns a mark behind all work of a device so far; -1 means every device.
     Mark mark_of_device(int device);
-    /// The stream's work from here on comes after a mark.
+    /// Makes the stream's work from here on come after a mark.
     void wait(const StreamName& stream, Actor& actor, const Mark& mark);
-    /// The host has seen a mark reached.
+    /// Notes that the host has seen a mark reached.
     void host_waited(const Mark& mark);
-    /// What comes before a mark that was reached uses a range no more: whoever uses that next comes after it.
+    /// Ends the uses of a range that come before a mark that was reached: the next use of the range comes after them.
     void settle(Range range, const Mark& mark);
 
     // ---- memory; the accesses are those of the stream's latest operation ----
 
-    /// Memory whose life begins with the stream's operation; without a stream, with the host's call.
+    /// Begins the life of memory with the stream's operation or, without a stream, with the host's call.
     void begin_life(Range range, const StreamName* stream, Actor* actor);
-    /// Memory whose life ends with the stream's operation; without a stream, with the host's call.
+    /// Ends the life of memory with the stream's operation or, without a stream, with the host's call.
     void end_life(Range range, const StreamName* stream, Actor* actor);
-    /// Memory whose life ends safely, after a wait for everything.
+    /// Ends the life of memory after a wait for everything, which is safe.
     void end_life_waited(Range range);
     void access(Kind kind, const Shape& shape, const StreamName& stream, Actor& actor);
-    /// A stream was asked to use memory that is in no allocation. True if it was freed, which is then reported.
+    /// Looks at memory in no allocation that a stream was asked to use. True if it was freed, which is then reported.
     bool stray(const void* ptr, std::size_t nbytes, const StreamName& stream, Actor& actor);
-    /// The range belongs to somebody else by now.
+    /// Forgets that a range was freed, because it belongs to another owner by now.
     void forget(Range range);
 
-    /// Prints what printing sessions have not printed yet. With no lock of a runtime held.
+    /// Prints findings that printing sessions have not printed yet. The caller holds no lock of a runtime.
     void print_found() noexcept;
-    /// At the process's end: how many findings there were, if any.
+    /// Prints the number of findings, if any, at the end of the process.
     void print_summary() noexcept;
 
   private:
-    struct Domain {  ///< a device
+    struct Domain {  ///< one per device
         Clock all;
         Clock blocking;
         Mark legacy;
     };
     struct Session {
         bool prints = false;
-        std::vector<std::uint64_t> counts;  ///< of each finding when the session began
+        std::vector<std::uint64_t> counts;  ///< the count of each finding when the session began
     };
-    class Present;  ///< one operation as it looks at memory
+    class Present;  ///< one operation with its view of memory
 
     void renew(Actor& actor) const;
-    /// What is known of a stream goes to what is known of its device. `has_seen_more`: than at the last time.
+    /// Adds a stream's knowledge to its device's. `has_seen_more`: the stream has seen more since the last time.
     void publish(const StreamName& stream, const Actor& actor, bool has_seen_more);
     bool join(Actor& actor, const Clock& clock, std::uint64_t stream, Epoch epoch) const;
     void step(const StreamName& stream, Actor& actor);
@@ -165,7 +166,7 @@ class Checker {
     std::uint64_t last_session_ = 0;
 
     std::map<int, Domain> domains_;
-    Clock host_;  ///< what the host has waited for
+    Clock host_;  ///< work that the host has waited for
     std::unordered_map<std::uint64_t, StreamName> names_;
     Shadow shadow_;
 

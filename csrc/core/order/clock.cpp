@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/order/clock.cpp: vector clocks as sorted lists: most have seen few others.
+// core/order/clock.cpp: vector clocks as sorted lists, because most streams have seen few other streams.
 #include "clock.hpp"
 
 #include <algorithm>

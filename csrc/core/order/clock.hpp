@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/order/clock.hpp: vector clocks: how far one order of work has seen the others.
+// core/order/clock.hpp: vector clocks: how far one order of work has seen every other order.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,14 @@ namespace portamem::order {
 /// The number of an operation in its stream, from 1.
 using Epoch = std::uint64_t;
 
-/// For each stream (by an identity that is never reused) the last operation that is known to come before.
+/// The last operation of each stream that is known to come before. Streams have identities that are never reused.
 class Clock {
   public:
     void raise(std::uint64_t stream, Epoch epoch);
     void join(const Clock& other);
 
-    /// Drops what another clock knows as well, where it has grown to twice of what the last time left: so that growing
-    /// costs no more than the entries themselves.
+    /// Drops entries that another clock knows too, once this clock has twice as many as the last drop left. Growing
+    /// therefore costs no more than the entries themselves.
     void forget(const Clock& known);
 
     bool covers(std::uint64_t stream, Epoch epoch) const;
@@ -30,12 +30,12 @@ class Clock {
   private:
     static constexpr std::size_t small = 32;
 
-    std::vector<std::pair<std::uint64_t, Epoch>> entries_;  ///< by stream
+    std::vector<std::pair<std::uint64_t, Epoch>> entries_;  ///< sorted by stream
     std::size_t forget_beyond_ = small;
 };
 
-/// A place in the order: the end of a stream's operation and all that comes before it. Empty where nothing is checked.
-/// Of a place that is no stream's (all work of a device) `stream` is 0, and `seen` says everything.
+/// A place in the order: the end of a stream's operation, and all that comes before it. Empty where checking is off. A
+/// place of no stream (all work of a device) has `stream` 0, and `seen` says everything.
 struct Mark {
     std::uint64_t generation = 0;
     std::uint64_t stream = 0;
@@ -43,11 +43,11 @@ struct Mark {
     std::shared_ptr<const Clock> seen;
 };
 
-/// What the checker keeps of a stream, inside the runtime's own object. Guarded by the checker's lock.
+/// The checker's notes on a stream, inside the runtime's own object. The checker's lock guards them.
 struct Actor {
     std::uint64_t generation = 0;
-    Epoch epoch = 0;                    ///< of the latest operation
-    std::shared_ptr<const Clock> seen;  ///< of other streams; shared with marks, replaced and never changed
+    Epoch epoch = 0;                    ///< the number of the latest operation
+    std::shared_ptr<const Clock> seen;  ///< operations of other streams; shared with marks, replaced and never changed
 };
 
 }  // namespace portamem::order

@@ -105,7 +105,7 @@ void Checker::print_found() noexcept {
             print("portamem: order check: " + to_text(each));
         }
     } catch (const std::exception&) {
-        return;  // out of memory: the findings are kept all the same
+        return;  // out of host memory: the findings are kept all the same
     }
 }
 

@@ -15,7 +15,7 @@ void Shadow::split(std::uintptr_t address) {
     piece->second.end = address;
 }
 
-// The first piece of the range; its borders are borders of pieces, and its gaps are pieces with nothing in them.
+// Returns the first piece of the range. The range's borders become borders of pieces, and its gaps become empty pieces.
 Shadow::Pieces::iterator Shadow::cut(Range range) {
     split(range.begin);
     split(range.end);

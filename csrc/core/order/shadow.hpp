@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// core/order/shadow.hpp: what is known of each range of addresses: who wrote it last, who has read it since, and on
-// which stream it came into use.
+// core/order/shadow.hpp: the knowledge of each range of addresses: the last write, the reads since then, and the stream
+// on which it came into use.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,13 @@
 
 namespace portamem::order {
 
-/// Addresses from `begin` up to and without `end`.
+/// Addresses from `begin` up to, but not including, `end`.
 struct Range {
     std::uintptr_t begin = 0;
     std::uintptr_t end = 0;
 };
 
-/// One use of memory. `stream` 0 is the host; an `epoch` of 0 means that there was none.
+/// One use of memory. `stream` 0 is the host; `epoch` 0 means that there was no use.
 struct Access {
     std::uint64_t stream = 0;
     Epoch epoch = 0;
@@ -34,16 +34,16 @@ struct Access {
 
 struct Reading {
     Access access;
-    bool only_moves = false;  ///< a prefetch: it may stand beside a write, and needs the memory to be there
+    bool only_moves = false;  ///< a prefetch: it may stand beside a write, but the memory must be there
 
     bool operator==(const Reading& other) const { return access == other.access && only_moves == other.only_moves; }
 };
 
-/// What holds for every byte of a range.
+/// The uses of every byte of a range.
 struct Uses {
     Access allocated;
     Access written;
-    std::vector<Reading> readings;  ///< since the write; the latest of each stream
+    std::vector<Reading> readings;  ///< the latest of each stream since the write
 
     bool is_empty() const { return allocated.epoch == 0 && written.epoch == 0 && readings.empty(); }
     bool operator==(const Uses& other) const {
@@ -51,15 +51,16 @@ struct Uses {
     }
 };
 
-/// Uses by address, in pieces as large as can be. A gap means that nothing is known.
+/// Uses by address, in pieces as large as possible. A gap means that nothing is known.
 class Shadow {
   public:
-    /// Pieces, and freed ranges, that are kept. Beyond that the oldest knowledge goes: a fault may be missed, and none
-    /// is made up.
+    /// The most pieces, and the most freed ranges, that are kept. Beyond that, all pieces or the oldest freed range are
+    /// forgotten: a fault may be missed, but none is made up.
     static constexpr std::size_t most_pieces = std::size_t{1} << 20;
     static constexpr std::size_t most_freed = 4096;
 
-    /// Calls `use(part, uses)` for each piece of a range, gaps included, and keeps what it makes of the uses.
+    /// Calls `use(part, uses)` for each piece of a range, gaps included, and keeps the changes that it makes to the
+    /// uses.
     template <class Use>
     void change(Range range, Use&& use) {
         if (range.begin >= range.end) return;
@@ -72,7 +73,7 @@ class Shadow {
         unite(range);
     }
 
-    /// The same without the gaps.
+    /// Does the same without the gaps.
     template <class Use>
     void change_known(Range range, Use&& use) {
         if (range.begin >= range.end) return;
@@ -86,7 +87,7 @@ class Shadow {
         unite(range);
     }
 
-    /// Calls `use(part, uses)` for what is known of a range, and forgets it.
+    /// Calls `use(part, uses)` for each known piece of a range, and forgets the piece.
     template <class Use>
     void take(Range range, Use&& use) {
         split(range.begin);
@@ -98,12 +99,12 @@ class Shadow {
         }
     }
 
-    /// Memory whose life begins at a stream's operation, or (epoch 0) at once for all.
+    /// Begins the life of memory at a stream's operation or, with epoch 0, at once for all streams.
     void begin(Range range, const Access& allocated);
 
-    /// Remembers who freed a range, until it is allocated again.
+    /// Remembers the access that freed a range, until the range is allocated again.
     void note_freed(Range range, const Access& freed);
-    /// Who freed the range that holds an address.
+    /// Returns the access that freed the range with an address.
     std::optional<Access> freed_at(std::uintptr_t address) const;
     void forget_freed(Range range);
 

@@ -20,7 +20,7 @@ int refuse(portamem_pool_status status, std::string text) noexcept {
     return status;
 }
 
-// Runs what may throw. Kept out of the functions that are called most.
+// Runs a function, and turns its exceptions into a status. It is kept out of the functions that are called most.
 template <class Function>
 __attribute__((noinline)) int answered_unrested(Function&& function) noexcept {
     try {
@@ -30,7 +30,7 @@ __attribute__((noinline)) int answered_unrested(Function&& function) noexcept {
         return refuse(refused.status, std::move(refused.text));
     } catch (const std::bad_alloc&) {
         return refuse(PORTAMEM_POOL_HOST_MEMORY, {});
-    } catch (const std::exception& e) {  // a lock that the system refuses
+    } catch (const std::exception& e) {  // for example a lock that the system refuses
         try {
             return refuse(PORTAMEM_POOL_INVALID, e.what());
         } catch (...) {
@@ -39,11 +39,11 @@ __attribute__((noinline)) int answered_unrested(Function&& function) noexcept {
     }
 }
 
-// The same for what runs callbacks.
+// Does the same for a function that runs callbacks.
 template <class Function>
 int answered(Pool& pool, Function&& function) noexcept {
     const int status = answered_unrested(function);
-    Refusal refusal = std::move(last_refusal());  // what is let go may run anybody's code, and other calls
+    Refusal refusal = std::move(last_refusal());  // rest() may run code of the program, and with it other calls
     pool.rest(status, true);
     last_refusal() = std::move(refusal);
     return status;
@@ -133,7 +133,7 @@ inline int do_trim(portamem_pool* pool, size_t keep) {
 }
 
 inline int do_release_due(portamem_pool* pool) {
-    bool is_done = true;  // and after a failure, as another free asks again
+    bool is_done = true;  // also after a failure, because another free asks again
     (void)answered(pool_of(pool), [&] { is_done = pool_of(pool).release_due(); });
     return is_done ? 1 : 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/arena.hpp: what is free on one stream, or, in the pool's common arena, what nobody uses.
+// core/pool/arena.hpp: the free memory of one stream; in the common arena, memory that no stream has to be waited for.
 #pragma once
 
 #include <algorithm>
@@ -15,47 +15,51 @@
 
 namespace portamem::pool {
 
-/// Free memory by size. Under the heap's lock.
+/// The free memory of one stream, by size. Under the heap's lock.
 struct Arena {
     explicit Arena(std::uint64_t identity, std::uint32_t known_by = kNobodys) : stream(identity), number(known_by) {}
     Arena(const Arena&) = delete;
     Arena& operator=(const Arena&) = delete;
 
     const std::uint64_t stream;  ///< 0: the common arena
-    std::uint32_t number;        ///< by which blocks know it
-    void* ref = nullptr;         ///< of the stream, for the owner's callbacks
+    std::uint32_t number;        ///< the number by which blocks name this arena
+    void* ref = nullptr;         ///< the owner's handle of the stream, for callbacks
     bool is_per_thread = false;
-    bool is_marked_in_calls = false;  ///< per thread, and between calls on it nobody may touch the stream
-    bool has_ended = false;           ///< what comes now belongs to the common arena, behind latest
-    bool is_orphan = false;           ///< ended, and nothing is known of its last work: its device is waited for
-    bool is_marked = false;           ///< latest is after all that is here
-    bool is_of_call = false;          ///< of one call, on a stream whose end nobody tells: others leave it alone
-    MarkPtr latest;                   ///< of a per-thread stream, made by its thread; of an ended one, its last
+    bool is_marked_in_calls = false;  ///< a per-thread stream that the pool may touch only during a call on it
+    bool has_ended = false;           ///< memory that comes from now on goes to the common arena, behind `latest`
+    bool is_orphan = false;           ///< ended, and its last work is unknown: the pool waits for the whole device
+    bool is_marked = false;           ///< `latest` is behind everything that is free here
+    /// The temporary arena of one call, on a stream whose end is never reported. Other calls leave it alone.
+    bool is_of_call = false;
+    MarkPtr latest;  ///< a per-thread stream's, made by its thread; or the last mark of an ended stream
 
     static constexpr unsigned kAllLists = 2 * kLists;
-    std::array<Block*, kAllLists> lists{};  ///< by size; and again by size, of chunks for slabs
+    std::array<Block*, kAllLists> lists{};  ///< by size; then again by size, for chunks for slabs
     std::array<std::uint64_t, (kAllLists + 63) / 64> nonempty{};
-    std::array<std::vector<Item>, kClasses> bins;  ///< above the small classes: kept as they were freed, not merged
-    std::array<std::uint64_t, (kClasses + 63) / 64> kept{};  ///< the classes of those
-    std::array<Block*, kSmallClasses> carving{};             ///< slabs that are not all cut yet
+    std::array<std::vector<Item>, kClasses> bins;  ///< above the small classes: kept blocks, as they were freed
+    std::array<std::uint64_t, (kClasses + 63) / 64> kept{};  ///< one bit for each class with kept blocks
+    std::array<Block*, kSmallClasses> carving{};             ///< slabs that are not fully cut yet
 
-    std::size_t free = 0;    ///< bytes in lists
-    std::size_t pieces = 0;  ///< and blocks
+    std::size_t free = 0;    ///< bytes in `lists`
+    std::size_t pieces = 0;  ///< blocks in `lists`
     std::size_t largest = 0;
     bool knows_largest = true;
-    /// Blocks that are kept as they were freed.
+    /// Kept blocks: not merged with their neighbours since they were freed.
     struct Unmerged {
         std::size_t nbytes = 0;
-        unsigned next = 0;  ///< the class of which one is merged next, where there are too many
+        unsigned next = 0;  ///< the class of the next block to merge, where too much is kept
     };
-    Unmerged unmerged;             ///< up to kLargestKept
-    Unmerged shared;               ///< above kLargestOwn; other streams leave them alone while the upstream has memory
-    std::size_t whole = 0;         ///< bytes of slabs all of whose blocks are in bins
-    std::uint64_t insertions = 0;  ///< how often something was freed into it
-    /// In no bin yet: of memory that the host reaches, for want of an event behind it; of other, for want of host memory.
+    Unmerged unmerged;  ///< blocks of up to kLargestKept
+    /// Blocks above kLargestOwn. Other streams leave them alone while the upstream has memory.
+    Unmerged shared;
+    std::size_t whole = 0;         ///< bytes of slabs whose blocks are all in bins
+    std::uint64_t insertions = 0;  ///< how often memory was freed into this arena
+    /// Memory in no bin yet: in a pool that the host reaches for want of an event, in any other for want of host
+    /// memory.
     Batches unmarked;
-    std::unordered_map<std::uint64_t, std::uint64_t> waited;  ///< up to which insertion of another arena
-    std::list<std::weak_ptr<Arena>> ticket;                   ///< this one, for the list of those that have ended
+    /// The donor's `insertions`, by donor stream, up to which this stream waits for the donor's work.
+    std::unordered_map<std::uint64_t, std::uint64_t> waited;
+    std::list<std::weak_ptr<Arena>> ticket;  ///< a node that names this arena, ready for the list of ended arenas
 
     void link(Block& block) noexcept {
         const unsigned list = list_for(block);
@@ -87,11 +91,11 @@ struct Arena {
         if (!knows_largest) largest = 0;
     }
 
-    /// The bytes of the largest block in lists. Where it was taken out since the latest question, those of its list are
-    /// looked at.
+    /// Returns the bytes of the largest block in `lists`. Where that block has left since the last call, the function
+    /// searches the largest usual list that has blocks, and the largest one for slabs.
     std::size_t largest_piece() noexcept {
         if (knows_largest || pieces == 0) return largest;
-        unsigned last[2] = {0, kLists};  // of the usual lists, and of those for slabs
+        unsigned last[2] = {0, kLists};  // one for the usual lists, one for those of slabs
         for (unsigned list = next_list(0); list < kAllLists; list = next_list(list + 1)) last[list / kLists] = list;
         for (const unsigned list : last) {
             for (const Block* block = lists[list]; block != nullptr; block = block->list.after) {
@@ -102,7 +106,7 @@ struct Arena {
         return largest;
     }
 
-    /// Whether nothing is free here.
+    /// Whether no memory is free here.
     bool is_empty() const noexcept {
         const auto has_none = [](const auto& bin) { return bin.empty(); };
         const auto is_none = [](const Block* slab) { return slab == nullptr; };
@@ -110,15 +114,15 @@ struct Arena {
                std::all_of(carving.begin(), carving.end(), is_none);
     }
 
-    /// The first list from `list` on that has something; kAllLists where none has.
+    /// Returns the first list from `list` on that has blocks; kAllLists where none has.
     unsigned next_list(unsigned list) const noexcept { return next_bit(nonempty, list, kAllLists); }
 
     Unmerged& unmerged_of(unsigned index) noexcept { return is_shared(index) ? shared : unmerged; }
 
-    /// The first class from `index` on of which blocks are kept; kClasses where there is none.
+    /// Returns the first class from `index` on that has kept blocks; kClasses where none has.
     unsigned next_kept(unsigned index) const noexcept { return next_bit(kept, index, kClasses); }
 
-    /// The first bit from `bit` on that is set; `none` where no such is.
+    /// Returns the first set bit from `bit` on; `none` where no bit is set.
     template <std::size_t Words>
     static unsigned next_bit(const std::array<std::uint64_t, Words>& words, unsigned bit, unsigned none) noexcept {
         for (unsigned word = bit / 64; word < Words; ++word) {
@@ -129,13 +133,13 @@ struct Arena {
         return none;
     }
 
-    /// The bytes in front of the first place in a free block that is so aligned.
+    /// Returns the bytes before the first aligned address in a free block.
     static std::size_t front(const Block& block, std::size_t alignment) noexcept {
         return static_cast<std::size_t>(-block.base & (alignment - 1));
     }
 
-    /// A free block that holds `length` bytes at an aligned place, of a list that is as small as can be, and not above that
-    /// of `most` bytes. Of those for slabs where there is no other; for_slab: of those first, however large they are.
+    /// Returns a free block with `length` aligned bytes, from the smallest list that has one and no list above that of
+    /// `most` bytes. Chunks for slabs come last; with for_slab they come first, and `most` does not bind them.
     Block* find(std::size_t length, std::size_t alignment, std::size_t most = SIZE_MAX, bool for_slab = false) const {
         if (for_slab) {
             Block* const found = find_in(kLists, length, alignment, SIZE_MAX);

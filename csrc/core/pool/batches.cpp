@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/batches.cpp: many blocks at once, into an arena and out of it.
+// core/pool/batches.cpp: moves many blocks at once into an arena and out of it.
 #include <algorithm>
 #include <new>
 #include <utility>
@@ -9,7 +9,7 @@
 namespace portamem::pool {
 namespace {
 
-constexpr std::size_t kMostPieces = 32;  // that are taken from another stream at once
+constexpr std::size_t kMostPieces = 32;  // pieces that one call takes from another stream
 
 }  // namespace
 
@@ -28,7 +28,7 @@ void Heap::prefetch(unsigned index, const Item* items, std::size_t count) const 
 
 void Heap::give(Arena& arena, const Item* items, std::size_t count) {
     static_assert(kSmallClasses <= 64);
-    std::array<std::uint32_t, kSmallClasses> more;  // of the classes that have a bit
+    std::array<std::uint32_t, kSmallClasses> more;  // of the classes whose bit is set
     std::uint64_t classes = 0;
     for (std::size_t i = 0; i < count; ++i) {
         const Block& slab = *block_of(items[i]);
@@ -114,7 +114,8 @@ std::vector<portamem_order_range> Heap::ranges_behind(std::uint64_t stream, cons
             const Block& block = *block_of(item);
             const std::size_t offset = item.address - block.base;
             const bool is_last = block.use != Block::Use::Slab || offset / block.size() + 1 == blocks_of(block);
-            const std::size_t nbytes = is_last ? block.length() - offset : block.size();  // with the rest behind it
+            // The last block of a slab counts with the bytes left over behind it.
+            const std::size_t nbytes = is_last ? block.length() - offset : block.size();
             ranges.push_back({reinterpret_cast<void*>(item.address), nbytes});
         }
         for (const Block* const block : batch.blocks) {
@@ -185,7 +186,7 @@ bool Heap::detach_some(Arena& arena, std::size_t length, std::size_t alignment, 
         } else if (next == length) {
             break;
         }
-        next = length;  // not in one: in pieces that waste nothing
+        next = length;  // no free block has all: takes several that waste nothing
     }
     return !batch.blocks.empty();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/cache.hpp: what one thread has freed on one stream.
+// core/pool/cache.hpp: the blocks that one thread has freed on one stream.
 #pragma once
 
 #include <algorithm>
@@ -18,24 +18,24 @@ namespace portamem::pool {
 
 class Pool;
 
-/// A stream on which its thread has allocated nothing while the thread looked so often is one that only frees.
+/// A thread counts as one that only frees on a stream after this many looks without an allocation there.
 inline constexpr unsigned kLooksUntilIdle = 8;
 
-/// Most bytes in one cache of what was freed: the largest block that it holds leaves room for others.
+/// The most bytes of free memory in one cache. The largest cached block still leaves 16 MiB for smaller blocks.
 inline constexpr std::size_t kCacheBytes = kLargestCached + (std::size_t{16} << 20);
 
-/// Where a cache holds more, each large block that comes sends one away. There are bytes above this so that it has room
-/// even where that one was smaller: a call that has to send both is among the slowest.
+/// A cache with more bytes than this sends one large block away for each large block that comes. The bytes above it are
+/// room for the case in which the block that left was smaller: a call that sends two away is among the slowest.
 inline constexpr std::size_t kFullBytes = kCacheBytes - (std::size_t{8} << 20);
 
-/// The bytes that a block of a class may bring a cache to, for nothing.
+/// Returns the bytes up to which a cache takes a block of a class without sending another away.
 constexpr std::size_t free_room_of(unsigned index) noexcept { return index < kSmallClasses ? kCacheBytes : kFullBytes; }
 
-/// Most blocks that wait in a cache for one event, and their bytes, but for a single one.
+/// The most pending blocks of a cache, and their most bytes. A single larger block may be pending too.
 inline constexpr std::size_t kMostPending = 64;
 inline constexpr std::size_t kMostPendingBytes = std::size_t{16} << 20;
 
-/// How many blocks of a class a cache holds at most.
+/// Returns the most blocks of a class that one cache holds.
 constexpr unsigned capacity_of(unsigned index) noexcept {
     const std::size_t size = size_of(index);
     if (size <= 4096) return 128;
@@ -46,14 +46,14 @@ constexpr unsigned capacity_of(unsigned index) noexcept {
 
 inline constexpr unsigned kMostAtOnce = 16;
 
-/// How many blocks of a class go to the heap, or come from it, at once: enough to share its lock among them, and few
-/// enough for the one call that pays for all.
+/// Returns how many blocks of a class move between cache and heap at once: enough to share the cost of the heap's lock,
+/// and few enough for the one call that pays for all of them.
 constexpr unsigned batch_of(unsigned index) noexcept {
     const unsigned half = (capacity_of(index) + 1) / 2;
     return half < kMostAtOnce ? half : kMostAtOnce;
 }
 
-/// Bins of blocks that may be used on the stream at once. Owned by its thread; others come in through the lock.
+/// Bins of free blocks that the stream may use at once. One thread owns the cache; other threads shut its lock first.
 class alignas(64) Cache {
   public:
     Cache(std::shared_ptr<Pool> of, std::shared_ptr<Arena> beneath, std::uint64_t identity,
@@ -64,7 +64,7 @@ class alignas(64) Cache {
           keep(std::move(of)),
           deferred(needs_event_before_reuse) {}
 
-    /// Written by whoever has the lock, and read by all.
+    /// A count that the thread inside the lock writes and every thread may read.
     class Count {
       public:
         Count& operator=(std::uint16_t value) noexcept {
@@ -90,15 +90,15 @@ class alignas(64) Cache {
         std::unique_ptr<Item[]> items;  ///< made at first use
         Count count;
         std::uint16_t capacity = 0;
-        std::uint32_t size = 0;  ///< of a block, once there is room for one
+        std::uint32_t size = 0;  ///< of a block; set when the bin is made
     };
 
-    // What every call reads.
+    // Every call reads these fields.
     Pool* const pool;
     const std::uint64_t stream;
     OwnerLock lock;
 
-    // Counters are written by the owner, with the lock, and read by all.
+    // A counter that the thread inside the lock writes and every thread may read.
     class Counter {
       public:
         void add(std::uint64_t delta) noexcept {
@@ -110,12 +110,14 @@ class alignas(64) Cache {
       private:
         std::atomic<std::uint64_t> value_{0};
     };
-    Counter cached;      ///< bytes in bins and in pending
-    Counter hits;        ///< allocations
-    Counter frees;       ///< of which blocks came back
-    Counter live_bytes;  ///< allocated less freed, as asked; may be below zero, the sum over all caches is not
+    Counter cached;  ///< bytes in bins and in `pending`
+    Counter hits;    ///< allocations, also those that the cache could not serve itself
+    Counter frees;   ///< frees, likewise
+    /// Requested bytes, allocated less freed. One cache's may be below zero, because a thread may free what another has
+    /// allocated; the sum over all caches is not.
+    Counter live_bytes;
 
-    /// The block that has an address, which may be another's; null where there is none.
+    /// Returns the page map's entry for an address, null where there is none. The address may still be another block's.
     const Block* block_of(const PageMap& pages, std::uintptr_t address) noexcept {
         const std::uintptr_t key = address >> PageMap::kLeafBits;
         if (__builtin_expect(leaf_key != key, 0)) {
@@ -127,16 +129,16 @@ class alignas(64) Cache {
         return PageMap::find_in(*leaf, address);
     }
     std::uintptr_t leaf_key = ~std::uintptr_t{0};
-    const PageMap::Leaf* leaf = nullptr;  ///< the latest
+    const PageMap::Leaf* leaf = nullptr;  ///< the leaf of the latest look-up
 
     std::array<Bin, kClasses> bins;
-    unsigned largest = kSmallClasses;  ///< the largest class that has a bin; this, if no larger has
+    unsigned largest = kSmallClasses;  ///< the largest class with a bin, kSmallClasses at least
 
-    /// Whether the cache has a bin for a class. Others are shared by the threads of the stream, in its arena, but for
-    /// memory that waits for events, and for a stream that one thread has for itself.
+    /// Whether the cache has a bin for a class. The shared classes are in the arena for all threads of the stream,
+    /// except for memory that waits for events and for a stream that one thread has for itself.
     bool holds(unsigned index) const noexcept { return !is_shared(index) || deferred || arena->is_per_thread; }
 
-    /// The bin of a class, with room.
+    /// Returns the bin of a class, and makes it at first use.
     Bin& bin_for(unsigned index) {
         Bin& bin = bins[index];
         if (bin.capacity != 0) return bin;
@@ -147,8 +149,8 @@ class alignas(64) Cache {
         return bin;
     }
 
-    /// Takes a block for nbytes, which are of the class `index`, and the state that it is out with: of its own class, or, of blocks that
-    /// stand by themselves, of one a little larger, which costs less than to have one cut.
+    /// Takes a block for nbytes, which are of class `index`, and sets `out` to its state. A large request may get a
+    /// block up to kMostAbove classes larger, which costs less than cutting one.
     bool take_cached(unsigned index, std::size_t nbytes, Item& item, State& out) noexcept {
         const unsigned last = index < kSmallClasses ? index : std::min(index + kMostAbove, kClasses - 1);
         for (unsigned serving = index; serving <= last; ++serving) {
@@ -162,28 +164,28 @@ class alignas(64) Cache {
         return false;
     }
 
-    /// For one block more of a class of which it has a bin, up to so many bytes in all.
+    /// Whether the bin of a class has room for one more block, and the cache for its bytes within `most` in all.
     bool has_room_for(unsigned index, std::size_t most) const noexcept {
         const Bin& bin = bins[index];
         return bin.count < bin.capacity && cached.get() + bin.size <= most;
     }
 
-    // For the owner's other caches, which look here for what the stream itself does not want back.
-    std::uint64_t hits_seen = 0;       ///< by the latest look
-    unsigned looks = kLooksUntilIdle;  ///< since it allocated last
+    // find_idle_cache() uses these two fields: it looks for blocks that the stream itself does not want back.
+    std::uint64_t hits_seen = 0;       ///< `hits` at the latest look
+    unsigned looks = kLooksUntilIdle;  ///< looks since the latest allocation
 
-    unsigned leaving = kSmallClasses;  ///< the class that makes room next
+    unsigned leaving = kSmallClasses;  ///< the class that make_room() takes a block from next
 
-    std::vector<Item> pending;  ///< freed, and usable only behind an event that has not been recorded yet
+    std::vector<Item> pending;  ///< freed, but usable only behind an event that is not recorded yet
     std::size_t pending_bytes = 0;
-    /// Whether one more, of so many bytes, may wait for the same event.
+    /// Whether one more block of `size` bytes may be pending.
     bool has_pending_room(std::size_t size) const noexcept {
         return pending.empty() || (pending.size() < kMostPending && pending_bytes + size <= kMostPendingBytes);
     }
-    /// So many have to be pending before it is asked again whether the stream's work has run: more after each question in
-    /// vain. The owner's own.
+    /// The number of pending blocks from which the owner thread asks whether the stream's work has run. Each question
+    /// in vain raises it. Only the owner thread uses it.
     std::size_t asks_from = 1;
-    /// There is room, also in the vector.
+    /// Makes a block pending. The caller has seen that there is room, also in the vector.
     void put_pending(const Item& item, std::size_t size) noexcept {
         if (pending.empty()) asks_from = 1;
         pending.push_back(item);
@@ -192,22 +194,22 @@ class alignas(64) Cache {
         pending_blocks.add(1);
         if (size > pending_most.get()) pending_most.set(size);
     }
-    /// Some of what was pending, or all, is so no more.
+    /// Updates the counters after blocks have left `pending`.
     void note_pending() noexcept {
         pending_blocks.set(pending.size());
         if (pending.empty()) pending_most.set(0);
     }
     Counter pending_blocks;
-    Counter pending_most;  ///< the bytes of the largest since there was none
+    Counter pending_most;  ///< bytes of the largest pending block since `pending` was empty
 
-    Batches spare;            ///< room for what is in a caller's hands when the cache ends; his own
-    bool is_flushed = false;  ///< under the registry's lock
+    Batches spare;            ///< the owner thread's room for blocks in its hands when the cache ends (Pool::got)
+    bool is_flushed = false;  ///< chosen by CacheSet::flush(); under the registry's lock
 
-    const std::shared_ptr<Arena> arena;  ///< of the stream
+    const std::shared_ptr<Arena> arena;  ///< the arena of the stream
     const std::shared_ptr<Pool> keep;
-    const bool deferred;                       ///< what is freed goes to pending
-    std::atomic<bool> has_ended{false};        ///< its stream or its pool is gone: shut for good, and empty
-    std::atomic<bool> has_lost_thread{false};  ///< whoever empties it ends it
+    const bool deferred;                 ///< freed blocks go to `pending`
+    std::atomic<bool> has_ended{false};  ///< its stream or its pool is gone: the cache is shut for good, and empty
+    std::atomic<bool> has_lost_thread{false};  ///< its thread is gone: the next flush that empties the cache ends it
 };
 
 }  // namespace portamem::pool

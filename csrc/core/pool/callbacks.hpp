@@ -10,7 +10,7 @@
 
 namespace portamem::pool {
 
-/// Copies as much of a struct as the owner's version of it has: what was added since is null.
+/// Copies the part of a struct that the owner's version has. Fields that were added since are null.
 template <class Struct>
 Struct known_part(const Struct& given) noexcept {
     Struct all{};
@@ -18,7 +18,7 @@ Struct known_part(const Struct& given) noexcept {
     return all;
 }
 
-/// What all parts of a pool call. Fixed when the pool is made.
+/// The owner's functions, which all parts of a pool call. They are fixed when the pool is made.
 struct Callbacks {
     const portamem_pool_ops ops;
     void* const self;

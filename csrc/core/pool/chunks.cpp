@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/chunks.cpp: memory of the upstream, as the heap has it.
+// core/pool/chunks.cpp: the heap's chunks: added, and taken out again.
 #include <algorithm>
 #include <new>
 
@@ -21,7 +21,7 @@ void Heap::add_chunk(void* ptr, std::size_t nbytes, Arena& arena, bool for_slabs
     block->after = nullptr;
     chunks_.push_back({ptr, nbytes, block});
     arena.link(*block);
-    // As if it had been freed there: whoever takes it over waits for what the stream has now.
+    // The chunk counts as freed here: a stream that takes it over waits for the work that this stream has now.
     ++arena.insertions;
     arena.is_marked = false;
     reserved_ += nbytes;

@@ -17,10 +17,10 @@ bool Pool::close() {
     if (blocks != 0) return false;
     call_off_due();
     try {
-        trim(0);  // what can fail, fails while the pool is open
+        trim(0);  // errors arise here, while the pool is still open
         mark_all();
     } catch (const Refused&) {
-        if (is_closed()) return true;  // by another thread meanwhile
+        if (is_closed()) return true;  // another thread closed it meanwhile
         throw;
     }
     bool is_unused = false;
@@ -28,7 +28,7 @@ bool Pool::close() {
         std::uint64_t none = 0;
         is_unused =
             totals.allocated == totals.freed && empty_.load() == 0 && inside_.compare_exchange_strong(none, kClosed);
-        return is_unused || is_closed();  // by another thread, for good
+        return is_unused || is_closed();  // another thread closed it for good
     });
     if (!is_unused) return is_closed();
     shut_down();
@@ -36,7 +36,7 @@ bool Pool::close() {
     return true;
 }
 
-// Of a captured stream a mark is refused: what it used could never go back.
+// Marks all streams. A captured stream refuses the mark: the memory that it used could never go back.
 void Pool::mark_all() {
     const CallGuard inside(*this);
     std::vector<std::shared_ptr<Arena>> left;
@@ -73,7 +73,8 @@ void Pool::shut_down() noexcept {
         }
     };
     attempt([this] { flush_all_caches(true); });
-    attempt([this] { (void)reclaim(true); });  // what cannot be waited for is not given back: somebody may still use it
+    // Memory that cannot be waited for does not go back, because work may still use it.
+    attempt([this] { (void)reclaim(true); });
     try {
         (void)upstream_.release(0, false);
     } catch (...) {
@@ -81,7 +82,8 @@ void Pool::shut_down() noexcept {
     forget_owner();
 }
 
-// Threads keep arenas for as long as they remember their caches; the owner is gone by then.
+// Takes all that is the owner's out of the arenas: threads keep arenas while they remember their caches, and the owner
+// is gone by then.
 void Pool::forget_owner() noexcept {
     const std::lock_guard<std::mutex> lock(heap_.mutex());
     const auto strip = [this](Arena& arena) {

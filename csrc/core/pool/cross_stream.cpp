@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/cross_stream.cpp: what other streams have freed, taken over behind their events.
+// core/pool/cross_stream.cpp: takes over memory that other streams have freed, behind their events.
 #include <algorithm>
 #include <new>
 #include <utility>
@@ -10,10 +10,10 @@
 namespace portamem::pool {
 namespace {
 
-constexpr std::size_t kLeastPiece = std::size_t{16} << 20;  // what is taken from another stream, where it has as much
-constexpr unsigned kMostSmall = 256;                        // small blocks of it
-constexpr unsigned kMostKept = 64;                          // larger ones that are not merged
-constexpr std::size_t kMostLookedAt = 1024;                 // blocks behind events that one call looks at
+constexpr std::size_t kLeastPiece = std::size_t{16} << 20;  // bytes to take from another stream, where it has as many
+constexpr unsigned kMostSmall = 256;                        // small blocks to take from it
+constexpr unsigned kMostKept = 64;                          // kept blocks to take from it
+constexpr std::size_t kMostLookedAt = 1024;                 // blocks behind marks that one call looks at
 
 }  // namespace
 
@@ -23,7 +23,7 @@ bool Pool::serves(const Request& request, const Item& item) const {
                               : block.use == Block::Use::Taken && block.length() >= request.stands_in();
 }
 
-// Memory that a stream without a teller has freed, or that ended streams have: behind the event that it has already.
+// Takes over memory that waits behind a mark already: of a stream whose end is not reported, or of an ended stream.
 bool Pool::take_batch_of_other_stream(const CallContext& context, const Request& request, Item* items,
                                       unsigned& count) {
     std::uint64_t stream = 0;
@@ -51,7 +51,7 @@ bool Pool::take_batch_of_other_stream(const CallContext& context, const Request&
         }
         if (!is_found) return false;
     }
-    // It stays where it is until then: another thread may be quicker.
+    // The batch stays in the queue until the wait is made, so that another thread may be quicker.
     events_.wait(context.stream, mark);
     const std::lock_guard<std::mutex> lock(heap_.mutex());
     Batches* const queue = heap_.waiting().queue_of(stream);
@@ -72,8 +72,9 @@ bool Pool::take_batch_of_other_stream(const CallContext& context, const Request&
     return true;
 }
 
-// All that the calling thread has freed of a class on a stream on which it only frees, behind one event: a thread that
-// allocates on one stream and frees on another asks the runtime once for a cacheful of blocks.
+// Takes over all blocks of a class that the calling thread has freed on a stream on which it only frees, behind one
+// event. A thread that allocates on one stream and frees on another thus asks the runtime once for a cacheful of
+// blocks.
 unsigned Pool::take_from_idle_cache(const CallContext& context, const Request& request, Item* items) {
     if (context.cache == nullptr || request.index >= kHuge || (!request.is_small() && request.alignment > kGrain))
         return 0;
@@ -83,8 +84,8 @@ unsigned Pool::take_from_idle_cache(const CallContext& context, const Request& r
     Batches taken = one_batch(from->stream);
     Batch& batch = taken.front();
     batch.items.reserve(kMostItems);
-    if (!donor->lock.enter()) return 0;            // somebody empties it
-    Cache::Bin& bin = donor->bins[request.index];  // empty, if somebody was here before
+    if (!donor->lock.enter()) return 0;            // another thread empties it
+    Cache::Bin& bin = donor->bins[request.index];  // empty, if another thread emptied it before
     batch.items.assign(bin.items.get(), bin.items.get() + bin.count);
     donor->cached.add(0 - std::uint64_t{bin.count} * bin.size);
     bin.count = 0;
@@ -95,7 +96,7 @@ unsigned Pool::take_from_idle_cache(const CallContext& context, const Request& r
     } catch (const Refused& refusal) {
         events_.put_back(*from, std::move(taken));
         if (refusal.status != PORTAMEM_POOL_BUSY) throw;
-        return 0;  // captured, or about to end
+        return 0;  // the stream is captured, or about to end
     } catch (...) {
         events_.put_back(*from, std::move(taken));
         throw;
@@ -103,12 +104,12 @@ unsigned Pool::take_from_idle_cache(const CallContext& context, const Request& r
     std::copy(batch.items.begin(), batch.items.end(), items);
     steals_.fetch_add(1, std::memory_order_relaxed);
     const std::lock_guard<std::mutex> lock(heap_.mutex());
-    context.arena->is_marked = false;  // what comes there of these is behind a wait that no mark is after yet
+    context.arena->is_marked = false;  // these blocks will come back behind a wait that no mark follows yet
     return static_cast<unsigned>(batch.items.size());
 }
 
-// The arena of another stream that can serve a request, but for those that have refused; best one whose work the stream
-// of the call waits for already, which costs nothing. Null where there is none. Under the heap's lock.
+// Returns the arena of another stream that can serve a request and has not refused; if possible one whose work the
+// call's stream already waits for, because that costs nothing. Null where there is none. Under the heap's lock.
 std::shared_ptr<Arena> Pool::donor_for(const CallContext& context, const Request& request,
                                        const std::vector<const Arena*>& refused, bool& is_ordered) {
     const std::size_t most_cut = most_cut_for(request);
@@ -135,8 +136,9 @@ std::shared_ptr<Arena> Pool::donor_for(const CallContext& context, const Request
     return donor;
 }
 
-// Takes what a request needs out of a donor's arena: for one call no more than it takes, as nobody else finds it
-// meanwhile; for a stream some more. False where the donor has it in no one piece. Under the heap's lock.
+// Takes the memory that a request needs out of a donor's arena. A temporary arena takes no more than that, because no
+// other call would find the rest meanwhile; a stream takes more. False where the donor has no piece for it. Under the
+// heap's lock.
 bool Pool::detach_from(Arena& donor, const CallContext& context, const Request& request, Batch& batch) {
     const bool is_of_call = context.arena->is_of_call;
     const unsigned most_items = is_of_call ? 1 : kMostSmall;
@@ -156,8 +158,8 @@ bool Pool::detach_from(Arena& donor, const CallContext& context, const Request& 
     return heap_.detach_some(donor, length, request.alignment, is_of_call ? length : kLeastPiece, batch);
 }
 
-// Has the stream of the call wait for the donor's work; answers by which mark. Throws Refused, BUSY where the donor
-// cannot be marked now: captured, or about to end. What was taken is back in the donor's arena then.
+// Makes the call's stream wait for the donor's work, and returns the mark. Throws Refused: BUSY where the donor is
+// captured or about to end. On an exception the donor's arena has its memory back.
 MarkPtr Pool::wait_for_donor(Arena& donor, const CallContext& context, MarkPtr latest, Batches& taken,
                              Transfer& transfer) {
     try {
@@ -171,8 +173,8 @@ MarkPtr Pool::wait_for_donor(Arena& donor, const CallContext& context, MarkPtr l
     }
 }
 
-// What was taken becomes the stream's; for one call a block of it is in items, and what is left stays behind the mark.
-// Under the heap's lock.
+// Puts the memory that was taken into the call's arena. If the arena is temporary, one block goes to `items` and the
+// rest stays behind the mark. Under the heap's lock.
 void Pool::accept(const CallContext& context, const Request& request, Batches&& taken, Batches&& left,
                   const MarkPtr& mark, Item* items, unsigned& count) {
     heap_.put(*context.arena, std::move(taken));
@@ -183,7 +185,7 @@ void Pool::accept(const CallContext& context, const Request& request, Batches&& 
     try {
         heap_.detach(*context.arena, left.front());
     } catch (const std::bad_alloc&) {
-        return;  // what is left goes behind an event of the call's stream
+        return;  // the rest goes behind an event of the call's stream
     }
     if (mark != nullptr && !left.front().empty()) {
         left.front().mark = mark;
@@ -193,7 +195,8 @@ void Pool::accept(const CallContext& context, const Request& request, Batches&& 
     }
 }
 
-// True if something came over that may serve. For one call it is `count` blocks in items.
+// Takes over memory of another stream. True if some came that may serve; a temporary arena gets `count` blocks in
+// `items`.
 bool Pool::take_from_other_stream(const CallContext& context, const Request& request, Item* items, unsigned& count) {
     if (take_batch_of_other_stream(context, request, items, count)) return true;
     std::vector<const Arena*> refused;
@@ -205,7 +208,7 @@ bool Pool::take_from_other_stream(const CallContext& context, const Request& req
         MarkPtr mark;
         std::uint64_t seen = 0;
         bool is_ordered = false;
-        Transfer transfer(upstream_.transfers());  // others who find nothing meanwhile wait for it
+        Transfer transfer(upstream_.transfers());  // calls that find nothing meanwhile wait for it
         {
             const std::lock_guard<std::mutex> lock(heap_.mutex());
             if (context.arena->has_ended) return false;
@@ -231,7 +234,7 @@ bool Pool::take_from_other_stream(const CallContext& context, const Request& req
         const std::lock_guard<std::mutex> lock(heap_.mutex());
         transfer.end(true);
         if (const auto waited = context.arena->waited.find(donor->stream); waited != context.arena->waited.end()) {
-            waited->second = seen;  // not there any more where the donor has ended
+            waited->second = seen;  // the entry is gone where the donor has ended
         }
         accept(context, request, std::move(taken), std::move(left), mark, items, count);
         return true;

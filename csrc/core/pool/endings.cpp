@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/endings.cpp: threads and streams that end: what they had goes to the others.
+// core/pool/endings.cpp: threads and streams that end: their memory goes to the remaining ones.
 #include <algorithm>
 #include <new>
 #include <utility>
@@ -10,7 +10,8 @@
 namespace portamem::pool {
 namespace {
 
-// Streams whose events are asked for where one ends: each leaves one behind, and nobody may need the memory for long.
+// Streams whose marks a call asks for when one ends: each ended stream leaves a mark, and no call may need its memory
+// for long.
 constexpr std::size_t kAskedAtEnd = 4;
 
 }  // namespace
@@ -31,13 +32,13 @@ void Pool::retire(const std::shared_ptr<Cache>& cache) noexcept {
             if (needs_event_before_reuse()) events_.mark_unmarked(*cache->arena);
             return;
         }
-        // Its own stream ends with a thread.
+        // A per-thread stream ends with its thread.
         MarkPtr mark;
         bool is_orphan = !thread_has_own_streams() || cache->arena->is_marked_in_calls;
         try {
             if (!is_orphan) mark = events_.mark_of(*cache->arena);
         } catch (...) {
-            is_orphan = true;  // captured, the runtime fails, or there is no host memory
+            is_orphan = true;  // it is captured, the runtime fails, or there is no host memory
         }
         {
             const std::lock_guard<std::mutex> lock(heap_.mutex());
@@ -53,7 +54,8 @@ void Pool::retire(const std::shared_ptr<Cache>& cache) noexcept {
         }
         end_arena(cache->arena);
     } catch (...) {
-        // The pool is closed, and has emptied the cache; or whoever empties or marks it next does this as well.
+        // The pool is closed and has emptied the cache, or the next call that empties or marks the arena does this as
+        // well.
     }
 }
 
@@ -66,7 +68,8 @@ void Pool::stream_ended(std::uint64_t identity, void* event) {
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
         const auto found = heap_.arenas().find(identity);
-        // Somebody has seen that the stream is gone before this was told: what it had waits for less than the device.
+        // Another call may have noticed the stream's end before this report of it. The stream's orphans now wait for
+        // this mark, not for the device.
         for (auto at = heap_.orphans().begin(); !is_orphan && at != heap_.orphans().end();) {
             const auto orphan = at++;
             if (orphan->stream != identity) continue;
@@ -78,17 +81,17 @@ void Pool::stream_ended(std::uint64_t identity, void* event) {
         if (found == heap_.arenas().end() || (found->second->has_ended && !found->second->is_orphan)) return;
         arena = found->second;
         if (mark == nullptr && arena->is_per_thread && arena->is_marked) mark = arena->latest;
-        arena->has_ended = true;  // what others bring from now on goes behind the mark
+        arena->has_ended = true;  // memory that other threads bring from now on goes behind the mark
         arena->is_orphan = is_orphan;
         arena->latest = std::move(mark);
     }
     end_arena(arena);
-    const CallGuard inside(*this);  // what it has in its hands is waited for by who closes
+    const CallGuard inside(*this);  // close() waits for the memory in this call's hands
     events_.poll_others(identity, kAskedAtEnd);
 }
 
-// Gives what an ended stream has to all, behind its last mark. Where host memory is missing for that, the next who puts
-// everything together does it.
+// Puts the memory of an ended stream behind its last mark, for all streams. Where host memory is missing, the next call
+// that puts everything together does it.
 void Pool::end_arena(const std::shared_ptr<Arena>& arena) noexcept {
     try {
         caches_.flush([&arena](const Cache& cache) { return cache.arena == arena; }, true);

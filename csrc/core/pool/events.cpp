@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/events.cpp: events of streams: made, asked for, and what is to be behind them.
+// core/pool/events.cpp: makes events of streams, asks for them, and puts memory behind them.
 #include "events.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace portamem::pool {
 namespace {
 
-constexpr std::size_t kMostAsked = 32;  // streams whose events are asked for by one call
+constexpr std::size_t kMostAsked = 32;  // streams whose marks one call asks for
 
 }  // namespace
 
@@ -45,7 +45,7 @@ MarkPtr EventQueue::mark_of(Arena& arena) {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
         if ((arena.has_ended && !arena.is_orphan) || (arena.is_per_thread && arena.is_marked)) return arena.latest;
     }
-    if (status == PORTAMEM_POOL_GONE) {  // whoever puts everything together waits for the device instead
+    if (status == PORTAMEM_POOL_GONE) {  // a call that puts everything together waits for the device instead
         const std::lock_guard<std::mutex> lock(heap_.mutex());
         if (arena.has_ended && !arena.is_orphan) return arena.latest;
         arena.has_ended = arena.is_orphan = true;
@@ -110,14 +110,14 @@ bool EventQueue::poll_one(std::uint64_t stream) {
     return true;
 }
 
-// The order checker learns of the event here: the program has not asked for it.
+// The order checker learns of the event here, because the program has not asked for it.
 void EventQueue::give_happened(std::uint64_t stream, const MarkPtr& mark) {
     if (callbacks_.ops.happened == nullptr || mark == nullptr || !order::is_on()) {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
         return heap_.give_happened(stream, mark);
     }
     std::vector<portamem_order_range> ranges;
-    Batches told;  // out of the queue while it is told of: meanwhile others may free more behind the same event
+    Batches told;  // not in the queue while the checker is told: other threads may free more behind the same mark
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
         ranges = heap_.ranges_behind(stream, mark);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/events.hpp: the order between streams: events, and what is free behind them.
+// core/pool/events.hpp: the order between streams: events, and the free memory behind them.
 #pragma once
 
 #include <atomic>
@@ -13,13 +13,11 @@
 
 namespace portamem::pool {
 
-/// Marks streams by events, and hands out memory behind them.
-///
-/// Invariant: memory that stands in the heap's waiting queue is free behind its mark, and no stream uses it before the
-/// mark has happened or the stream waits for it. Memory in the common arena waits for nothing.
-///
-/// Locks: each function takes the heap's lock for as long as it moves memory, and calls the owner with no lock, but
-/// for the caller's. Functions that call the owner throw Refused with the owner's status.
+/// Marks streams by events, and hands out memory behind them. Functions that call the owner throw Refused.
+/// Invariant: no stream uses memory of the heap's waiting queue before its mark has happened or the stream waits for
+/// it.
+/// Locks: each function takes the heap's lock only while it moves memory; the owner is called with the caller's locks
+/// only.
 class EventQueue {
   public:
     EventQueue(const Callbacks& callbacks, Heap& heap, bool needs_event_before_reuse)
@@ -30,62 +28,63 @@ class EventQueue {
 
     // ---- marks ----
 
-    /// Takes an event of the owner's. Null stays null: there is nothing to wait for. Throws std::bad_alloc: the event
-    /// went back to the owner.
+    /// Wraps an event of the owner's. Null stays null: there is nothing to wait for. On std::bad_alloc the event went
+    /// back to the owner.
     MarkPtr make_mark(void* event);
-    /// Marks the stream of the call, now.
+    /// Marks the stream of the call now.
     MarkPtr mark_here(void* stream);
-    /// Marks the stream of an arena, now; where only the stream's own thread could do that, answers the latest mark.
+    /// Marks the stream of an arena now. Where the stream has ended or only its own thread can mark it, returns the
+    /// latest mark; throws Refused with BUSY where there is none.
     MarkPtr mark_of(Arena& arena);
-    /// Takes the last event of a stream that has ended; null: nothing to wait for. Where host memory is missing the CPU
-    /// waits for it, and the answer is null; is_orphan says that it could not.
+    /// Wraps the last event of a stream that has ended; null: nothing to wait for. Without host memory the CPU waits
+    /// for the event instead and the function returns null; is_orphan says that this wait failed.
     MarkPtr adopt_last(void* event, bool& is_orphan);
-    /// Has later work of `stream` wait for a mark, which may be null.
+    /// Makes later work of `stream` wait for a mark, which may be null.
     void wait(void* stream, const MarkPtr& mark);
-    /// Waits for a mark, which may be null, on the CPU.
+    /// Blocks the CPU until a mark, which may be null, has happened.
     void synchronize(const MarkPtr& mark);
     /// Whether a mark, which may be null, has happened.
     bool has_happened(const MarkPtr& mark);
-    /// Waits on the CPU for all work of the device. False where the owner cannot.
+    /// Blocks the CPU until all work of the device has run. False where the owner cannot do that.
     bool synchronize_device();
-    /// Waits for a mark, and tells the order checker that a chunk of the upstream's is behind it.
+    /// Blocks the CPU until a mark has happened, and tells the order checker that a chunk of the upstream is behind it.
     void synchronize_chunk(const MarkPtr& mark, void* ptr, std::size_t nbytes);
 
     // ---- what waits behind marks ----
 
-    /// Asks for the oldest event of a stream. True: it has happened, and what was behind it is in the common arena.
+    /// Asks for the oldest mark of a stream. True: it has happened, and the memory behind it is in the common arena.
     bool poll_one(std::uint64_t stream);
-    /// Asks for the events of the stream, and of some other streams by turns, each until one has not happened.
+    /// Asks for the marks of `stream`, then of some other streams in turn, each until one has not happened.
     void poll(std::uint64_t stream);
-    /// Asks for the events of up to `most` streams, by turns, but for `own`.
+    /// Asks for the marks of up to `most` streams in turn, except `own`.
     void poll_others(std::uint64_t own, std::size_t most);
-    /// Hands out what a stream has waiting behind a mark that has happened, and tells the order checker of it.
+    /// Moves a stream's memory behind a mark that has happened to the common arena, and tells the order checker.
     void give_happened(std::uint64_t stream, const MarkPtr& mark);
-    /// Hands out what a stream has waiting now, oldest first, up to the first mark that has not happened; with `waits`
-    /// the CPU waits for each. What is freed meanwhile is left: a program that frees ahead of the device would never
-    /// let the call end.
+    /// Moves the memory that a stream has waiting now to the common arena, oldest first, up to the first mark that has
+    /// not happened. With `waits` the CPU waits for each mark. Memory that is freed meanwhile stays: a program that
+    /// frees ahead of the device would never let the call end.
     void drain(std::uint64_t stream, bool waits);
 
-    /// Puts batches behind a mark; null: into the common arena.
+    /// Puts batches behind a mark; null puts them into the common arena.
     void put_behind(const MarkPtr& mark, Batches&& batches) noexcept;
-    /// Puts batches that could not be ordered back to the arena that they came from.
+    /// Puts batches that no mark could order back into their arena.
     void put_back(Arena& arena, Batches&& batches) noexcept;
-    /// Marks an arena's stream, and puts what waits there for a mark behind it. Throws Refused and std::bad_alloc: it
-    /// waits there still.
+    /// Marks an arena's stream, and puts the arena's unmarked memory behind the mark. On Refused and std::bad_alloc the
+    /// memory stays unmarked.
     void mark_unmarked(Arena& arena);
-    /// Puts what waits in an arena for want of host memory into its bins, as far as there is host memory now. Under the
-    /// heap's lock.
+    /// Moves memory that is unmarked for want of host memory into the arena's bins, as far as there is host memory now.
+    /// The caller holds the heap's lock.
     void retry_unmarked(Arena& arena) noexcept;
 
-    /// How many marks were made.
+    /// Returns how many marks were made.
     std::uint64_t marks() const noexcept { return marks_.load(std::memory_order_relaxed); }
-    /// The owner goes: marks that threads hold still are not given back to it.
+    /// Detaches the owner: marks that threads still hold no longer name it when they are dropped.
     void forget_owner() noexcept { back_->forget_owner(); }
 
   private:
     const Callbacks& callbacks_;
     Heap& heap_;
-    const bool needs_event_;  ///< freed memory is in no arena before an event is behind it
+    const bool needs_event_;  ///< freed memory enters no arena before an event is behind it
     const std::shared_ptr<EventsBack> back_;
     std::atomic<std::uint64_t> marks_{0};
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// core/pool/fast_path.hpp: the path on which a cache alone serves a call.
+// core/pool/fast_path.hpp: the hit path, on which a cache alone serves a call.
 //
-// It reads the thread's memo and the cache, writes the cache and the block's state, and nothing else: no lock and no
+// It reads the thread's memo and the cache, and writes the cache and the block's state. It takes no lock and touches no
 // memory that other threads write.
 #pragma once
 
@@ -15,7 +15,8 @@
 
 namespace portamem::pool {
 
-// The state of a block of a class, which has blocks of `size` bytes. Null for all that has to be looked at closely.
+// Returns the state of a block of class `index`, whose blocks have `size` bytes; null where the address needs a closer
+// look.
 [[gnu::always_inline]] inline std::atomic<State>* state_of(Cache& cache, const PageMap& pages, std::uintptr_t address,
                                                            unsigned index, std::size_t size) {
     const Block* const block = cache.block_of(pages, address);
@@ -26,8 +27,8 @@ namespace portamem::pool {
     return block->states + (number << block->spread);
 }
 
-// Takes a block back that was just seen to be out like that. An exchange costs less than to compare first; where another
-// thread was quicker, and somebody has the block again by now, that is undone.
+// Takes back a block whose state was just seen to be `out`. An exchange costs less than comparing first. Where another
+// thread freed the block meanwhile, and a third already has it again, the exchange is undone.
 [[gnu::always_inline]] inline bool becomes_in(std::atomic<State>& state, State out) noexcept {
     const State was = state.exchange(kFree, std::memory_order_acq_rel);
     if (__builtin_expect(was == out, 1)) return true;
@@ -36,7 +37,7 @@ namespace portamem::pool {
     return false;
 }
 
-// The path on which a cache alone serves: null, or false, where it does not.
+// The functions below return null or false where a cache alone cannot serve the call.
 
 [[gnu::always_inline]] inline void* allocate_from_cache(Cache* cache, std::size_t nbytes) noexcept {
     if (__builtin_expect(cache != nullptr && nbytes - 1 < kLargestCached && cache->lock.enter(), 1)) {
@@ -81,8 +82,8 @@ namespace portamem::pool {
     return false;
 }
 
-// The same for a block that is a little larger than its bytes need. Not inlined, and called last, as are those below: the
-// path above needs no frame.
+// These two serve from the classes just above. The path above calls them last and does not inline them, so that it
+// needs no stack frame; the functions below follow the same rule.
 
 [[gnu::noinline]] inline void* allocate_from_next_class(Cache* cache, std::size_t nbytes) noexcept {
     if (cache == nullptr || nbytes - 1 >= kLargestCached || !cache->lock.enter()) return nullptr;
@@ -123,7 +124,7 @@ namespace portamem::pool {
     return is_done;
 }
 
-// Where the place of a thread's memo is another stream's.
+// These two search all caches of the thread, where the memo's slot holds another stream's cache.
 
 [[gnu::noinline]] inline void* allocate_by_search(Pool& pool, std::size_t nbytes, std::uint64_t identity) noexcept {
     Cache* const cache = find_cache(&pool, identity);

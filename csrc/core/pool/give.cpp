@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/give.cpp: what becomes of a block that was freed.
+// core/pool/give.cpp: puts freed blocks into caches and arenas.
 #include <algorithm>
 
 #include "pool.hpp"
@@ -15,7 +15,8 @@ bool Pool::put_if_room(Cache& cache, const Item& item, unsigned index, std::size
     return true;
 }
 
-// Into a cache that is full, from which some goes to its arena. Throws std::bad_alloc, and the item is in neither.
+// Puts an item into a full cache, from which some goes to the arena first. On std::bad_alloc the item is in neither.
+// Under the cache's and the heap's lock.
 void Pool::put_with_room(Cache& cache, Arena& arena, const Item& item, unsigned index) {
     arena.latest = nullptr;
     arena.is_marked = false;
@@ -23,7 +24,7 @@ void Pool::put_with_room(Cache& cache, Arena& arena, const Item& item, unsigned 
     if (!put_if_room(cache, item, index, kCacheBytes)) heap_.give(arena, index, &item, 1);
 }
 
-// Into the cache; where that is full, some of it goes to the arena first, or else the block itself.
+// Puts a block into the cache. Where the cache is full, some of it, or else the block itself, goes to the arena.
 void Pool::give(const CallContext& context, const Item& item, const Block& block) {
     const unsigned index = block.index;
     if (context.cache == nullptr || index >= kHuge) return flush(context, item);
@@ -56,7 +57,7 @@ void Pool::give(const CallContext& context, const Item& item, const Block& block
     flush(context, item);
 }
 
-// For the next of the stream's threads that wants one of its size. False where the stream has ended.
+// Keeps a block in the arena for any thread of the stream that wants its size. False where the stream has ended.
 bool Pool::share(Arena& arena, const Item& item, unsigned index) noexcept {
     const std::lock_guard<std::mutex> lock(heap_.mutex());
     if (arena.has_ended) return false;
@@ -66,7 +67,7 @@ bool Pool::share(Arena& arena, const Item& item, unsigned index) noexcept {
     return true;
 }
 
-// A stream that only its own thread can mark is marked with what goes to its arena, since the thread may not come back.
+// Marks a stream that only its own thread can mark, when memory goes to its arena: the thread may not come back.
 MarkPtr Pool::mark_of_own(const CallContext& context, bool& is_marked) {
     is_marked = false;
     if (!context.arena->is_per_thread || !thread_has_own_streams()) return nullptr;
@@ -74,22 +75,22 @@ MarkPtr Pool::mark_of_own(const CallContext& context, bool& is_marked) {
         MarkPtr mark = events_.mark_here(context.stream);
         is_marked = true;
         return mark;
-    } catch (const Refused&) {  // what cannot be marked is left to the stream itself
+    } catch (const Refused&) {  // memory that cannot be marked is left to the stream itself
         return nullptr;
     } catch (const std::bad_alloc&) {
         return nullptr;
     }
 }
 
-// Of a class, those that came first, from the cache into the stream's arena. Throws std::bad_alloc, and nothing has
-// happened.
+// Moves the `count` oldest blocks of a size class from the cache to the stream's arena. On std::bad_alloc nothing has
+// changed.
 unsigned Pool::let_go(Cache& cache, Arena& arena, unsigned index, unsigned count) {
     Cache::Bin& bin = cache.bins[index];
     count = std::min<unsigned>(count, bin.count);
     if (count == 0) return 0;
     const Item* const first = bin.items.get();
     heap_.prefetch(index, first, count);
-    if (is_kept(index) && count >= batch_of(index)) {  // one size that comes in numbers is wanted in numbers
+    if (is_kept(index) && count >= batch_of(index)) {  // a size that comes in numbers is wanted in numbers
         heap_.keep(arena, index, first, count);
     } else {
         heap_.give(arena, index, first, count);
@@ -100,9 +101,10 @@ unsigned Pool::let_go(Cache& cache, Arena& arena, unsigned index, unsigned count
     return count;
 }
 
-// A batch of a full class. Where the cache is full of bytes, one block, for the one call that pays: of the large classes
-// in turn, so that what is not wanted any more leaves; of the small ones where there is no large one. Where there is no
-// room even so, the block that comes goes as well. Throws std::bad_alloc: what has not gone is in the cache.
+// Moves a batch of a full class to the arena. A cache that is full of bytes sends only one block, because this call
+// pays: of the large classes in turn, so that unwanted sizes leave, or else of a small class. If there is still no
+// room, the caller sends the new block to the arena. On std::bad_alloc a block that has not moved is still in the
+// cache.
 void Pool::make_room(Cache& cache, Arena& arena, unsigned index) {
     if (cache.bins[index].count == cache.bins[index].capacity) (void)let_go(cache, arena, index, batch_of(index));
     if (cache.has_room_for(index, free_room_of(index))) return;
@@ -116,7 +118,7 @@ void Pool::make_room(Cache& cache, Arena& arena, unsigned index) {
     }
 }
 
-// A block that no cache takes, into the stream's arena.
+// Puts a block that no cache takes into the stream's arena.
 void Pool::flush(const CallContext& context, const Item& item) {
     Batches one = one_batch(context.identity);
     one.front().items.push_back(item);
@@ -124,14 +126,15 @@ void Pool::flush(const CallContext& context, const Item& item) {
     MarkPtr mark = mark_of_own(context, is_marked);
     const std::lock_guard<std::mutex> lock(heap_.mutex());
     Arena& arena = *context.arena;
-    const bool has_ended = arena.has_ended;  // by another thread, during the call: behind the stream's last event
+    // Another thread ended it during this call: put() goes behind its last mark.
+    const bool has_ended = arena.has_ended;
     heap_.put(arena, std::move(one));
     if (has_ended) return;
     arena.latest = std::move(mark);
     arena.is_marked = is_marked;
 }
 
-// Host-accessible memory: behind the next event of the stream.
+// Frees memory that the host reaches, behind the next event of the stream.
 void Pool::defer(const CallContext& context, const Item& item, std::size_t size) {
     if (context.cache == nullptr) {
         Batches one = one_batch(context.identity);
@@ -151,12 +154,12 @@ void Pool::defer(const CallContext& context, const Item& item, std::size_t size)
     context.cache->put_pending(item, size);
 }
 
-// Marks the stream behind what the cache has freed on it.
+// Marks the stream, and puts the memory that the cache has freed on it behind the mark.
 void Pool::flush_pending(const CallContext& context) {
     Batches late = one_batch(context.identity);
     std::vector<Item>& items = late.front().items;
     items.reserve(kMostPending);
-    {  // before the mark: what comes here later may have been freed later
+    {  // before the mark: memory that comes here later may be freed later
         const std::lock_guard<std::mutex> lock(heap_.mutex());
         late.splice(late.end(), context.arena->unmarked);
     }

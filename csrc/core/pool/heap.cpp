@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/heap.cpp: blocks, cut from what is free and put together again.
+// core/pool/heap.cpp: cuts blocks from free memory, and merges them again.
 #include "heap.hpp"
 
 #include <algorithm>
@@ -8,15 +8,16 @@
 namespace portamem::pool {
 namespace {
 
-constexpr std::size_t kLeastRest = kPage;  // what is left of a block and smaller than this stays with it, if it is
-constexpr std::size_t kRestShare = 32;     // also smaller than this share of the block
+constexpr std::size_t kLeastRest = kPage;  // a rest smaller than this stays with its block,
+constexpr std::size_t kRestShare = 32;     // if it is also smaller than this share of the block
 
-constexpr unsigned kMostJoined = 1024;  // blocks that nobody uses and that are looked at for neighbours
+constexpr unsigned kMostJoined = 1024;  // free blocks that one call looks at for neighbours
 
-// Bytes of an arena's kept blocks: of up to kLargestKept, and of those that threads share, which have room for the largest.
+// The most bytes of an arena's kept blocks: of up to kLargestKept, and of shared classes, which have room for the
+// largest block.
 constexpr std::size_t kMostUnmerged = std::size_t{32} << 20;
 constexpr std::size_t kMostShared = kLargestCached + (std::size_t{16} << 20);
-constexpr unsigned kMostMerged = 16;  // by one call
+constexpr unsigned kMostMerged = 16;  // blocks that one call merges, or twice as many as come
 
 }  // namespace
 
@@ -49,7 +50,7 @@ std::shared_ptr<Arena> Heap::enlisted(const std::shared_ptr<Arena>& made) {
 Block* Heap::new_block() {
     if (spare_ != nullptr) {
         Block* const block = std::exchange(spare_, spare_->list.after);
-        if (spare_ != nullptr) spare_->prefetch();  // the next one's
+        if (spare_ != nullptr) spare_->prefetch();  // for the next call
         return block;
     }
     if (unused_ == 0) {
@@ -60,7 +61,7 @@ Block* Heap::new_block() {
     return &records_.back()[--unused_];
 }
 
-// The states of a slab's record stay readable: they are all kIn, and another slab's once that has the record.
+// Keeps a record for reuse. A slab's states stay readable through it: they are all kFree, until another slab has them.
 void Heap::recycle(Block* block) noexcept {
     block->list.after = spare_;
     spare_ = block;
@@ -68,7 +69,7 @@ void Heap::recycle(Block* block) noexcept {
 
 // ---- large blocks ----
 
-// What is behind `length` bytes of a block becomes the rest.
+// Cuts a block after `length` bytes. `rest` becomes the second part.
 void Heap::cut(Block& block, std::size_t length, Block& rest) noexcept {
     rest.base = block.base + length;
     rest.set_length(block.length() - length);
@@ -80,8 +81,8 @@ void Heap::cut(Block& block, std::size_t length, Block& rest) noexcept {
     block.set_length(length);
 }
 
-// Slabs are cut from the end of what is free, and blocks from its beginning: a slab stays as long as any of its small
-// blocks, and would keep large ones on both sides apart.
+// Takes slabs from the end of free memory and blocks from its beginning: a slab stays as long as any of its small
+// blocks, and would keep large blocks on both sides apart.
 Block* Heap::take_block(Arena& arena, std::size_t length, std::size_t alignment, bool at_end, std::size_t most) {
     Block* const found = arena.find(length, alignment, most, at_end);
     if (found == nullptr) return nullptr;
@@ -185,7 +186,7 @@ bool Heap::take_large_from(Arena& arena, std::size_t size, unsigned index, std::
     return true;
 }
 
-// It stands by itself.
+// Prepares the record of a block outside slabs.
 void Heap::hand_out(Block& block, unsigned index) noexcept {
     block.use = Block::Use::Taken;
     block.index = static_cast<std::uint8_t>(index);
@@ -214,13 +215,13 @@ Block* Heap::exact_at(std::uintptr_t address) const noexcept {
     return found == exact_.end() ? nullptr : found->second;
 }
 
-// A page that a block begins in has nothing of others but, before the block, kExact ones.
+// A page in which a block begins contains no other block, except kExact blocks before it.
 Block* Heap::block_of(const Item& item) const noexcept {
     Block* const block = pages_.find(item.address);
     return block == nullptr || item.address < block->base ? Block::of(item) : block;
 }
 
-// What was handed out by itself.
+// Merges a block outside slabs with its free neighbours.
 void Heap::merge(Arena& arena, const Item& item) noexcept {
     Block* const block = Block::of(item);
     pages_.clear(block->base);
@@ -241,7 +242,7 @@ void Heap::keep(Arena& arena, unsigned index, const Item* items, unsigned count)
     Arena::Unmerged& unmerged = arena.unmerged_of(index);
     unmerged.nbytes += count * size_of(index);
     arena.kept[index / 64] |= std::uint64_t{1} << index % 64;
-    // Faster than they come, and few for the call that pays for it.
+    // Merges faster than blocks come, but only a few each time, because this call pays for them.
     const std::size_t most = is_shared(index) ? kMostShared : kMostUnmerged;
     const unsigned first = is_shared(index) ? class_of(kLargestOwn) + 1 : kSmallClasses;
     const unsigned last = is_shared(index) ? kClasses - 1 : class_of(kLargestKept);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// core/pool/heap.hpp: chunks, cut into blocks and put together again.
+// core/pool/heap.hpp: chunks, cut into blocks and merged again.
 //
-// One lock for all of it: the neighbours of a block may be another stream's. Threads come here with whole batches, so
-// that it is seldom waited for. Nothing here calls anybody.
+// One lock covers all of it, because the neighbour of a block may be another stream's. Threads move whole batches at a
+// time, so that they seldom wait for the lock. The heap calls no callback.
 #pragma once
 
 #include <array>
@@ -22,12 +22,12 @@
 
 namespace portamem::pool {
 
-/// Memory of the upstream.
+/// Memory that the pool took of its upstream in one call.
 struct Chunk {
     void* ptr = nullptr;
     std::size_t nbytes = 0;
     Block* first = nullptr;
-    bool is_leaving = false;  ///< it is neither here nor back yet
+    bool is_leaving = false;  ///< on its way to the upstream: neither here nor back yet
 };
 
 class Heap {
@@ -43,86 +43,88 @@ class Heap {
     Arena& common() noexcept { return common_; }
     std::unordered_map<std::uint64_t, std::shared_ptr<Arena>>& arenas() noexcept { return arenas_; }
     Arena* arena_of(std::uint64_t stream) noexcept;
-    /// The arena of a stream: the one made for it, where there is none yet. Throws std::bad_alloc.
+    /// Returns the arena of a stream: `made`, where the stream has none yet. Throws std::bad_alloc.
     std::shared_ptr<Arena> enlisted(const std::shared_ptr<Arena>& made);
     Waiting& waiting() noexcept { return waiting_; }
     Batches& orphans() noexcept { return orphans_; }
 
     // heap.cpp
-    /// A block of `size` bytes that stands by itself.
-    /// Cut from no free block of more than `most` bytes.
+    /// Takes a block of `size` bytes outside slabs, cut from no free block of more than `most` bytes. False where there
+    /// is none.
     bool take_large_from(Arena& arena, std::size_t size, unsigned index, std::size_t alignment, Item& item,
                          std::size_t most = SIZE_MAX);
-    /// A kExact block of at least `size` bytes, a multiple of kGrain, also out of pieces that no other block fits into.
+    /// Takes a kExact block of at least `size` bytes, a multiple of kGrain, also from pieces that no other block fits
+    /// into.
     bool take_exact_from(Arena& arena, std::size_t size, std::size_t alignment, Item& item);
-    /// The kExact block that begins at an address; null where there is none.
+    /// Returns the kExact block that begins at an address; null where there is none.
     Block* exact_at(std::uintptr_t address) const noexcept;
-    /// The record of the slab that an item is in, or of the block that it is.
+    /// Returns the record of the slab that an item is in, or of the item's own block.
     Block* block_of(const Item& item) const noexcept;
-    /// Merges neighbours of which some are free in the arena and some are nobody's, where they have `length` bytes in all:
-    /// the smallest such. They are the arena's then. False where there are none.
+    /// Merges the smallest run of neighbours, free in the arena or in the common arena, that has `length` bytes in all.
+    /// The run becomes the arena's. False where there is none.
     bool join_common(Arena& arena, std::size_t length) noexcept;
-    /// Puts blocks of a class above the small ones into an arena, for whoever wants that class again. So much of them is
-    /// not merged with its neighbours before it has to be.
+    /// Puts blocks of a large class into an arena as they are, for the next request of that class. They are merged with
+    /// their neighbours only when too many bytes are kept.
     void keep(Arena& arena, unsigned index, const Item* items, unsigned count) noexcept;
-    /// Takes blocks that were kept. Answers how many there were.
+    /// Takes kept blocks of a class. Returns how many it took.
     unsigned take_kept(Arena& arena, unsigned index, Item* items, unsigned most) noexcept;
-    /// Merges one kept block that is large enough for `length` bytes and not larger than `most`. False where there is none.
+    /// Merges one kept block of at least `length` and at most `most` bytes. False where there is none.
     bool merge_larger(Arena& arena, std::size_t length, std::size_t most = kLargestCached) noexcept;
 
     // slabs.cpp
-    /// Blocks of a class, for use on the arena's stream: its own, then what nobody uses. Answers how many there were.
-    /// A slab is cut from a chunk for slabs, or from a free block of up to `most_cut` bytes.
+    /// Takes blocks of a small class for the arena's stream: the arena's own, then the common arena's. Returns how many
+    /// it took. A slab is cut from a chunk for slabs, or from a free block of up to `most_cut` bytes.
     unsigned take(Arena& own, unsigned index, Item* items, unsigned most, std::size_t most_cut = SIZE_MAX);
-    /// The same out of one arena only: for those who order the streams themselves.
+    /// Takes blocks of one arena only. The caller orders the streams.
     unsigned take_from(Arena& arena, unsigned index, Item* items, unsigned most);
-    /// Cuts up what slabs have left of which nothing is out, so that they can be dissolved. Throws std::bad_alloc.
+    /// Cuts up the rest of each slab that has no block out, so that it can be dissolved. Throws std::bad_alloc.
     void cut_up(Arena& arena);
-    /// Puts slabs that are all free, and kept blocks of up to `most` bytes, back among the large blocks. True if there was
-    /// one.
+    /// Turns slabs that are all free, and kept blocks of up to `most` bytes, back into large free blocks. True if there
+    /// was one.
     bool dissolve(Arena& arena, std::size_t most = kLargestCached);
 
     // batches.cpp
-    /// Fetches what giving blocks back reads, all at once rather than one after the other.
+    /// Prefetches the records that give() reads, all at once instead of one after the other.
     void prefetch(unsigned index, const Item* items, std::size_t count) const noexcept;
-    /// Puts blocks into an arena. Throws std::bad_alloc, and nothing has happened.
+    /// Puts blocks into an arena. On std::bad_alloc nothing has changed.
     void give(Arena& arena, const Item* items, std::size_t count);
-    /// The same of one class.
+    /// Puts blocks of one class into an arena.
     void give(Arena& arena, unsigned index, const Item* items, std::size_t count);
-    /// Puts the blocks of a batch into an arena. Throws std::bad_alloc, and nothing has happened.
+    /// Puts the blocks of a batch into an arena. On std::bad_alloc nothing has changed.
     void give(Arena& arena, Batch& batch);
-    /// Puts a batch where its arena has such: into the bins, aside where there is no host memory, behind the last mark
-    /// of a stream that has ended. The common arena's waits for nothing.
+    /// Puts a batch into its arena. An ended stream's goes behind its last mark, or to the orphans. Without host memory
+    /// it becomes unmarked, or waits behind a null mark where no stream has to be waited for.
     void put(Arena& arena, Batches&& one) noexcept;
-    /// What a stream has waiting behind that mark, which has happened. Throws std::bad_alloc: it is waiting still.
+    /// Moves a stream's memory behind a mark that has happened to the common arena. On std::bad_alloc the rest still
+    /// waits.
     void give_happened(std::uint64_t stream, const MarkPtr& mark);
-    /// The same, taken out for the caller to put somewhere.
+    /// Moves the same batches to `taken`, for the caller to put somewhere.
     void take_happened(std::uint64_t stream, const MarkPtr& mark, Batches& taken) noexcept;
-    /// Of that, the memory.
+    /// Returns the address ranges of the same memory.
     std::vector<portamem_order_range> ranges_behind(std::uint64_t stream, const MarkPtr& mark);
-    /// Takes out all that is free in an arena. Throws std::bad_alloc, and nothing has happened.
+    /// Moves everything that is free in an arena to a batch. On std::bad_alloc nothing has changed.
     void detach(Arena& arena, Batch& batch);
-    /// Moves free blocks that hold `length` bytes each from an arena to a batch: `piece` bytes in all, where there are so
-    /// many. False where there is none.
+    /// Moves free blocks of at least `length` bytes each from an arena to a batch: `piece` bytes in all, where it has
+    /// so many. False where it has none.
     bool detach_some(Arena& arena, std::size_t length, std::size_t alignment, std::size_t piece, Batch& batch);
 
     // chunks.cpp
     void add_chunk(void* ptr, std::size_t nbytes, Arena& arena, bool for_slabs = false);
-    /// The same, and takes all of it as one kExact block, to the last byte. ptr is a multiple of kGrain.
+    /// Adds a chunk, and takes all of it as one kExact block, to the last byte. `ptr` is a multiple of kGrain.
     void add_exact_chunk(void* ptr, std::size_t nbytes, Arena& arena, Item& item);
-    /// Takes a chunk out that is all free in the common arena: the largest of up to `most` bytes, or else the smallest.
+    /// Takes out a chunk that is all free in the common arena: the largest of up to `most` bytes, or else the smallest.
     /// False where there is none.
     bool remove_chunk(std::size_t most, Chunk& chunk);
-    /// It has gone,
+    /// Commits a remove_chunk(): the upstream took the chunk.
     void forget_chunk(const Chunk& chunk) noexcept;
-    /// or could not.
+    /// Rolls a remove_chunk() back: the upstream refused the chunk.
     void restore_chunk(const Chunk& chunk) noexcept;
 
-    // Without the lock too.
+    // The two figures may be read without the lock.
     std::size_t reserved() const noexcept { return reserved_.load(std::memory_order_relaxed); }
     std::size_t peak() const noexcept { return peak_.load(std::memory_order_relaxed); }
     void reset_peak() noexcept { peak_ = reserved(); }
-    /// Also those that leave just now.
+    /// Returns all chunks, also those on their way to the upstream.
     const std::vector<Chunk>& chunks() const noexcept { return chunks_; }
     std::size_t chunks_here() const noexcept;
 
@@ -133,7 +135,7 @@ class Heap {
     static void cut(Block& block, std::size_t length, Block& rest) noexcept;
     Block* take_block(Arena& arena, std::size_t length, std::size_t alignment, bool at_end = false,
                       std::size_t most = SIZE_MAX);
-    Block* give_block(Block* block, Arena& arena) noexcept;  ///< the block that it is part of now
+    Block* give_block(Block* block, Arena& arena) noexcept;  ///< returns the block that it is part of now
     void hand_out(Block& block, unsigned index) noexcept;
     void merge(Arena& arena, const Item& item) noexcept;
     void merge_one(Arena& arena, unsigned index) noexcept;
@@ -151,14 +153,15 @@ class Heap {
     PageMap pages_;
     Arena common_{0, 0};
     std::unordered_map<std::uint64_t, std::shared_ptr<Arena>> arenas_;
-    std::uint32_t latest_number_ = 0;  ///< of an arena
+    std::uint32_t latest_number_ = 0;  ///< of the arena that was numbered last
     bool numbers_come_again_ = false;
     Waiting waiting_;
-    Batches orphans_;  ///< behind work that nobody can mark any more
+    Batches orphans_;  ///< memory of ended streams that no thread can mark any more
     std::vector<Chunk> chunks_;
-    std::unordered_map<std::uintptr_t, Block*> exact_;  ///< blocks that may share a page, and are in no page map
-    std::atomic<std::size_t> reserved_{0};              // written under the lock, and read by all
-    std::atomic<std::size_t> peak_{0};                  // the same
+    /// kExact blocks by address. They may share a page, and are not in the page map.
+    std::unordered_map<std::uintptr_t, Block*> exact_;
+    std::atomic<std::size_t> reserved_{0};  // written under the lock, read without it
+    std::atomic<std::size_t> peak_{0};      // likewise
 
     std::vector<std::unique_ptr<Block[]>> records_;
     Block* spare_ = nullptr;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-// core/pool/heap_path.cpp: the path on which a cache does not serve at once, and the stream's own memory does.
+// core/pool/heap_path.cpp: the heap path, on which a cache cannot serve a call, but the stream's own memory can.
 //
-// It takes the heap's lock and calls nobody; of memory that the host reaches it frees with the cache alone, and asks
-// the runtime whether the stream is captured, and whether its work has run. All that is not so simple is left to the full
-// path: most calls that find a cache empty, or full, need none of that, and it costs more
-// than what they do.
+// It takes the heap's lock and calls no callback. Memory that the host reaches is the exception: there it frees with
+// the cache alone, and asks the runtime whether the stream is captured and whether its work has run. The full path does
+// all the rest: most calls that find a cache empty or full do not need that, and it would cost more than they do.
 #include <algorithm>
 
 #include "../order/call.hpp"
@@ -13,7 +12,7 @@
 namespace portamem::pool {
 namespace {
 
-// The state of a block of a class, and what that is when the block is out for so many bytes. Null for all else.
+// The state of a block of a class, and its value while the block is out for nbytes. Null for any other address.
 struct Out {
     std::atomic<State>* state = nullptr;
     State as = kFree;
@@ -124,8 +123,8 @@ void* Pool::allocate_drained(Cache& cache, std::size_t nbytes, void* stream) noe
     return drain_pending(cache, stream) ? allocate_with_heap(cache, nbytes) : nullptr;
 }
 
-// Where all that was submitted to the stream has run, what waits in the cache for the stream's next event waits no more.
-// The order checker learns by events only what has happened.
+// Ends the wait of the cache's pending blocks where all work of the stream has run. It does nothing while the order
+// checker is on, because the checker learns only from events that work has run.
 bool Pool::drain_pending(Cache& cache, void* stream) noexcept {
     if (callbacks_.ops.has_run == nullptr || order::is_on()) return false;
     std::size_t count = 0;
@@ -141,19 +140,19 @@ bool Pool::drain_pending(Cache& cache, void* stream) noexcept {
     }
     if (!cache.lock.enter()) return false;
     const CacheUnlock leaving(cache);
-    return put_drained(cache, std::min(count, cache.pending.size()));  // none are there where others took them
+    return put_drained(cache, std::min(count, cache.pending.size()));  // fewer, or none, where another thread took them
 }
 
-// The first `count` of what is pending: into the cache, as far as there is room, and what is left to the common arena.
+// Moves the first `count` pending blocks to the cache, as far as there is room, and the rest to the common arena.
 bool Pool::put_drained(Cache& cache, std::size_t count) noexcept {
     std::vector<Item>& pending = cache.pending;
-    std::size_t left = 0;      // for the heap, at the front of what is pending
-    std::size_t settled = 0;   // bytes
-    std::size_t for_heap = 0;  // of those
+    std::size_t left = 0;      // blocks for the heap, at the front of `pending`
+    std::size_t settled = 0;   // bytes of all `count` blocks
+    std::size_t for_heap = 0;  // bytes of those for the heap
     for (std::size_t i = 0; i < count; ++i) {
         const Item item = pending[i];
         const Block* block = cache.block_of(pages(), item.address);
-        if (block == nullptr || item.address < block->base) block = Block::of(item);  // it is in no table
+        if (block == nullptr || item.address < block->base) block = Block::of(item);  // a kExact block, in no page map
         const std::size_t size = block->size();
         Cache::Bin* const bin = block->index < kHuge ? &cache.bins[block->index] : nullptr;
         settled += size;
@@ -168,7 +167,7 @@ bool Pool::put_drained(Cache& cache, std::size_t count) noexcept {
         try {
             const std::lock_guard<std::mutex> lock(heap_.mutex());
             heap_.give(heap_.common(), pending.data(), left);
-        } catch (...) {  // no host memory: it waits on
+        } catch (...) {  // no host memory: these stay pending
             settled -= for_heap;
             count -= left;
             pending.erase(pending.begin() + static_cast<std::ptrdiff_t>(left),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/idle.cpp: the pools of the process, and what they keep of a memory while none of it is out.
+// core/pool/idle.cpp: the pools of the process, and the idle memory that they keep.
 #include <algorithm>
 #include <memory>
 #include <mutex>
@@ -24,13 +24,13 @@ struct AllKnown {
     std::vector<Known> pools;
 };
 
-// Never destroyed: pools may be asked while the process ends.
+// The list is never destroyed, because pools may be asked while the process ends.
 AllKnown& all_known() {
     static AllKnown& all = *new AllKnown;
     return all;
 }
 
-// With no lock held when they go: the last one may be the last owner of its pool.
+// The caller drops the result with no lock held, because it may be the last owner of a pool.
 template <class Which>
 std::vector<std::shared_ptr<Pool>> pools_that(const Which& which) {
     std::vector<std::shared_ptr<Pool>> found;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/lend.cpp: what one pool keeps idle, for another that finds no memory.
+// core/pool/lend.cpp: gives idle memory of one pool back for another pool that finds none.
 #include <memory>
 #include <utility>
 
@@ -23,7 +23,7 @@ bool Pool::OtherPools::have_given_back() noexcept {
     return false;
 }
 
-// The upstream is called as by the pool's own calls, with no lock held. What work still uses stays behind its marks.
+// Calls the upstream with no lock held, as the pool's own calls do. Memory that work still uses stays behind its marks.
 std::size_t Pool::lend() noexcept {
     if (is_closed() || CallGuard::is_of(*this)) return 0;
     const void* none = nullptr;
@@ -38,17 +38,18 @@ std::size_t Pool::lend() noexcept {
             try {
                 is_free = reclaim(false);
             } catch (...) {
-                // Of a stream that cannot be marked, or without host memory: what is idle by now goes back all the same.
+                // A stream cannot be marked, or host memory is missing: memory that is idle by now goes back all the
+                // same.
             }
             if (is_free) released = upstream_.release(0, false);
         }
     } catch (...) {
-        // It was closed meanwhile, or its upstream fails: another pool may help.
+        // The pool was closed meanwhile, or its upstream fails: another pool may help.
     }
     if (held != nullptr) {
         rest(PORTAMEM_POOL_OK, false);
         lender_.store(nullptr, std::memory_order_release);
-        callbacks_.ops.let_go(held);  // the owner may end with it
+        callbacks_.ops.let_go(held);  // may end the owner
     } else {
         lender_.store(nullptr, std::memory_order_release);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/mark.hpp: events, held by all who wait for one.
+// core/pool/mark.hpp: events, each held by everything that waits for it.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace portamem::pool {
 
-/// The way of events back to the pool's owner. A thread that ends may let go of the last mark of a stream just while the
-/// owner goes: the owner stays until a drop under way has ended, and later ones do not name it any more.
+/// Gives events back to the pool's owner. A thread that ends may drop the last mark of a stream while the owner goes:
+/// forget_owner() waits for a drop under way, and later drops no longer name the owner.
 class EventsBack {
   public:
     EventsBack(const portamem_pool_ops& ops, void* self) noexcept : drop_(ops.drop), self_(self) {}
@@ -35,7 +35,7 @@ class EventsBack {
     void* self_;
 };
 
-/// An event of the pool's owner, given back with its last holder.
+/// An event of the pool's owner. The last holder of the mark gives it back.
 class Mark {
   public:
     Mark(std::shared_ptr<EventsBack> back, void* event) noexcept : back_(std::move(back)), event_(event) {}
@@ -54,17 +54,17 @@ class Mark {
 
 using MarkPtr = std::shared_ptr<Mark>;  ///< null: nothing to wait for
 
-/// Memory that is in no list: freed on one stream, usable by others behind the mark.
+/// Memory that is in no list: freed on one stream, usable on other streams behind the mark.
 struct Batch {
     MarkPtr mark;
     std::uint64_t stream = 0;
-    std::vector<Item> items;     ///< small blocks, and larger ones that caches had
-    std::vector<Block*> blocks;  ///< larger ones as they are in lists
+    std::vector<Item> items;     ///< small blocks, and larger ones that were in caches or kept
+    std::vector<Block*> blocks;  ///< larger blocks that were in lists
 
     bool empty() const noexcept { return items.empty() && blocks.empty(); }
 };
 
-/// Batches go from list to list as they are: what is on its way needs no host memory to arrive.
+/// A list of batches. A batch moves from list to list as it is, so that moving it needs no host memory.
 using Batches = std::list<Batch>;
 
 inline Batches one_batch(std::uint64_t stream) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// core/pool/owner_lock.hpp: a lock that costs its owner nothing and all others much.
+// core/pool/owner_lock.hpp: a lock that costs its owner nothing and other threads much.
 //
-// The owner says that it is inside by a plain store and then looks whether anybody wants in. The processor may swap the
-// two; who wants in makes every thread of the process pass a memory barrier after saying so (membarrier), which has the
-// same effect as if the owner had passed one. Where the system has no such call, and under ThreadSanitizer, which does
-// not see it, the owner's store is an exchange.
+// The owner says with a plain store that it is inside, and then looks whether another thread shuts the lock. The
+// processor may swap the two. Therefore a thread that shuts the lock first says so, and then makes every thread of the
+// process pass a memory barrier (membarrier), as if the owner had passed one itself. Where the system has no such call,
+// and under ThreadSanitizer, which does not see it, the owner's store is an exchange.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@ namespace portamem::pool {
 #define PORTAMEM_POOL_SEES_BARRIERS 1
 #endif
 
-/// Whether every thread can be made to pass a barrier. Fixed before the first lock is made.
+/// Whether the system can make every thread of the process pass a barrier. Fixed before the first lock is made.
 #if PORTAMEM_POOL_SEES_BARRIERS
 extern const bool has_process_barrier;
 #else
@@ -34,10 +34,11 @@ inline constexpr bool has_process_barrier = false;
 
 void process_barrier() noexcept;
 
-/// Owned by one thread, which enters and leaves all the time. Others shut it, which waits until the owner is out.
+/// A lock that one thread owns, enters and leaves all the time. Another thread that shuts it waits until the owner is
+/// out.
 class OwnerLock {
   public:
-    /// False while it is shut: the owner is outside then.
+    /// Enters the lock. False while the lock is shut: the owner stays outside.
     bool enter() noexcept {
         if (__builtin_expect(has_process_barrier, 1)) {
             inside_.store(1, std::memory_order_relaxed);
@@ -54,7 +55,7 @@ class OwnerLock {
     }
     void leave() noexcept { inside_.store(0, std::memory_order_release); }
 
-    /// Several of these may be shut with one barrier: begin_shut for each, process_barrier, end_shut for each.
+    /// These shut several locks with one barrier: begin_shut() for each, process_barrier(), end_shut() for each.
     void begin_shut() noexcept { shut_.store(1, std::memory_order_seq_cst); }
     void end_shut() const noexcept {
         while (inside_.load(has_process_barrier ? std::memory_order_acquire : std::memory_order_seq_cst) != 0) {

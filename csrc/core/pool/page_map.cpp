@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// core/pool/page_map.cpp: entering blocks, and the nodes that they need.
+// core/pool/page_map.cpp: enters blocks, and makes the nodes that they need.
 //
-// What is written to a node is seen by readers who are late, and have its address from the region that had it before:
-// all stores release, so that who sees one sees the region without that node as well.
+// A late reader may read a node that its region has given up, and see what is written there for another region.
+// Therefore all stores release: a reader that sees such a store also sees that its region no longer has the node.
 #include "page_map.hpp"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace portamem::pool {
 namespace {
 
-// All zero.
+// Makes a table that is all zero.
 template <class Table>
 Table* make() {
     void* const memory = std::calloc(1, sizeof(Table));
@@ -30,9 +30,9 @@ Table* made(std::atomic<Table*>& entry) {
     return table;
 }
 
-constexpr unsigned kMostProbes = 8;  // slots that are looked at for a page: a cache line's
+constexpr unsigned kMostProbes = 8;  // slots to look at for a page: those of a cache line
 
-// Calls each(slot, its content) for the slots in which a page may be, until that answers true.
+// Calls each(slot, its content) for the slots in which a page may be, until that returns true.
 template <class Slot, class Each>
 bool probe(Slot* slots, std::size_t count, std::size_t first, Each&& each) noexcept {
     std::size_t at = first;
@@ -78,7 +78,7 @@ Block* PageMap::found_by_probing(const Region& region, std::uintptr_t page) noex
     }
 }
 
-// An empty one.
+// Returns an empty node.
 std::uintptr_t PageMap::new_node(unsigned halvings) {
     const std::size_t count = kPagesOfRegion >> halvings;
     if (const std::uintptr_t node = spare_nodes_[halvings]; node != 0) {
@@ -89,7 +89,7 @@ std::uintptr_t PageMap::new_node(unsigned halvings) {
     if (unused_ < count) {
         if (node_memory_.size() == node_memory_.capacity()) node_memory_.reserve(2 * node_memory_.size() + 1);
         std::unique_ptr<Slot[]> memory(new Slot[kSlotsAtOnce]());
-        while (unused_ != 0) {  // what the latest has left: less than `count`
+        while (unused_ != 0) {  // keeps the rest of the latest memory, less than `count` slots, as smaller nodes
             unsigned rest = halvings;
             while (kPagesOfRegion >> rest > unused_) ++rest;
             unused_ -= kPagesOfRegion >> rest;
@@ -108,7 +108,7 @@ void PageMap::keep(std::uintptr_t node) noexcept {
     first = node;
 }
 
-// False where the page's slots are taken.
+// Enters a page in a node. False where the page's slots are taken.
 bool PageMap::entered(std::uintptr_t node, std::uintptr_t page, std::uintptr_t entry) noexcept {
     return probe(slots_of(node), count_of(node), first_of(node, page), [entry](Slot& slot, std::uintptr_t content) {
         if (content != kNothing) return false;
@@ -138,7 +138,7 @@ void PageMap::put(std::uintptr_t address, Block* block) {
             if (node != 0) keep(node);
             return;
         }
-        keep(larger);  // the largest has room for all
+        keep(larger);  // the largest node has room for all
     }
 }
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// core/pool/page_map.hpp: from an address to the block that it belongs to, without a lock.
+// core/pool/page_map.hpp: finds the block of an address without a lock.
 //
-// Pages are 32 KiB: a block that stands by itself is larger, so that at most one begins in a page, and slabs take whole
-// pages. 64 pages are a region, and a region has a node: a hash table of those of its pages that have a block. So the host
-// memory that is taken follows the number of blocks, whatever their size: 8 to 16 bytes for each page that has one (more
-// where many of a region's would have to lie close together in its node), and 8 for each 2 MiB of addresses, in tables
-// which are there for 8 GiB at once.
+// A page has 32 KiB. A block outside slabs is larger, so that at most one begins in a page; slabs take whole pages. 64
+// pages form a region. A region has a node: a hash table of those of its pages that have a block. The host memory of
+// the map therefore follows the number of blocks, whatever their size: 8 to 16 bytes for each page that has one (more
+// where many pages of a region collide in its node), and 8 bytes for each 2 MiB of addresses, in tables for 8 GiB each.
 //
-// A region gets larger nodes and never a smaller one, and a node that was replaced goes to another region. So a region
-// never has a node for the second time: who sees it with one node before and after has read what is the region's own.
+// The node of a region only ever grows, and a replaced node goes to another region. A region therefore never gets a
+// node for the second time: a reader that sees the same node before and after its look-up has read the region's own
+// entries.
 #pragma once
 
 #include <array>
@@ -28,13 +28,13 @@ inline constexpr std::size_t kPage = std::size_t{1} << kPageBits;
 class PageMap {
   public:
     static constexpr unsigned kRegionPageBits = 6;
-    static constexpr unsigned kRegionBits = kPageBits + kRegionPageBits;  ///< of the addresses that a region covers
+    static constexpr unsigned kRegionBits = kPageBits + kRegionPageBits;  ///< address bits that a region covers
     static constexpr unsigned kBits = 12;
-    static constexpr unsigned kLeafBits = kRegionBits + kBits;  ///< of the addresses that a leaf covers
+    static constexpr unsigned kLeafBits = kRegionBits + kBits;  ///< address bits that a leaf covers
     static constexpr std::size_t kEntries = std::size_t{1} << kBits;
     static constexpr unsigned kAddressBits = kRegionBits + 3 * kBits;
 
-    /// The address of a region's node, and in the bits below how often 64 is halved to have its slots; 0: no node yet.
+    /// The address of a region's node; the low bits tell how often 64 is halved to give its slots. 0: no node yet.
     using Region = std::atomic<std::uintptr_t>;
     using Leaf = std::array<Region, kEntries>;
 
@@ -43,7 +43,7 @@ class PageMap {
     PageMap(const PageMap&) = delete;
     PageMap& operator=(const PageMap&) = delete;
 
-    /// The leaf of an address; null where no block has been.
+    /// Returns the leaf of an address; null where no block has been.
     Leaf* leaf_of(std::uintptr_t address) const noexcept {
         if (!covers(address)) return nullptr;
         Middle* const middle = (*top_)[address >> (kLeafBits + kBits)].load(std::memory_order_acquire);
@@ -51,7 +51,7 @@ class PageMap {
         return (*middle)[address >> kLeafBits & (kEntries - 1)].load(std::memory_order_acquire);
     }
 
-    /// The block of an address that is handed out, or might be; null where there is none.
+    /// Returns the block that an address's page has, out or not; null where there is none.
     static Block* find_in(const Leaf& leaf, std::uintptr_t address) noexcept {
         const Region& region = leaf[address >> kRegionBits & (kEntries - 1)];
         const std::uintptr_t node = region.load(std::memory_order_acquire);
@@ -71,16 +71,16 @@ class PageMap {
 
     // ---- under the heap's lock ----
 
-    /// Enters the block of a page that has none. Throws std::bad_alloc, and nothing has happened.
+    /// Enters the block of a page that has none. On std::bad_alloc nothing has changed.
     void put(std::uintptr_t address, Block* block);
-    /// Takes the block of a page out.
+    /// Removes the block of a page.
     void clear(std::uintptr_t address) noexcept;
 
   private:
     using Middle = std::array<std::atomic<Leaf*>, kEntries>;
     using Top = std::array<std::atomic<Middle*>, kEntries>;
 
-    /// The address of a block, whose low bits are the page's number in its region; or nothing.
+    /// The address of a block, with the page's number in its region in the low bits; or kNothing.
     using Slot = std::atomic<std::uintptr_t>;
     static constexpr std::size_t kPagesOfRegion = std::size_t{1} << kRegionPageBits;
     static constexpr std::uintptr_t kPageMask = kPagesOfRegion - 1;
@@ -98,9 +98,9 @@ class PageMap {
 
     static std::size_t count_of(std::uintptr_t node) noexcept { return kPagesOfRegion >> halvings_of(node); }
 
-    /// The first slot in which a page may be: the page's number times what is nearest to the golden section of 64, of
-    /// which the upper bits count. Neighbours are spread evenly, as are every second, fourth, ... page; in a node of 64
-    /// slots each has its own.
+    /// Returns the first slot in which a page may be: the upper bits of its number times 39, the nearest number to the
+    /// golden section of 64. Neighbours spread evenly, and so do every second, fourth, ... page. A node of 64 slots has
+    /// one for each.
     static std::size_t first_of(std::uintptr_t node, std::uintptr_t page) noexcept {
         return (page * 39 & kPageMask) >> halvings_of(node);
     }
@@ -118,8 +118,8 @@ class PageMap {
 
     Top* const top_;
     std::vector<std::unique_ptr<Slot[]>> node_memory_;
-    std::size_t unused_ = 0;                                ///< slots at the end of the latest of these
-    std::array<std::uintptr_t, kNodeSizes> spare_nodes_{};  ///< by halvings; the first slot of each has the next
+    std::size_t unused_ = 0;                                ///< slots at the end of the latest node memory
+    std::array<std::uintptr_t, kNodeSizes> spare_nodes_{};  ///< by halvings; the first slot of each links to the next
 };
 
 }  // namespace portamem::pool

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/pool.cpp: allocating and freeing where a cache alone cannot do it.
+// core/pool/pool.cpp: the full path: allocating and freeing where a cache and the heap alone cannot do it.
 #include "pool.hpp"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ std::string address_text(const void* ptr) {
 
 [[noreturn]] void refuse_pointer(const std::string& text) { throw Refused{PORTAMEM_POOL_INVALID, text}; }
 
-// The block of a pointer and the state of what it points to. Throws for what the pool has not given out.
+// A pointer's block, and its state. found_block() throws Refused for a pointer that the pool has not given out.
 struct Found {
     Block* block;
     std::atomic<State>* state;
@@ -110,13 +110,13 @@ Pool::CallContext Pool::context_of(std::uint64_t identity, void* stream) {
     if (about.is_per_thread != 0) {
         if (!thread_has_own_streams()) {
             if (about.ref != nullptr) callbacks_.ops.forget(callbacks_.self, about.ref);
-            context.arena = std::make_shared<Arena>(identity);  // nobody can say when what it gets is free
+            context.arena = std::make_shared<Arena>(identity);  // no thread can say when its memory is free
             context.arena->has_ended = context.arena->is_orphan = true;
             return context;
         }
         try {
             (void)callbacks_.ops.is_captured(callbacks_.self,
-                                             stream);  // a question that makes the runtime know the thread's streams
+                                             stream);  // this question makes the runtime know the thread's streams
             watch_own_streams();
         } catch (...) {
             if (about.ref != nullptr) callbacks_.ops.forget(callbacks_.self, about.ref);
@@ -154,12 +154,12 @@ Pool::Request Pool::request_for(std::size_t nbytes, std::size_t alignment) {
     return request.size <= kLargestSmall ? whole_request_for(nbytes, alignment) : request;
 }
 
-// Of the smallest size that stands by itself.
+// Returns a request for the smallest block outside slabs.
 Pool::Request Pool::whole_request_for(std::size_t nbytes, std::size_t alignment) {
     return {nbytes, size_of(kSmallClasses), kSmallClasses, alignment};
 }
 
-// Of as many bytes as are asked for, where there is no room for more.
+// Returns a request for exactly the bytes asked for, where there is no room for more.
 Pool::Request Pool::exact_request_for(std::size_t nbytes, std::size_t alignment) {
     return {nbytes, round_up(nbytes, kGrain), kExact, alignment};
 }
@@ -174,9 +174,9 @@ void Pool::refuse_captured(void* stream, const char* what) {
     if (is_captured(stream)) throw Refused{PORTAMEM_POOL_INVALID, what};
 }
 
-// The first of the blocks for the caller, the others for the cache.
+// Hands out the first of the blocks, and puts the rest into the cache.
 void* Pool::got(const CallContext& context, const Request& request, const Item* items, unsigned count, State out) {
-    if (count > 1) {  // for which the bin has room: no user's code has run since it was seen empty
+    if (count > 1) {  // the bin has room: no code of the program has run since it was seen empty
         try {
             const CacheLock entered(caches_, *context.cache);
             Cache::Bin& bin = context.cache->bins[request.index];
@@ -184,7 +184,7 @@ void* Pool::got(const CallContext& context, const Request& request, const Item* 
                 bin.items[bin.count++] = items[count - 1];
                 context.cache->cached.add(request.size);
             }
-        } catch (const Refused&) {  // the cache has ended meanwhile, and uses its spare room this once
+        } catch (const Refused&) {  // the cache has ended meanwhile; its spare room is used this once
             Batches back = std::move(context.cache->spare);
             back.front().items.assign(items, items + count);
             const std::lock_guard<std::mutex> lock(heap_.mutex());
@@ -210,7 +210,7 @@ void* Pool::allocate(std::size_t nbytes, std::size_t alignment, std::uint64_t id
         refuse_captured(stream,
                         "allocate is forbidden while its stream is captured: do it before or after the capture");
         const portamem_pool_status status =
-            upstream_.allocate(nbytes, context.stream, &ptr);  // says in its own words that it cannot
+            upstream_.allocate(nbytes, context.stream, &ptr);  // the upstream says in its own words that it cannot
         if (status != PORTAMEM_POOL_OK) throw_refused(status);
         (void)upstream_.deallocate(ptr, nbytes);
         throw Refused{PORTAMEM_POOL_INVALID, bytes_text(nbytes) + " are more than a pool can give"};
@@ -223,13 +223,13 @@ void* Pool::allocate(std::size_t nbytes, std::size_t alignment, std::uint64_t id
         const CacheLock entered(caches_, *context.cache);
         Cache& cache = *context.cache;
         if (cache.holds(request.index) && cache.bin_for(request.index).count == 0) most = batch_of(request.index);
-        // Large blocks in caches are aligned to kGrain, whatever their class.
+        // Cached large blocks are aligned to kGrain, whatever their class.
         const bool is_any = request.is_small() || alignment <= kGrain;
         if (is_any && cache.take_cached(request.index, nbytes, items[0], out)) most = 0;
     }
     if (most == 0) return got(context, request, items, 1, out);
     const Request exact = exact_request_for(nbytes, alignment);
-    // What stands by itself may be a little larger than its class.
+    // A block outside slabs may be a little larger than its class.
     const auto got_alone = [&](const Request& as) {
         return got(context, as, items, 1, out_of(Block::of(items[0])->size(), nbytes));
     };
@@ -237,7 +237,7 @@ void* Pool::allocate(std::size_t nbytes, std::size_t alignment, std::uint64_t id
         unsigned count = take(context, request, items, most);
         if (count == 0) count = take_with_calls(context, request, items, most);
         if (count == 0 && request.is_small() && upstream_.shortage().of_slabs.load(std::memory_order_relaxed)) {
-            count = take(context, exact, items, 1);  // as the last time, without the waiting before it
+            count = take(context, exact, items, 1);  // the last such call ended so; this one saves its wait
             if (count == 0 && !needs_event_before_reuse()) count = take_from_batches(context, exact, items, 1);
             if (count != 0) return got_alone(exact);
         }
@@ -250,7 +250,8 @@ void* Pool::allocate(std::size_t nbytes, std::size_t alignment, std::uint64_t id
         const bool has_no_room = refused.status == PORTAMEM_POOL_LIMIT || refused.status == PORTAMEM_POOL_OUT_OF_MEMORY;
         if (!has_no_room || exact.need() >= request.need()) throw;
     }
-    // There is no room for many blocks of its size, or for one of its class: then for one of as many bytes.
+    // There is no room for a batch, or for a block of the class: one block of exactly the bytes asked for may still
+    // fit.
     unsigned count = take(context, exact, items, 1);
     if (count == 0) count = grow(context, exact, items, 1);
     if (request.is_small()) upstream_.shortage().of_slabs.store(true, std::memory_order_relaxed);
@@ -306,7 +307,7 @@ void Pool::deallocate(void* ptr, std::size_t nbytes, std::uint64_t identity, voi
     try {
         after_free();
     } catch (...) {
-        // The memory is free all the same: to say otherwise would have it freed again.
+        // The memory is free all the same. An error would make the caller free it again.
     }
 }
 

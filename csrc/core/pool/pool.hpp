@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // core/pool/pool.hpp: a pool: a heap, the caches above it, and the order between streams.
 //
-// Locks, in the order in which they are taken: reclaim, registry, a cache's, the heap's. Callbacks run with none of
-// them, but for marking and waiting for events under reclaim, which only those take who put everything together: they
-// have found no memory, trim, close, or obey a release policy.
+// A thread takes locks in this order: reclaim_, the registry, a cache's, the heap's. The pool calls its owner with no
+// lock held, with two exceptions: `drop` and `forget`, and marking streams and waiting for events under reclaim_. Only
+// calls that put everything together take reclaim_: calls that have found no memory, trim, close, lend, or obey a
+// release policy.
 #pragma once
 
 #include <atomic>
@@ -35,23 +36,23 @@ class Pool : public std::enable_shared_from_this<Pool> {
     void* allocate(std::size_t nbytes, std::size_t alignment, std::uint64_t identity, void* stream);
     void deallocate(void* ptr, std::size_t nbytes, std::uint64_t identity, void* stream);
 
-    // heap_path.cpp: null, false or No where they do not serve.
+    // heap_path.cpp. These return null, false or No where they do not serve the call.
     void* allocate_with_heap(Cache& cache, std::size_t nbytes) noexcept;
     bool deallocate_with_heap(Cache& cache, void* ptr, std::size_t nbytes) noexcept;
-    /// Of memory that the host reaches, behind the next event of the stream, which comes when enough waits for it. Until
-    /// then the cache alone has the block. Thrown: the runtime did not say whether the stream is captured.
+    /// Frees memory that the host reaches. The block stays in the cache as pending until enough is pending for the
+    /// stream's next event. Thrown: the runtime could not say whether the stream is captured.
     enum class Served { No, Yes, Thrown };
     Served deallocate_pending(Cache& cache, void* ptr, std::size_t nbytes, void* stream) noexcept;
-    /// Out of what waited for the next event of a stream whose work has run.
+    /// Allocates from the pending memory of a stream whose work has run.
     void* allocate_drained(Cache& cache, std::size_t nbytes, void* stream) noexcept;
 
     void trim(std::size_t keep);
-    /// What the policy wanted gone and what waited for work. True: nothing more is due.
+    /// Gives back memory that the policy no longer wants, and memory that waited for work. True: nothing more is due.
     bool release_due();
     void call_off_due() noexcept;
     bool close();
-    /// Gives back what is idle and whose work has run, for another pool that finds no memory; answers how many bytes. Waits
-    /// for nothing: 0 where the calling thread is inside of this pool, or where another thread is putting it together.
+    /// Gives back idle memory whose work has run, for another pool that finds none. Returns the bytes. It never waits:
+    /// 0 where the calling thread is inside of this pool, or where another thread puts it together or lends from it.
     std::size_t lend() noexcept;
     bool is_lending() const noexcept {
         const void* const lender = lender_.load(std::memory_order_acquire);
@@ -60,15 +61,15 @@ class Pool : public std::enable_shared_from_this<Pool> {
     const portamem_pool_options& options() const noexcept { return options_; }
     bool is_closed() const noexcept { return (inside_.load(std::memory_order_acquire) & kClosed) != 0; }
     void stream_ended(std::uint64_t identity, void* event);
-    /// Gives up everything; nobody calls any more, but for threads that end.
+    /// Closes the pool and gives up everything. No thread calls it any more, except threads that end.
     void shut_down() noexcept;
-    /// Closes it as it is: threads that end leave alone what they have.
+    /// Closes the pool as it is. Threads that end leave its memory alone.
     void abandon() noexcept { inside_.fetch_or(kClosed); }
-    /// A call is over, with no lock held.
+    /// Tells the owner that a call is over. The caller holds no lock.
     void rest(int status, bool may_block) noexcept {
         if (callbacks_.ops.rest != nullptr) callbacks_.ops.rest(callbacks_.self, status, may_block ? 1 : 0);
     }
-    /// The thread of a cache ends.
+    /// Moves the memory of a cache whose thread ends to the heap.
     void retire(const std::shared_ptr<Cache>& cache) noexcept;
 
     void live(std::uint64_t& blocks, std::uint64_t& nbytes);
@@ -80,8 +81,8 @@ class Pool : public std::enable_shared_from_this<Pool> {
 
     const PageMap& pages() const noexcept { return heap_.pages(); }
 
-    /// Whether the calling thread is inside of a call, of this pool or another, within a call: what the outer one has found
-    /// stays until that ends, and is looked for then.
+    /// Whether the calling thread is inside of a call within a call, of this pool or another. The outer call still uses
+    /// the caches that it has found, so that ended caches are looked for only after it.
     static bool is_call_within_call() noexcept { return calls_of_thread_ > 1; }
     static void forget_caches_after_call() noexcept { forgets_after_call_ = true; }
 
@@ -90,15 +91,16 @@ class Pool : public std::enable_shared_from_this<Pool> {
   private:
     struct Request {
         std::size_t nbytes;
-        std::size_t size;  ///< of the block
+        std::size_t size;  ///< bytes of the block
         unsigned index;
         std::size_t alignment;
         bool is_small() const noexcept { return index < kSmallClasses; }
-        /// Of the memory that a chunk must have to hold it.
+        /// Returns the bytes that a chunk must have to hold the block.
         std::size_t need() const noexcept;
-        std::size_t stands_in() const noexcept;  ///< bytes of a block that can be cut for it
+        std::size_t stands_in() const noexcept;  ///< bytes of a free block from which it can be cut
     };
-    /// Where a call finds its memory. No cache: a thread that ends, or a stream whose end nobody tells.
+    /// The places where a call finds its memory. It has no cache on a thread that ends, or on a stream whose end is not
+    /// reported.
     struct CallContext {
         std::uint64_t identity = 0;
         void* stream = nullptr;
@@ -125,7 +127,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     void* got(const CallContext& context, const Request& request, const Item* items, unsigned count, State out);
     bool is_captured(void* stream);
     void refuse_captured(void* stream, const char* what);
-    static constexpr unsigned kMostItems = 128;  ///< that a call takes: as many as a cache holds of one class
+    static constexpr unsigned kMostItems = 128;  ///< blocks that one call takes, the most of one class in a cache
 
     // heap_path.cpp
     bool drain_pending(Cache& cache, void* stream) noexcept;
@@ -135,10 +137,12 @@ class Pool : public std::enable_shared_from_this<Pool> {
     Arena& own(Arena& arena) noexcept { return needs_event_before_reuse() ? heap_.common() : arena; }
     Arena& own(const CallContext& context) noexcept { return context.arena ? own(*context.arena) : heap_.common(); }
     bool needs_event_before_reuse() const noexcept { return options_.host_accessible != 0; }
-    static constexpr std::size_t kFewBytes = std::size_t{64} << 20;  ///< slabs of a larger pool have their own chunks
-    static constexpr std::size_t kLeastCut = std::size_t{4} << 20;   ///< free blocks of so many bytes serve all,
-    static constexpr std::size_t kCutShare = 8;                      ///< or of this part of the pool,
-    static constexpr std::size_t kCutTimes = 16;  ///< or so many times as large as what is cut from them
+    /// A pool with more bytes cuts slabs only from chunks for slabs, as long as there is another place (`cuts_all`).
+    static constexpr std::size_t kFewBytes = std::size_t{64} << 20;
+    /// The next three limit the free blocks from which smaller ones are cut: to so many bytes,
+    static constexpr std::size_t kLeastCut = std::size_t{4} << 20;
+    static constexpr std::size_t kCutShare = 8;   ///< or to this part of the pool,
+    static constexpr std::size_t kCutTimes = 16;  ///< or to so many times the bytes needed
     std::size_t most_cut_for(const Request& request) noexcept;
     unsigned take_locked(Arena& own, const Request& request, Item* items, unsigned most, bool cuts_all = false);
     unsigned take(const CallContext& context, const Request& request, Item* items, unsigned most,
@@ -204,7 +208,9 @@ class Pool : public std::enable_shared_from_this<Pool> {
     void drain(const std::shared_ptr<Arena>& arena, bool waits);
     void drain_orphans();
     bool drain_own_streams();
-    bool reclaim(bool waits);  ///< false: another thread was about it, and it was left at that
+    /// Puts all free memory together in the common arena. False: another thread was at it, and this call left it at
+    /// that.
+    bool reclaim(bool waits);
     void join_common();
     void drain_if_idle(const std::shared_ptr<Arena>& arena, bool is_urgent);
     bool give_idle(const CallContext& context, std::size_t keep, bool is_urgent);
@@ -225,24 +231,25 @@ class Pool : public std::enable_shared_from_this<Pool> {
     Upstream upstream_{callbacks_, heap_, options_.limit};
     ReleasePolicy policy_{callbacks_, heap_};
 
-    /// How large the pool may become before idle chunks go back. Under the heap's lock.
+    /// The size up to which the pool may grow before idle chunks go back. Under the heap's lock.
     struct Growth {
-        std::size_t most_live = 0;        ///< bytes that were out at once, as the upstream was asked
-        unsigned vain = 0;                ///< looks for idle chunks in a row that found none,
-        unsigned looks_to_leave_out = 0;  ///< and how many are left out for it
+        std::size_t most_live = 0;        ///< most bytes out at once, as seen when the upstream was asked
+        unsigned vain = 0;                ///< looks for idle chunks in a row that found none
+        unsigned looks_to_leave_out = 0;  ///< looks to skip because of those
     };
     Growth growth_;
     std::mutex reclaim_;                     ///< held by the call that puts everything together
-    std::list<std::weak_ptr<Arena>> ended_;  ///< of streams that are gone; under the heap's lock
+    std::list<std::weak_ptr<Arena>> ended_;  ///< of ended streams; under the heap's lock
 
-    std::atomic<std::uint64_t> inside_{0};      ///< calls under way; kClosed on top
+    std::atomic<std::uint64_t> inside_{0};      ///< calls under way; kClosed is the top bit
     std::atomic<const void*> lender_{nullptr};  ///< the thread that is in lend(): the address of its calls_of_thread_
-    std::atomic<std::int64_t> empty_{0};        ///< live blocks of 0 bytes
-    std::atomic<std::uint64_t> misses_{0};      ///< allocations that the upstream was asked for
-    std::atomic<std::uint64_t> steals_{0};      ///< times that a stream took over what was freed on another
+    std::atomic<std::int64_t> empty_{0};        ///< live allocations of 0 bytes
+    std::atomic<std::uint64_t> misses_{0};      ///< allocations for which the upstream was asked
+    std::atomic<std::uint64_t> steals_{0};      ///< times that a stream took over memory freed on another
 };
 
-/// A call under way: close and destroy wait for it, or refuse.
+/// Counts a call under way. close() refuses while there is one, and destroy waits for it. Throws Refused where the pool
+/// is closed.
 class Pool::CallGuard {
   public:
     explicit CallGuard(Pool& pool) : pool_(pool), outer_(innermost_) {
@@ -262,7 +269,7 @@ class Pool::CallGuard {
     CallGuard(const CallGuard&) = delete;
     CallGuard& operator=(const CallGuard&) = delete;
 
-    /// Whether the calling thread is inside of that pool.
+    /// Whether the calling thread is inside of `pool`.
     static bool is_of(const Pool& pool) noexcept {
         for (const CallGuard* call = innermost_; call != nullptr; call = call->outer_) {
             if (&call->pool_ == &pool) return true;
@@ -277,11 +284,12 @@ class Pool::CallGuard {
     const CallGuard* const outer_;
 };
 
-/// The pools of the same memory whose idle chunks others may have, asked one after the other.
+/// The other pools of the same memory that share their idle memory. It asks them one after the other.
 class Pool::OtherPools {
   public:
     explicit OtherPools(const Pool& pool);
-    /// Whether the next one that can has given memory back to its upstream. False also without host memory to list them.
+    /// Asks pools until one has given memory back to its upstream. False where none has, or without host memory to list
+    /// them.
     bool have_given_back() noexcept;
     OtherPools(const OtherPools&) = delete;
     OtherPools& operator=(const OtherPools&) = delete;
@@ -294,11 +302,12 @@ class Pool::OtherPools {
 
 // idle.cpp
 
-/// From here on a pool counts among those that keep memory of a device, or of the host. Throws std::bad_alloc.
+/// Lists a pool among the pools of the process, if it keeps memory of a device or shares its idle memory. Throws
+/// std::bad_alloc.
 void enlist(const std::shared_ptr<Pool>& pool);
-/// Bytes that those pools have reserved and that are not out. Throws std::bad_alloc.
+/// Returns the bytes that the pools of a device have reserved and that are not out. Throws std::bad_alloc.
 std::uint64_t idle_bytes(portamem_backend backend, int device);
-/// The pools of the same memory that share what they keep idle. Throws std::bad_alloc.
+/// Returns the other pools of the same memory that share their idle memory. Throws std::bad_alloc.
 std::vector<std::shared_ptr<Pool>> pools_that_help(const Pool& asking);
 
 }  // namespace portamem::pool

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/reclaim.cpp: everything that is free, put together: for those who find nothing, and to give it back.
+// core/pool/reclaim.cpp: puts all free memory together: for calls that find none, and to give it back.
 #include <algorithm>
 #include <utility>
 
@@ -8,8 +8,8 @@
 namespace portamem::pool {
 namespace {
 
-constexpr std::size_t kStreamsAsked = 8;  // streams whose events one look asks for
-constexpr unsigned kMostVain = 6;         // looks in vain, after which 64 are left out
+constexpr std::size_t kStreamsAsked = 8;  // streams whose marks one look asks for
+constexpr unsigned kMostVain = 6;         // looks in vain, after which the next 64 are skipped
 
 }  // namespace
 
@@ -23,16 +23,16 @@ void Pool::flush_own_streams() {
     caches_.flush([](const Cache& cache) { return cache.arena->is_per_thread; }, false, true);
 }
 
-// Of another thread when the pool ends.
+// Whether the arena's stream is another thread's own and unmarked, and the pool is closed.
 bool Pool::cannot_be_marked(const Arena& arena) {
     if (!arena.is_per_thread) return false;
     const std::lock_guard<std::mutex> lock(heap_.mutex());
     return !arena.is_marked && is_closed();
 }
 
-// Marks first, and detaches what is behind the mark: of a stream that cannot be marked nothing is gone meanwhile, and one
-// that is captured finds what it has at hand. False where somebody frees on the stream too fast for that, and of memory
-// that the host reaches, which no stream finds in its arena.
+// Marks the stream before it detaches, so that a stream that cannot be marked loses nothing, and a captured one finds
+// its memory at hand. False where another thread frees on the stream too fast for that, and for memory that the host
+// reaches, which no stream finds in its arena.
 bool Pool::drain_behind_mark(const std::shared_ptr<Arena>& arena) {
     if (needs_event_before_reuse()) return false;
     for (int attempt = 0; attempt < 3; ++attempt) {
@@ -67,7 +67,7 @@ bool Pool::drain_behind_mark(const std::shared_ptr<Arena>& arena) {
     return false;
 }
 
-// Everything that is free in an arena becomes nobody's, once the work before it has run.
+// Moves everything that is free in an arena to the common arena, once the work before it has run.
 void Pool::drain(const std::shared_ptr<Arena>& arena, bool waits) {
     const bool is_sure = !waits || !cannot_be_marked(*arena);
     if (is_sure && drain_behind_mark(arena)) return events_.drain(arena->stream, waits);
@@ -80,7 +80,7 @@ void Pool::drain(const std::shared_ptr<Arena>& arena, bool waits) {
         MarkPtr mark;
         try {
             if (!is_sure) {
-                if (!events_.synchronize_device()) throw_refused(PORTAMEM_POOL_BUSY);  // nothing less is sure
+                if (!events_.synchronize_device()) throw_refused(PORTAMEM_POOL_BUSY);  // only the whole device is sure
             } else {
                 mark = events_.mark_of(*arena);
             }
@@ -96,7 +96,7 @@ void Pool::drain(const std::shared_ptr<Arena>& arena, bool waits) {
     events_.drain(arena->stream, waits);
 }
 
-// What nobody can mark any more, behind all work of the device.
+// Moves the orphans to the common arena, behind all work of the device.
 void Pool::drain_orphans() {
     Batches all;
     {
@@ -109,8 +109,8 @@ void Pool::drain_orphans() {
     heap_.orphans().splice(heap_.orphans().end(), all);
 }
 
-// What threads have freed on their own default streams, and nobody but they can mark, becomes nobody's behind all work of
-// the device. False where there is no such.
+// Moves the memory that threads have freed on their own default streams, which only they can mark, to the common arena,
+// behind all work of the device. False where there is none, or where the owner cannot wait for the device.
 bool Pool::drain_own_streams() {
     const std::lock_guard<std::mutex> one(reclaim_);
     flush_own_streams();
@@ -121,7 +121,7 @@ bool Pool::drain_own_streams() {
             if (entry.second->is_per_thread) arenas.push_back(entry.second);
         }
     }
-    std::vector<Batches> all;  // made before anything is in them
+    std::vector<Batches> all;  // made before any memory is in them
     for (const auto& arena : arenas) all.push_back(one_batch(arena->stream));
     bool is_any = false;
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -129,7 +129,8 @@ bool Pool::drain_own_streams() {
         if (arenas[i]->has_ended) continue;
         try {
             heap_.detach(*arenas[i], all[i].front());
-        } catch (const std::bad_alloc&) {  // of this one nothing: what the others have is ordered, or goes back
+        } catch (
+            const std::bad_alloc&) {  // this arena keeps its memory; that of the other arenas is ordered, or goes back
             continue;
         }
         is_any = is_any || !all[i].front().empty();
@@ -147,7 +148,8 @@ bool Pool::drain_own_streams() {
 }
 
 bool Pool::reclaim(bool waits) {
-    // Others who find nothing meanwhile wait for what is under way here; a policy that is asked then has no need to.
+    // Other calls that find no memory wait here for the transfers of this one. A policy that is asked now need not
+    // wait.
     std::unique_lock<std::mutex> one(reclaim_, std::defer_lock);
     if (waits) {
         one.lock();
@@ -185,19 +187,19 @@ bool Pool::reclaim(bool waits) {
     return true;
 }
 
-// What nobody uses, in pieces as large as can be.
+// Merges the common arena's memory into pieces as large as possible.
 void Pool::join_common() {
     Batches all = one_batch(0);
     const std::lock_guard<std::mutex> lock(heap_.mutex());
-    heap_.detach(heap_.common(), all.front());  // slabs that were not all cut are from here on
+    heap_.detach(heap_.common(), all.front());  // slabs that were not fully cut are from here on
     heap_.put(heap_.common(), std::move(all));
     (void)heap_.dissolve(heap_.common());
 }
 
 // ---- what is idle ----
 
-// What is free on a stream whose work has run is nobody's. Of one whose work still runs it is left there, where the stream
-// finds it at once; where that is urgent, it goes behind a mark, for the next who looks.
+// Moves the free memory of a stream whose work has run to the common arena. While work still runs the memory stays, and
+// the stream finds it at once; if the call is urgent, the memory goes behind a mark for the next call that looks.
 void Pool::drain_if_idle(const std::shared_ptr<Arena>& arena, bool is_urgent) {
     std::uint64_t seen = 0;
     {
@@ -223,8 +225,8 @@ void Pool::drain_if_idle(const std::shared_ptr<Arena>& arena, bool is_urgent) {
     events_.drain(arena->stream, false);
 }
 
-// Gives back whole chunks that nobody uses, until at most `keep` bytes are reserved. Nothing is waited for. False where
-// that was looked for in vain, or too often so.
+// Gives back whole unused chunks until at most `keep` bytes are reserved. It waits for nothing. False where this look
+// was in vain, or was skipped because too many were.
 bool Pool::give_idle(const CallContext& context, std::size_t keep, bool is_urgent) {
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// core/pool/release.cpp: memory that goes back to the upstream: by the release policy, and by trim.
+// core/pool/release.cpp: gives memory back to the upstream, by the release policy and by trim.
 #include <cstdint>
 
 #include "pool.hpp"
 
 namespace portamem::pool {
 
-// The policy is asked once for every part of the pool that came back.
+// Asks the policy after each free that takes the full path, and gives back the memory that the policy does not want.
 void Pool::after_free() {
     if (!policy_.is_set() || policy_.is_asked_here()) return;
     std::size_t reserved = 0;
@@ -21,16 +21,16 @@ void Pool::after_free() {
     policy_.end_question(question, keep, is_complete);
 }
 
-// Streams are not marked here, and caches are left alone: what was free when the policy was asked is behind its marks, and
-// what comes later asks for itself. But where another thread put everything together just then, and may have passed by
-// what was freed.
+// Marks no streams and leaves caches alone: memory that was free when the policy was asked is behind its marks, and
+// later memory asks for itself. It reclaims only where another thread was putting everything together just then, and
+// may have passed by the memory that was freed.
 bool Pool::release_due() {
     try {
         ReleasePolicy::Due due;
         if (!policy_.begin_due(due, is_closed())) return true;
         if (const auto is_over = policy_.ask_again(due)) return *is_over;
         const CallGuard inside(*this);
-        const bool is_passed_by = due.is_new && !reclaim(false);  // another thread is about it: this is looked at again
+        const bool is_passed_by = due.is_new && !reclaim(false);  // another thread is at it: look again later
         bool came_back = due.is_new && !is_passed_by;
         for (const std::uint64_t stream : due.waiting) {
             while (events_.poll_one(stream)) came_back = true;

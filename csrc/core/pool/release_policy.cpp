@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// core/pool/release_policy.cpp: the owner's release policy, asked and obeyed: at once, or when the work that memory waits for
-// has run.
+// core/pool/release_policy.cpp: asks and obeys the owner's release policy, at once or when the work has run that memory
+// waits for.
 #include "release_policy.hpp"
 
 #include <mutex>
@@ -9,7 +9,7 @@
 namespace portamem::pool {
 namespace {
 
-// The policies that the calling thread is inside of, the latest first.
+// The policies that the calling thread is inside of, latest first.
 struct Asking {
     explicit Asking(const ReleasePolicy& asked) noexcept : policy(asked), outer(innermost) { innermost = this; }
     ~Asking() { innermost = outer; }

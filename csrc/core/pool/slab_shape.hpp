@@ -18,8 +18,8 @@ struct SlabShape {
     std::uint8_t spread;
 };
 
-// Whole pages, for 8 blocks at least, of which not more than 1/32 is left over. Few blocks have a cache line of state
-// each: they may be with different threads.
+// Returns the shape of a slab: whole pages, at least 8 blocks, at most 1/32 left over. With few blocks each state has
+// its own cache line, because different threads may have the blocks.
 constexpr SlabShape shape_of(unsigned index) {
     const std::size_t size = size_of(index);
     std::size_t length = std::max<std::size_t>(2 * kPage, (8 * size + kPage - 1) / kPage * kPage);
@@ -39,8 +39,8 @@ inline constexpr std::array<SlabShape, kSmallClasses> kShapes = all_shapes();
 inline std::uint32_t blocks_of(const Block& slab) noexcept { return kShapes[slab.index].blocks; }
 inline std::uint32_t uncut_of(const Block& slab) noexcept { return blocks_of(slab) - slab.slab.carved; }
 
-// In 2^32, of the sizes of the small classes: a block's number is what its offset has of it. Of the others 0, as there is one
-// block.
+// Returns 2^32 divided by each small size, rounded up: an offset times this has the block's number in its upper bits. 0
+// for the other classes, which have one block.
 constexpr std::array<std::uint32_t, kExact + 1> all_reciprocals() {
     std::array<std::uint32_t, kExact + 1> reciprocals{};
     for (unsigned index = 0; index < kSmallClasses; ++index) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/slabs.cpp: blocks of the small classes, cut from slabs and, where a slab is all free, put back.
+// core/pool/slabs.cpp: cuts blocks of the small classes from slabs, and dissolves slabs that are all free.
 #include <algorithm>
 #include <utility>
 
@@ -8,7 +8,7 @@
 namespace portamem::pool {
 namespace {
 
-// One more than there are blocks, never out: what is left over at a slab's end may be taken for one.
+// Returns one state more than there are blocks: an address in the rest of a slab finds that one, which is never out.
 std::size_t states_of(unsigned index) { return (std::size_t{kShapes[index].blocks} + 1) << kShapes[index].spread; }
 
 }  // namespace
@@ -20,7 +20,8 @@ std::atomic<State>* Heap::new_states(unsigned index, std::size_t count) {
         states.free.pop_back();
         return found;
     }
-    if (states.free.capacity() <= states.made) states.free.reserve(2 * states.made + 1);  // giving back cannot fail
+    // So that giving back cannot fail.
+    if (states.free.capacity() <= states.made) states.free.reserve(2 * states.made + 1);
     std::unique_ptr<std::atomic<State>[]> memory(new std::atomic<State>[count]);
     for (std::size_t i = 0; i < count; ++i) memory[i].store(kFree, std::memory_order_relaxed);
     state_memory_.push_back(std::move(memory));
@@ -62,8 +63,8 @@ Block* Heap::new_slab(Arena& arena, unsigned index, Arena& owner, std::size_t mo
     return slab;
 }
 
-// Of what is cut into blocks. The record may be longer, by what was not worth a record of its own: the next block may
-// begin in that page.
+// Enters the pages of the blocks. The record may be longer, by a rest too small for a record of its own; the next block
+// may begin in that page.
 void Heap::enter_pages(Block& slab) {
     const std::uintptr_t end = slab.base + kShapes[slab.index].length;
     std::uintptr_t page = slab.base;
@@ -81,7 +82,7 @@ void Heap::clear_pages(const Block& slab) noexcept {
 }
 
 void Heap::put_in_bin(Arena& arena, Block& slab, const Item& item) noexcept {
-    arena.bins[slab.index].push_back(item);  // reserved by the caller
+    arena.bins[slab.index].push_back(item);  // the caller reserved the room
     if (slab.slab.in_bins == 0) slab.arena = arena.number;
     if (slab.arena != arena.number) return;
     if (++slab.slab.in_bins == blocks_of(slab)) arena.whole += slab.length();

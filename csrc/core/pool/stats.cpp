@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/stats.cpp: what a pool says of itself.
+// core/pool/stats.cpp: the figures and the snapshot of a pool.
 #include <algorithm>
 #include <unordered_map>
 
@@ -19,7 +19,7 @@ struct Free {
         if (count != 0) largest = std::max(largest, size);
     }
 
-    // Under the heap's lock.
+    // The caller holds the heap's lock.
     void add(const Heap& heap, const Batches& batches) noexcept {
         for (const Batch& batch : batches) {
             for (const Item& item : batch.items) add(1, heap.block_of(item)->size());
@@ -47,7 +47,7 @@ void Pool::live(std::uint64_t& blocks, std::uint64_t& nbytes) {
     const CacheSet::Totals totals = caches_.totals();
     const std::int64_t empty = empty_.load(std::memory_order_relaxed);
     blocks = totals.allocated - totals.freed + static_cast<std::uint64_t>(std::max<std::int64_t>(empty, 0));
-    // Below zero where it is asked while threads hand blocks to each other.
+    // The sum may be below zero if it is read while threads hand blocks to each other.
     nbytes = static_cast<std::int64_t>(totals.live_bytes) < 0 ? 0 : totals.live_bytes;
 }
 
@@ -58,7 +58,7 @@ std::uint64_t Pool::live_bytes() {
     return nbytes;
 }
 
-// What is free is counted where it lies: in caches, arenas, and behind events. Nothing depends on how many blocks are out.
+// Counts free memory where it lies: in caches, in arenas and behind marks. Its cost does not depend on the live blocks.
 void Pool::figures(portamem_pool_figures& figures) {
     live(figures.live, figures.used);
     Free free;
@@ -69,7 +69,7 @@ void Pool::figures(portamem_pool_figures& figures) {
         free.add(cache.pending_blocks.get(), cache.pending_most.get());
         cached += cache.cached.get();
     });
-    free.bytes = cached;  // the pending ones are of many sizes
+    free.bytes = cached;  // pending blocks are of many sizes
     figures.misses = misses_.load(std::memory_order_relaxed);
     figures.hits -= std::min(figures.hits, figures.misses);
     figures.steals = steals_.load(std::memory_order_relaxed);
@@ -103,7 +103,8 @@ std::vector<portamem_pool_piece> Pool::snapshot() {
     std::vector<portamem_pool_piece> pieces;
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
-        std::unordered_map<std::uint32_t, std::uint64_t> streams;  // of arenas; of the common one 0
+        // The streams by the number of their arenas; 0 for the common arena.
+        std::unordered_map<std::uint32_t, std::uint64_t> streams;
         for (const auto& entry : heap_.arenas()) streams[entry.second->number] = entry.first;
         for (const Chunk& chunk : heap_.chunks()) {
             if (chunk.is_leaving) continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/take.cpp: where memory is looked for: on the stream, where nobody uses it, on other streams, upstream.
+// core/pool/take.cpp: looks for memory on the stream, in the common arena and on other streams.
 #include <algorithm>
 #include <utility>
 
@@ -25,8 +25,9 @@ std::size_t Pool::Request::need() const noexcept {
     return round_up(size + (alignment > kGrain ? alignment : 0), 2 * kPage);
 }
 
-// A block that is much smaller is not cut from a large one while there may be another place: of the upstream, or when
-// more comes back. It would keep the large one from those who want that much in one piece.
+// Returns the bytes of the largest free block that a request may cut. A much smaller block is not cut from a large one
+// while memory may come from the upstream or come back, because that would keep the large one from requests of its
+// size.
 std::size_t Pool::most_cut_for(const Request& request) noexcept {
     if (request.index == kExact || upstream_.shortage().cuts_all.load(std::memory_order_relaxed)) return SIZE_MAX;
     if (request.is_small()) return heap_.reserved() <= kFewBytes ? kLeastCut : 0;
@@ -35,7 +36,7 @@ std::size_t Pool::most_cut_for(const Request& request) noexcept {
 
 unsigned Pool::take_locked(Arena& own, const Request& request, Item* items, unsigned most, bool cuts_all) {
     const std::size_t most_cut = cuts_all ? SIZE_MAX : most_cut_for(request);
-    // An arena that has ended may go with this call, and would take with it what is cut up for it.
+    // An arena that has ended may go with this call, and would take the memory cut up for the call with it.
     Arena& from = own.has_ended ? heap_.common() : own;
     if (request.is_small()) return heap_.take(from, request.index, items, most, most_cut);
     const auto take_from = [&](Arena& arena) {
@@ -45,13 +46,13 @@ unsigned Pool::take_locked(Arena& own, const Request& request, Item* items, unsi
     const bool may_be_kept = is_kept(request.index) && request.alignment <= kGrain;
     const unsigned count = may_be_kept ? heap_.take_kept(from, request.index, items, most) : 0;
     if (count != 0) return count;
-    // Of those that threads share a little larger one serves as well, which costs less than to have one cut.
+    // A shared class is also served by a slightly larger block, which costs less than cutting one.
     const unsigned above =
         may_be_kept && is_shared(request.index) ? std::min(request.index + kMostAbove, kClasses - 1) : 0;
     for (unsigned serving = request.index + 1; serving <= above; ++serving) {
         if (heap_.take_kept(from, serving, items, 1) != 0) return 1;
     }
-    // One only: each is cut by itself, and what a call does for others is in its own time.
+    // Takes one block only: each is cut by itself, and this call would pay for other calls.
     if (take_from(from)) return 1;
     if (from.unmerged.nbytes != 0 && heap_.merge_larger(from, request.stands_in(), kLargestKept) && take_from(from))
         return 1;
@@ -65,7 +66,8 @@ unsigned Pool::take(const CallContext& context, const Request& request, Item* it
     return take_locked(own(context), request, items, most, cuts_all);
 }
 
-// Where there is no other place, also for those who come next, until there is: memory has gone back to the upstream.
+// Takes from free blocks of any size. Success means that there is no other place: later calls do the same until memory
+// goes back to the upstream.
 unsigned Pool::take_any(const CallContext& context, const Request& request, Item* items, unsigned most) {
     const unsigned count = take(context, request, items, most, true);
     if (count != 0) upstream_.shortage().cuts_all.store(true, std::memory_order_relaxed);
@@ -93,7 +95,7 @@ unsigned Pool::take_with_calls(const CallContext& context, const Request& reques
     if (const unsigned count = take(context, request, items, most); count != 0) return count;
     if (!needs_event_before_reuse()) {
         if (const unsigned count = take_from_batches(context, request, items, most); count != 0) {
-            // Streams that have to take from each other had better cut what they have.
+            // Streams that have to take from each other had better cut the large blocks that they have.
             upstream_.shortage().cuts_all.store(true, std::memory_order_relaxed);
             return count;
         }
@@ -101,8 +103,8 @@ unsigned Pool::take_with_calls(const CallContext& context, const Request& reques
     return merge_own(context, request, items, most);
 }
 
-// What the calling thread's own cache has, put together with what is free on the stream and with what nobody uses: blocks
-// of sizes that are wanted no more become those that are. No call of the runtime where the stream is not the thread's own.
+// Merges the memory of the thread's own cache with the free memory of the stream and of the common arena: blocks of
+// sizes that are no longer wanted become other sizes. It calls the runtime only where the stream is the thread's own.
 unsigned Pool::merge_own(const CallContext& context, const Request& request, Item* items, unsigned most) {
     if (context.cache != nullptr && context.cache->cached.get() != 0) {
         bool is_marked = false;

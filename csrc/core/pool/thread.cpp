@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/thread.cpp: the caches of the calling thread, and what becomes of them when it ends.
+// core/pool/thread.cpp: the caches of the calling thread, and their fate when it ends.
 #include "thread.hpp"
 
 #include <pthread.h>
@@ -21,25 +21,27 @@ ThreadMemo empty_memo{};  // of no pool; never written
 struct Thread {
     ThreadMemo memo{};
     std::vector<std::shared_ptr<Cache>> caches;
-    std::size_t most_caches = 16;  // until those that have ended are looked for
-    std::uint64_t ends_seen = 0;   // of pools
+    std::size_t most_caches = 16;  // caches at which it looks for ended ones
+    std::uint64_t ends_seen = 0;   // ended pools at its latest look
 
     Thread() { thread_memo = &memo; }
     ~Thread();
 };
 
-std::atomic<std::uint64_t> pools_ended{0};  // whose memory threads let go of when they next look for a cache
+// Closed pools: threads let go of their memory when they next look for a cache.
+std::atomic<std::uint64_t> pools_ended{0};
 
 thread_local bool has_ended = false;
 thread_local bool own_streams_have_ended = false;
 
-// Behind a pointer: the library's thread storage is static (thread_memo), and other libraries need room there too.
+// It is behind a pointer: the library's thread storage is static (thread_memo), and other libraries need room there
+// too.
 Thread& this_thread() {
     static thread_local const std::unique_ptr<Thread> thread(new Thread);
     return *thread;
 }
 
-// Not within another call of the thread, which may be about to use the cache that it has found.
+// Forgets caches, but not within another call of the thread, which may be about to use the cache that it has found.
 template <class Which>
 void forget_caches(const Which& which) noexcept {
     if (Pool::is_call_within_call() || has_ended || thread_memo == &empty_memo) return;
@@ -51,13 +53,13 @@ void forget_caches(const Which& which) noexcept {
     thread.caches.erase(std::remove_if(thread.caches.begin(), thread.caches.end(), is_such), thread.caches.end());
 }
 
-// With them goes what is left of the pools. Of one that is closed no call is under way that could use them.
+// Forgets the caches of closed pools, and with them the rest of the pools. No call is under way in a closed pool.
 void forget_caches_of_ended_pools() noexcept {
     forget_caches(
         [](const Cache& cache) { return cache.has_ended.load(std::memory_order_acquire) && cache.keep->is_closed(); });
 }
 
-// Made after whatever the runtime keeps for the thread, and so destroyed before it.
+// An object made after all that the runtime keeps for the thread, and so destroyed before it.
 struct OwnStreams {
     ~OwnStreams() {
         if (has_ended || portamem_forked() != 0) return;
@@ -68,7 +70,7 @@ struct OwnStreams {
     }
 };
 
-// A forked child has the caches of a process whose runtimes it has not: its calls find none, and are refused.
+// A forked child has the caches, but not the runtimes, of its parent: its calls find no cache, and are refused.
 const int at_fork = pthread_atfork(nullptr, nullptr, [] {
     has_ended = true;
     thread_memo = &empty_memo;
@@ -77,7 +79,7 @@ const int at_fork = pthread_atfork(nullptr, nullptr, [] {
 Thread::~Thread() {
     has_ended = true;
     thread_memo = &empty_memo;
-    if (portamem_forked() != 0) {  // a thread that the child does not have may hold the locks for ever
+    if (portamem_forked() != 0) {  // a thread that the child does not have may hold the locks forever
         (void)new (std::nothrow) std::vector<std::shared_ptr<Cache>>(std::move(caches));
         return;
     }
@@ -153,7 +155,7 @@ void look_for_ended_caches() noexcept {
     const std::uint64_t ends = pools_ended.load(std::memory_order_relaxed);
     if (std::exchange(thread.ends_seen, ends) != ends) forget_caches_of_ended_pools();
     if (thread.caches.size() < thread.most_caches) return;
-    forget_ended_caches();  // streams come and go: their caches do as well
+    forget_ended_caches();  // streams come and go, and their caches with them
     thread.most_caches = std::max(2 * thread.caches.size(), std::size_t{16});
 }
 

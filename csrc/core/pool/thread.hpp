@@ -10,7 +10,7 @@
 
 namespace portamem::pool {
 
-/// What a thread finds its caches by: one load and two comparisons where two of the slots do not collide.
+/// The table by which a thread finds its caches: one load and two comparisons, unless two of them share a slot.
 struct ThreadMemo {
     struct Slot {
         const Pool* pool;
@@ -24,39 +24,39 @@ struct ThreadMemo {
     }
 };
 
-/// Of this thread; never null. The library may have been loaded late, when the usual model asks a function each time.
-/// (__thread and not thread_local, which would ask whether it is initialised.)
+/// The memo of this thread; never null. The default TLS model would call a function for each access, since the library
+/// may be loaded late; and thread_local would check for initialisation, hence __thread.
 __attribute__((tls_model("initial-exec"))) extern __thread ThreadMemo* thread_memo;
 
-/// The thread's cache for a stream, which may have ended; null where there is none.
+/// Returns the thread's cache for a stream, which may have ended; null where the memo has none.
 inline Cache* remembered_cache(const Pool* pool, std::uint64_t stream) noexcept {
     const ThreadMemo::Slot& slot = thread_memo->slot(pool, stream);
     return slot.pool == pool && slot.stream == stream ? slot.cache : nullptr;
 }
 
-/// The same, found by a longer search.
+/// Returns the same by a search through all caches of the thread.
 Cache* find_cache(const Pool* pool, std::uint64_t stream) noexcept;
 
-/// Of the thread's other caches of the pool, the one that has most of a class, a batch at least, on whose stream the
-/// thread frees and does not allocate. Null where there is none.
+/// Returns the thread's cache of the same pool that has most blocks of a class, a batch at least, and on whose stream
+/// the thread only frees. Null where there is none.
 Cache* find_idle_cache(const Cache& own, unsigned index) noexcept;
 
-/// Makes a cache the thread's. False on a thread that is about to end, which gets none.
+/// Makes a cache the calling thread's. False on a thread that is about to end, which gets none.
 bool adopt_cache(const std::shared_ptr<Cache>& cache);
 bool thread_takes_caches() noexcept;
 
-/// To be told, and once the runtime knows of the thread's own streams: they are marked a last time before the runtime
-/// takes them down. It does so with the thread's other objects, the latest first.
+/// Has the thread's own streams marked a last time before the runtime takes them down. The caller makes the runtime
+/// know the streams first, because the objects of a thread are destroyed in reverse order.
 void watch_own_streams();
-/// False once that has been: a mark might be in another stream that the runtime has given the thread instead.
+/// False after that last mark: the runtime may have given the thread another stream, which a mark would then be in.
 bool thread_has_own_streams() noexcept;
 
-/// Forgets the thread's caches that have ended, where there are many, and those of pools that have.
+/// Forgets the thread's caches of ended pools, and, where it has many caches, all that have ended.
 void look_for_ended_caches() noexcept;
 /// Forgets the thread's caches that have ended.
 void forget_ended_caches() noexcept;
-/// A pool is closed: its caches, which hold all its records, go from the calling thread now, and from others when they
-/// next make one.
+/// Says that a pool is closed. Its caches hold all its records: the calling thread lets go of them now, other threads
+/// when they next make a cache.
 void pool_has_ended() noexcept;
 
 }  // namespace portamem::pool

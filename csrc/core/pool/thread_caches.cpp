@@ -13,7 +13,7 @@ void CacheSet::add(const std::shared_ptr<Cache>& cache) {
     caches_.push_back(cache);
 }
 
-// A thread that shuts caches holds the registry's lock for as long.
+// Waits for the registry's lock, which a thread holds while it has caches shut.
 void CacheSet::enter(Cache& cache) {
     while (!cache.lock.enter()) {
         const std::lock_guard<std::mutex> flushing(registry_);
@@ -85,7 +85,7 @@ CacheSet::Totals CacheSet::totals() {
     return totals_locked();
 }
 
-// Frees first: a block is allocated before it is freed, so that no sum has more frees than allocations.
+// Frees are summed first: a block is allocated before it is freed, so that no sum has more frees than allocations.
 CacheSet::Totals CacheSet::totals_locked() const {
     Totals totals;
     totals.freed = freed_.load(std::memory_order_relaxed);

@@ -17,12 +17,9 @@
 namespace portamem::pool {
 
 /// Owns the list of caches, and the counts of calls that no cache counts.
-///
-/// Invariant: a cache is in the list until it has ended, which it does shut and empty; its counts are then added to
-/// those of this set, so that sums over all calls never go back.
-///
-/// Locks: the registry's covers the list, and is held for as long as a cache is shut by another thread than its owner.
-/// Under it come the lock of a cache, and the heap's.
+/// Invariant: a cache leaves the list shut and empty, and its counts come here, so that sums never go back.
+/// Locks: a thread holds the registry's for the list, and while it shuts another thread's cache; cache and heap come
+/// under it.
 class CacheSet {
   public:
     CacheSet(const Pool& pool, Heap& heap, bool needs_event_before_reuse)
@@ -30,34 +27,35 @@ class CacheSet {
 
     void add(const std::shared_ptr<Cache>& cache);
 
-    /// The owner thread enters its cache. Throws Refused where the cache has ended.
+    /// Enters a cache as its owner thread. Throws Refused where the cache has ended.
     void enter(Cache& cache);
 
-    /// Counts an allocation (blocks 1) or a free (blocks -1) of so many bytes; a null cache: of none.
+    /// Counts an allocation (blocks 1) or a free (blocks -1) of nbytes, in the cache or, where that is null, in the
+    /// set.
     void count(Cache* cache, std::int64_t blocks, std::int64_t nbytes);
 
-    /// Moves all of a cache that is shut, or that its owner is inside of, to the heap. Throws std::bad_alloc: what has
-    /// not moved is still in the cache.
+    /// Moves everything in a cache to the heap. The cache is shut, or its owner thread is inside. On std::bad_alloc the
+    /// rest is still in the cache.
     void empty(Cache& cache);
 
-    /// Empties the caches that `which` chooses, and ends them with `for_good` or where their thread is gone. What only
-    /// the cache's own thread can mark stays with it, unless the cache ends or `also_of_own_streams` says that the
-    /// caller orders it. Throws std::bad_alloc: some are not empty.
+    /// Empties the caches that `which` chooses, and ends them with `for_good` or where their thread is gone. A cache
+    /// that only its own thread can mark is left alone, unless it ends or `also_of_own_streams` says that the caller
+    /// orders it. On std::bad_alloc some are not empty.
     template <class Which>
     void flush(const Which& which, bool for_good, bool also_of_own_streams = false);
 
     struct Totals {
         std::uint64_t allocated = 0;
         std::uint64_t freed = 0;
-        std::uint64_t live_bytes = 0;  ///< asked for; may be below zero while threads hand blocks to each other
+        std::uint64_t live_bytes = 0;  ///< requested bytes; may be below zero while threads hand blocks to each other
     };
     Totals totals();
 
-    /// Shuts every cache, and leaves all shut where `stays` answers true to the counts of that moment.
+    /// Shuts every cache, and leaves all shut where `stays` returns true for the counts of that moment.
     template <class Stays>
     void shut_all(const Stays& stays);
 
-    /// Calls `look` with each cache. Under the registry's lock.
+    /// Calls `look` with each cache, under the registry's lock.
     template <class Look>
     void for_each(const Look& look);
 
@@ -71,13 +69,13 @@ class CacheSet {
     const bool needs_event_;
     std::mutex registry_;
     std::vector<std::shared_ptr<Cache>> caches_;
-    // Of calls without a cache, and of caches that have ended.
+    // These count calls without a cache, and calls on caches that have ended.
     std::atomic<std::uint64_t> allocated_{0};
     std::atomic<std::uint64_t> freed_{0};
     std::atomic<std::uint64_t> live_bytes_{0};
 };
 
-/// The owner thread, which is inside of its cache's lock, leaves it.
+/// Leaves a cache's lock, which the owner thread is inside of.
 class CacheUnlock {
   public:
     explicit CacheUnlock(Cache& cache) noexcept : cache_(cache) {}
@@ -89,7 +87,7 @@ class CacheUnlock {
     Cache& cache_;
 };
 
-/// The owner thread is inside of its cache's lock. Throws Refused where the cache has ended.
+/// Enters a cache's lock as its owner thread. Throws Refused where the cache has ended.
 class CacheLock {
   public:
     CacheLock(CacheSet& caches, Cache& cache) : unlock_((caches.enter(cache), cache)) {}

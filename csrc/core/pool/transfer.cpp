@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/transfer.cpp: memory on its way, and calls that wait for it.
+// core/pool/transfer.cpp: memory that moves, and calls that wait for it.
 #include "transfer.hpp"
 
 namespace portamem::pool {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/transfer.hpp: memory on its way, between a pool and its upstream or between streams, and calls that wait for it.
+// core/pool/transfer.hpp: memory that moves between a pool and its upstream or between streams; calls that wait for it.
 #pragma once
 
 #include <chrono>
@@ -11,19 +11,19 @@
 namespace portamem::pool {
 
 /// All transfers of a pool. Memory under way is neither free in the pool nor the upstream's, and counts against limits.
-/// The fields are under the heap's lock, which `mutex` names.
+/// The heap's lock, which `mutex` names, covers the fields.
 struct Transfers {
     explicit Transfers(std::mutex& heap_mutex) noexcept : mutex(heap_mutex) {}
 
     std::mutex& mutex;
-    std::size_t nbytes = 0;         ///< under way
-    unsigned under_way = 0;         ///< how many
-    std::uint64_t arrived = 0;      ///< how many ended well, ever
-    std::uint64_t given_up = 0;     ///< how many did not: limits have their room again
-    std::condition_variable ended;  ///< one of them
+    std::size_t nbytes = 0;         ///< bytes under way
+    unsigned under_way = 0;         ///< transfers under way
+    std::uint64_t arrived = 0;      ///< transfers that ever ended well
+    std::uint64_t given_up = 0;     ///< transfers that did not: limits have their room again
+    std::condition_variable ended;  ///< notified at the end of each
 };
 
-/// One chunk, or what was free on a stream (0 bytes here), that the calling thread moves.
+/// One chunk, or the free memory of a donor (0 bytes here), that the calling thread moves.
 class Transfer {
   public:
     explicit Transfer(Transfers& all) noexcept : all_(all) {}
@@ -31,10 +31,10 @@ class Transfer {
     Transfer(const Transfer&) = delete;
     Transfer& operator=(const Transfer&) = delete;
 
-    // Both under the heap's lock.
+    // The caller of both holds the heap's lock.
     void begin(std::size_t nbytes) noexcept;
     void end(bool has_arrived) noexcept;
-    /// Calls end(false), and takes that lock for it.
+    /// Takes the heap's lock and calls end(false).
     void give_up();
 
   private:
@@ -48,7 +48,7 @@ class Transfer {
     bool is_under_way_ = false;
 };
 
-/// The transfers of other threads, for a call that has found no memory.
+/// Waits for the transfers of other threads, on behalf of a call that has found no memory.
 class TransferWait {
   public:
     explicit TransferWait(Transfers& all);
@@ -56,9 +56,8 @@ class TransferWait {
     TransferWait(const TransferWait&) = delete;
     TransferWait& operator=(const TransferWait&) = delete;
 
-    /// Whether something has arrived since the last question, or does up to that time; for a call at a limit, also
-    /// whether something was given up. A thread that moves a chunk itself, as where the upstream calls the pool, asks
-    /// and does not wait.
+    /// Whether a transfer has arrived since the last question, or arrives before `until`; at a limit, also whether one
+    /// was given up. A thread that moves memory itself, as where the upstream calls the pool, does not wait.
     bool has_arrived(std::chrono::steady_clock::time_point until, bool is_at_limit);
 
   private:
@@ -67,7 +66,7 @@ class TransferWait {
     static thread_local TransferWait* innermost_;
 
     Transfers& all_;
-    // Of all that has arrived, and that was given up: what this call has seen, and what it moved itself.
+    // These are the values of `arrived` and `given_up` that the call has seen, plus its own transfers since.
     std::uint64_t seen_ = 0;
     std::uint64_t seen_given_up_ = 0;
     TransferWait* outer_ = nullptr;

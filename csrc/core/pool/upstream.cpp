@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/upstream.cpp: chunks asked for, and given back.
+// core/pool/upstream.cpp: asks the upstream for chunks, and gives chunks back.
 #include "upstream.hpp"
 
 #include <algorithm>
@@ -56,7 +56,7 @@ std::size_t Upstream::release(std::size_t keep, bool throws) {
         {
             const std::lock_guard<std::mutex> lock(heap_.mutex());
             if (heap_.reserved() <= keep || !heap_.remove_chunk(heap_.reserved() - keep, chunk)) return released;
-            transfer.begin(chunk.nbytes);  // neither free here nor back yet: it counts against the limit still
+            transfer.begin(chunk.nbytes);  // neither free here nor back yet: it still counts against the limit
         }
         const int status = deallocate(chunk.ptr, chunk.nbytes);
         if (status == PORTAMEM_POOL_OK) {
@@ -83,8 +83,8 @@ std::size_t Upstream::release(std::size_t keep, bool throws) {
     }
 }
 
-// The next chunks are as small from the start, until memory has gone back: what the upstream has left is used up in few
-// pieces, and in few calls.
+// The next chunks are as small from the start, until memory has gone back: the rest of the upstream's memory is then
+// used up in few pieces and few calls.
 std::size_t Upstream::next_smaller(std::size_t nbytes, std::size_t least) {
     const std::size_t half = std::max(least, round_up(nbytes / 2, 2 * kPage));
     const std::lock_guard<std::mutex> lock(heap_.mutex());

@@ -13,11 +13,9 @@
 namespace portamem::pool {
 
 /// Asks the upstream for chunks, and gives chunks back.
-///
-/// Invariant: reserved bytes plus bytes under way never exceed the pool's own limit, and the claims on a limit that
-/// pools share are those bytes.
-///
-/// Locks: the heap's, for reserved bytes and transfers; the upstream is called with none.
+/// Invariant: reserved bytes and bytes under way never exceed the pool's limit, and are its claims on a limit of many
+/// pools.
+/// Locks: the heap's covers reserved bytes and transfers; the upstream is called with no lock.
 class Upstream {
   public:
     Upstream(const Callbacks& callbacks, Heap& heap, std::size_t limit) noexcept
@@ -26,13 +24,13 @@ class Upstream {
     std::size_t limit() const noexcept { return limit_; }
     Transfers& transfers() noexcept { return transfers_; }
 
-    /// Room under the limits for bytes that the upstream is asked for: looked for and taken in one step.
+    /// Takes bytes of the limits, for a chunk that the caller asks the upstream for. It looks and takes in one step.
     class Claim {
       public:
-        /// nbytes becomes what there is room for, or 0 where that is less than `least`. Throws Refused.
+        /// Lowers nbytes to the room that there is, or to 0 where that is less than `least`. Throws Refused.
         Claim(Upstream& upstream, std::size_t least, std::size_t& nbytes);
         ~Claim() { give_up(); }
-        /// The bytes are reserved now. Under the heap's lock.
+        /// Turns the claim into reserved bytes. The caller holds the heap's lock.
         void end() noexcept {
             transfer_.end(true);
             claimed_ = 0;
@@ -51,25 +49,25 @@ class Upstream {
     portamem_pool_status allocate(std::size_t nbytes, void* stream, void** ptr);
     int deallocate(void* ptr, std::size_t nbytes);
 
-    /// Gives back whole chunks of the common arena, until at most `keep` bytes are reserved; answers how many bytes
-    /// went. Where the upstream refuses one, it stays: `throws` says so by Refused.
+    /// Gives back whole chunks of the common arena until at most `keep` bytes are reserved. Returns the bytes that
+    /// went. It stops at a chunk that the upstream refuses, which stays; with `throws` it then throws Refused.
     std::size_t release(std::size_t keep, bool throws);
     std::uint64_t releases() const noexcept { return releases_.load(std::memory_order_relaxed); }
 
-    /// What the upstream had no room for, until memory goes back to it.
+    /// Remembers that the upstream had no room, until memory goes back to it.
     struct Shortage {
         std::size_t nbytes = SIZE_MAX;      ///< a chunk of so many bytes was refused; under the heap's lock
-        std::atomic<bool> of_slabs{false};  ///< there was no room for one more slab, after all waiting
-        std::atomic<bool> cuts_all{false};  ///< small blocks are cut from large ones, as there is no other place
+        std::atomic<bool> of_slabs{false};  ///< there was no room for one more slab, even after waiting
+        std::atomic<bool> cuts_all{false};  ///< small blocks are cut from large ones, because there is no other place
     };
     Shortage& shortage() noexcept { return shortage_; }
-    /// Notes that a chunk was refused; answers what to ask for instead: half as much, and at least `least`.
+    /// Notes that a chunk was refused. Returns the bytes to ask for instead: half as many, and at least `least`.
     std::size_t next_smaller(std::size_t nbytes, std::size_t least);
 
   private:
     const Callbacks& callbacks_;
     Heap& heap_;
-    const std::size_t limit_;  ///< most bytes reserved; 0: none
+    const std::size_t limit_;  ///< most bytes reserved; 0: no limit
     Transfers transfers_;
     Shortage shortage_;
     std::atomic<std::uint64_t> releases_{0};

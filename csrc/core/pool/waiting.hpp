@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/waiting.hpp: what is free behind events.
+// core/pool/waiting.hpp: free memory that waits behind events.
 #pragma once
 
 #include <algorithm>
@@ -13,11 +13,11 @@
 
 namespace portamem::pool {
 
-/// Batches by the stream that they were freed on, the oldest first: a stream whose work takes long holds up its own only.
-/// Under the heap's lock.
+/// Batches by the stream that they were freed on, oldest first, so that a stream's slow work delays its own memory
+/// only. Under the heap's lock.
 class Waiting {
   public:
-    /// Takes one batch. Where there is no host memory for a stream's own queue, it waits in one that many share.
+    /// Adds one batch. Without host memory for a queue of the stream, the batch waits in a queue that streams share.
     void add(Batches&& one) noexcept {
         const std::uint64_t stream = one.front().stream;
         try {
@@ -28,7 +28,7 @@ class Waiting {
         }
     }
 
-    /// The mark that a stream's oldest batch is behind, which may be null. False where it has none.
+    /// Gets the mark of a stream's oldest batch, which may be null. False where the stream has no batch.
     bool oldest(std::uint64_t stream, MarkPtr& mark) const noexcept {
         const auto found = queues_.find(stream);
         if (found == queues_.end() || found->second.empty()) return false;
@@ -36,7 +36,7 @@ class Waiting {
         return true;
     }
 
-    /// The queue of a stream, for those who take batches out of it; null where there is none.
+    /// Returns the queue of a stream, for callers that take batches out of it; null where there is none.
     Batches* queue_of(std::uint64_t stream) noexcept {
         const auto found = queues_.find(stream);
         return found == queues_.end() ? nullptr : &found->second;
@@ -46,7 +46,7 @@ class Waiting {
         if (stream != 0 && found != queues_.end() && found->second.empty()) queues_.erase(found);
     }
 
-    /// Streams by turns, over all calls.
+    /// Returns one stream after the other, over all calls.
     std::uint64_t next() noexcept {
         auto found = queues_.upper_bound(turn_);
         if (found == queues_.end()) found = queues_.begin();
@@ -65,7 +65,7 @@ class Waiting {
   private:
     Batches& shared() noexcept { return queues_.begin()->second; }
 
-    std::map<std::uint64_t, Batches> queues_{{0, {}}};  // never without the one that is shared
+    std::map<std::uint64_t, Batches> queues_{{0, {}}};  // the shared queue, of stream 0, is always here
     std::uint64_t turn_ = 0;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/pool/waiting_batches.cpp: a block out of what other streams have freed, for a stream with an arena or for one call.
+// core/pool/waiting_batches.cpp: gets a block of memory that other streams have freed, for a stream or for one call.
 #include <algorithm>
 #include <memory>
 #include <new>
@@ -10,11 +10,12 @@
 namespace portamem::pool {
 namespace {
 
-constexpr int kMostTries = 16;  // of a call that finds that others were quicker
+constexpr int kMostTries = 16;  // tries of a call that finds other threads quicker
 
 }  // namespace
 
-// One that serves, for one call; what is left of it, and all else, stays behind the batch's event. Under the heap's lock.
+// Takes one block that serves, for a temporary arena. The rest of it and of the batch stays behind the batch's mark.
+// Under the heap's lock.
 unsigned Pool::take_of_batch(Arena& arena, const Request& request, Batch& batch, Item* items) {
     Batch one;
     one.items.reserve(1);
@@ -34,7 +35,7 @@ unsigned Pool::take_of_batch(Arena& arena, const Request& request, Batch& batch,
     }
     try {
         heap_.give(arena, one);
-    } catch (...) {  // there was room for it
+    } catch (...) {  // it had room there
         batch.items.insert(batch.items.end(), one.items.begin(), one.items.end());
         batch.blocks.insert(batch.blocks.end(), one.blocks.begin(), one.blocks.end());
         throw;
@@ -43,13 +44,13 @@ unsigned Pool::take_of_batch(Arena& arena, const Request& request, Batch& batch,
     try {
         heap_.detach(arena, batch);
     } catch (const std::bad_alloc&) {
-        return count;  // what is left goes behind an event of the call's stream
+        return count;  // the rest goes behind an event of the call's stream
     }
     return count;
 }
 
-// The arena of a call on a stream that may be gone tomorrow. It has something for as long as the heap is locked, but where
-// host memory runs out: what is left in it then goes behind an event of the stream.
+// The arena of one call, on a stream that may be gone tomorrow. It holds memory only while the heap is locked, except
+// where host memory runs out: the rest then goes behind an event of the stream.
 class Pool::TemporaryArena {
   public:
     TemporaryArena(Pool& pool, const CallContext& context) : pool_(pool), context_(context) {
@@ -101,7 +102,7 @@ unsigned Pool::take_from_batches(const CallContext& context, const Request& requ
         }
         return count;
     }
-    // What was taken over may be gone to another thread of the stream before this one has it.
+    // Another thread of the stream may get the memory that was taken over before this one does.
     unsigned count = 0;
     while (count == 0 && take_from_other_stream(context, request, items, count))
         count = take(context, request, items, most);

@@ -32,8 +32,8 @@ DeviceSharers& sharers() {
     return *leaked;
 }
 
-// Fixed storage: a thread may ask while its own objects are destroyed. Little of it: the library's thread storage is
-// static, and other libraries need room there too.
+// The storage is fixed, because a thread may ask while its own objects are destroyed. It is small, because the
+// library's thread storage is static and other libraries need room there too.
 thread_local char last_error[192];
 
 void set_error(const std::string& text) noexcept {
@@ -41,7 +41,7 @@ void set_error(const std::string& text) noexcept {
     last_error[length] = '\0';
 }
 
-// Bytes that pools have claimed, by device.
+// The bytes that pools have claimed, by device.
 struct Claims {
     std::mutex mutex;
     std::map<std::string, std::uint64_t, std::less<>> of;
@@ -52,7 +52,7 @@ Claims& claims() {
     return *leaked;
 }
 
-// Blocks are aligned to as much, and so is what is reserved for them.
+// The alignment of blocks, and of the bytes reserved for them.
 constexpr std::uint64_t grain = 256;
 
 uint64_t limit_of(const char* uuid, uint64_t total_bytes) {
@@ -81,7 +81,7 @@ int portamem_pool_passthrough(void) {
 }
 
 uint64_t portamem_pool_limit(const char* uuid, uint64_t total_bytes) {
-    if (portamem_forked() != 0) {  // the lock may be held for ever, by a thread that the child does not have
+    if (portamem_forked() != 0) {  // a thread that the child does not have may hold the lock forever
         set_error("this process is the child of a fork, in which device runtimes do not work");
         return 0;
     }

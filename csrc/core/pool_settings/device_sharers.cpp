@@ -20,7 +20,7 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& what, const char* why) { throw std::runtime_error(what + ": " + why); }
 
-// Closes at the end of a scope, unless it was taken out.
+// Closes a file at the end of a scope, unless release() took it out.
 class OpenFile {
   public:
     explicit OpenFile(int fd) : fd_(fd) {}
@@ -36,7 +36,7 @@ class OpenFile {
     int fd_;
 };
 
-// The lock that somebody else holds within [begin, end), if any. Locks of this process do not count.
+// Finds a lock that another process holds within [begin, end). Locks of this process do not count.
 bool locked_by_others(int file, off_t begin, off_t end, struct flock& found) {
     found = {};
     found.l_type = F_WRLCK;
@@ -47,17 +47,19 @@ bool locked_by_others(int file, off_t begin, off_t end, struct flock& found) {
     return found.l_type != F_UNLCK;
 }
 
-// The kernel names any one of the locks in a range, so each answer leaves two smaller ranges to ask about.
+// Counts the locks of other processes. The kernel names any one lock in a range, so that each answer leaves two smaller
+// ranges to ask about.
 std::size_t count_others(int file, off_t begin, off_t end) {
     struct flock found {};
     if (begin >= end || !locked_by_others(file, begin, end, found)) return 0;
-    const off_t behind = found.l_len > 0 ? found.l_start + found.l_len : end;  // 0: up to the end, whatever that is
+    // A length of 0 reaches to the end of the file.
+    const off_t behind = found.l_len > 0 ? found.l_start + found.l_len : end;
     return 1 + count_others(file, begin, found.l_start) + count_others(file, behind, end);
 }
 
 constexpr off_t end_of_range = std::numeric_limits<off_t>::max();
 
-// Any byte that nobody has: process ids would not do, where processes of several namespaces meet.
+// Locks any free byte. Process ids would not do, because processes of several pid namespaces may meet here.
 void lock_a_byte(int file) {
     std::random_device random;
     for (int attempt = 0; attempt < 100; ++attempt) {
@@ -72,7 +74,8 @@ void lock_a_byte(int file) {
     refuse("locking a byte", std::strerror(errno));
 }
 
-// The directory, which nobody else may write: others could otherwise hold locks, or put a link in a file's place.
+// Opens the directory, which only this user may write: another user could otherwise hold locks, or put a link in a
+// file's place.
 int open_directory(const std::string& path) {
     if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) refuse(path, std::strerror(errno));
     OpenFile directory(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
@@ -83,7 +86,8 @@ int open_directory(const std::string& path) {
     return directory.release();
 }
 
-// Whether the file is still the one that others find: it may have been removed with all of a user's shared memory.
+// Whether the file is still the one that other processes find. It may have been removed with all of a user's shared
+// memory.
 bool is_current(int file, const std::string& path) {
     struct stat open_one {};
     struct stat found {};
@@ -105,7 +109,7 @@ std::size_t DeviceSharers::count(const std::string& uuid) {
     const std::string path = directory_ + "/" + uuid;
     const std::lock_guard<std::mutex> lock(mutex_);
     auto known = files_.find(uuid);
-    // Closing any descriptor of a file ends all of the process's locks on it, so it is opened once and kept.
+    // The file is opened once and kept, because closing any descriptor of it ends all locks of the process on it.
     if (known != files_.end() && !is_current(known->second, path)) {
         (void)close(known->second);
         files_.erase(known);

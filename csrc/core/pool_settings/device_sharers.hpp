@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // core/pool_settings/device_sharers.hpp: how many live processes share a device.
 //
-// A file per device's uuid, in a directory of the user's own in shared memory. Each process holds a record lock on one
-// byte of it, and nothing is written: the kernel takes the lock back when the process ends, however it ends, and a
-// forked child does not inherit it. So there are no stale entries and nobody has to clean up.
+// Each device has a file, named by its uuid, in a directory of the user in shared memory. Each process holds a record
+// lock on one byte of the file, and writes nothing. The kernel takes the lock back when the process ends, however it
+// ends, and a forked child does not inherit it. Therefore no entry is ever stale, and no process has to clean up.
 #pragma once
 
 #include <cstddef>
@@ -15,20 +15,20 @@ namespace portamem::pool_settings {
 
 class DeviceSharers {
   public:
-    /// Files are kept in a directory of this name, made where there is none. It has to be the user's own.
+    /// Keeps the files in this directory, and makes it where there is none. The directory has to belong to the user.
     explicit DeviceSharers(std::string directory) : directory_(std::move(directory)) {}
 
-    /// Live processes that have asked about the device, this one among them, which is entered now. Letters, digits and
-    /// dashes only. Throws std::runtime_error that says what the system refused.
+    /// Enters this process, and returns how many live processes have asked about the device, this one included. `uuid`
+    /// has letters, digits and dashes only. Throws std::runtime_error with what the system refused.
     std::size_t count(const std::string& uuid);
 
-    /// /dev/shm/portamem-<user id>.
+    /// Returns /dev/shm/portamem-<user id>.
     static std::string default_directory();
 
   private:
     const std::string directory_;
     std::mutex mutex_;
-    std::map<std::string, int> files_;  // open, with our byte locked, by uuid
+    std::map<std::string, int> files_;  // open files, with one byte locked by this process, by uuid
 };
 
 }  // namespace portamem::pool_settings

@@ -11,14 +11,14 @@ namespace {
 
 using Wide = unsigned __int128;
 
-constexpr std::size_t most_digits = 19;  // what fits into 64 bits whatever the digits are
+constexpr std::size_t most_digits = 19;  // 64 bits hold any number of so many digits
 constexpr std::uint64_t most_bytes = INT64_MAX;
 
-// A decimal number without a sign: `digits` as if there were no point, over a power of ten.
+// A decimal number without a sign: `digits`, read as if there were no point, over `scale`, a power of ten.
 struct Decimal {
     std::uint64_t digits = 0;
     std::uint64_t scale = 1;
-    std::string unit;  // what stands behind it
+    std::string unit;  // the text behind the number
 };
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -45,7 +45,7 @@ std::optional<Decimal> parse_decimal(const std::string& text) {
         ++at;
         if (!take_digits(true)) return std::nullopt;
     }
-    if (at < text.size() && is_digit(text[at])) return std::nullopt;  // too many of them
+    if (at < text.size() && is_digit(text[at])) return std::nullopt;  // there are too many digits
     skip_blanks();
     number.unit = text.substr(at);
     while (!number.unit.empty() && std::isspace(static_cast<unsigned char>(number.unit.back())) != 0) {
@@ -54,7 +54,7 @@ std::optional<Decimal> parse_decimal(const std::string& text) {
     return number;
 }
 
-// Bytes of a unit in any case: kB is 1000 bytes, KiB 1024; 0 for none.
+// Returns the bytes of a unit, in any case: kB is 1000 bytes, KiB 1024; 0 for an unknown unit.
 std::uint64_t bytes_of(const std::string& unit) {
     static constexpr char prefixes[] = "KMGTPE";
     std::string upper;

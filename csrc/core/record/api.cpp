@@ -9,10 +9,10 @@
 namespace portamem::record {
 namespace {
 
-// In a forked child the locks may be held for ever, by threads that it does not have.
+// In a forked child, threads that it does not have may hold the locks forever.
 bool is_dead(const void* recorder) noexcept { return recorder == nullptr || portamem_forked() != 0; }
 
-// What there is no memory for is not recorded: the program goes on.
+// A call for which there is no host memory is not recorded: the program goes on.
 template <class Function>
 void guarded(const void* recorder, Function&& function) noexcept {
     if (is_dead(recorder)) return;

@@ -14,7 +14,7 @@
 #include "recorder.hpp"
 #include "text.hpp"
 
-int portamem_record_on = 1;  // until the environment was read
+int portamem_record_on = 1;  // until the environment is read
 int portamem_record_sites = 0;
 
 namespace portamem::record {
@@ -38,7 +38,7 @@ void print_row(const std::string& name, const Counts& counts) {
                        static_cast<long long>(counts.failed_count));
 }
 
-// Without memory that the program has dropped, and that only waits for its work.
+// Returns the counts without memory that the program has dropped and that only waits for its work.
 std::vector<std::pair<portamem_record_resource, Counts>> rows_at_exit(portamem_recorder& recorder) {
     auto rows = recorder.tallies().by_resource();
     for (const Live& live : recorder.live().all()) {

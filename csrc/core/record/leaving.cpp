@@ -10,7 +10,8 @@ namespace {
 
 using IsLeaving = int (*)(const void* ptr, std::size_t nbytes);
 
-// One for each module of the process: a backend, in Python or in the program itself. What comes beyond is not asked.
+// One function for each module of the process: a backend, in Python or in the program itself. Modules beyond
+// kMostModules are not asked.
 constexpr std::size_t kMostModules = 32;
 std::atomic<IsLeaving> modules[kMostModules];
 

@@ -6,7 +6,7 @@
 
 namespace portamem::record {
 
-// Addresses differ in their middle bits; the parts are told apart by the upper ones of the product.
+// Addresses differ in their middle bits. The upper bits of the product tell the parts apart.
 std::size_t LiveTable::Hash::operator()(const Key& key) const noexcept {
     return static_cast<std::size_t>((key.address + key.resource * 0x9e3779b97f4a7c15ULL) * 0xff51afd7ed558ccdULL >> 16);
 }

@@ -24,13 +24,13 @@ struct Live {
     int stream_device = 0;
 };
 
-/// In parts with a lock each, so that threads seldom meet.
+/// Live allocations, in parts with a lock each, so that threads seldom meet.
 class LiveTable {
   public:
     void add(const Live& live);
-    /// Takes one out; nothing where it is not in.
+    /// Takes an allocation out of the table; nothing where the table does not have it.
     std::optional<Live> take(std::uint64_t resource, std::uintptr_t address);
-    /// The oldest first.
+    /// Returns all allocations, the oldest first.
     std::vector<Live> all() const;
 
   private:

@@ -36,7 +36,7 @@ const char* role_name(int role) {
     return role == PORTAMEM_STREAM_LEGACY ? "legacy" : role == PORTAMEM_STREAM_PER_THREAD ? "per_thread" : "own";
 }
 
-// Not through stdio: a forked child would write what its parent had in the buffer.
+// Writes without stdio: a forked child would write its parent's buffered text again.
 int write_all(int file, const std::string& text) noexcept {
     for (std::size_t done = 0; done < text.size();) {
         const ssize_t written = ::write(file, text.data() + done, text.size() - done);
@@ -47,9 +47,9 @@ int write_all(int file, const std::string& text) noexcept {
     return 0;
 }
 
-// Files are written by one at a time; a device such as /dev/null by anybody.
+// Opens a log. Only one process or adaptor at a time may write a file; a device such as /dev/null has no such limit.
 int open_alone(const std::string& path) {
-    // A pipe that nothing reads is refused, where an open that may block would wait for a reader.
+    // A pipe that nothing reads is refused: an open that may block would wait for a reader.
     const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
     if (file < 0 && errno == ENXIO) {
         throw std::runtime_error("the log " + path +
@@ -144,7 +144,7 @@ Log::~Log() {
     (void)::close(file_);
 }
 
-// What fails for want of memory is missing in the numbers, which the end line makes known.
+// A line that fails for want of host memory is left out, and the numbers of the end line show that.
 template <class Function>
 void Log::locked(Function&& function) noexcept {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -216,7 +216,7 @@ void Log::write_closed(std::uint64_t started, ThreadNumber thread, const portame
     });
 }
 
-// A disk that is full ends the log, not the program.
+// A full disk ends the log, not the program.
 int Log::hand_over() noexcept {
     if (failed_ == 0) {
         failed_ = write_all(file_, text_);

@@ -15,15 +15,16 @@
 
 namespace portamem::record {
 
-/// The path that a pattern stands for: %r the rank, %h the host's name, %p the process, %% a percent sign. Throws
-/// std::invalid_argument for another.
+/// Returns the path that a pattern stands for: %r is the rank, %h the host's name, %p the process, %% a percent sign.
+/// Throws std::invalid_argument for any other letter.
 std::string expand_path(const std::string& pattern);
 
-/// The rank that the launcher gave this process; 0 without one.
+/// Returns the rank that the launcher gave this process; 0 where it gave none.
 std::uint64_t rank();
 
-/// A file of one line for each call, between a header that names the format and an end line that says how many there are.
-/// Calls are numbered in the order in which they could have been made one after the other; lines may be in another.
+/// A file with one line per call, between a header that names the format and an end line with the number of lines. The
+/// numbers of the calls are an order in which they could have been made one after the other; the lines may be in
+/// another.
 class Log {
   public:
     static constexpr int kVersion = 1;
@@ -36,13 +37,14 @@ class Log {
 
     const std::string& path() const noexcept { return path_; }
 
-    /// The number of the next call: taken before memory is given back and after it was got.
+    /// Returns the number of the next call. A free takes it before the memory goes back, an allocation after it has
+    /// memory.
     std::uint64_t next() noexcept { return sequence_.fetch_add(1, std::memory_order_relaxed) + 1; }
 
     struct Line {
         const char* event = "";
         std::uint64_t sequence = 0;
-        std::uint64_t started = 0;  ///< of steady_nanoseconds
+        std::uint64_t started = 0;  ///< in the time of steady_nanoseconds()
         ThreadNumber thread = 0;
         int depth = 0;
         TagId tag = 0;
@@ -53,9 +55,9 @@ class Log {
     void write(const Line& line, const portamem_record_call& call) noexcept;
     void write_closed(std::uint64_t started, ThreadNumber thread, const portamem_record_resource& resource) noexcept;
 
-    /// 0, or an errno value.
+    /// Writes the buffered lines. Returns 0 or an errno value.
     int flush() noexcept;
-    /// Writes the end line, once. Nothing is written after it.
+    /// Writes the end line, once. No line follows it.
     void end() noexcept;
 
   private:
@@ -71,7 +73,7 @@ class Log {
     std::uint64_t began_ = 0;
     std::atomic<std::uint64_t> sequence_{0};
 
-    std::mutex mutex_;  ///< a leaf; guards what follows
+    std::mutex mutex_;  ///< a leaf; it guards the fields below
     std::string text_;
     std::unordered_set<std::uint64_t> resources_;
     std::unordered_set<std::uint64_t> streams_;

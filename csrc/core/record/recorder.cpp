@@ -27,7 +27,8 @@ Open& open_recorders() {
     return *leaked;
 }
 
-// Under the lock, so that nobody deletes a recorder that is being ended. What it calls takes leaves only.
+// Ends all recorders under the lock, so that no thread deletes one meanwhile. The functions called here take only leaf
+// locks.
 void end_all() {
     if (portamem_forked() != 0) return;
     Open& open = open_recorders();
@@ -178,7 +179,7 @@ void portamem_recorder::end() noexcept {
         const std::string text = report();
         (void)std::fwrite(text.data(), 1, text.size(), stderr);
     } catch (const std::exception&) {
-        return;  // out of memory: there is nothing to say it with
+        return;  // out of host memory: there is none to say so
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/record/recorder.hpp: what is told of allocations and frees, and keeps, counts and logs them.
+// core/record/recorder.hpp: the recorder, which hears of allocations and frees, and keeps, counts and logs them.
 #pragma once
 
 #include <memory>
@@ -10,12 +10,14 @@
 #include "portamem/abi/record_api.h"
 #include "tallies.hpp"
 
-/// All functions are thread-safe. No lock is held between the begin and the end of a call.
+/// Keeps, counts and logs allocations and frees. All functions are thread-safe. No lock is held between the begin and
+/// the end of a call.
 struct portamem_recorder {
   public:
     using Call = portamem_record_call;
 
-    /// log: empty, or a path as portamem_recorder_open takes it. Throws std::runtime_error and std::invalid_argument.
+    /// `log` is empty, or a path as portamem_recorder_open takes it. Throws std::runtime_error and
+    /// std::invalid_argument.
     portamem_recorder(unsigned flags, const std::string& log);
     ~portamem_recorder();
     portamem_recorder(const portamem_recorder&) = delete;
@@ -29,14 +31,15 @@ struct portamem_recorder {
     void used(Call& call);
     void closed(const portamem_record_resource& resource);
 
-    /// Ends the log, and reports what is live where that was asked for: at the recorder's end, or the program's.
+    /// Ends the log and, where flags ask for it, reports the live allocations. Runs at the recorder's end, or the
+    /// program's.
     void end() noexcept;
-    /// What is out, as lines of text; empty where nothing is.
+    /// Returns the live allocations as lines of text; empty where there are none.
     std::string report() const;
 
     portamem::record::Tallies& tallies() noexcept { return tallies_; }
     const portamem::record::LiveTable& live() const noexcept { return live_; }
-    /// Of the process: calls may be in one another, as a pool's are in an adaptor's.
+    /// Makes this the process's recorder, whose calls may be inside one another, as a pool's are inside an adaptor's.
     void nest() noexcept { nests_ = true; }
 
     portamem::record::Log* log() const noexcept { return log_.get(); }
@@ -56,13 +59,13 @@ struct portamem_recorder {
 
 namespace portamem::record {
 
-/// Whether one of the process's modules says that the memory was dropped, and only waits for its work.
+/// Whether a module of the process says that the memory was dropped, and only waits for its work.
 bool is_leaving(const Live& live) noexcept;
 
-/// Every recorder that is open when the program exits is ended then.
+/// Has a recorder ended when the program exits, if it is still open then.
 void end_at_exit(portamem_recorder& recorder);
 void forget_at_exit(portamem_recorder& recorder) noexcept;
-/// Runs a function when the program exits, after all recorders were ended.
+/// Has a function run when the program exits, after all recorders have ended.
 void print_at_exit(void (*print)());
 
 }  // namespace portamem::record

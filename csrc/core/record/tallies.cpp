@@ -22,7 +22,7 @@ auto rows_of(std::mutex& mutex, const Map& map) {
 
 }  // namespace
 
-// The rows are found before any of them is changed: where there is no memory for a new one, nothing is counted.
+// Finds all rows before it changes any of them: if there is no host memory for a new row, nothing is counted.
 template <class Change>
 void Tallies::change(const Filed& under, Change&& change, const portamem_record_resource* resource) {
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/record/tallies.hpp: counts of allocations, in all and by what they have in common.
+// core/record/tallies.hpp: counts of allocations: in all, and by resource, tag and thread.
 #pragma once
 
 #include <cstdint>
@@ -16,31 +16,32 @@ namespace portamem::record {
 
 using Counts = portamem_record_counts;
 
-/// What a count is filed under.
+/// The keys that a count is filed under.
 struct Filed {
     std::uint64_t resource = 0;
     TagId tag = 0;
     ThreadNumber thread = 0;
 };
 
-/// One lock, held for some additions: what threads have to wait for each other does not grow with what is counted.
+/// Counts under one lock, held for a few additions: the time for which threads wait for each other does not grow with
+/// the number of counts.
 class Tallies {
   public:
     void allocated(const portamem_record_resource& resource, const Filed& under, std::size_t nbytes);
     void freed(const Filed& under, std::size_t nbytes);
-    /// A free that was counted did not happen: no allocation.
+    /// Takes back a free that was counted but did not happen. It does not count as an allocation.
     void not_freed(const Filed& under, std::size_t nbytes);
     void failed(const portamem_record_resource& resource, const Filed& under);
 
     std::uint64_t begin_scope();
     bool end_scope(std::uint64_t scope);
-    /// Nothing for a scope that is not open; 0 is all.
+    /// Returns the counts of a scope, or of everything for 0; nothing for a scope that is not open.
     std::optional<Counts> counts(std::uint64_t scope) const;
     void reset_peak();
 
     std::vector<std::pair<TagId, Counts>> by_tag() const;
     std::vector<std::pair<ThreadNumber, Counts>> by_thread() const;
-    /// In the order in which they were made.
+    /// Returns the resources in the order in which they were made.
     std::vector<std::pair<portamem_record_resource, Counts>> by_resource() const;
 
   private:

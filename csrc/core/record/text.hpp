@@ -11,7 +11,7 @@
 
 namespace portamem::record {
 
-/// Adds one JSON object, and the line's end, to a text.
+/// Adds one JSON object, and the end of the line, to a text.
 class JsonLine {
   public:
     explicit JsonLine(std::string& text) : text_(text) { text_ += '{'; }
@@ -73,10 +73,10 @@ class JsonLine {
 
 const char* backend_name(portamem_backend backend) noexcept;
 
-/// The class's own name of a type as typeid names it.
+/// Returns the name of a class without its namespaces, from a type's name as typeid gives it.
 std::string class_name(const char* type);
 
-/// "1.5 MiB".
+/// Returns a size as text such as "1.5 MiB".
 std::string size_text(double nbytes);
 
 }  // namespace portamem::record

@@ -14,7 +14,7 @@
 namespace portamem::record {
 namespace {
 
-// Tags and threads are never forgotten: what was counted names them for as long as the program runs.
+// Tags and threads are never forgotten: counts name them for as long as the program runs.
 struct KnownNames {
     std::mutex mutex;  ///< a leaf
     std::deque<std::string> tags{std::string()};
@@ -44,7 +44,7 @@ struct Tagged {
     Tagged* outer;
 };
 
-// Nothing here has a destructor: memory is freed by other destructors of a thread that ends.
+// These fields have no destructor: other destructors of a thread that ends may still free memory.
 struct ThreadState {
     ThreadNumber number;
     int depth;
@@ -88,7 +88,7 @@ int& call_depth() noexcept { return thread_state().depth; }
 std::uint64_t push_tag(const char* name) {
     ThreadState& own = thread_state();
     const std::string outer = own.tagged == nullptr ? std::string() : tag_text(own.tagged->tag) + "/";
-    static std::atomic<std::uint64_t> latest{0};  // of all threads: one's number is no tag of another's
+    static std::atomic<std::uint64_t> latest{0};  // over all threads, so that no two tags share a number
     own.tagged = new Tagged{intern(outer + name), latest.fetch_add(1, std::memory_order_relaxed) + 1, own.tagged};
     return own.tagged->number;
 }
