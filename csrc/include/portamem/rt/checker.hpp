@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// portamem/rt/checker.hpp: what the vendor's memory checker is told. Not in rt.hpp: NVTX, by which CUDA's is told, has code in
-// every object that includes it, and only pools need it.
+// portamem/rt/checker.hpp: what the vendor's memory checker is told. Not in rt.hpp: NVTX,
+// by which CUDA's is told, has code in every object that includes it, and only pools need it.
 #pragma once
 
 #include "portamem/rt/rt.hpp"

@@ -78,7 +78,7 @@ enum class MemRangeAttribute : int {
     CoherencyMode = 100,
 };
 
-/// Who may touch managed memory: anyone, the host, or one stream.
+/// From where managed memory may be touched: from anywhere, the host, or one stream.
 enum class MemAttach : unsigned { Global = 1, Host = 2, Single = 4 };
 
 /// Device limits, in bytes.
@@ -184,7 +184,8 @@ enum MemHandleType : unsigned {
     MemHandleTypeFabric = 8,
 };
 
-/// What the device heap's limit bounds: there is no heap, all that kernels may ever take, or what the heap begins with.
+/// The device heap's limit bounds one of these: there is no heap, all that kernels may ever take, or what the heap
+/// begins with.
 enum class MallocHeapKind : int { None = 0, Limit = 1, Initial = 2 };
 
 /// What can be asked of a pointer beside its record. Every value is an int; booleans are 0 or 1.

@@ -10,8 +10,8 @@ PORTAMEM_RT_OPEN
 // Of every copy: 0 bytes are Success without a vendor call. A kind that contradicts the pointers is InvalidValue (HIP
 // checks loosely), as is a range that leaves its allocation where the runtime knows it. The forms without a stream run
 // on the legacy default stream and return when the host may reuse its memory: a device-to-device copy, a fill of device
-// memory, and on CUDA the last part of a copy from pageable memory, may still be running. The Async forms return at once for device, pinned and managed memory; for
-// pageable memory they may block until the stream has come to the copy.
+// memory, and on CUDA the last part of a copy from pageable memory, may still be running. The Async forms return at
+// once for device, pinned and managed memory; for pageable memory they may block until the stream has come to the copy.
 
 inline Error_t Memcpy(void* dst, const void* src, std::size_t nbytes, MemcpyKind kind);
 inline Error_t MemcpyAsync(void* dst, const void* src, std::size_t nbytes, MemcpyKind kind, Stream_t stream);

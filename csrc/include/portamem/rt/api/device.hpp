@@ -25,10 +25,11 @@ inline Error_t PushDevice(int device, DeviceState_t* saved);
 /// Undoes PushDevice on the same thread: current device and context are as they were.
 inline Error_t PopDevice(DeviceState_t saved);
 
-/// One attribute. NotSupported where the vendor, the headers compiled with or the loaded library have no such attribute:
-/// then nothing is known, which is not the same as 0. A few have no number at the vendor and are answered here:
-///  - ManagedMemoryMigrates: ConcurrentManagedAccess on a device with memory of its own. AMD in addition moves pages on a
-///    fault only with XNACK, which PageableMemoryAccess tells.
+/// One attribute. NotSupported where the vendor, the headers compiled with or the loaded library have no such
+/// attribute: then nothing is known, which is not the same as 0. A few have no number at the vendor and are answered
+/// here:
+///  - ManagedMemoryMigrates: ConcurrentManagedAccess on a device with memory of its own. AMD in addition moves pages on
+///    a fault only with XNACK, which PageableMemoryAccess tells.
 ///  - Xnack: from the architecture's name (xnack+ or xnack-), AMD only.
 ///  - HostMallocCoherent, HostMallocNonCoherent: CUDA has coherent pinned memory only; AMD has both kinds, the coherent
 ///    one where the device has fine-grained memory.

@@ -17,8 +17,8 @@ inline Error_t MallocManaged(void** ptr, std::size_t nbytes, MemAttach attach);
 /// HIP without migration: Success and no effect.
 inline Error_t MemPrefetchAsync(const void* ptr, std::size_t nbytes, Location location, Stream_t stream);
 
-/// Advises on a managed range, at once. ReadMostly and UnsetPreferredLocation ignore the location.
-/// Errors: as MemPrefetchAsync, with InvalidValue for a bad ordinal on CUDA; NotSupported for the coarse-grain pair outside HIP.
+/// Advises on a managed range, at once. ReadMostly and UnsetPreferredLocation ignore the location. Errors: as
+/// MemPrefetchAsync, with InvalidValue for a bad ordinal on CUDA; NotSupported for the coarse-grain pair outside HIP.
 inline Error_t MemAdvise(const void* ptr, std::size_t nbytes, MemoryAdvise advice, Location location);
 
 /// One attribute of a managed range into `data`: an int (ReadMostly; PreferredLocation and LastPrefetchLocation as a

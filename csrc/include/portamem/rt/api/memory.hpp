@@ -24,17 +24,18 @@ inline Error_t MallocPitch(void** ptr, std::size_t* pitch, std::size_t width, st
 /// CUDA: anything but Default is NotSupported. Pinned-only values are InvalidValue. Host: Default and FineGrained.
 inline Error_t ExtMallocWithFlags(void** ptr, std::size_t nbytes, Coherence coherence);
 
-/// Page-locked host memory, at least 256-byte aligned (CUDA puts several small pieces into a page). Coherent unless NonCoherent is asked for: on HIP, where Portable or
-/// WriteCombined alone would make it non-coherent, the coherent flag is added. NonCoherent is accepted on CUDA and host
-/// and has no effect there. Flags outside HostMallocFlags: InvalidValue. 0 bytes: Success and null.
+/// Page-locked host memory, at least 256-byte aligned (CUDA puts several small pieces into a page). Coherent unless
+/// NonCoherent is asked for: on HIP, where Portable or WriteCombined alone would make it non-coherent, the coherent
+/// flag is added. NonCoherent is accepted on CUDA and host and has no effect there. Flags outside HostMallocFlags:
+/// InvalidValue. 0 bytes: Success and null.
 inline Error_t HostMalloc(void** ptr, std::size_t nbytes, unsigned flags, Coherence coherence);
 
 /// Frees memory of HostMalloc; null is fine. Errors: InvalidValue for anything else. HIP also takes memory of Malloc.
 inline Error_t HostFree(void* ptr);
 
 /// Page-locks memory that the caller owns. Errors: InvalidValue for null, 0 bytes or unknown flags;
-/// HostMemoryAlreadyRegistered where it overlaps a registered range (HIP notices one that holds its first or last byte);
-/// NotSupported for ReadOnly on HIP, where that number means something else.
+/// HostMemoryAlreadyRegistered where it overlaps a registered range (HIP notices one that holds its first or last
+/// byte); NotSupported for ReadOnly on HIP, where that number means something else.
 inline Error_t HostRegister(void* ptr, std::size_t nbytes, unsigned flags);
 
 /// Undoes it; `ptr` is the address that was registered. Errors: HostMemoryNotRegistered. HIP waits for the device.

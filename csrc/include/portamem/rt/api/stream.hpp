@@ -38,9 +38,9 @@ inline Error_t StreamGetPriority(Stream_t stream, int* priority);
 inline Error_t StreamGetDevice(Stream_t stream, int* device);
 
 /// The number of a created stream, which no other stream of the process ever has: handles are given out again. Errors:
-/// NotSupported where the runtime numbers no streams; StreamCaptureUnsupported, and the capture stays valid, where it must
-/// not be asked of a captured one (CUDA answers 900 in every mode and invalidates the capture: measured); InvalidHandle for
-/// a default stream. A handle that was destroyed must not be asked: CUDA's driver crashes (measured).
+/// NotSupported where the runtime numbers no streams; StreamCaptureUnsupported, and the capture stays valid, where it
+/// must not be asked of a captured one (CUDA answers 900 in every mode and invalidates the capture: measured);
+/// InvalidHandle for a default stream. A handle that was destroyed must not be asked: CUDA's driver crashes (measured).
 inline Error_t StreamGetId(Stream_t stream, std::uint64_t* id);
 
 /// Starts capture of a stream into a graph. The legacy stream cannot be captured: StreamCaptureUnsupported. Of the
@@ -52,14 +52,15 @@ inline Error_t StreamBeginCapture(Stream_t stream, StreamCaptureMode mode);
 inline Error_t StreamEndCapture(Stream_t stream, Graph_t* graph);
 inline Error_t GraphDestroy(Graph_t graph);
 
-/// How a stream's capture stands. Needs no current device, but for a default stream. On the legacy stream while a blocking stream is captured: StreamCaptureImplicit, and
-/// the capture stays valid.
+/// How a stream's capture stands. Needs no current device, but for a default stream. On the legacy stream while a
+/// blocking stream is captured: StreamCaptureImplicit, and the capture stays valid.
 inline Error_t StreamIsCapturing(Stream_t stream, StreamCaptureStatus* status);
 
-/// Swaps this thread's capture mode with *mode. Needs no current device. Under Relaxed, calls that have nothing to do with a captured stream leave
-/// a capture whole. Otherwise, with a global capture anywhere, CUDA answers 900 and invalidates it for (measured): all
-/// allocating and freeing of memory, pools' attributes and trimming, MemAdvise, queries and synchronizes of any stream,
-/// event or device, and DeviceSetLimit; also for StreamGetFlags of the captured stream in every mode.
+/// Swaps this thread's capture mode with *mode. Needs no current device. Under Relaxed, calls that have nothing to do
+/// with a captured stream leave a capture whole. Otherwise, with a global capture anywhere, CUDA answers 900 and
+/// invalidates it for (measured): all allocating and freeing of memory, pools' attributes and trimming, MemAdvise,
+/// queries and synchronizes of any stream, event or device, and DeviceSetLimit; also for StreamGetFlags of the captured
+/// stream in every mode.
 inline Error_t ThreadExchangeStreamCaptureMode(StreamCaptureMode* mode);
 
 /// An event on the current device. flags: EventFlags; Interprocess needs DisableTiming.

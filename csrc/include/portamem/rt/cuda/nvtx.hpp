@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // portamem/rt/cuda/nvtx.hpp: NVTX's memory extension, by which compute-sanitizer is told of heaps and regions.
 //
-// A header-only library, in the toolkit and in the wheel nvidia-nvtx; that of CUDA 12 has no memory extension. At its first
-// call it looks for the tool that NVTX_INJECTION64_PATH names; where there is none, or one that takes no interest (a
-// profiler), all of its functions do nothing and answer null. compute-sanitizer wants the runtime to be used before that
-// first call, takes virtual addresses alone, and of heaps only cudaMalloc's allocations (its NVTX guide, 2025).
+// A header-only library, in the toolkit and in the wheel nvidia-nvtx; that of CUDA 12 has no memory extension. At its
+// first call it looks for the tool that NVTX_INJECTION64_PATH names; where there is none, or one that takes no interest
+// (a profiler), all of its functions do nothing and answer null. compute-sanitizer wants the runtime to be used before
+// that first call, takes virtual addresses alone, and of heaps only cudaMalloc's allocations (its NVTX guide, 2025).
 //
 // HIP on the NVIDIA platform includes this file too.
 #pragma once
@@ -54,7 +54,7 @@ inline nvtxMemVirtualRangeDesc_t range(const void* ptr, std::size_t nbytes) {
     return made;
 }
 
-/// Null where nobody listens.
+/// Null where no tool listens.
 inline void* heap_register(const void* ptr, std::size_t nbytes) {
     const nvtxMemVirtualRangeDesc_t whole = range(ptr, nbytes);
     auto heap = record<nvtxMemHeapDesc_t>();

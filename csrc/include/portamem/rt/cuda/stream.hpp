@@ -26,7 +26,7 @@ inline Stream_t StreamLegacy() { return cudaStreamLegacy; }
 
 inline Stream_t StreamPerThread() { return cudaStreamPerThread; }
 
-/// Whether a handle is one of the default streams, which nobody created.
+/// Whether a handle is one of the default streams, which no call has created.
 inline bool is_default_stream(Stream_t stream) {
     return stream == nullptr || stream == StreamLegacy() || stream == StreamPerThread();
 }

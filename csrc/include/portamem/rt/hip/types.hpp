@@ -8,7 +8,7 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
-// HIP before 6 names three calls that CUDA 12 removed, in inline functions that nobody here calls.
+// HIP before 6 names three calls that CUDA 12 removed, in inline functions that portamem does not call.
 struct textureReference;
 cudaError_t cudaBindTexture(std::size_t*, const textureReference*, const void*, const cudaChannelFormatDesc*,
                             std::size_t);
@@ -42,7 +42,7 @@ inline constexpr portamem_backend BackendId = PORTAMEM_BACKEND_HIP;
 inline constexpr bool HasDeviceArrayInterface = true;
 /// Whether Free and HostFree may wait for work that has nothing to do with the memory; HostUnregister always may.
 inline constexpr bool FreeMayWait = true;
-/// Whether FreeAsync takes memory of Malloc, and waits for its stream alone: nobody promises it on AMD.
+/// Whether FreeAsync takes memory of Malloc, and waits for its stream alone: AMD does not promise it.
 #if defined(__HIP_PLATFORM_NVIDIA__)
 inline constexpr bool FreeAsyncTakesPlain = true;
 #else
