@@ -111,8 +111,8 @@ void fill(State& state, Hold& hold, const char* call, Form form, const Side& sid
     if (dst.is_pageable() && !state.config.pageable_is_device_accessible())
         refuse(pmhErrorInvalidValue, "%s of pageable host memory, which no device can reach", call);
     if (take(state, *stream, call)) return;
-    // A fill of pageable memory does not wait either: the caller keeps the memory, as with the vendors, whose fills are
-    // never waited for.
+    // An asynchronous fill of pageable memory does not wait either: the caller keeps the memory, as with the vendors,
+    // whose fills are never waited for.
     const bool waits = form == Form::Blocking && !dst.is_device_memory();
     const bool knows_dst = !dst.is_pageable();
     const Point done = submit(state, *stream, [dst = std::move(dst), box, value, delay = state.copy_delay] {

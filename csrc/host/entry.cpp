@@ -13,7 +13,7 @@ namespace {
 void fail_if_told(State& state, const char* call) {
     const std::lock_guard<std::mutex> lock(state.mutex);
     FailRule& rule = state.fail;
-    const bool is_knob = std::strncmp(call, "Knob", 4) == 0;  // the caller can still undo the rule
+    const bool is_knob = std::strncmp(call, "Knob", 4) == 0;  // always admitted, so that the program can undo the rule
     if (is_knob || rule.nth == 0 || !(rule.call.empty() || rule.call == call) || --rule.nth != 0) return;
     state.fail_armed.store(false, std::memory_order_relaxed);
     refuse(static_cast<pmhError_t>(rule.code), "%s was told to fail by a knob", call);

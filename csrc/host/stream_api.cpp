@@ -49,7 +49,8 @@ struct Cell {
     char unused = 0;
 };
 
-// The number of destroyed streams: each may pass its handle to another stream. A call that is to fail counts as one.
+// The number of destroyed streams: each may pass its handle to another stream. Setting a call that is to fail counts
+// too.
 std::atomic<std::uint64_t> streams_destroyed{0};
 
 // The stream whose number the thread has asked for last: the same question again is answered without the lock.
@@ -195,7 +196,7 @@ pmhError_t pmhStreamGetId(pmhStream_t handle, uint64_t* id) {
         if (found == state.streams.end())
             refuse(pmhErrorInvalidHandle, "there is no stream %p that was created", static_cast<void*>(handle));
         *id = found->second->identity;
-        if (state.fail_armed.load(std::memory_order_relaxed)) return;  // calls are counted
+        if (state.fail_armed.load(std::memory_order_relaxed)) return;  // the fail rule counts calls
         latest = {handle, streams_destroyed.load(std::memory_order_relaxed), *id};
     });
 }

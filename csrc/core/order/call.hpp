@@ -37,7 +37,7 @@ class Call {
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
 
-    /// Return place and name of the call that this thread is in.
+    /// These return the place and the name of the call that this thread is in.
     static SiteId site() noexcept;
     static const char* name() noexcept;
 

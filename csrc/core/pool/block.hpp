@@ -84,8 +84,8 @@ struct alignas(64) Block {
         grains_above = static_cast<std::uint8_t>(nbytes / kGrain >> 32 & 127U);
     }
 
-    /// Returns the bytes of each block that is handed out. A kHuge block counts whole kHugeSteps: up to one step of its
-    /// length is not used.
+    /// Returns the bytes of each block that is handed out. A kHuge block counts whole kHugeSteps: less than
+    /// one step of its length is not used.
     std::size_t size() const noexcept {
         if (index < kHuge) return size_of(index);
         return index == kHuge ? length() / kHugeStep * kHugeStep : length();

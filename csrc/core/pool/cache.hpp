@@ -114,7 +114,7 @@ class alignas(64) Cache {
     Counter hits;    ///< allocations, also those that the cache could not serve itself
     Counter frees;   ///< frees, likewise
     /// Requested bytes, allocated less freed. One cache's may be below zero, because a thread may free what another has
-    /// allocated; the sum over all caches is not.
+    /// allocated; the sum over the whole set is not, once all calls have ended.
     Counter live_bytes;
 
     /// Returns the page map's entry for an address, null where there is none. The address may still be another block's.

@@ -51,7 +51,7 @@ bool Pool::take_batch_of_other_stream(const CallContext& context, const Request&
         }
         if (!is_found) return false;
     }
-    // The batch stays in the queue until the wait is made, so that another thread may be quicker.
+    // The batch stays in the queue until the wait is made. Another thread may take it first.
     events_.wait(context.stream, mark);
     const std::lock_guard<std::mutex> lock(heap_.mutex());
     Batches* const queue = heap_.waiting().queue_of(stream);

@@ -14,10 +14,9 @@
 namespace portamem::pool {
 
 /// Marks streams by events, and hands out memory behind them. Functions that call the owner throw Refused.
-/// Invariant: no stream uses memory of the heap's waiting queue before its mark has happened or the stream waits for
-/// it.
-/// Locks: each function takes the heap's lock only while it moves memory; the owner is called with the caller's locks
-/// only.
+/// Invariant: no stream uses waiting memory before its mark has happened or the stream waits for it.
+/// Memory in the common arena waits for nothing.
+/// Locks: the heap's covers memory while it moves; the owner is called with no lock but the caller's.
 class EventQueue {
   public:
     EventQueue(const Callbacks& callbacks, Heap& heap, bool needs_event_before_reuse)

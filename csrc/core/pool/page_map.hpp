@@ -98,9 +98,9 @@ class PageMap {
 
     static std::size_t count_of(std::uintptr_t node) noexcept { return kPagesOfRegion >> halvings_of(node); }
 
-    /// Returns the first slot in which a page may be: the upper bits of its number times 39, the nearest number to the
-    /// golden section of 64. Neighbours spread evenly, and so do every second, fourth, ... page. A node of 64 slots has
-    /// one for each.
+    /// Returns the first slot in which a page may be: the upper bits of its number times 39, the odd number nearest to
+    /// the golden section of 64. Neighbours spread evenly, and so do every second, fourth, ... page. 64 slots have one
+    /// for each page.
     static std::size_t first_of(std::uintptr_t node, std::uintptr_t page) noexcept {
         return (page * 39 & kPageMask) >> halvings_of(node);
     }

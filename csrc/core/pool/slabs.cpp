@@ -20,7 +20,7 @@ std::atomic<State>* Heap::new_states(unsigned index, std::size_t count) {
         states.free.pop_back();
         return found;
     }
-    // So that giving back cannot fail.
+    // The room is reserved now, so that giving back cannot fail.
     if (states.free.capacity() <= states.made) states.free.reserve(2 * states.made + 1);
     std::unique_ptr<std::atomic<State>[]> memory(new std::atomic<State>[count]);
     for (std::size_t i = 0; i < count; ++i) memory[i].store(kFree, std::memory_order_relaxed);
