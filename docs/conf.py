@@ -28,10 +28,10 @@ release = version = ".".join(
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 root_doc = "docs/index"
 include_patterns = [
-    "README.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
-    "docs/**/*.md",
+    "docs/*.md",
+    "docs/*/*.md",
     "evidence/*.md",
     "examples/README.md",
     "benchmarks/README.md",

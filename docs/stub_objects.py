@@ -67,6 +67,7 @@ def install() -> ModuleType:
     """Imports the package of the checkout, and puts the stubs' objects where the chosen backend's would be."""
     sys.path.insert(0, str(ROOT))
     package = importlib.import_module("portamem")
+    sys.modules["portamem._knobs"] = ModuleType("portamem._knobs")  # compiled, like the backends
     objects = _run(PACKAGE / "_host.pyi", {})
     contextlib = importlib.import_module("contextlib")
     facade = _run(PACKAGE / "host.pyi", {"contextmanager": contextlib.contextmanager})
