@@ -53,6 +53,7 @@ python_maximum_signature_line_length = 100
 nitpick_ignore_regex = [
     ("py:.*", r"(typing|collections|abc|os|datetime|types|pathlib)\..*"),
     ("py:.*", r"(Any|Self|Callable|Iterator|Sequence|SupportsIndex|SupportsFloat|SupportsInt|ModuleType|TracebackType)"),
+    ("py:.*", r"portamem\.enums\._Text"),
     ("py:.*", r"(Path|PathLike|os\.PathLike|Size|Shape|StreamLike|DeviceLike|LocationLike|Memory|HostMemory)$"),
 ]
 
