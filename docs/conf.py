@@ -52,7 +52,10 @@ python_maximum_signature_line_length = 100
 # Names of Python's own libraries and of the stubs' imports, which have no page here.
 nitpick_ignore_regex = [
     ("py:.*", r"(typing|collections|abc|os|datetime|types|pathlib)\..*"),
-    ("py:.*", r"(Any|Self|Callable|Iterator|Sequence|SupportsIndex|SupportsFloat|SupportsInt|ModuleType|TracebackType)"),
+    (
+        "py:.*",
+        r"(Any|Self|Callable|Iterator|Sequence|SupportsIndex|SupportsFloat|SupportsInt|ModuleType|TracebackType)",
+    ),
     ("py:.*", r"portamem\.enums\._Text"),
     ("py:.*", r"(Path|PathLike|os\.PathLike|Size|Shape|StreamLike|DeviceLike|LocationLike|Memory|HostMemory)$"),
 ]
@@ -76,7 +79,7 @@ html_theme_options = {"sidebar_hide_name": False}
 
 
 def _front_page(app: object, error: Exception | None) -> None:
-    """A page at the site's root that leads to docs/index.html, which keeps the address that it has in the repository."""
+    """A page at the root of the site that leads to docs/index.html, which is where the repository has it."""
     if error is None and app.builder.format == "html":
         text = '<!doctype html><meta charset="utf-8"><title>portamem</title>'
         text += '<meta http-equiv="refresh" content="0; url=docs/index.html"><a href="docs/index.html">portamem</a>\n'

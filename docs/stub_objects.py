@@ -6,8 +6,8 @@ compiled modules. So the reference is built from a checkout in which nothing was
 """
 
 from __future__ import annotations
-
 import __future__
+
 import ast
 import importlib
 import inspect
@@ -43,10 +43,10 @@ RESULTS = {
 class _Public(ast.NodeTransformer):
     """Takes the explained names for the stubs' own, and leaves out what is private."""
 
-    def visit_Name(self, node: ast.Name) -> ast.Name:  # noqa: N802 (ast's spelling)
+    def visit_Name(self, node: ast.Name) -> ast.Name:
         return ast.copy_location(ast.Name(ALIASES.get(node.id, node.id), node.ctx), node)
 
-    def visit_Module(self, node: ast.Module) -> ast.Module:  # noqa: N802
+    def visit_Module(self, node: ast.Module) -> ast.Module:
         kept = (ast.ClassDef, ast.FunctionDef)
         node.body = [part for part in node.body if isinstance(part, kept) and not part.name.startswith("_")]
         self.generic_visit(node)

@@ -70,7 +70,9 @@ def layers() -> str:
     picture.box(20, 116, 400, 58, "Python package", "portamem: facade, command line, conformance suite")
     picture.box(20, 204, 400, 58, "native modules", "_host, _cuda, _hip: csrc/python, one source built three times")
     picture.box(20, 292, 520, 66, "C++ headers", "Buffer, Stream, Event, copy, resources and adaptors", kind="strong")
-    picture.box(620, 292, 220, 66, "libportamem", "pools, registry, recorder,", "order checker: no vendor code", kind="strong")
+    picture.box(
+        620, 292, 220, 66, "libportamem", "pools, registry, recorder,", "order checker: no vendor code", kind="strong"
+    )
     picture.box(20, 396, 520, 58, "rt", "one inline function per vendor primitive: rt/cuda, rt/hip, rt/host")
     picture.box(620, 396, 220, 58, "CPU runtime", "csrc/host, in libportamem")
     picture.arrow(220, 78, 220, 116)
@@ -91,18 +93,24 @@ def layers() -> str:
 def pool_paths() -> str:
     picture = Picture(860, 430, "The three paths of a pool: hit, heap and upstream")
     picture.box(20, 26, 240, 62, "allocate(nbytes, stream)", "owner thread, stream", kind="vendor")
-    picture.box(20, 140, 240, 80, "1. hit", "the thread's cache of the stream", "has a block of the size class", kind="strong")
+    picture.box(
+        20, 140, 240, 80, "1. hit", "the thread's cache of the stream", "has a block of the size class", kind="strong"
+    )
     picture.box(310, 140, 240, 80, "2. heap", "the stream's arena has", "a batch of such blocks", kind="strong")
     picture.box(600, 140, 240, 80, "3. upstream", "memory of other streams first,", "then a new chunk", kind="strong")
     picture.box(20, 290, 240, 80, "no lock, no call", "the cache and one word", "of the block are written")
     picture.box(310, 290, 240, 80, "one lock: the heap's", "no call of the upstream;", "a batch refills the cache")
-    picture.box(600, 290, 240, 80, "calls with no lock held", "events, waits, Malloc; then", "OutOfMemoryError, in words")
+    picture.box(
+        600, 290, 240, 80, "calls with no lock held", "events, waits, Malloc; then", "OutOfMemoryError, in words"
+    )
     picture.arrow(140, 88, 140, 140)
     picture.arrow(260, 180, 310, 180, "miss", side="above")
     picture.arrow(550, 180, 600, 180, "empty", side="above")
     for x in (140, 430, 720):
         picture.arrow(x, 220, x, 290, "costs")
-    picture.text(430, 408, "deallocate takes the same way: into the cache, into the arena, back to the upstream", "small")
+    picture.text(
+        430, 408, "deallocate takes the same way: into the cache, into the arena, back to the upstream", "small"
+    )
     return picture.svg()
 
 
