@@ -14,6 +14,7 @@ sys.path.insert(0, str(ROOT / "docs"))
 sys.dont_write_bytecode = True
 
 import stub_objects  # noqa: E402
+from sphinx.pycode import ModuleAnalyzer  # noqa: E402
 
 stub_objects.install()
 
@@ -30,6 +31,7 @@ root_doc = "docs/index"
 include_patterns = [
     "CONTRIBUTING.md",
     "CHANGELOG.md",
+    "csrc/core/pool/README.md",
     "docs/*.md",
     "docs/*/*.md",
     "evidence/*.md",
@@ -44,7 +46,7 @@ myst_heading_anchors = 3
 suppress_warnings = ["myst.header"]
 
 autodoc_member_order = "bysource"
-autodoc_default_options = {"members": True, "undoc-members": True, "show-inheritance": True}
+autodoc_default_options = {"members": True, "undoc-members": True}
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
 add_module_names = False
@@ -87,4 +89,7 @@ def _front_page(app: object, error: Exception | None) -> None:
 
 
 def setup(app: object) -> None:
+    members = ModuleAnalyzer.for_module("portamem")
+    members.analyze()
+    members.tagorder.update(stub_objects.source_order())
     app.connect("build-finished", _front_page)

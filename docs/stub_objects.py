@@ -10,7 +10,6 @@ import __future__
 
 import ast
 import importlib
-import inspect
 import sys
 import typing
 from pathlib import Path
@@ -34,19 +33,31 @@ ALIASES = {
 
 # Classes of results: calls return them, and no program makes one.
 RESULTS = {
-    "portamem._pool": ("PoolStats",),
+    "portamem._pool": ("PoolStats", "PoolSnapshot"),
     "portamem._record": ("MemoryCounts", "OutstandingAllocation", "StatisticsScope"),
     "portamem._check": ("OrderCheck", "OrderFinding", "OrderUse"),
 }
 
 
 class _Public(ast.NodeTransformer):
-    """Takes the explained names for the stubs' own, and leaves out what is private."""
+    """Replaces the names that only the stubs have: by explained ones, or by the words themselves. Drops private parts."""
 
-    def visit_Name(self, node: ast.Name) -> ast.Name:
-        return ast.copy_location(ast.Name(ALIASES.get(node.id, node.id), node.ctx), node)
+    def __init__(self) -> None:
+        self._words: dict[str, ast.expr] = {}
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in self._words:
+            return self._words[node.id]
+        if node.id == "_enums":
+            return ast.parse("portamem.enums", mode="eval").body
+        return ast.Name(ALIASES.get(node.id, node.id), node.ctx)
 
     def visit_Module(self, node: ast.Module) -> ast.Module:
+        for part in node.body:
+            if isinstance(part, ast.AnnAssign) and isinstance(part.value, ast.Subscript):
+                is_words = isinstance(part.value.value, ast.Name) and part.value.value.id == "Literal"
+                if is_words and isinstance(part.target, ast.Name):
+                    self._words[part.target.id] = part.value
         kept = (ast.ClassDef, ast.FunctionDef)
         node.body = [part for part in node.body if isinstance(part, kept) and not part.name.startswith("_")]
         self.generic_visit(node)
@@ -63,6 +74,19 @@ def _run(stub: Path, extra: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in namespace.items() if name not in before}
 
 
+def source_order() -> dict[str, int]:
+    """The classes, functions and members of the stubs by the line that defines them, as autodoc asks for them."""
+    order: dict[str, int] = {}
+    for stub in (PACKAGE / "_host.pyi", PACKAGE / "host.pyi"):
+        for part in ast.parse(stub.read_text(encoding="utf-8")).body:
+            if isinstance(part, (ast.ClassDef, ast.FunctionDef)):
+                order.setdefault(part.name, len(order))
+            for member in part.body if isinstance(part, ast.ClassDef) else ():
+                if isinstance(member, ast.FunctionDef):
+                    order.setdefault(f"{part.name}.{member.name}", len(order))
+    return order
+
+
 def install() -> ModuleType:
     """Imports the package of the checkout, and puts the stubs' objects where the chosen backend's would be."""
     sys.path.insert(0, str(ROOT))
@@ -71,12 +95,6 @@ def install() -> ModuleType:
     objects = _run(PACKAGE / "_host.pyi", {})
     contextlib = importlib.import_module("contextlib")
     facade = _run(PACKAGE / "host.pyi", {"contextmanager": contextlib.contextmanager})
-    documented = (importlib.import_module("portamem._api").Scopes, importlib.import_module("portamem._arrays").Arrays)
-    for name, function in facade.items():
-        source = next(getattr(cls, name) for cls in documented if hasattr(cls, name))
-        function.__doc__ = inspect.getdoc(source)
-        if wrapped := getattr(function, "__wrapped__", None):
-            wrapped.__doc__ = function.__doc__
     for module, names in RESULTS.items():
         objects.update({name: getattr(importlib.import_module(module), name) for name in names})
     for module, names in (("portamem._loader", ("BackendInfo",)), ("portamem.reasons", ("Reason",))):

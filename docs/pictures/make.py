@@ -91,13 +91,13 @@ def layers() -> str:
 
 
 def pool_paths() -> str:
-    picture = Picture(860, 430, "The three paths of a pool: hit, heap and upstream")
+    picture = Picture(860, 430, "The three paths of a pool: hit, heap and full")
     picture.box(20, 26, 240, 62, "allocate(nbytes, stream)", "owner thread, stream", kind="vendor")
     picture.box(
         20, 140, 240, 80, "1. hit", "the thread's cache of the stream", "has a block of the size class", kind="strong"
     )
     picture.box(310, 140, 240, 80, "2. heap", "the stream's arena has", "a batch of such blocks", kind="strong")
-    picture.box(600, 140, 240, 80, "3. upstream", "memory of other streams first,", "then a new chunk", kind="strong")
+    picture.box(600, 140, 240, 80, "3. full", "memory of other streams first,", "then a new chunk", kind="strong")
     picture.box(20, 290, 240, 80, "no lock, no call", "the cache and one word", "of the block are written")
     picture.box(310, 290, 240, 80, "one lock: the heap's", "no call of the upstream;", "a batch refills the cache")
     picture.box(
