@@ -40,7 +40,7 @@ RESULTS = {
 
 
 class _Public(ast.NodeTransformer):
-    """Replaces the names that only the stubs have: by explained ones, or by the words themselves. Drops private parts."""
+    """Replaces names that only the stubs have, by explained ones or by the words themselves. Drops private parts."""
 
     def __init__(self) -> None:
         self._words: dict[str, ast.expr] = {}
