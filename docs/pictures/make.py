@@ -104,7 +104,7 @@ def pool_paths() -> str:
         600, 290, 240, 80, "calls with no lock held", "events, waits, Malloc; then", "OutOfMemoryError, in words"
     )
     picture.arrow(140, 88, 140, 140)
-    picture.arrow(260, 180, 310, 180, "miss", side="above")
+    picture.arrow(260, 180, 310, 180, "empty", side="above")
     picture.arrow(550, 180, 600, 180, "empty", side="above")
     for x in (140, 430, 720):
         picture.arrow(x, 220, x, 290, "costs")
