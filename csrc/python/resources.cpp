@@ -100,7 +100,7 @@ std::string text_of_upstreams(const py::object& resource) {
 }
 
 // Asks no runtime and waits for no work: it is also for a line of a log while something else goes wrong.
-std::string text_of(const py::object& self) {
+std::string repr_of(const py::object& self) {
     const auto& r = self.cast<const MemoryResource&>();
     const std::string kind = r.kind() == ResourceKind::Device ? "" : std::string(to_string(r.kind())) + " memory of ";
     return "<" + public_module() + "." + type_name(self) + text_of_upstreams(self) + ", " + kind + "device " +
@@ -132,7 +132,7 @@ void register_base(py::module_& m) {
                 leave_block(exc_type, [&r] { close_resource(r); });
             },
             py::arg("exc_type"), py::arg("exc"), py::arg("tb"), py::pos_only())
-        .def("__repr__", &text_of);
+        .def("__repr__", &repr_of);
 }
 
 }  // namespace
