@@ -23,7 +23,7 @@ headers_of() {
     if [[ $1 == 5.2 ]]; then
         echo /usr/include
     else
-        PYTHONPATH=$ROOT/ci python -P - "$1" "$CI_DIR/header-matrix/headers" <<'EOF'
+        PYTHONPATH=$ROOT/tools python -P - "$1" "$CI_DIR/header-matrix/headers" <<'EOF'
 import pathlib, sys
 from header_matrix import sets
 source = {"6.1": sets.HIP_6_1, "7.1": sets.HIP_7_1}[sys.argv[1]]
