@@ -30,8 +30,8 @@ def is_public(name: str) -> bool:
     return not name.startswith("_") or (name.startswith("__") and name not in IMPLIED)
 
 
-# What every class has, or Python itself describes.
-IMPLIED = set(dir(type("Plain", (), {}))) | {"__new__", "__buffer__", "__release_buffer__", "__slots__"}
+# What every class has, or Python itself describes; data classes have __replace__ from Python 3.13 on.
+IMPLIED = set(dir(type("Plain", (), {}))) | {"__new__", "__buffer__", "__release_buffer__", "__slots__", "__replace__"}
 
 
 def members(owner: Any) -> Iterator[tuple[str, Any]]:
@@ -148,6 +148,7 @@ FIRST = {
 def look(name: str, first: str = "") -> dict[str, Any]:
     code = LOOK.replace("NAME", f"name = {name!r}").replace("FIRST", first)
     found: dict[str, Any] = json.loads(python_output(code))
+    found["help"] = re.sub(r"[ \t]+$", "", found["help"], flags=re.MULTILINE)  # pydoc writes none from Python 3.13 on
     return found
 
 
@@ -159,8 +160,11 @@ def test_help_on_a_plain_class(first: str) -> None:
     page = found["help"]
     assert "class Buffer(builtins.object)\n |  Untyped memory with its resource, device and stream" in page
     assert "fill(self, value: int, *, stream: Stream | Any | None = None) -> Event | None\n" in page
-    assert "Static methods defined here:\n |  \n |  from_handle(handle: int, nbytes: int | str, *, owner" in page
-    assert "Readonly properties defined here:\n |  \n |  backend\n" in page
+    # From Python 3.13 on pydoc writes a long signature over several lines.
+    assert re.search(
+        r"Static methods defined here:\n \|\n \|  from_handle\([\s|]*handle: int,[\s|]*nbytes: int \|", page
+    )
+    assert "Readonly properties defined here:\n |\n |  backend\n" in page
     assert "inherited" not in page
     assert "BackendType" not in page
 
@@ -173,7 +177,7 @@ def test_help_on_a_plain_class_of_another() -> None:
     )
     assert "host_access: bool = True" in found["signature"]
     assert " |  Method resolution order:\n |      PoolMemoryResource\n |      MemoryResource\n" in page
-    assert "Methods inherited from MemoryResource:\n |  \n" in page
+    assert "Methods inherited from MemoryResource:\n |\n" in page
     assert "trim(self, keep: int | str = 0) -> None" in page
     assert {"allocate", "close", "stats", "snapshot", "trim", "upstream", "__enter__"} <= set(found["dir"])
 

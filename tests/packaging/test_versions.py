@@ -62,10 +62,10 @@ def sources_of_another_version(folder: Path) -> Path:
     headers = folder / "csrc" / "include" / "portamem"
     version = (headers / "version.h").read_text(encoding="utf-8")
     (headers / "version.h").write_text(re.sub(r"MINOR \d+", "MINOR 99", version), encoding="utf-8")
-    resource = (headers / "mr" / "memory_resource.hpp").read_text(encoding="utf-8")
+    resource = (headers / "mr" / "memory_traits.hpp").read_text(encoding="utf-8")
     assert resource.count("struct MemoryTraits {") == 1
     changed = resource.replace("struct MemoryTraits {", "struct MemoryTraits {\n    long more[4] = {1, 2, 3, 4};")
-    (headers / "mr" / "memory_resource.hpp").write_text(changed, encoding="utf-8")
+    (headers / "mr" / "memory_traits.hpp").write_text(changed, encoding="utf-8")
     return folder
 
 
