@@ -40,7 +40,7 @@ std::size_t reserved(portamem::PoolMemoryResource& pool);
 std::size_t reserved(portamem::PoolMemoryResource& pool) { return pool.stats().reserved; }
 int main() {
     portamem::PoolOptions options;
-    options.release = portamem::PoolOptions::keep_share_of_peak(0);
+    options.release = portamem::PoolOptions::keep_share_of_peak(1);
     const auto pool = portamem::PoolMemoryResource::create(portamem::DeviceMemoryResource::create(0), options);
     const auto stream = portamem::Stream::create(0);
     portamem::Buffer(portamem::StatisticsAdaptor::create(pool), 1000, stream).close();
