@@ -19,7 +19,7 @@ GPU_DEVICE_ORDINAL is none of them: AMD's runtime reads it for OpenCL only.
 """
 
 CONTAINER_MASK = "NVIDIA_VISIBLE_DEVICES"
-"""Read by the container's runtime when it starts the container, and by nobody inside."""
+"""Read by the container's runtime when it starts the container, and by no program inside."""
 
 _ORDINAL = re.compile(r"[+-]?\d+")
 _UUID = re.compile(r"(GPU|MIG)-", re.IGNORECASE)
@@ -84,7 +84,7 @@ class Cut:
 
 
 def hiding(found: Sequence[Mask], devices: int, uuids: Sequence[str] = ()) -> Hidden | None:
-    """The first mask that certainly leaves nothing of ``devices`` devices (0: nobody knows how many).
+    """The first mask that certainly leaves nothing of ``devices`` devices (0: their number is not known).
 
     ``uuids`` are those that the machine knows of, as the masks spell them; none where it does not say.
     """

@@ -60,7 +60,7 @@ def print_heading(out: Console, data: Data) -> None:
 
 @contextmanager
 def progress(out: Console, total: int) -> Iterator[Callable[[str, int], None]]:
-    """Gives a function to report bytes with. Nothing is drawn where nobody watches."""
+    """Gives a function to report bytes with. Nothing is drawn where `out` is not a terminal."""
     columns = (TextColumn("{task.description:<28}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=out, transient=True, disable=not out.is_terminal) as bar:
         task = bar.add_task("", total=total)

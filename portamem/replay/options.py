@@ -20,5 +20,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--device", type=int, metavar="N", help="run all on this device (default: each on the one it was on)")
     of = "of a log of several backends, the calls on this one (on what they are made again, --backend says)"
     add("--from", dest="logged", choices=("cuda", "hip", "host"), help=of)
-    add("--only", type=int, metavar="ID", help="the calls on this resource of the log, whoever made them")
+    add(
+        "--only",
+        type=int,
+        metavar="ID",
+        help="the calls on this resource of the log, also those that a resource above made",
+    )
     add("--json", type=Path, metavar="FILE", help="all figures, as JSON")

@@ -32,7 +32,7 @@ class Plan:
 
 
 def plan(log: Log, only: int | None = None, backend: str | None = None) -> Plan:
-    """The calls that the program itself made; with ``only``, all calls on that resource, whoever made them. Of several
+    """The calls that the program itself made; with ``only``, all calls on that resource. Of several
     backends the calls on ``backend``.
 
     LogError for what no program can have done (a free of memory that is not out, or with another size), and for calls

@@ -155,7 +155,7 @@ CLAUSES = (
         "ALLOC-19",
         "Where no resource is named, memory comes from the current resource of the device: the one of the innermost "
         "scope that this thread has opened on that device, else the device's default: a pool of its plain memory, one "
-        "for the process, that the host keeps off and nobody can close.",
+        "for the process, that the host keeps off and no call can close.",
     ),
     Clause(
         "ALLOC-20",
@@ -171,8 +171,8 @@ CLAUSES = (
     ),
     Clause(
         "ALLOC-22",
-        "What the default resource keeps for later counts as held by nobody. Another resource that finds no memory on "
-        "the device gets it, where that is enough; a refusal says how much it is, and what gives it back.",
+        "Memory that the default resource keeps for later does not count as held. Another resource that finds no "
+        "memory on the device gets it, where that is enough; a refusal says how much it is, and what gives it back.",
         "device memory of the runtime",
     ),
     Clause(

@@ -7,7 +7,7 @@ from portamem.conformance.contract.clause import Clause, Shortfall
 
 _PROHIBITED = Shortfall(
     "both",
-    "a call that a capture forbids fails and makes the capture invalid, whoever began it",
+    "a call that a capture forbids fails and makes the capture invalid, whichever thread began it",
     "bridged",
     "CUDA C++ Programming Guide, graphs: prohibited operations and invalidation during stream capture",
 )
@@ -80,7 +80,7 @@ CLAUSES = (
     ),
     Clause(
         "CAPTURE-11",
-        'A capture that somebody else has made invalid says "invalidated", its end raises an error with the runtime\'s '
+        'A capture that other code has made invalid says "invalidated", its end raises an error with the runtime\'s '
         "code, and the stream works as before.",
     ),
     Clause(

@@ -134,21 +134,22 @@ CLAUSES = (
     ),
     Clause(
         "COPY-20",
-        "A copy or a fill that somebody's wrong size would take far beyond an allocation is refused with InvalidValue; "
+        "A copy or a fill whose wrong size would reach far beyond an allocation is refused with InvalidValue; "
         "nothing is written, and later work is not disturbed.",
         # NVIDIA documents no such refusal: it is measured, on an H200 with CUDA 13.0.
         "plain device memory",
     ),
     Clause(
         "COPY-21",
-        "What a copy has kept is let go soon after the copy has happened, also where nobody uses its stream again.",
+        "Memory that a copy has kept is let go soon after the copy has happened, also where its stream is "
+        "not used again.",
         "plain memory of the runtime",
     ),
     Clause(
         "COPY-22",
         "copy_3d copies `depth` slices of `height` rows of `width` bytes between volumes of any pitch, with any number "
         "of rows from one slice to the next, there and back, blocking or on a stream. A PitchedBuffer gives its own "
-        "width and pitch; what nobody says is without padding.",
+        "width and pitch; without them there is no padding.",
         "every resource of the runtime",
     ),
     Clause(
@@ -161,7 +162,7 @@ CLAUSES = (
         "COPY-24",
         "A box that does not fit is refused with ValueError before a byte is written: a pitch below the width, slices "
         "lower than the height, more rows or slices than there are, numbers that are negative or beyond counting. "
-        "Without a height, a depth, or a width that anybody knows it is a TypeError.",
+        "Without a height, a depth, or a known width it is a TypeError.",
         "plain device memory",
     ),
     Clause(

@@ -97,7 +97,7 @@ CLAUSES = (
     ),
     Clause(
         "DEVICE-17",
-        "A probe waits for nobody's work, where the runtime says what it can register.",
+        "A probe waits for no work of the program, where the runtime says what it can register.",
         shortfalls=(SAME_ADDRESS_UNTOLD,),
     ),
     Clause(

@@ -9,7 +9,7 @@ from portamem.conformance.contract.pool import THRESHOLD_IGNORED
 
 _LAST_ERROR_STAYS = Shortfall(
     "both",
-    "the last error of a thread stays until it is read, by anybody; before HIP 7 each success hides it",
+    "the last error of a thread stays until any call reads it; before HIP 7 each success hides it",
     "bridged",
     "CUDA runtime API, GetLastError; ROCm documentation, HIP 7.0 changes, hipGetLastError",
 )

@@ -15,8 +15,8 @@ CLAUSES = (
     ),
     Clause(
         "FREE-02",
-        "Memory goes back also when a with block ends, with an exception or without, and when nobody holds the buffer "
-        "any more.",
+        "Memory goes back also when a with block ends, with an exception or without, and when the last "
+        "holder drops the buffer.",
         "every resource",
     ),
     Clause(
@@ -50,7 +50,8 @@ CLAUSES = (
             ),
             Shortfall(
                 "nvidia",
-                "cudaFreeAsync takes memory of cudaMalloc, which nobody promises, and cudaFree that of cudaMallocAsync",
+                "cudaFreeAsync takes memory of cudaMalloc, which CUDA does not promise, and cudaFree that of "
+                "cudaMallocAsync",
                 "allowed",
                 "cuda_runtime_api.h, cudaFree: names cudaMallocAsync; measured on an H200, CUDA 13.0",
             ),
@@ -87,7 +88,7 @@ CLAUSES = (
     Clause(
         "FREE-10",
         "Memory closed on a stream goes back behind the work on that stream, on the stream of its allocation and on "
-        "every stream that was declared: nobody is given it before.",
+        "every stream that was declared: no allocation gets it before.",
         "every resource",
     ),
     Clause(

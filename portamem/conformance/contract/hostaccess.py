@@ -58,7 +58,7 @@ CLAUSES = (
     Clause(
         "HOSTACCESS-07",
         "Host access is not stream-ordered: memory that the host reaches is handed out again only when all work "
-        "declared on it has run, so that whoever gets it next disturbs nothing by writing to it at once.",
+        "declared on it has run, so that the next owner disturbs nothing by writing to it at once.",
         "host-accessible memory",
     ),
     Clause(

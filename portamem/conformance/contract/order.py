@@ -40,7 +40,7 @@ CLAUSES = (
     Clause(
         "ORDER-05",
         "A wait is for an event's mark at that moment: recording the event again changes nothing, and an event that "
-        "was never recorded is waited for by nobody.",
+        "was never recorded holds up no wait.",
     ),
     Clause("ORDER-06", "Streams that were not told to do so do not wait for each other."),
     Clause(
@@ -86,7 +86,7 @@ CLAUSES = (
     Clause(
         "ORDER-14",
         "Stream-ordered memory goes back behind the work of every stream that was declared to use it: while a latch "
-        "holds that, nobody else's writes and that work's meet in it.",
+        "holds that, no other work writes where that work does.",
         "stream-ordered resources",
         shortfalls=(
             Shortfall(

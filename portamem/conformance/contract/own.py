@@ -176,7 +176,7 @@ CLAUSES = (
     Clause(
         "OWN-26",
         "from_dlpack makes a View of any producer's tensor where it lies, old struct or new, with or without strides; "
-        "the producer's deleter is called once, when nobody here holds the memory.",
+        "the producer's deleter is called once, when the last holder here has let go of the memory.",
     ),
     Clause(
         "OWN-27",

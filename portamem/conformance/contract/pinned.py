@@ -90,7 +90,7 @@ CLAUSES = (
     ),
     Clause(
         "PINNED-11",
-        "Closing a registration waits for the work that uses the memory; twice is fine; one that nobody holds any more "
+        "Closing a registration waits for the work that uses the memory; twice is fine; one whose last holder drops it "
         "is undone by itself. What is closed refuses copies with ValueError.",
     ),
     Clause(

@@ -81,7 +81,7 @@ CLAUSES = (
     Clause(
         "POINTER-10",
         "Whether memory can go to another process by a legacy handle is True, False, or None where the runtime does "
-        "not say; never True for memory of a pool, of the system or of nobody.",
+        "not say; never True for memory of a pool, of the system, or that no resource owns.",
         "every resource of the runtime",
     ),
 )

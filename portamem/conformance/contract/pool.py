@@ -146,7 +146,7 @@ CLAUSES = (
     ),
     Clause(
         "POOL-16",
-        "A resource over somebody else's pool allocates from it, keeps the owner that was named, and leaves the pool "
+        "A resource over another library's pool allocates from it, keeps the owner that was named, and leaves the pool "
         "as it is when it is closed. 0 is no pool.",
     ),
     Clause(
@@ -196,7 +196,7 @@ CLAUSES = (
     Clause(
         "POOL-25",
         "Memory that the host reaches is handed out again only when the work on it has run, that of its own stream and "
-        "of each that was declared: whoever gets it may write to it from the host at once. After that it is handed "
+        "of each that was declared: the next owner may write to it from the host at once. After that it is handed "
         "out again.",
         "pools of memory that the host reaches",
     ),
@@ -248,7 +248,7 @@ CLAUSES = (
     ),
     Clause(
         "POOL-34",
-        "A pool may be trimmed while others allocate from it and free: nobody loses a byte.",
+        "A pool may be trimmed while other threads allocate from it and free: no byte is lost.",
         "pools",
     ),
     Clause(

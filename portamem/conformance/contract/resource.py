@@ -13,7 +13,7 @@ CLAUSES = (
     ),
     Clause(
         "RESOURCE-02",
-        "It keeps the resource below alive, also where nobody else holds that, and names it as `upstream`.",
+        "It keeps the resource below alive, also where the program has dropped that, and names it as `upstream`.",
         "resources over an upstream",
     ),
     Clause(
@@ -84,8 +84,8 @@ CLAUSES = (
     ),
     Clause(
         "RESOURCE-16",
-        "What a function of the program's raises reaches whoever allocates or frees as it is, through everything that "
-        "stands above it: nothing is counted or lost, and the next call works.",
+        "What a function of the program's raises reaches the caller that allocates or frees as it is, through "
+        "everything that stands above it: nothing is counted or lost, and the next call works.",
     ),
     Clause(
         "RESOURCE-17",

@@ -97,7 +97,7 @@ CLAUSES = (
     ),
     Clause(
         "THREAD-16",
-        "Without a scope there is a default resource for each device, the same for every thread; nobody can close it.",
+        "Without a scope there is a default resource for each device, the same for every thread; no call can close it.",
     ),
     Clause(
         "THREAD-17",
@@ -109,7 +109,7 @@ CLAUSES = (
         "What a signal handler of the program's raises, as for Ctrl-C, ends the wait that Python's first thread is in, "
         "before the work is done: of streams, events, devices, copies and fills without a stream, Python buffers, "
         "allocations that wait for memory, trim, close and a pool's end. The call can be made again, nothing is "
-        "lost, and what was queued already still happens to memory that is nobody else's.",
+        "lost, and queued work still happens, to memory that is not given out before.",
     ),
     Clause(
         "THREAD-19",
