@@ -18,8 +18,8 @@ CLAUSES = (
     Clause(
         "HEAP-01",
         "Device.malloc_heap_size is the runtime's own limit, by whatever call it was set. Where the heap's kind is "
-        "limit, it is 8 MiB or more at first, and at least what was asked for once it was set, as long as no kernel uses the heap; "
-        "HEAP-09 is about requests that come near the device's memory.",
+        "limit, it is 8 MiB or more at first, and at least what was asked for once it was set, as long as no kernel "
+        "uses the heap; HEAP-09 is about requests that come near the device's memory.",
         shortfalls=(_INITIAL,),
     ),
     Clause(
