@@ -202,7 +202,7 @@ inline void pop_resource(int device) {
     }
 }
 
-/// Calls push_resource and pop_resource for a C++ scope.
+/// Makes a resource the current one of its device on this thread, until the scope ends.
 class ResourceScope {
   public:
     explicit ResourceScope(const std::shared_ptr<MemoryResource>& resource)

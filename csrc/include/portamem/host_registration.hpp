@@ -10,7 +10,7 @@
 
 PORTAMEM_OPEN
 
-/// Calls HostRegister and HostUnregister around memory that `owner` keeps alive. The last holder's end unregisters it,
+/// Page-locks memory of the program that `owner` keeps alive, by HostRegister. The last holder's end unregisters it,
 /// after all work that portamem queued on it.
 class HostRegistration {
   public:

@@ -20,7 +20,8 @@
 
 PORTAMEM_OPEN
 
-/// Represents a stream of a device. An identity that is never reused names it, because vendors hand out handles again.
+/// Represents a stream: an in-order queue of work on a device.
+/// An identity that is never reused names it, because vendors hand out handles again.
 /// - Work that was submitted still runs after close(). Using a closed stream throws std::invalid_argument.
 /// - It is thread-safe, close() included: a call of another thread that has begun keeps the handle until it returns,
 ///   and later calls are refused.

@@ -37,7 +37,7 @@ inline void pop_tag(std::uint64_t number) {
     }
 }
 
-/// Calls push_tag and pop_tag for a C++ scope.
+/// Tags the allocations of this thread, until the scope ends.
 class Tag {
   public:
     explicit Tag(const std::string& name) : number_(push_tag(name)) {}

@@ -18,7 +18,8 @@
 
 PORTAMEM_OPEN
 
-/// Calls MallocFromPoolAsync and FreeAsync over one pool of the driver. The pool is its own, which keeps what it has,
+/// Gives stream-ordered memory of one pool of the driver, by MallocFromPoolAsync and FreeAsync.
+/// The pool is its own, which keeps what it has,
 /// or one that the program owns, whose settings it changes only when asked. deallocate lets its stream reuse the memory
 /// at once.
 class AsyncMemoryResource : public RuntimeMemoryResource {

@@ -7,7 +7,8 @@
 
 PORTAMEM_OPEN
 
-/// Calls Malloc and Free. Each call costs the driver tens of microseconds, so use it for memory that lives long. (The
+/// Gives plain device memory, by Malloc and Free.
+/// Each call costs the driver tens of microseconds, so use it for memory that lives long. (The
 /// class of this name in cuda.core is a pool; that is AsyncMemoryResource here.)
 class DeviceMemoryResource : public RuntimeMemoryResource {
   public:

@@ -6,7 +6,8 @@
 
 PORTAMEM_OPEN
 
-/// Calls MallocManaged and Free: one address serves host and devices. How the memory moves is a capability of the
+/// Gives managed memory, by MallocManaged and Free: one address serves host and devices.
+/// How the memory moves is a capability of the
 /// device (ManagedMode). Where it is host-resident, prefetches and advice are accepted and change nothing.
 class ManagedMemoryResource : public RuntimeMemoryResource {
   public:

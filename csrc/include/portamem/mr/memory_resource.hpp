@@ -48,7 +48,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     /// work.
     /// - 0 bytes give a null pointer, which deallocate takes back like any other.
     /// - alignment: a power of two. Resources that call the runtime for each allocation give up to kAlignment.
-    /// - Where there is no memory, the call first lets go of what finished work has kept. It then waits, a few seconds
+    /// - Where there is no memory, the call first lets go of what finished work has kept. It then waits, two seconds
     ///   at most, for memory that was dropped while work used it.
     /// - Throws OutOfMemory and Error. Throws std::invalid_argument when closed, for a stream of another device, for an
     ///   alignment that it cannot give, and under capture unless the resource has the memory at hand.
@@ -119,7 +119,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     virtual std::optional<std::size_t> cached() const { return std::nullopt; }
 
     /// Closes the resource. Closing twice is allowed. Throws ExportError while memory is out or a call is under way. It
-    /// first waits, a few seconds at most, for memory that was dropped while work used it.
+    /// first waits, two seconds at most, for memory that was dropped while work used it.
     void close() {
         refuse_forked();
         if (permanent_.load(std::memory_order_relaxed)) {

@@ -11,7 +11,7 @@
 
 PORTAMEM_OPEN
 
-/// Calls HostMalloc and HostFree; with this memory copies are asynchronous and fast.
+/// Gives page-locked host memory, by HostMalloc and HostFree. With this memory copies are asynchronous and fast.
 /// - Allocating costs about half a millisecond a MiB.
 /// - The memory is coherent with running kernels unless NonCoherent is asked for.
 /// - Resources over it that cut blocks out of chunks (pools, FixedSizeMemoryResource, MonotonicMemoryResource) get
