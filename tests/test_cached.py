@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a resource says that it holds without anybody using it."""
+"""The bytes that a resource says it holds while no buffer uses them."""
 
 from __future__ import annotations
 

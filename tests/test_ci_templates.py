@@ -15,7 +15,7 @@ TEMPLATES = ("github.yml", "gitlab.yml", "Jenkinsfile")
 @pytest.fixture(autouse=True)
 def _skip_without_docs() -> None:
     if not FOLDER.exists():
-        pytest.skip("a source distribution leaves docs out")
+        pytest.skip("a source distribution leaves docs and evidence out")
 
 
 def faults_of_yaml(text: str) -> list[str]:

@@ -49,7 +49,7 @@ def is_a_source(text: str) -> bool:
 def test_the_page_is_the_generated_one() -> None:
     module = load_script(GENERATOR)
     if not module.PAGE.parent.exists():
-        pytest.skip("a source distribution leaves docs out")
+        pytest.skip("a source distribution leaves docs and evidence out")
     assert module.PAGE.read_text(encoding="utf-8") == module.page(), "run: python tools/contract.py --write"
 
 

@@ -19,7 +19,7 @@ GENERATOR = ROOT / "tools" / "evidence.py"
 def evidence() -> ModuleType:
     module = load_script(GENERATOR)
     if not module.FOLDER.exists():
-        pytest.skip("a source distribution leaves docs out")
+        pytest.skip("a source distribution leaves docs and evidence out")
     return module
 
 

@@ -83,7 +83,7 @@ def test_what_a_machine_of_amd_may_lack() -> None:
         "an editable installation has no list of files of its own",
         "only a release build is stripped",
         "portamem was not installed by pip into this environment",
-        "a source distribution leaves docs out",
+        "a source distribution leaves docs and evidence out",
         "the sources of portamem are not here",
         "the sources of portamem, or clang++, are not here",
         "Python's headers are not here",

@@ -19,7 +19,7 @@ DOCS = ROOT / "docs"
 @pytest.fixture(autouse=True)
 def _skip_without_docs() -> None:
     if not DOCS.exists():
-        pytest.skip("a source distribution leaves docs out")
+        pytest.skip("a source distribution leaves docs and evidence out")
 
 
 def checks_pictures(folder: Path) -> subprocess.CompletedProcess[str]:

@@ -38,7 +38,8 @@ char* kept(const std::string& text) {
 
 // pybind11 frees the text of its own functions with the function. Other functions are static, and keep their text.
 void describe_function(PyCFunctionObject* function, const std::string& name, const Words& words) {
-    const bool is_bound_by_pybind11 = function->m_self != nullptr && PyModule_Check(function->m_self) == 0;
+    const bool is_bound_by_pybind11 = function->m_self != nullptr && PyModule_Check(function->m_self) == 0 &&
+                                      PyType_Check(function->m_self) == 0;  // as of __new__ and static methods
     const char* const before = function->m_ml->ml_doc;
     function->m_ml->ml_doc = kept(words.of(name, words.plain));
     if (is_bound_by_pybind11) std::free(const_cast<char*>(before));

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <utility>
 
-#include "../order/call.hpp"
 #include "pool.hpp"
 
 namespace portamem::pool {
@@ -213,7 +212,7 @@ unsigned Pool::take_everywhere(const CallContext& context, const Request& reques
     flush_all_caches();
     if (const unsigned count = take(context, request, items, most); count != 0) return count;
     if (!needs_event_before_reuse()) {
-        if (const unsigned count = take_from_batches(context, request, items, most); count != 0) return count;
+        if (const unsigned count = take_across_streams(context, request, items, most); count != 0) return count;
     }
     (void)reclaim(true);
     if (const unsigned count = take(context, request, items, most); count != 0) return count;

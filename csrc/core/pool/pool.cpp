@@ -238,7 +238,7 @@ void* Pool::allocate(std::size_t nbytes, std::size_t alignment, std::uint64_t id
         if (count == 0) count = take_with_calls(context, request, items, most);
         if (count == 0 && request.is_small() && upstream_.shortage().of_slabs.load(std::memory_order_relaxed)) {
             count = take(context, exact, items, 1);  // the last such call ended so; this one saves its wait
-            if (count == 0 && !needs_event_before_reuse()) count = take_from_batches(context, exact, items, 1);
+            if (count == 0 && !needs_event_before_reuse()) count = take_across_streams(context, exact, items, 1);
             if (count != 0) return got_alone(exact);
         }
         if (count == 0) {

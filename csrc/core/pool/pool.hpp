@@ -164,9 +164,9 @@ class Pool : public std::enable_shared_from_this<Pool> {
                 const MarkPtr& mark, Item* items, unsigned& count);
     bool take_from_other_stream(const CallContext& context, const Request& request, Item* items, unsigned& count);
 
-    // waiting_batches.cpp
+    // temporary_arena.cpp
     unsigned take_of_batch(Arena& arena, const Request& request, Batch& batch, Item* items);
-    unsigned take_from_batches(const CallContext& context, const Request& request, Item* items, unsigned most);
+    unsigned take_across_streams(const CallContext& context, const Request& request, Item* items, unsigned most);
 
     // grow.cpp
     std::size_t chunk_size(const CallContext& context, const Request& request);

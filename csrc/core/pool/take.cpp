@@ -94,7 +94,7 @@ unsigned Pool::take_with_calls(const CallContext& context, const Request& reques
     events_.poll(context.identity);
     if (const unsigned count = take(context, request, items, most); count != 0) return count;
     if (!needs_event_before_reuse()) {
-        if (const unsigned count = take_from_batches(context, request, items, most); count != 0) {
+        if (const unsigned count = take_across_streams(context, request, items, most); count != 0) {
             // Streams that have to take from each other had better cut the large blocks that they have.
             upstream_.shortage().cuts_all.store(true, std::memory_order_relaxed);
             return count;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "portamem/allocation.hpp"
+#include "portamem/export.hpp"
 #include "portamem/mr/device_memory_resource.hpp"
 
 PORTAMEM_OPEN

@@ -63,7 +63,8 @@ PORTAMEM_EXPORT uint32_t portamem_abi_version(void);
 /* Returns the library's version, "major.minor.patch", in static storage. */
 PORTAMEM_EXPORT const char* portamem_version(void);
 
-/* Returns non-zero in a child of fork(): device runtimes do not survive one, and every portamem call there refuses. */
+/* Returns non-zero in a child of fork(): device runtimes do not survive one, and every portamem call
+ * there that needs the runtime refuses. */
 PORTAMEM_EXPORT int portamem_forked(void);
 
 /* Returns a number never handed out before in this process, and never 0. Streams have such identities, because

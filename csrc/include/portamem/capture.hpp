@@ -11,7 +11,8 @@
 
 PORTAMEM_OPEN
 
-/// Does what RelaxedCapture does, for calls that need no current device.
+/// Lets this thread make calls that leave the captures of other streams intact, until the scope ends. For calls that
+/// need no current device; RelaxedCapture is for the others.
 class RelaxedCaptureMode {
   public:
     RelaxedCaptureMode() : swapped_(rt::ThreadExchangeStreamCaptureMode(&mode_) == rt::Error_t::Success) {}

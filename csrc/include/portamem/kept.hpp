@@ -65,6 +65,7 @@ inline void wait_for_use_of(const Event& event, const std::vector<portamem_order
 
 }  // namespace detail
 
+/// Keeps references for a stream, each behind an event, and lets go of each when its event has happened.
 class Kept {
   public:
     using References = std::array<std::shared_ptr<void>, 2>;

@@ -117,6 +117,7 @@ inline QuirkChoices read_quirk_choices(std::string_view text) {
     return chosen;
 }
 
+/// Holds how the program has switched each quirk, for all modules of the process.
 struct QuirkSwitches {
     std::mutex mutex;
     QuirkChoices chosen;

@@ -193,7 +193,8 @@ class StreamUsers {
     std::mutex mutex_;  // guards is_left_, and waits_ against the close
 };
 
-/// Represents the end of a stream, for itself and for Streams that stand for its handle.
+/// Says whether a stream has ended, and by which event its last work is done. The stream shares it with every other
+/// Stream that was made of the same handle, and each of them refuses calls once the stream has ended.
 struct StreamEnd {
     StreamUsers users;
     std::atomic<bool> is_closed{false};

@@ -55,6 +55,7 @@ struct KeepShareOfPeak {
     std::optional<std::size_t> operator()(const PoolStats& stats) const noexcept { return of(stats.peak); }
 };
 
+/// Holds the choices with which a pool is made.
 struct PoolOptions {
     /// Limits the bytes to reserve; 0 means as many as the upstream gives.
     std::size_t limit = 0;

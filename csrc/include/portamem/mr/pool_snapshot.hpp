@@ -27,7 +27,8 @@ inline const char* to_string(PoolPieceState state) noexcept {
     return "unknown";
 }
 
-/// Holds exactly what Python's PoolMemoryResource.snapshot() returns. The figures are of a moment before the pieces',
+/// Lists the pieces of each chunk of a pool, with its figures; Python's PoolMemoryResource.snapshot() returns the same.
+/// The figures are of a moment before the pieces',
 /// because threads that allocate meanwhile are not stopped.
 struct PoolSnapshot {
     std::size_t used = 0;           ///< bytes that are out, as they were asked for

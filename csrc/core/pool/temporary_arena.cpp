@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// core/pool/waiting_batches.cpp: gets a block of memory that other streams have freed, for a stream or for one call.
+// core/pool/temporary_arena.cpp: an arena for one call, on a stream that has none, and what it takes
+// of other streams.
 #include <algorithm>
 #include <memory>
 #include <new>
@@ -93,7 +94,7 @@ class Pool::TemporaryArena {
     CallContext context_;
 };
 
-unsigned Pool::take_from_batches(const CallContext& context, const Request& request, Item* items, unsigned most) {
+unsigned Pool::take_across_streams(const CallContext& context, const Request& request, Item* items, unsigned most) {
     if (context.arena == nullptr) {
         const TemporaryArena call(*this, context);
         unsigned count = 0;

@@ -1,7 +1,5 @@
-"""Buffers of memory that a pool has at hand, which Python makes and ends without leaving it; and of resources that are
-asked, by the same objects.
-
-Objects of buffers, and what stands behind them, are used again: nothing of one may be seen in the next.
+"""Python uses the objects of closed buffers again, for memory that a pool has cached and for memory of every other
+resource. A program never sees anything of one buffer in the next.
 """
 
 from __future__ import annotations

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// portamem/export.hpp: a count on memory that keeps it from being closed.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "portamem/allocation.hpp"
+
+PORTAMEM_OPEN
+
+/// Counts an export, which keeps the allocation alive and open.
+class Export {
+  public:
+    Export() = default;
+    explicit Export(std::shared_ptr<Allocation> allocation) {
+        allocation->begin_export();
+        allocation_ = std::move(allocation);
+    }
+    ~Export() { reset(); }
+    Export(Export&& other) noexcept : allocation_(std::move(other.allocation_)) {}
+    Export& operator=(Export&& other) noexcept {
+        reset();
+        allocation_ = std::move(other.allocation_);
+        return *this;
+    }
+
+    void reset() noexcept {
+        if (allocation_) allocation_->end_export();
+        allocation_.reset();
+    }
+    explicit operator bool() const noexcept { return allocation_ != nullptr; }
+
+  private:
+    std::shared_ptr<Allocation> allocation_;
+};
+
+PORTAMEM_CLOSE
