@@ -8,7 +8,7 @@ namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
 /// Gives the module's classes, their members and its functions the signatures and docstrings of portamem._words, which
-/// are the stub's. After all have been bound, and before refuse_in_words.
+/// are the stub's. The module calls it after everything is bound, and before refuse_in_words.
 void say_in_words(const py::module_& m);
 
 }  // namespace PORTAMEM_BACKEND

@@ -78,7 +78,7 @@ enum class MemRangeAttribute : int {
     CoherencyMode = 100,
 };
 
-/// From where managed memory may be touched: from anywhere, the host, or one stream.
+/// Where managed memory may be touched: everywhere, on the host, or by one stream.
 enum class MemAttach : unsigned { Global = 1, Host = 2, Single = 4 };
 
 /// Device limits, in bytes.
@@ -184,8 +184,8 @@ enum MemHandleType : unsigned {
     MemHandleTypeFabric = 8,
 };
 
-/// The device heap's limit bounds one of these: there is no heap, all that kernels may ever take, or what the heap
-/// begins with.
+/// How a runtime limits the device heap: it has none (None), it bounds all that kernels may ever take (Limit), or it
+/// sets the size that the heap begins with (Initial).
 enum class MallocHeapKind : int { None = 0, Limit = 1, Initial = 2 };
 
 /// What can be asked of a pointer beside its record. Every value is an int; booleans are 0 or 1.
