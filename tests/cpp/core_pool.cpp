@@ -264,7 +264,7 @@ TEST_CASE("core pool: streams that come and go leave their events behind for a w
             ++fake.owner.events;
             portamem_pool_stream_ended(fake.pool, stream.identity, new FakeEvent{&stream, stream.submitted});
             if (i >= 10) streams[static_cast<std::size_t>(i) - 10]->run = 1;  // work is some streams behind
-            most = std::max(most, fake.owner.events);
+            most = std::max(most, fake.owner.events.load());
         }
         CHECK(most < 64);
     }

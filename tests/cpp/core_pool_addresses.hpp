@@ -17,7 +17,6 @@ struct Addresses : FakeOwner {
     std::uintptr_t next = std::uintptr_t{1} << 44;
     std::size_t odd = 0;  // bytes by which a chunk begins off a multiple of 2 MiB, more for each
     std::map<void*, std::size_t> given;
-    std::mutex mutex;
 };
 
 inline Addresses& addresses_of(void* self) { return static_cast<Addresses&>(owner_of(self)); }

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -39,19 +40,21 @@ struct FakeEvent {
 };
 
 struct FakeOwner {
+    std::mutex mutex;  // of what callbacks change: chunks, what is left, and how far streams have come
     std::map<void*, std::size_t> chunks;
     std::size_t left = std::size_t{1} << 30;
-    int events = 0;
-    int marks = 0;
-    int fail_next_mark = 0;
-    int synchronized = 0;
-    int device_synchronized = 0;
-    int queries = 0;
-    int asked_has_run = 0;  // by a pool that may ask that
+    // Threads mark, ask and drop events at once: no lock of the pool guards these calls.
+    std::atomic<int> events{0};
+    std::atomic<int> marks{0};
+    std::atomic<int> fail_next_mark{0};
+    std::atomic<int> synchronized{0};
+    std::atomic<int> device_synchronized{0};
+    std::atomic<int> queries{0};
+    std::atomic<int> asked_has_run{0};  // by a pool that may ask that
     bool refuses_chunks = false;
     std::size_t keep = SIZE_MAX;  // by a pool with a policy
-    int asked_later = 0;
-    std::atomic<int> asked_captured{0};  // by threads at once: the one question that no lock of the pool guards
+    std::atomic<int> asked_later{0};
+    std::atomic<int> asked_captured{0};
     std::atomic<int> fail_next_question{0};
     void (*while_deallocating)() = nullptr;
     std::function<void()> while_waiting;  // of a stream for an event, once
@@ -79,6 +82,7 @@ inline portamem_pool_ops fake_ops() {
     ops.allocate = [](void* self, std::size_t nbytes, void*, void** ptr) {
         const Spared mine;
         FakeOwner& owner = owner_of(self);
+        const std::lock_guard<std::mutex> lock(owner.mutex);
         if (nbytes > owner.left) return static_cast<int>(PORTAMEM_POOL_OUT_OF_MEMORY);
         *ptr = std::aligned_alloc(256, (nbytes + 255) / 256 * 256);
         owner.left -= nbytes;
@@ -88,8 +92,9 @@ inline portamem_pool_ops fake_ops() {
     ops.deallocate = [](void* self, void* ptr, std::size_t nbytes) {
         const Spared mine;
         FakeOwner& owner = owner_of(self);
-        CHECK(owner.chunks.at(ptr) == nbytes);
         if (owner.while_deallocating != nullptr) owner.while_deallocating();
+        const std::lock_guard<std::mutex> lock(owner.mutex);
+        CHECK(owner.chunks.at(ptr) == nbytes);
         if (owner.refuses_chunks) return static_cast<int>(PORTAMEM_POOL_THROWN);
         owner.chunks.erase(ptr);
         owner.left += nbytes;
@@ -127,6 +132,7 @@ inline portamem_pool_ops fake_ops() {
         const Spared mine;
         if (const auto run = std::exchange(owner_of(self).while_waiting, nullptr)) run();
         const auto& mark = *static_cast<FakeEvent*>(event);
+        const std::lock_guard<std::mutex> lock(owner_of(self).mutex);
         auto& seen = stream_at(stream).waits[mark.stream];
         if (mark.place > seen) seen = mark.place;
         return static_cast<int>(PORTAMEM_POOL_OK);
@@ -134,6 +140,7 @@ inline portamem_pool_ops fake_ops() {
     ops.query = [](void* self, void* event) {
         ++owner_of(self).queries;
         const auto& mark = *static_cast<FakeEvent*>(event);
+        const std::lock_guard<std::mutex> lock(owner_of(self).mutex);
         return mark.stream->run >= mark.place ? 1 : 0;
     };
     ops.synchronize = [](void* self, void* event) {
@@ -143,6 +150,7 @@ inline portamem_pool_ops fake_ops() {
             return static_cast<int>(PORTAMEM_POOL_OK);
         }
         const auto& mark = *static_cast<FakeEvent*>(event);
+        const std::lock_guard<std::mutex> lock(owner_of(self).mutex);
         if (mark.stream->run < mark.place) mark.stream->run = mark.place;
         return static_cast<int>(PORTAMEM_POOL_OK);
     };
