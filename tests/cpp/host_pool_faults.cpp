@@ -15,12 +15,12 @@ class Refusing : public pm::ResourceAdaptor {
     std::size_t most = SIZE_MAX;
 
   protected:
-    void* take(std::size_t nbytes, const StreamPtr& stream, std::size_t alignment) override {
+    void* take(std::size_t nbytes, const StreamPtr& stream, pm::AllocateOptions options) override {
         if (live_bytes() + nbytes > most) {
             const pm::OutOfMemory why(rt::Error_t::OutOfMemory, "OutOfMemory", "allocate", "");
             throw pm::OutOfMemory(why, "there is no more up here", {});
         }
-        return pm::ResourceAdaptor::take(nbytes, stream, alignment);
+        return pm::ResourceAdaptor::take(nbytes, stream, options);
     }
     void give_back(void* ptr, std::size_t nbytes, const StreamPtr& stream) override {
         if (refuses_back) throw std::runtime_error("not taken back");

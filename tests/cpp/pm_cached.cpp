@@ -31,9 +31,9 @@ class KeepingResource final : public pm::MemoryResource {
     bool takes = true;  // at hand
 
   protected:
-    void* do_allocate(std::size_t nbytes, const StreamPtr& stream, std::size_t alignment) override {
+    void* do_allocate(std::size_t nbytes, const StreamPtr& stream, pm::AllocateOptions options) override {
         ++calls;
-        void* ptr = upstream_->allocate(nbytes, stream, alignment);
+        void* ptr = upstream_->allocate(nbytes, stream, options);
         ++live_;
         return ptr;
     }

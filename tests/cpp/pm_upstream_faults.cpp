@@ -18,9 +18,9 @@ class Hooked : public pm::ResourceAdaptor {
     std::function<void()> before_give_back;
 
   protected:
-    void* take(std::size_t nbytes, const StreamPtr& stream, std::size_t alignment) override {
+    void* take(std::size_t nbytes, const StreamPtr& stream, pm::AllocateOptions options) override {
         if (before_take) before_take();
-        return pm::ResourceAdaptor::take(nbytes, stream, alignment);
+        return pm::ResourceAdaptor::take(nbytes, stream, options);
     }
     void give_back(void* ptr, std::size_t nbytes, const StreamPtr& stream) override {
         if (before_give_back) before_give_back();

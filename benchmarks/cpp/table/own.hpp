@@ -50,7 +50,7 @@ class AddressSpace final : public pm::CountedMemoryResource {
     ~AddressSpace() override { munmap(begin_, kReserved); }
 
   protected:
-    void* take(std::size_t nbytes, const std::shared_ptr<pm::Stream>&, std::size_t) override {
+    void* take(std::size_t nbytes, const std::shared_ptr<pm::Stream>&, pm::AllocateOptions) override {
         if (nbytes == 0) return nullptr;
         const std::size_t rounded = (nbytes + kStep - 1) & ~(kStep - 1);
         const std::size_t offset = used_.fetch_add(rounded);

@@ -10,15 +10,12 @@
 #include <climits>
 #include <cstdint>
 #include <exception>
-#include <utility>
 
 #include "pages.hpp"
 
 namespace {
 
 using namespace portamem;
-
-thread_local int chunks_wanted = 0;
 
 constexpr std::size_t huge_page = std::size_t{2} << 20;
 
@@ -82,10 +79,6 @@ void* portamem_pages_map(size_t nbytes, int numa_node) {
         return nullptr;  // there is no host memory for the text of /proc
     }
 }
-
-int portamem_want_chunks(int wanted) { return std::exchange(chunks_wanted, wanted); }
-
-int portamem_chunks_wanted(void) { return chunks_wanted; }
 
 void portamem_pages_unmap(void* pages, size_t nbytes) {
     if (pages != nullptr) (void)munmap(pages, rounded(nbytes));

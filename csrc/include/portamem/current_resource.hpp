@@ -79,8 +79,8 @@ class ForeignMemoryResource : public CountedMemoryResource {
     ~ForeignMemoryResource() override { resource_.ops->release(resource_.self); }
 
   protected:
-    void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) override {
-        if (alignment > kAlignment) {
+    void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) override {
+        if (options.alignment > kAlignment) {
             throw std::invalid_argument("a resource of another module aligns to " + std::to_string(kAlignment) +
                                         " bytes: take a PoolMemoryResource over it");
         }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * portamem/abi/host_pages.h: prefaulted pages of the host, and requests for chunks, as C functions of libportamem.
+ * portamem/abi/host_pages.h: prefaulted pages of the host, as C functions of libportamem.
  *
  * A runtime allocates pinned memory on one thread and with small pages. Pages that are resident already, touched by
  * several threads and as huge ones, are registered in a fraction of that time.
@@ -30,12 +30,6 @@ PORTAMEM_EXPORT void* portamem_pages_map(size_t nbytes, int numa_node);
 
 /* Gives them back; nbytes is the size that was asked for. */
 PORTAMEM_EXPORT void portamem_pages_unmap(void* pages, size_t nbytes);
-
-/* want marks whether the calling thread asks a resource for memory that it will cut up itself, and returns the
- * former mark; wanted reads the mark. Such requests are worth whole pages, and each resource in between is called as
- * always. The mark is a hint: the memory is the same to its user. */
-PORTAMEM_EXPORT int portamem_want_chunks(int wanted);
-PORTAMEM_EXPORT int portamem_chunks_wanted(void);
 
 #ifdef __cplusplus
 }

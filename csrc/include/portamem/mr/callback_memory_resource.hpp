@@ -14,7 +14,6 @@
 #include "portamem/detail/hearing.hpp"
 #include "portamem/mr/counted_memory_resource.hpp"
 #include "portamem/mr/detail/bytes_text.hpp"
-#include "portamem/mr/detail/chunk_request.hpp"
 #include "portamem/mr/detail/live_ranges.hpp"
 
 PORTAMEM_OPEN
@@ -85,15 +84,14 @@ class CallbackMemoryResource : public CountedMemoryResource {
     }
 
   protected:
-    void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) override {
-        if (alignment > kAlignment) {
+    void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) override {
+        if (options.alignment > kAlignment) {
             throw std::invalid_argument("the resource aligns to " + std::to_string(kAlignment) + " bytes, not to " +
-                                        std::to_string(alignment) + ": take a PoolMemoryResource over it");
+                                        std::to_string(options.alignment) + ": take a PoolMemoryResource over it");
         }
         if (nbytes == 0) return nullptr;
         if (is_stream_ordered()) stream->refuse_capture("allocate");
         const RelaxedCapture beside(device());
-        const detail::ChunkRequest none(false);
         void* ptr = allocate_(nbytes, stream);
         if (ptr == nullptr) {
             throw OutOfMemory(rt::Error_t::OutOfMemory, "OutOfMemory", "allocate",
@@ -110,7 +108,8 @@ class CallbackMemoryResource : public CountedMemoryResource {
             throw;
         }
         if (other.nbytes != 0) refuse_shared(ptr, nbytes, other);
-        if (reinterpret_cast<std::uintptr_t>(ptr) % alignment != 0) refuse_misaligned(ptr, nbytes, stream, alignment);
+        if (reinterpret_cast<std::uintptr_t>(ptr) % options.alignment != 0)
+            refuse_misaligned(ptr, nbytes, stream, options.alignment);
         return ptr;
     }
 

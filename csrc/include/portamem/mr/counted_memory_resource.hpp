@@ -32,7 +32,7 @@ class CountedMemoryResource : public MemoryResource {
     explicit CountedMemoryResource(const MemoryTraits& traits) : MemoryResource(traits) {}
 
     /// Takes memory of a resource that is open and follows the stream. nbytes may be 0.
-    virtual void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) = 0;
+    virtual void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) = 0;
     /// Takes back what take gave. ptr may be null, with 0 bytes. Throws, and the memory is still allocated then.
     virtual void give_back(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) = 0;
     /// Is called when nothing is out and nothing will be. If it throws, the resource stays open, and it is called again
@@ -59,9 +59,9 @@ class CountedMemoryResource : public MemoryResource {
         }
     }
 
-    void* do_allocate(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) final {
-        detail::refuse_alignment(alignment);
-        return tracked(*stream, [&] { return Block{take(nbytes, stream, alignment), nbytes}; }).ptr;
+    void* do_allocate(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) final {
+        detail::refuse_alignment(options.alignment);
+        return tracked(*stream, [&] { return Block{take(nbytes, stream, options), nbytes}; }).ptr;
     }
 
     void do_deallocate(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) final {

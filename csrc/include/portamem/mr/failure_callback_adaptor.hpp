@@ -8,7 +8,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "portamem/mr/detail/chunk_request.hpp"
 #include "portamem/mr/detail/knowing_adaptor.hpp"
 
 PORTAMEM_OPEN
@@ -34,15 +33,14 @@ class FailureCallbackAdaptor : public KnowingAdaptor {
   protected:
     /// Throws the upstream's own OutOfMemory where the callback returns false. Memory that was dropped before goes back
     /// first.
-    void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) override {
+    void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) override {
         for (;;) {
             std::exception_ptr failure;
             try {
-                return with_room([&] { return KnowingAdaptor::take(nbytes, stream, alignment); });
+                return with_room([&] { return KnowingAdaptor::take(nbytes, stream, options); });
             } catch (const OutOfMemory&) {
                 failure = std::current_exception();
             }
-            const detail::ChunkRequest none(false);
             if (!callback_(nbytes)) std::rethrow_exception(failure);
         }
     }

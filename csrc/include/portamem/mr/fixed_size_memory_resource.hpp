@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "portamem/mr/counted_memory_resource.hpp"
-#include "portamem/mr/detail/chunk_request.hpp"
 #include "portamem/mr/detail/live_blocks.hpp"
 #include "portamem/mr/detail/upstream_chunks.hpp"
 
@@ -85,14 +84,14 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
     }
 
   protected:
-    void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) override {
+    void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) override {
         if (nbytes > block_size_ + kRedzones) {
             throw std::invalid_argument("blocks of this resource hold " + std::to_string(block_size_) + " bytes, not " +
                                         std::to_string(nbytes) + ": take larger blocks, or a PoolMemoryResource");
         }
-        if (alignment > kAlignment) {
+        if (options.alignment > kAlignment) {
             throw std::invalid_argument("the resource aligns to " + std::to_string(kAlignment) + " bytes, not to " +
-                                        std::to_string(alignment) + ": take a PoolMemoryResource");
+                                        std::to_string(options.alignment) + ": take a PoolMemoryResource");
         }
         if (nbytes == 0) return nullptr;
         (void)stream->handle();  // refuses a closed stream, and another thread's per-thread one
@@ -262,7 +261,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         UpstreamChunk memory;
         for (std::size_t wanted = blocks_per_chunk_ * stride_; memory.ptr == nullptr;) {
             try {
-                memory = {detail::allocate_chunk(upstream_, wanted, stream), wanted, stream};
+                memory = {detail::open_upstream(upstream_)->allocate_chunk(wanted, stream), wanted, stream};
             } catch (const OutOfMemory&) {
                 if (wanted <= least) throw;
                 const std::size_t half = wanted / stride_ / 2;

@@ -30,10 +30,10 @@ class LimitingAdaptor : public KnowingAdaptor {
 
   protected:
     /// Throws OutOfMemory, whose text and figures name the limit, before the upstream is asked.
-    void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) override {
+    void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) override {
         reserve(nbytes);
         try {
-            return KnowingAdaptor::take(nbytes, stream, alignment);
+            return KnowingAdaptor::take(nbytes, stream, options);
         } catch (...) {
             allocated_.fetch_sub(nbytes, std::memory_order_relaxed);
             throw;

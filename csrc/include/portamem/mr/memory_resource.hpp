@@ -22,6 +22,12 @@
 
 PORTAMEM_OPEN
 
+/// Says how memory is asked for, beside its size.
+struct AllocateOptions {
+    std::size_t alignment = 256;  // a power of two, bytes
+    bool is_chunk = false;        // the caller cuts the memory into blocks, and keeps it long
+};
+
 /// Gives memory and takes it back. Every Buffer keeps its resource alive. It is thread-safe.
 class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
   public:
@@ -53,8 +59,17 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     /// - Throws OutOfMemory and Error. Throws std::invalid_argument when closed, for a stream of another device, for an
     ///   alignment that it cannot give, and under capture unless the resource has the memory at hand.
     void* allocate(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment = kAlignment) {
-        if (is_watched()) return allocate_watched(nbytes, stream, alignment);
-        return obtain(nbytes, stream, alignment);
+        return allocate(nbytes, stream, AllocateOptions{alignment, false});
+    }
+    void* allocate(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) {
+        if (is_watched()) return allocate_watched(nbytes, stream, options);
+        return obtain(nbytes, stream, options);
+    }
+
+    /// Does allocate for a caller that cuts the memory into blocks. A resource that has a quicker way to large pieces of
+    /// memory uses it, and adaptors pass the request on. deallocate takes the memory back.
+    void* allocate_chunk(std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
+        return allocate(nbytes, stream, AllocateOptions{kAlignment, true});
     }
 
     /// Takes memory of allocate back.
@@ -149,7 +164,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     explicit MemoryResource(const MemoryTraits& traits, bool serves_cached = false)
         : traits_(traits), serves_cached_(serves_cached) {}
 
-    virtual void* do_allocate(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) = 0;
+    virtual void* do_allocate(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) = 0;
     virtual void do_deallocate(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) = 0;
     virtual void* do_allocate_cached(std::size_t /*nbytes*/, const std::shared_ptr<Stream>& /*stream*/,
                                      std::size_t /*alignment*/) noexcept {
@@ -209,9 +224,9 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     }
 
     // Calls do_allocate, and again where memory has come free meanwhile.
-    void* obtain(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) {
-        if (makes_room_itself()) return do_allocate(nbytes, stream, alignment);
-        return with_room([&] { return do_allocate(nbytes, stream, alignment); });
+    void* obtain(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) {
+        if (makes_room_itself()) return do_allocate(nbytes, stream, options);
+        return with_room([&] { return do_allocate(nbytes, stream, options); });
     }
 
     // Dropped memory goes back to the resource that gave it, and so comes free in the resources below it.
@@ -237,11 +252,11 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     }
 
     [[gnu::cold, gnu::noinline]] void* allocate_watched(std::size_t nbytes, const std::shared_ptr<Stream>& stream,
-                                                        std::size_t alignment) {
+                                                        AllocateOptions options) {
         portamem_recorder* recorder = portamem_record_process();
-        if (recorder == nullptr) return allocate_checked(nbytes, stream, alignment);
-        return recorded(recorder, *stream, nullptr, nbytes, alignment).allocate([&] {
-            return allocate_checked(nbytes, stream, alignment);
+        if (recorder == nullptr) return allocate_checked(nbytes, stream, options);
+        return recorded(recorder, *stream, nullptr, nbytes, options.alignment).allocate([&] {
+            return allocate_checked(nbytes, stream, options);
         });
     }
     [[gnu::cold, gnu::noinline]] void deallocate_watched(void* ptr, std::size_t nbytes,
@@ -251,14 +266,14 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
         recorded(recorder, *stream, ptr, nbytes, 0).deallocate([&] { deallocate_checked(ptr, nbytes, stream); }, false);
     }
 
-    void* allocate_checked(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) {
-        return detail::debug_on ? allocate_guarded(nbytes, stream, alignment) : obtain(nbytes, stream, alignment);
+    void* allocate_checked(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) {
+        return detail::debug_on ? allocate_guarded(nbytes, stream, options) : obtain(nbytes, stream, options);
     }
     void deallocate_checked(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
         detail::debug_on ? deallocate_guarded(ptr, nbytes, stream) : do_deallocate(ptr, nbytes, stream);
     }
     // Allocates and frees with redzones (mr/detail/debug_guards.hpp).
-    void* allocate_guarded(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment);
+    void* allocate_guarded(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options);
     void deallocate_guarded(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream);
 
     const MemoryTraits traits_;
@@ -268,7 +283,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
 };
 
 [[gnu::cold]] inline void* MemoryResource::allocate_guarded(std::size_t nbytes, const std::shared_ptr<Stream>& stream,
-                                                            std::size_t alignment) {
+                                                            AllocateOptions options) {
     const detail::DebugScope scope;
     // The use keeps another thread from closing the stream between the allocation and its redzones, which are written
     // on it. Memory that is not stream-ordered takes no use: a function of the program's that allocates may wait for
@@ -277,12 +292,12 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     if (traits_.stream_ordered) use.emplace(*stream);
     const bool is_open = use ? static_cast<bool>(*use) : !stream->is_closed();
     if (!is_open && !stream->is_elsewhere()) throw std::invalid_argument("the stream is closed");
-    const std::size_t front = std::max<std::size_t>(alignment, PORTAMEM_DEBUG_REDZONE);
+    const std::size_t front = std::max<std::size_t>(options.alignment, PORTAMEM_DEBUG_REDZONE);
     const std::size_t more = front + PORTAMEM_DEBUG_REDZONE;
-    const bool is_sane =
-        nbytes != 0 && alignment <= (std::size_t{1} << 40) && nbytes < std::numeric_limits<std::size_t>::max() - more;
+    const bool is_sane = nbytes != 0 && options.alignment <= (std::size_t{1} << 40) &&
+                         nbytes < std::numeric_limits<std::size_t>::max() - more;
     if (!scope.is_outermost() || !is_sane) {
-        void* ptr = obtain(nbytes, stream, alignment);
+        void* ptr = obtain(nbytes, stream, options);
         portamem_debug_forget(ptr);
         return ptr;
     }
@@ -293,7 +308,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     block.nbytes = nbytes;
     block.total = nbytes + more;
     block.read = traits_.is_host_memory ? &detail::DebugBlock::read_host : &detail::DebugBlock::read_device;
-    block.base = obtain(block.total, stream, alignment);
+    block.base = obtain(block.total, stream, options);
     detail::DebugBlock guarded(block, traits_);
     try {
         guarded.write(stream);

@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "portamem/mr/counted_memory_resource.hpp"
-#include "portamem/mr/detail/chunk_request.hpp"
 #include "portamem/mr/detail/live_blocks.hpp"
 #include "portamem/mr/detail/upstream_chunks.hpp"
 
@@ -78,19 +77,19 @@ class MonotonicMemoryResource : public CountedMemoryResource {
     }
 
   protected:
-    void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) override {
+    void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) override {
         if (nbytes == 0) return nullptr;
         (void)stream->handle();  // refuses a closed stream, and another thread's per-thread one
         {
             const std::lock_guard<std::mutex> lock(mutex_);
             if (!chunks_.empty()) {
-                if (void* ptr = carve(chunks_[current_], nbytes, stream, alignment)) return ptr;
+                if (void* ptr = carve(chunks_[current_], nbytes, stream, options.alignment)) return ptr;
             }
         }
         stream->refuse_capture("allocate");
-        UpstreamChunk memory = grow(nbytes, stream, alignment);
+        UpstreamChunk memory = grow(nbytes, stream, options.alignment);
         try {
-            return carve_first(memory, nbytes, stream, alignment);
+            return carve_first(memory, nbytes, stream, options.alignment);
         } catch (...) {
             upstream_->deallocate(memory.ptr, memory.nbytes, stream);
             throw;
@@ -174,11 +173,11 @@ class MonotonicMemoryResource : public CountedMemoryResource {
         const std::size_t needed = nbytes > most - slack ? most : nbytes + slack;
         const std::size_t wanted = std::max(needed, next_size());
         try {
-            return {detail::allocate_chunk(upstream_, wanted, stream), wanted, stream};
+            return {detail::open_upstream(upstream_)->allocate_chunk(wanted, stream), wanted, stream};
         } catch (const OutOfMemory&) {
             if (wanted == needed) throw;
         }
-        return {detail::allocate_chunk(upstream_, needed, stream), needed, stream};
+        return {detail::open_upstream(upstream_)->allocate_chunk(needed, stream), needed, stream};
     }
 
     void* carve_first(const UpstreamChunk& memory, std::size_t nbytes, const std::shared_ptr<Stream>& stream,

@@ -47,13 +47,15 @@ class PinnedMemoryResource : public RuntimeMemoryResource {
           coherence_(rt::Coherence::Default) {}
 
     void* call_allocate(std::size_t nbytes, Stream&) override {
-        if (is_usual()) {
-            if (nbytes >= kLeastChunk && portamem_chunks_wanted() != 0) return chunks().allocate(nbytes);
-            if (has_chunks()) return chunks_->host_malloc(nbytes);
-        }
+        if (is_usual() && has_chunks()) return chunks_->host_malloc(nbytes);
         void* ptr = nullptr;
         check(rt::HostMalloc(&ptr, nbytes, flags_, coherence_), "HostMalloc");
         return ptr;
+    }
+
+    void* call_allocate_chunk(std::size_t nbytes, Stream& stream) override {
+        if (is_usual() && nbytes >= kLeastChunk) return chunks().allocate(nbytes);
+        return call_allocate(nbytes, stream);
     }
 
     void call_deallocate(void* ptr, std::size_t nbytes, Stream&) override {

@@ -196,14 +196,15 @@ class PoolMemoryResource : public MemoryResource {
     }
 
   protected:
-    void* do_allocate(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) final {
+    // A pool cuts a request for a chunk out of its own chunks, like any other.
+    void* do_allocate(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) final {
         if (auto* const use = stream->handle_use(); __builtin_expect(use != nullptr, 0)) {
             if (use->is_of_this_thread() && !use->is_same()) {
                 const detail::HandleUse::Unsure without(*use);
-                return take_anyhow(nbytes, stream, alignment);
+                return take_anyhow(nbytes, stream, options.alignment);
             }
         }
-        return take_anyhow(nbytes, stream, alignment);
+        return take_anyhow(nbytes, stream, options.alignment);
     }
 
     void do_deallocate(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) final {

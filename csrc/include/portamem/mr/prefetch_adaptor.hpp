@@ -37,10 +37,10 @@ class PrefetchAdaptor : public KnowingAdaptor {
 
   protected:
     /// Throws std::invalid_argument under capture, because the prefetch would become part of the graph.
-    void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) override {
+    void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) override {
         const Stream::Use use = stream->in_use();  // another thread may close it meanwhile
         if (nbytes != 0) stream->refuse_capture("prefetching memory as it is allocated");
-        void* ptr = KnowingAdaptor::take(nbytes, stream, alignment);
+        void* ptr = KnowingAdaptor::take(nbytes, stream, options);
         if (ptr == nullptr) return ptr;
         try {
             const RelaxedCapture beside(stream->device());

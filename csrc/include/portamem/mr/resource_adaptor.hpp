@@ -22,8 +22,8 @@ class ResourceAdaptor : public CountedMemoryResource {
     explicit ResourceAdaptor(std::shared_ptr<MemoryResource> upstream, bool queues_work = false)
         : CountedMemoryResource(traits_of(upstream, queues_work)), upstream_(std::move(upstream)) {}
 
-    void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) override {
-        return detail::open_upstream(upstream_)->allocate(nbytes, stream, alignment);
+    void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) override {
+        return detail::open_upstream(upstream_)->allocate(nbytes, stream, options);
     }
     void give_back(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) override {
         upstream_->deallocate(ptr, nbytes, stream);

@@ -18,8 +18,8 @@ class KnowingAdaptor : public ResourceAdaptor {
     explicit KnowingAdaptor(std::shared_ptr<MemoryResource> upstream, bool queues_work = false)
         : ResourceAdaptor(std::move(upstream), queues_work) {}
 
-    void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) override {
-        void* const ptr = ResourceAdaptor::take(nbytes, stream, alignment);
+    void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) override {
+        void* const ptr = ResourceAdaptor::take(nbytes, stream, options);
         if (ptr == nullptr) return ptr;
         try {
             live_.add(ptr, nbytes);

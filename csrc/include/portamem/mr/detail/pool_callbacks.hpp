@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "portamem/abi/pool_api.h"
-#include "portamem/mr/detail/chunk_request.hpp"
 #include "portamem/mr/detail/pool_runtime.hpp"
 
 PORTAMEM_OPEN
@@ -31,7 +30,7 @@ struct PoolCallbacks {
 
     static int allocate(void* self, std::size_t nbytes, void* stream, void** ptr) noexcept {
         return guarded([&] {
-            *ptr = allocate_chunk(of(self).upstream_, nbytes, stream_of(stream));
+            *ptr = open_upstream(of(self).upstream_)->allocate_chunk(nbytes, stream_of(stream));
             if (auto* annotations = of(self).annotations()) annotations->chunk(*ptr, nbytes);
             return static_cast<int>(PORTAMEM_POOL_OK);
         });

@@ -23,9 +23,9 @@ class RecordingAdaptor : public ResourceAdaptor {
 
     portamem_recorder* recorder() const noexcept { return recorder_; }
 
-    void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) override {
-        return recorded(recorder_, *stream, nullptr, nbytes, alignment).allocate([&] {
-            return ResourceAdaptor::take(nbytes, stream, alignment);
+    void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) override {
+        return recorded(recorder_, *stream, nullptr, nbytes, options.alignment).allocate([&] {
+            return ResourceAdaptor::take(nbytes, stream, options);
         });
     }
     void give_back(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) override {

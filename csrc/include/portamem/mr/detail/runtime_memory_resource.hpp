@@ -37,6 +37,8 @@ class RuntimeMemoryResource : public CountedMemoryResource {
     // nbytes may be 0. They throw by check().
     virtual void* call_allocate(std::size_t nbytes, Stream& stream) = 0;
     virtual void call_deallocate(void* ptr, std::size_t nbytes, Stream& stream) = 0;
+    /// Does call_allocate for a request of a chunk (AllocateOptions); call_deallocate takes either back.
+    virtual void* call_allocate_chunk(std::size_t nbytes, Stream& stream) { return call_allocate(nbytes, stream); }
 
     /// Runs an allocating function with what it needs, for a caller that asked for `asked` bytes.
     template <class Function>
@@ -44,12 +46,18 @@ class RuntimeMemoryResource : public CountedMemoryResource {
         return tracked(stream, [&] { return called(asked, stream, function); });
     }
 
-    void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) final {
-        if (alignment > kAlignment) {
+    void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) final {
+        if (options.alignment > kAlignment) {
             throw std::invalid_argument("the resource aligns to " + std::to_string(kAlignment) + " bytes, not to " +
-                                        std::to_string(alignment) + ": take a PoolMemoryResource over it");
+                                        std::to_string(options.alignment) + ": take a PoolMemoryResource over it");
         }
-        return called(nbytes, *stream, [&] { return Block{call_allocate(nbytes, *stream), nbytes}; }).ptr;
+        return called(nbytes, *stream,
+                      [&] {
+                          return Block{
+                              options.is_chunk ? call_allocate_chunk(nbytes, *stream) : call_allocate(nbytes, *stream),
+                              nbytes};
+                      })
+            .ptr;
     }
 
     void give_back(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) final {
