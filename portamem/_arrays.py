@@ -98,7 +98,7 @@ def extents_of(shape: Shape) -> tuple[int, ...]:
 
 
 def _is_dlpack_alone(obj: Any) -> bool:
-    """Whether NumPy's asarray would see nothing but an object in what is host memory by DLPack."""
+    """True for host memory by DLPack in which NumPy's asarray would see nothing but an object."""
     if not hasattr(obj, "__dlpack__") or isinstance(obj, View):
         return False
     return not any(hasattr(obj, name) for name in ("__array__", "__array_interface__", "__buffer__", "__len__"))

@@ -38,7 +38,7 @@ def cmake_dir() -> Path:
 
 @cache
 def info() -> dict[str, Any]:
-    """What the build wrote down: ``version``, ``compiler``, ``backends`` and, with reasons, ``not_built``."""
+    """Reads the build's own notes: ``version``, ``compiler``, ``backends`` and, with reasons, ``not_built``."""
     for folder in _folders():
         path = folder / "_build_info.json"
         if path.is_file():

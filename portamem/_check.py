@@ -31,7 +31,7 @@ class OrderFinding:
 
     kind: str
     address: int
-    """Of the first bytes that both touched, when it was found first."""
+    """The first byte that both touched, when the finding was first made."""
     nbytes: int
     first: OrderUse
     second: OrderUse
@@ -45,7 +45,7 @@ class OrderFinding:
 
 
 class OrderCheck:
-    """What ``check()`` answers: a context manager. ``findings`` may be read within the block and after it."""
+    """The context manager that ``check()`` returns. ``findings`` may be read within the block and after it."""
 
     def __init__(self, native: ModuleType, raises: bool) -> None:
         self._native = native

@@ -57,7 +57,7 @@ def parse_dtype(dtype: object) -> DType:
 
 
 def _through_numpy(dtype: object) -> DType:
-    """NumPy's objects, and its rarer names, exist only where someone has imported NumPy."""
+    """Asks NumPy, if the program has imported it: only then do NumPy's objects and its rarer names exist."""
     numpy = imported("numpy")
     typestr = dtype if isinstance(dtype, str) else ""
     if numpy is not None and isinstance(dtype, (str, type, numpy.dtype)):

@@ -250,7 +250,8 @@ def the_default_stream_beside_a_blocking_one(env: Env) -> None:
 
 
 def _takes_or_refuses(resource: Any, stream: Any, buffers: list[Any]) -> None:
-    """What keeps memory may take it back without a call of the runtime."""
+    """A resource that keeps memory may take a buffer back under capture, without a call of the runtime; others
+    refuse."""
     with captured(stream):
         for buf in buffers:
             with suppress(ValueError):

@@ -31,7 +31,7 @@ class Box:
     src_rows: int
 
     def moved(self, target: bytes, source: bytes) -> bytes:
-        """What a copy should make of the target."""
+        """The bytes that the target should hold after a copy."""
         image = bytearray(target)
         for z in range(self.depth):
             for y in range(self.height):

@@ -145,7 +145,7 @@ def _sweep(env: Env, name: str, make: Make, code: int) -> tuple[int, int]:
 
 
 def _fail(env: Env, make: Make, nth: int, code: int, where: str) -> tuple[bool, int]:
-    """Whether the workload ran through, without the failure having come; and how many operations it was."""
+    """Says whether the workload ran through before the failure came, and how many operations it was."""
     streams = [env.pm.Stream(env.device) for _ in range(2)] + [env.device.default_stream]
     work = None
     with failing(env, None, nth, code):

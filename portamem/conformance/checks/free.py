@@ -158,7 +158,8 @@ def closing_waits_for_declared_work(env: Env, resource: Any) -> None:
 
 
 def _let_run(resource: Any, stream: Any) -> None:
-    """What waits for nothing is done before a latch is released: a fill that comes too early, before what it spoils."""
+    """Lets work run that waits for nothing, before the latch is released. A fill that comes too early then runs before
+    the work that it spoils."""
     if resource.is_stream_ordered:
         eventually(stream.query, seconds=0.05)
 

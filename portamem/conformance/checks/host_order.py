@@ -26,7 +26,7 @@ def _mapped(address: int, nbytes: int) -> int:
 
 
 class World:
-    """What the programs find: memory that every stream may use, streams of every kind, nothing pending."""
+    """The objects that the programs work with: memory for all streams, streams of every kind, and no pending work."""
 
     def __init__(self, env: Env) -> None:
         from portamem.conformance.kit.expect import eventually

@@ -97,7 +97,7 @@ def _finished_frees_serve_every_stream(env: Env, resource: Any, witness: Witness
 
 
 MAX_SIZE_SINCE = {"nvidia": (12, 2), "amd": (6, 4), "portamem": (0, 0)}
-"""Whose runtimes have pools of a maximal size, from which version on."""
+"""The first version of each vendor's runtime that has pools of a maximal size."""
 
 
 def _need_max_size(env: Env) -> None:

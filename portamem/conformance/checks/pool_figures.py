@@ -21,7 +21,7 @@ POLICIES = ("reuse_follow_event_dependencies", "reuse_allow_opportunistic", "reu
 
 
 def settings(pool: Any) -> dict[str, Any]:
-    """What a pool can be told."""
+    """The settings that a pool can be given."""
     return {name: getattr(pool, name) for name in ("release_threshold", *POLICIES)}
 
 

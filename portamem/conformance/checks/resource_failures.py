@@ -19,7 +19,7 @@ NBYTES = 64 * KIB
 
 
 class _MineError(Exception):
-    """Of the program's own."""
+    """An exception of the program's own."""
 
 
 def _raises(error: BaseException) -> Callable[[], None]:

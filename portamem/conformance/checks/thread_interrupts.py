@@ -138,7 +138,7 @@ def a_copy_that_was_interrupted(env: Env) -> None:
 
 @check("THREAD-18")
 def what_a_handler_raises(env: Env) -> None:
-    """Of any signal; and where a handler raises nothing the wait goes on."""
+    """The wait ends when a handler raises, whatever the signal. Where a handler raises nothing the wait goes on."""
     if threading.current_thread() is not threading.main_thread():
         raise NotShown("Python runs signal handlers on its first thread only, and this is another")
     stream, told = env.stream(), list[str]()

@@ -10,12 +10,12 @@ EVERYWHERE = ("cuda", "hip", "host")
 
 @dataclass(frozen=True)
 class Platform:
-    """What a backend stands on in this process."""
+    """The runtime and its vendor that a backend stands on in this process."""
 
     backend: str
     """ "cuda", "hip" or "host"."""
     vendor: str
-    """Whose runtime answers: "nvidia", "amd" or "portamem". HIP can be built for NVIDIA's."""
+    """The vendor whose runtime answers: "nvidia", "amd" or "portamem". HIP can be built for NVIDIA's."""
     version: tuple[int, int] = (0, 0)
     """Major and minor of that runtime."""
     evidence: str = "here"
@@ -51,7 +51,7 @@ ANSWERS = {
     "allowed": "the clause leaves room for it and is held to all the same: it makes no promise there, or portamem "
     "tells, as a value, a quirk or a refusal, what is so",
 }
-"""What portamem can do about a vendor's difference, by the words of the contract."""
+"""Ways in which portamem can answer a vendor's difference, by the words of the contract."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What there is to run: the cases, each a check, on a kind of resource if it takes one."""
+"""Makes the plan of a run: the cases, each a check, on a kind of resource if it takes one."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Ends:
         self._side.synchronize()
 
     def contents(self) -> bytes:
-        """What the target holds now: the copy is ordered after nothing else."""
+        """Reads the target as it is now: the copy is ordered after nothing else."""
         self._seen.copy_from(self.target, stream=self._side)
         self._side.synchronize()
         return bytes(self._bytes)

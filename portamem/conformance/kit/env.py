@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a check works with: the backend under test, and what is tidied up after it."""
+"""The environment of a check: the backend under test, and a tidy-up after it."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Env:
         return resource.allocate(nbytes, stream=stream)
 
     def empty_default(self) -> None:
-        """What the default resource keeps goes back: for those who count what the device has left."""
+        """Gives back the memory that the default resource keeps, for checks that count what the device has left."""
         self.device.synchronize()
         self.pm.current_resource(self.device).trim()
 
@@ -115,7 +115,7 @@ class Env:
         return program.run(self.pm.backend, source, arguments, environment)
 
     def output(self, source: str, *arguments: str, **environment: str | None) -> str:
-        """What a program prints that must exit 0 and say nothing on standard error."""
+        """Returns the output of a program that must exit 0 and say nothing on standard error."""
         return self.run(source, *arguments, **environment).output()
 
     # ---- the verdict
@@ -182,7 +182,8 @@ class Env:
                 self.pm.Device(ordinal).synchronize()
 
     def _left(self) -> bool:
-        """Whether there is more than before. Less is what an earlier check had let go of, and goes late."""
+        """True where there is more than before. Less is memory that an earlier check had let go of, and that went
+        late."""
         return any(now > before for now, before in zip(self._held(), self._before, strict=True))
 
     def _held(self) -> list[int]:

@@ -24,7 +24,7 @@ ADAPTORS: dict[str, Callable[[ModuleType, Any], Any]] = {
 
 
 def _log(pm: ModuleType, upstream: Any) -> Any:
-    """One whose file nobody sees: it goes when it is closed."""
+    """Makes a logging adaptor over a file that is already unlinked: the file goes when it is closed."""
     number, path = tempfile.mkstemp(prefix="portamem-", suffix=".jsonl")
     os.close(number)
     try:

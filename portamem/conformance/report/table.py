@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What people see: progress, the matrix of clauses and backends, and what each outcome that is no pass has to say."""
+"""Output for people: progress, the matrix of clauses and backends, and the reason of each outcome that is no pass."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _STYLES = {
 
 @contextmanager
 def progress(out: Console, backend: str) -> Iterator[Report]:
-    """Gives a function to report cases with. Nothing is drawn where nobody watches."""
+    """Gives a function to report cases with. It draws only on a terminal."""
     columns = (
         TextColumn(backend),
         BarColumn(),

@@ -212,7 +212,8 @@ class AmdWitness(Witness):
             self.call("hipDeviceSynchronize")
 
     def last_error(self) -> int | None:
-        """Of the one runtime of the process. Before HIP 7 a call that succeeds clears it: nothing is called first."""
+        """The last error of the process's one runtime. Before HIP 7 a call that succeeds clears it: nothing is called
+        first."""
         return int(self._answer("hipPeekAtLastError")[0])
 
     # memory

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HeapReport:
-    """What one launch found, in all of its threads."""
+    """The counts of one launch, over all of its threads."""
 
     asked: int
     """Allocations that were asked for."""
@@ -61,7 +61,7 @@ class KeptHeapMemory:
         self._table = witness.malloc(8 * blocks)
         witness.write(self._table, bytes(8 * blocks))
         self.allocated = self._launch("heap_keep", nbytes, align, seed)
-        """What the launch that allocated found."""
+        """The report of the launch that allocated."""
 
     @property
     def addresses(self) -> tuple[int, ...]:

@@ -141,7 +141,7 @@ class NvidiaWitness(Witness):
         """By the driver, which all runtimes of the process share."""
         error, context = _answer("cuCtxGetCurrent")
         if int(error) != 0 or not int(context):
-            return None  # nobody has used the driver yet, or this thread has not
+            return None  # no thread has used the driver yet, or this one has not
         return int(_call("cuCtxGetDevice"))
 
     def has_context(self) -> bool | None:
