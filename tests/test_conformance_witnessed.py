@@ -1,4 +1,4 @@
-"""What a witness decides is shown with it, and only with it."""
+"""A clause that a witness decides is shown with it, and only with it."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_a_read_only_view_is_no_tensor(pm: ModuleType) -> None:
 
 
 class Answers:
-    """Of an array package that NumPy asks for an array."""
+    """An array of a package that NumPy asks for an array."""
 
     def __init__(self, array: Any) -> None:
         self._array = array

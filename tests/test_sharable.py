@@ -46,7 +46,7 @@ WHO = People(
         ("/carol", "/USER"),
         ("/carol/lib.so", ".../lib.so"),
         ("/home/erin", "~"),
-        # Who runs this, and where, everywhere.
+        # Names of the user and of the host, everywhere.
         ("dora on node17", "USER on HOST"),
     ],
 )

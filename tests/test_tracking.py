@@ -1,4 +1,4 @@
-"""TrackingAdaptor: what is out, who allocated it and where; and what it says when somebody forgets."""
+"""TrackingAdaptor: what is out, which thread allocated it and where; and its words when a program forgets memory."""
 
 from __future__ import annotations
 

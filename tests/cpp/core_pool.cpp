@@ -103,7 +103,7 @@ TEST_CASE("core pool: a steal waits once for all that was freed") {
     for (std::size_t i = 0; i < all.size(); ++i) taken.push_back(fake.take(200 * KiB, thief));
     for (void* ptr : taken) CHECK(ptr != nullptr);
     CHECK(thief.waits[&donor] == submitted);
-    CHECK(donor.run == 0);  // nobody waited on the host
+    CHECK(donor.run == 0);  // the host waited for nothing
     CHECK(fake.owner.marks - marks <= 2);
     CHECK(fake.figures().steals >= 1);
     for (void* ptr : taken) CHECK(fake.give(ptr, 200 * KiB, thief) == PORTAMEM_POOL_OK);
@@ -324,7 +324,7 @@ TEST_CASE("core pool: a stream that is gone without a word is waited for with it
             CHECK(fake.give(ptr, 1500 * KiB, gone) == PORTAMEM_POOL_OK);
             gone.is_gone = true;
             if (is_told) {
-                void* large = fake.take(64 * KiB, other);  // somebody looks before it is told
+                void* large = fake.take(64 * KiB, other);  // another stream looks before it is told
                 CHECK(large != nullptr);
                 ++fake.owner.events;
                 portamem_pool_stream_ended(fake.pool, gone.identity, new FakeEvent{&gone, gone.submitted});

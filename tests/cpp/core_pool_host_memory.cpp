@@ -20,7 +20,7 @@ using namespace fakes;
 
 namespace {
 
-// Of this process: the next allocations fail by count, on the thread that asks for it.
+// The thread's next allocations fail, by a count that the thread sets itself.
 thread_local std::uint64_t left_until_failure = 0;
 thread_local std::uint64_t failure_interval = 0;
 thread_local std::uint64_t failures = 0;

@@ -19,7 +19,7 @@ namespace {
 std::size_t chunk_offset = 0;
 std::vector<std::pair<std::uintptr_t, std::uintptr_t>> settled;
 
-// Of what has been told, from an address on without a gap.
+// The end of the bytes that the checker was told of, from an address on without a gap.
 std::uintptr_t settled_up_to(std::uintptr_t begin) {
     std::sort(settled.begin(), settled.end());
     for (const auto& [from, to] : settled) {

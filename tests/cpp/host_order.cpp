@@ -31,7 +31,7 @@ void fill(void* memory, pmhStream_t stream) {
     settle(stream);
 }
 
-// What is found where a memory is filled on one stream, `between` is called, and it is filled on the other.
+// Fills a memory on one stream, calls `between`, fills it on the other. Returns the kinds of the findings.
 std::string found(pmhStream_t first, pmhStream_t second, const std::function<void()>& between) {
     const DeviceMemory memory(KiB);
     const OrderCheck check;
@@ -255,7 +255,7 @@ TEST_CASE("order check: plain memory is there at once, and is freed behind its u
     CHECK(kinds(check) == "free while in use");
     HOST_OK(pmhStreamSynchronize(a));
     HOST_OK(pmhFree(device));
-    // Its address may be somebody else's next: that is nothing to speak of.
+    // Another allocation may get its address next: that is no finding.
     HOST_OK(pmhMalloc(&device, KiB));
     fill(device, a);
     HOST_OK(pmhFreeAsync(device, a));

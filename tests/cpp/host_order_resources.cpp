@@ -148,7 +148,7 @@ TEST_CASE("order check: a pool's chunk that goes back while it is in use, and a 
             void* ptr = pool->allocate(kSize, owner);
             pm::check(rt::MemsetAsync(ptr, 1, kSize, owner->handle()), "MemsetAsync");
             user->wait(*owner);
-            if (!is_later) pm::check(rt::MemsetAsync(ptr, 2, kSize, user->handle()), "MemsetAsync");  // told nobody
+            if (!is_later) pm::check(rt::MemsetAsync(ptr, 2, kSize, user->handle()), "MemsetAsync");  // not declared
             let_run(user);  // a free block is poisoned under AddressSanitizer, which is not to be what finds it
             pool->deallocate(ptr, kSize, owner);
             pool->trim(0);

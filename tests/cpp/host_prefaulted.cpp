@@ -362,7 +362,7 @@ TEST_CASE("host prefaulted: a prepared chunk needs no call of the one who takes 
     CHECK(prepared.take(3 * MiB) == nullptr);
     Knobs::fail("HostMalloc", 1, pmhErrorOutOfMemory);
     prepared.expect_after(3 * MiB);
-    CHECK(prepared.take(3 * MiB) == nullptr);  // refused: whoever asks calls for himself, and is told
+    CHECK(prepared.take(3 * MiB) == nullptr);  // refused: the caller then makes the call, and gets the error
     for (int n = 0; n < 2; ++n) prepared.expect_after(5 * MiB);
     prepared.end();
     CHECK(prepared.take(5 * MiB) == nullptr);
@@ -383,7 +383,7 @@ TEST_CASE("host prefaulted: what was prepared for nothing is freed") {
 }
 
 TEST_CASE("host prefaulted: what is being prepared at the end is freed there, and not later by the helper") {
-    // Freeing pinned memory waits for the device: nobody expects that once the resource has ended.
+    // Freeing pinned memory waits for the device: a program does not expect that once the resource has ended.
     const Knobs knobs;
     std::atomic<bool> is_over{false};
     std::vector<std::thread> others;  // the runtime is busy, and the helper's call takes a while

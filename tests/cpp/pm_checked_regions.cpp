@@ -113,7 +113,7 @@ struct Strict {
     }
 };
 
-/// Chunks of 4096 bytes at made-up addresses: nobody touches the memory.
+/// Chunks of 4096 bytes at made-up addresses: no code touches the memory.
 struct Told {
     CheckedRegions regions;
 
@@ -141,7 +141,7 @@ struct Told {
         }
         return text;
     }
-    /// What the checker was told since the last time: + registered, = resized, - unregistered.
+    /// The calls that the checker got since the last time: + registered, = resized, - unregistered.
     static std::string calls() { return std::exchange(Strict::log, {}); }
 };
 

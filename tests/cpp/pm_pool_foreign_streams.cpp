@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Pools on streams that somebody else made: with their end told, promised, or never heard of.
+// Pools on foreign streams: the pool is told of their end, is promised to be told, or never hears of it.
 #include "pm_pool_support.hpp"
 
 #include <algorithm>

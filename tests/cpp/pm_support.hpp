@@ -31,7 +31,7 @@ std::string refusal(Call&& call) {
     return {};
 }
 
-/// Whether a condition comes true within some seconds.
+/// True once a condition comes true, and false if it does not within some seconds.
 template <class Condition>
 bool eventually(Condition&& condition) {
     const auto give_up = std::chrono::steady_clock::now() + kPatience;

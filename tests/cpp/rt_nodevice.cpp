@@ -17,7 +17,7 @@ namespace {
 
 constexpr int Untouched = 0x5ca1ab1e;
 
-/// What the calls are given, and what they must leave as it was, or empty.
+/// Arguments for the calls. The calls must leave them as they were, or empty.
 struct Scene {
     explicit Scene(unsigned seed) : random(seed) {}
 
@@ -44,7 +44,7 @@ struct Scene {
 
     unsigned pick(unsigned count) { return static_cast<unsigned>(random() % count); }
 
-    /// One of the streams that nobody has to create.
+    /// One of the streams that exist without being created.
     rt::Stream_t any_stream() {
         const rt::Stream_t streams[] = {NullStream, rt::StreamLegacy(), rt::StreamPerThread()};
         return streams[pick(3)];
@@ -79,7 +79,7 @@ struct Scene {
     }
 };
 
-/// What a call answers where there is no device.
+/// The answer of a call where there is no device.
 enum class Answer {
     NoDevice,   ///< one of the codes that say so
     Refused,    ///< one of those, or that the only handle there can be, null, is none
@@ -162,7 +162,7 @@ const Call calls[] = {
     MAKE(VersionText, Success, told(!rt::VersionText(rt::CompiledVersion()).empty())),
     MAKE(GetErrorName, Success, told(rt::GetErrorName(Error_t::NoDevice) == std::string("NoDevice"))),
     MAKE(GetErrorString, Success, told(rt::GetErrorString(Error_t::NoDevice) != nullptr)),
-    // What the slot holds is not looked at: without a driver CUDA fills it on every call, that of reading it included.
+    // The test does not look at the slot: without a driver CUDA fills it on every call, that of reading it included.
     MAKE(GetLastError, Success, (static_cast<void>(rt::GetLastError()), Success)),
     MAKE(PeekAtLastError, Success, (static_cast<void>(rt::PeekAtLastError()), Success)),
 

@@ -102,13 +102,13 @@ class StandIn:
         return {**variables, **env}
 
     def ask(self, code: str, *args: str, **env: str | None) -> Any:
-        """What Python source, which may use portamem, prints as JSON."""
+        """Runs Python source, which may use portamem, and reads the JSON that it prints."""
         done = run_python(code, *args, **self.environment(**env))
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
     def call(self, code: str, *args: str, **env: str | None) -> Any:
-        """What Python source that calls HIP itself says; see RAW."""
+        """Runs Python source that calls HIP itself, and returns what it says; see RAW."""
         return self.ask(textwrap.dedent(RAW) + textwrap.dedent(code), *args, **env)
 
     @cache  # noqa: B019 - there are three of them

@@ -97,7 +97,7 @@ def test_a_subproject_is_built_and_not_installed(tmp_path):
 
 @pytest.mark.parametrize("way", ["static", "RPATH"])
 def test_an_installed_program_of_a_whole_project_starts(way, tmp_path):
-    """Also where the project is moved, and where nobody named a build type: the library is optimised."""
+    """It starts also where the installation is moved. The project names no build type."""
     options = {
         "static": ("-DPORTAMEM_LIBRARY=static",),
         "RPATH": ("-DPORTAMEM_INSTALL=ON", "-DCMAKE_INSTALL_RPATH=$ORIGIN/../lib", "-DCMAKE_INSTALL_LIBDIR=lib"),
@@ -181,7 +181,7 @@ IN, LOADED, NONE = (1, 0), (0, 1), (0, 0)
 
 
 def test_cuda_code_and_portamem_share_one_runtime(prefix, tmp_path):
-    """Whatever a target's CUDA_RUNTIME_LIBRARY is, and whoever links."""
+    """There is one runtime for any CUDA_RUNTIME_LIBRARY of a target, and whichever compiler links."""
     tool("nvcc")
     strict = "-DCMAKE_CUDA_FLAGS=-Xcompiler=-Wall,-Wextra,-Werror"
     said = build_project(HERE / "runtimes", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}", strict)
@@ -215,7 +215,7 @@ def test_a_program_without_cuda_code_chooses_its_runtime(choice, expected, prefi
 
 
 def outputs_elsewhere(name: str, said: str, folder: Path, *arguments: str) -> Iterator[str]:
-    """What an example prints on GPUs. It is built for all that there is a compiler for, and says where no device is."""
+    """The output of an example on GPUs. It is built for each backend with a compiler, and says where no device is."""
     for backend, compiler in (("cuda", "nvcc"), ("hip", "hipcc")):
         if f"{name}: with {backend}" not in said:
             tool(compiler)

@@ -127,9 +127,9 @@ def test_their_stream_waits_for_our_work(
     ours: bool,
     interface: str,
 ) -> None:
-    """What CuPy queues on its current stream sees the data written behind the latch.
+    """Work that CuPy queues on its current stream sees the data written behind the latch.
 
-    Through DLPack nobody waits. On an array interface CuPy itself waits for the stream that it names.
+    Through DLPack the host does not wait. On an array interface CuPy itself waits for the stream that it names.
     """
     seen = cupy.zeros(NBYTES, cupy.uint8)
     theirs = stream_of(cupy, other_stream) if ours else cupy.cuda.Stream(non_blocking=True)

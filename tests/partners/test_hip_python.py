@@ -31,7 +31,7 @@ BOTH = ("import portamem", HIP_PYTHON, "pm = portamem.hip")
 
 
 def output(*lines: str) -> list[str]:
-    """What a script prints, by lines."""
+    """The lines that a script prints."""
     return process.python_output("\n".join(lines), **NONE).splitlines()
 
 
@@ -177,7 +177,7 @@ def test_their_events_are_known_by_their_class() -> None:
 
 
 def test_their_pointers_take_our_memory(pinned_resource: Any) -> None:
-    """What their calls accept for an address. None of these calls the library."""
+    """Their calls accept our objects for an address. None of these calls the library."""
     pointer = partners.hip_python().ihipStream_t.__mro__[1]
     with pinned_resource.allocate(4096) as buf, buf[1000:2000] as part, buf.view("float32") as view:
         for ours in (buf, part, view):

@@ -236,7 +236,8 @@ def test_a_recorded_kernel_keeps_its_memory(
     counter: Counter,
     device_latch: Hold,
 ) -> None:
-    """Closed while a kernel of another stream, declared, is still to read it: nobody writes there before it has."""
+    """The buffer is closed while a kernel of another stream, declared, is still to read it: no work writes there
+    before."""
     buf = pool.allocate(NBYTES, stream=stream)
     kernels.fill(stream.handle, buf.handle, NBYTES, 14)
     stream.synchronize()

@@ -186,7 +186,8 @@ def test_their_stream_waits_for_our_work(
     kind: str,
     ours: bool,
 ) -> None:
-    """What PyTorch queues on its current stream sees the data that is written behind the latch, and nobody waits."""
+    """Work that PyTorch queues on its current stream sees the data written behind the latch, and the host does not
+    wait."""
     seen = torch.zeros(NBYTES, dtype=torch.uint8, device=gpu)
     theirs = stream_of(torch, other_stream) if ours else torch.cuda.Stream(gpu)
     torch.cuda.synchronize()

@@ -67,7 +67,7 @@ class Item:
 
 
 class Shared:
-    """What the threads of one device have in common: resources, handed-over memory, counts."""
+    """The common state of one device's threads: resources, handed-over memory, counts."""
 
     def __init__(self, pm: Any, device: Any, stack: contextlib.ExitStack) -> None:
         self.pm, self.device = pm, device
@@ -155,7 +155,7 @@ class Worker:
         action()
         self.counts[action.__name__] += 1
 
-    # What it draws from.
+    # Choices at random.
 
     def stream(self) -> Any:
         return self.random.choice(self.streams)
@@ -174,7 +174,7 @@ class Worker:
     def live(self, kind: str | None = None) -> int:
         return sum(item.buf.nbytes for item in self.items if kind is None or item.buf.kind == kind)
 
-    # What it does.
+    # The worker's acts.
 
     def make(self, nbytes: int, stream: Any) -> Any:
         name = self.random.choice(list(self.shared.kinds))
@@ -287,7 +287,7 @@ class Worker:
         self.items.append(Item(buf, data, stream))
 
     def trim(self) -> None:
-        """Gives back what nobody uses, while others allocate."""
+        """Gives back unused memory, while other threads allocate."""
         self.shared.kinds["pool of device"].trim(self.random.choice([0, 8 * MIB]))
 
     def refused_close(self) -> None:
@@ -388,14 +388,14 @@ class Worker:
 
 
 def resident_bytes() -> int:
-    """What this process takes, without what the C library keeps for its next request."""
+    """Bytes that this process takes, without those that the C library keeps for its next request."""
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * 4096
 
 
 def figures(pm: Any, devices: list[Any]) -> dict[str, Any]:
-    """What is held and free when nothing is queued."""
+    """The bytes that are held and free when nothing is queued."""
     for device in devices:
         device.synchronize()
     gc.collect()
@@ -441,7 +441,7 @@ def work(pm: Any, devices: list[Any], options: argparse.Namespace, seconds: floa
 
 
 def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """What is not as it was."""
+    """Says what is not as it was."""
     found = []
     if after["held"] != before["held"]:
         found.append(f"portamem holds {after['held']} bytes (host, devices), and held {before['held']}")

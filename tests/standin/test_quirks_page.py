@@ -59,7 +59,7 @@ def test_outcomes_are_of_one_backend(quirks: ModuleType) -> None:
     ],
 )
 def test_what_was_seen_counts(quirks: ModuleType, outcome: str, cases: list[str], seen: str) -> None:
-    """A part that nobody could see does not hide what the other parts saw."""
+    """A part that could not be seen does not hide what the other parts saw."""
     clause = {"id": "A", "backend": "hip", "outcome": outcome, "cases": [{"outcome": each} for each in cases]}
     assert quirks.outcomes_of({"clauses": [clause]}) == {"A": seen}
 
@@ -334,7 +334,7 @@ def test_the_first_table_names_clauses_of_hip(written: dict[str, list[str]]) -> 
 
 
 def threads(text: str) -> set[str]:
-    """What it names as owner/name#number, or by the address of that."""
+    """The threads that a text names as owner/name#number, or by the address of that."""
     text = re.sub(r"https://github\.com/([\w.-]+/[\w.-]+)/(?:issues|pull)/", r"\1#", text)
     return {
         f"{found[1]}{number}".lower() for found in THREAD.finditer(text) for number in re.findall(r"#\d+", found[0])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a child process did last, in a file that outlives it: each thread writes its call before it makes it."""
+"""The last calls of a child process, in a file that outlives it: each thread writes its call before it makes it."""
 
 from __future__ import annotations
 
