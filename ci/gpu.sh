@@ -224,7 +224,7 @@ pytest() {
     done
 }
 
-# What touches memory most, and closes no stream under a latch.
+# Groups that touch memory most, and close no stream under a latch.
 checked_groups=(ALLOC COPY HOSTACCESS MANAGED PINNED POINTER)
 
 memcheck() {
@@ -313,7 +313,7 @@ bench() {
     rows+=(--part "$part")
 }
 
-# Who is not here to be measured is named: a table without them holds fewer bounds.
+# A library that is not here to be measured is named: a table without it holds fewer bounds.
 table() {
     local backend out=$REPORTS/performance
     mkdir -p "$out"

@@ -77,7 +77,7 @@ def rows_of(reports: list[Report]) -> list[Row]:
 
 
 def ran_on_amd(rows: list[Row]) -> bool:
-    """Whether anything has run there, well or not."""
+    """True where anything has run there, well or not."""
     return any(
         row["kind"] == "gpu" and row["backend"] == "hip" and not row["result"].startswith("not run") for row in rows
     )

@@ -61,7 +61,7 @@ def commit() -> str:
 
 
 def machine() -> dict[str, Any]:
-    """What the rows ran on, without the machine's name."""
+    """The machine that the rows ran on, without its name."""
     asked = output_of("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
     cards = [line.split(", ") for line in asked.splitlines()]
     found: dict[str, Any] = {
@@ -112,7 +112,7 @@ def compiled(backend: str, about: dict[str, Any]) -> str:
 
 
 def described(backend: str, about: dict[str, Any]) -> str:
-    """What a backend's tests ran on, in words: what `on` of a row says."""
+    """Says in words what a backend's tests ran on: this is `on` of a row."""
     if backend not in ("cuda", "hip") or not about["gpus"]:
         return "CPU" if backend == "host" else "no device"
     cards = " and ".join(f"{n} {name}" if n > 1 else name for name, n in Counter(about["gpus"]).items())

@@ -26,7 +26,7 @@ a native module, and otherwise only when a program asks.
 WORDS: dict[str, tuple[str, str, str, str]] = {
 '''
 
-# What the stub needs a protocol or an alias of its own for, as a user would write it.
+# Types that the stub has as a protocol or an alias of its own, each as a user would write it.
 IN_WORDS = {
     "SupportsIndex": "int",
     "SupportsInt": "int",

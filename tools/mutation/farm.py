@@ -65,7 +65,7 @@ class Farm:
 
     @contextmanager
     def workshop(self) -> Iterator[Workshop]:
-        """One that nobody else works in."""
+        """Lends a workshop that no other thread works in."""
         shop = self._idle.get()
         try:
             yield shop

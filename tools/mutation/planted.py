@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Defects that somebody thought of: the classic faults of memory libraries, each as a small change of the sources.
+"""Defects that people thought of: the classic faults of memory libraries, each as a small change of the sources.
 
 Each names clauses of which at least one has to fail with it.
 """
