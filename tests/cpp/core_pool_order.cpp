@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a pool tells the order checker of memory that it hands on.
+// A pool tells the order checker of memory that it hands on.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

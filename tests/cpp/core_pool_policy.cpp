@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a release policy wants gone, with streams and an upstream that the test moves by hand.
+// A release policy decides what goes back, with streams and an upstream that the test moves by hand.
 #include "core_pool_fakes.hpp"
 
 namespace {

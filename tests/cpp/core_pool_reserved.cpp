@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a pool asks of its upstream beside what is live, where the sizes that are wanted change all the time.
+// A pool asks its upstream for little beside the live memory, where the sizes that are wanted change all the time.
 #include <algorithm>
 #include <random>
 #include <vector>
@@ -47,7 +47,7 @@ std::size_t percent_of(std::size_t nbytes, std::mt19937_64& random, unsigned lea
     return nbytes / 100 * (least + random() % (most - least + 1)) + 1;
 }
 
-/// A mesh of a size that drifts: in each step all its fields are made anew, with others on the way, and then the old go.
+/// A mesh of a size that drifts: each step makes all its fields anew, with others on the way, and then the old go.
 void drift(Arrays& arrays, std::mt19937_64& random, std::size_t fields, std::size_t least, std::size_t most) {
     std::vector<Arrays::Array> mesh;
     std::size_t size = least;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What streams that share a pool take from each other, and what they ask of its upstream, when all has been seen once.
+// Streams that share a pool take from each other, and ask its upstream, hardly ever once they have seen all sizes.
 #include <algorithm>
 #include <array>
 #include <cmath>

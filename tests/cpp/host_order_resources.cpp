@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// tests/cpp/host_order_resources.cpp: the order checker over resources that hand memory on by themselves. What they do is
-// ordered, however fast the work runs, and tells the program nothing of anything else.
+// tests/cpp/host_order_resources.cpp: the order checker over resources that hand memory on by themselves. Their own
+// work is ordered, however fast it runs, and orders no work of the program.
 #include <portamem/order_check.hpp>
 
 #include "pm_support.hpp"

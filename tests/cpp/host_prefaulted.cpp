@@ -35,9 +35,9 @@ struct Knobs {
     static void fail(const char* call, unsigned nth, int code) { REQUIRE(pmhKnobFailCall(call, nth, code) == 0); }
 };
 
-/// Bytes of the process's addresses that can be written. Not all that are mapped: the C library reserves tens of MiB for
-/// each of some threads. It keeps 40 MiB of stacks for the next ones, and a sanitizer has maps of its own: what is looked
-/// for has to be 100 MiB and more from what would be wrong.
+/// Bytes of the process's addresses that can be written, which are not all that are mapped: the C library reserves tens
+/// of MiB for each of some threads. It keeps 40 MiB of stacks for the next ones, and a sanitizer has maps of its own: a
+/// test has to look for a difference of 100 MiB and more.
 std::size_t writable() {
     std::ifstream file("/proc/self/maps");
     std::size_t nbytes = 0;
@@ -46,7 +46,8 @@ std::size_t writable() {
         std::size_t end = 0;
         char writes = '-';
         REQUIRE(std::sscanf(line.c_str(), "%zx-%zx %*c%c", &begin, &end, &writes) == 3);
-        // A sanitizer's own ranges are larger than any memory, and are seen twice where the list changes while it is read.
+        // A sanitizer's own ranges are larger than any memory, and appear twice where the list changes while it is
+        // read.
         if (writes == 'w' && end - begin < (std::size_t{1} << 40)) nbytes += end - begin;
     }
     return nbytes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What one pool keeps idle, for another that finds no memory.
+// A pool gives the memory that it keeps idle to another that finds none.
 #include <future>
 #include <stdexcept>
 #include <string>

@@ -43,8 +43,8 @@ bool eventually(Condition&& condition) {
 }
 
 /// Marks a test that closes a stream while a gate holds it, and opens the gate afterwards. The runtimes return at once
-/// from that; under the vendor's memory checker StreamDestroy waits for the stream's work, and so for the gate: such tests
-/// are left out there, by this suite's name.
+/// from that; under the vendor's memory checker StreamDestroy waits for the stream's work, and so for the gate: such
+/// tests are left out there, by this suite's name.
 inline doctest::test_suite ends_a_held_stream() { return doctest::test_suite("ends a held stream"); }
 
 /// For tests that leave no memory of the device to other processes: not beside these.

@@ -2,8 +2,8 @@
 // tests/cpp/rt_nodevice.cpp: without a device every entry point says so, in whatever order they are called.
 //
 // A runtime sets itself up in its first call, so the order matters most in a fresh process: PORTAMEM_TEST_SEED chooses
-// it, and ctest runs this with several, with every device hidden. (tests/source_rules sees to it that the table has every
-// rt function.)
+// it, and ctest runs this with several, with every device hidden. (tests/source_rules sees to it that the table has
+// every rt function.)
 #include <algorithm>
 #include <cstdio>
 #include <cstring>

@@ -10,10 +10,10 @@
 // given, or that was given out while a stream still used it, shows as a wrong byte. Pools are trimmed and asked
 // meanwhile.
 //
-// It exits 0 only if every byte was right, no call failed that should not, all resources close, and at the end there is
-// held what was held at the start (held.hpp). The first tenth of the time is a warm-up by the same work. Made for
-// ThreadSanitizer on the host backend, and runs on every backend. --spoil makes a byte wrong, or loses memory: it has to
-// say so then.
+// It exits 0 only if every byte was right, no call failed that should not, all resources close, and at the end as much
+// is held as at the start (held.hpp). The first tenth of the time is a warm-up by the same work. It is made for
+// ThreadSanitizer on the host backend, and runs on every backend. --spoil makes a byte wrong, or loses memory: the
+// program has to say so then.
 #include <algorithm>
 #include <atomic>
 #include <chrono>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// coherence.hpp: pinned memory that is not coherent: what a device has written into it stays in the device's cache until
-// the host waits for a stream or for the device. Waiting for an event is not enough, unless the event was made with
+// coherence.hpp: pinned memory that is not coherent: a device's writes to it stay in the device's cache until the host
+// waits for a stream or for the device. Waiting for an event is not enough, unless the event was made with
 // hipEventReleaseToSystem (HIP's programming manual, coherency controls).
 //
 // A shadow stands for that cache. It takes what asynchronous copies from device memory and asynchronous fills write:
