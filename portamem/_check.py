@@ -16,9 +16,10 @@ class OrderUse:
     call: str
     """The runtime call, such as ``MemcpyAsync``."""
     site: str
-    """Where it was made: ``file:line`` of the first Python frame outside portamem, else a native symbol and offset."""
+    """The place of the call: ``file:line`` of the first Python frame outside portamem, else a native symbol and
+    offset."""
     stream: str
-    """In words."""
+    """The stream in words."""
     handle: int = field(repr=False)
     """The stream's handle; 0 for default streams and for the host."""
     device: int = field(repr=False)
@@ -37,7 +38,7 @@ class OrderFinding:
     second: OrderUse
     advice: str
     count: int
-    """How often the same two places did it."""
+    """Counts how often the same two places did it."""
     text: str = field(repr=False, compare=False)
 
     def __str__(self) -> str:

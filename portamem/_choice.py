@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Which backend the plain names ``portamem.X`` go to: chosen on first use, by PORTAMEM_BACKEND and PORTAMEM_REQUIRE."""
+"""Chooses the backend that the plain names ``portamem.X`` go to: on first use, by PORTAMEM_BACKEND and
+PORTAMEM_REQUIRE."""
 
 from __future__ import annotations
 

@@ -39,7 +39,8 @@ _PYTHON_TYPES: dict[object, str] = {bool: "bool", int: "int64", float: "float64"
 
 
 def _spellings(dtype: DType) -> list[str]:
-    """Also "<f4", "f4" and "=f4" for "float32". One byte has no order, and any mark of it is taken."""
+    """All texts that name a dtype: "float32", and also "<f4", "f4" and "=f4". One byte has no order, and any mark of it
+    is taken."""
     code = dtype.typestr[1:]
     marks = "|<=>" if dtype.itemsize == 1 else "<="
     return [dtype.name, code, *(mark + code for mark in marks)]

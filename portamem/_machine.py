@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path("/")
-"""Where dev, proc and sys are looked for."""
+"""The folder that holds dev, proc and sys."""
 
 
 def is_main_interpreter() -> bool:

@@ -37,7 +37,7 @@ class OutstandingAllocation:
     """``Stream.identity`` of the stream that it was allocated on."""
     stream_device: int
     time: float
-    """When it was allocated, in seconds since 1970."""
+    """The time of the allocation, in seconds since 1970."""
     thread: int
     """``threading.get_native_id()`` of the thread that allocated it."""
     tag: str

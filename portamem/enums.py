@@ -15,7 +15,7 @@ class _Text(str, Enum):
 
 
 class MemoryKind(_Text):
-    """Where a buffer's memory came from."""
+    """The source of a buffer's memory."""
 
     DEVICE = "device"
     PINNED = "pinned"
@@ -35,7 +35,8 @@ class PointerKind(_Text):
 
 
 class ManagedMode(_Text):
-    """How a device runs managed memory: not at all, in one place reached over the bus, or moving to its user."""
+    """The ways in which a device runs managed memory: not at all, in one place reached over the bus, or moving to its
+    user."""
 
     NONE = "none"
     HOST_RESIDENT = "host_resident"
@@ -94,14 +95,14 @@ class RangeAttribute(_Text):
 
 
 class Attach(_Text):
-    """Which devices may touch managed memory from the start: all, or none."""
+    """The devices that may touch managed memory from the start: all, or none."""
 
     GLOBAL = "global"
     HOST = "host"
 
 
 class Coherence(_Text):
-    """How host and device see each other's writes while a kernel runs."""
+    """The ways in which host and device see each other's writes while a kernel runs."""
 
     DEFAULT = "default"
     COHERENT = "coherent"
@@ -119,7 +120,7 @@ class CaptureMode(_Text):
 
 
 class CaptureStatus(_Text):
-    """How a stream's capture stands."""
+    """The state of a stream's capture."""
 
     NONE = "none"
     ACTIVE = "active"

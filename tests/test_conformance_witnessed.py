@@ -66,7 +66,7 @@ def test_a_call_that_is_not_there_leaves_it_undecided(monkeypatch: pytest.Monkey
 
 @pytest.fixture
 def nvidia(monkeypatch: pytest.MonkeyPatch) -> NvidiaWitness:
-    """Over cuda-python where there is no driver: its calls take their arguments, and fail."""
+    """A witness over cuda-python without a driver: its calls take their arguments, and fail."""
     try:
         witness = NvidiaWitness("cuda", 0)
     except WitnessMissing as missing:

@@ -57,7 +57,7 @@ def test_nobody_closes_it_or_what_is_below(default: Any) -> None:
 
 
 def test_the_host_keeps_off_it_on_every_machine(pm: ModuleType, device: Any, default: Any) -> None:
-    """So that what is freed can be used again at once, also where the host reaches device memory."""
+    """Freed memory can then be used again at once, also where the host reaches device memory."""
     assert not default.is_host_accessible
     with pm.empty(16, "uint8", device=device) as view, pytest.raises(BufferError):
         memoryview(view.buffer)

@@ -150,7 +150,7 @@ def another(tmp_path: Path, real: Path, library: str) -> Path:
 
 
 def test_memory_that_the_runtime_does_not_know(tmp_path: Path, another: Path, library: str) -> None:
-    """To one runtime, memory of the other looks like plain host memory: a wrong guess would be read by the CPU."""
+    """One runtime takes memory of the other for plain host memory: after a wrong guess the CPU would read it."""
     build_hip(tmp_path / "one" / library, major_of(library) * MAJOR)
     code = """
         import ctypes, sys, warnings

@@ -63,7 +63,7 @@ def test_every_exit(require: str, command: tuple[str, ...], settings: dict[str, 
 
 @pytest.mark.parametrize(("name", "command"), [exit[:2] for exit in EXITS], ids=[exit[0] for exit in EXITS])
 def test_without_it_each_of_them_runs(name: str, command: tuple[str, ...]) -> None:
-    """So it is the setting that ends them, and nothing else."""
+    """The setting ends them, and nothing else does."""
     done = run(*command, env=NOWHERE)
     assert done.returncode == 0, f"{name}: {done.stdout}\n{done.stderr}"
 

@@ -209,7 +209,8 @@ def fill_with_marks(pool: Any, stream: Any, wanted: int) -> list[tuple[Any, int]
 
 
 def test_a_pool_fills_the_device_and_gives_it_back(pm: ModuleType, device: Any, stream: Any) -> None:
-    """To 95 %, then every second block freed, out of memory in words, all freed, trimmed: within 2 MiB of before."""
+    """The pool fills 95 %, frees every second block, runs out of memory in words, frees all and trims: within 2 MiB of
+    before."""
     with pm.PoolMemoryResource(pm.DeviceMemoryResource(0)) as pool:
         pool.allocate(GIB // 4, stream=stream).close()  # what the driver sets up once is no loss
         pool.trim()

@@ -25,7 +25,7 @@ FORBIDDEN = re.compile(
 
 
 class Odd:
-    """Nothing that any argument is."""
+    """An object that is no valid argument of any call."""
 
     def __repr__(self) -> str:
         return "<odd>"

@@ -39,7 +39,7 @@ WORDS = {
     "compiled": "compiled, and no more than that",
     "here": "the CPU backend, in the test suite",
 }
-"""How a thing is known, from the most to the least that it says of a GPU. They never share a column."""
+"""The ways in which a thing is known, from the most to the least that it says of a GPU. They never share a column."""
 
 CLAIMS = {
     "builds": "the package builds",

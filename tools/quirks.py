@@ -148,9 +148,9 @@ class Standin:
     plain: Run
     turned: dict[str, Run]
     told: dict[str, Run] = field(default_factory=dict)
-    """With each quirk that portamem was told of: the bridged clauses."""
+    """The runs of the bridged clauses with each quirk that portamem was told of."""
     untold: dict[str, Run] = field(default_factory=dict)
-    """With each quirk whose bridge was taken away: the bridged clauses."""
+    """The runs of the bridged clauses with each quirk whose bridge was taken away."""
 
     def with_and_without(self, quirk: Quirk) -> tuple[Run, Run]:
         turned = self.turned[quirk.name]
@@ -190,7 +190,7 @@ def _seen(clause: Mapping[str, Any]) -> str:
 
 
 def lost(run: Run, clauses: Iterable[str]) -> list[str]:
-    """Those clauses that do not hold, each with its outcome."""
+    """The clauses that do not hold, each with its outcome."""
     found = {clause: run.outcomes.get(clause, "absent") for clause in clauses}
     return [f"{clause} ({outcome})" for clause, outcome in found.items() if outcome not in HOLDS]
 

@@ -35,7 +35,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 
 KINDS = ("gpu", "spelling", "library", "simulated", "compiled", "here")
-"""How a thing can be known. ``here``: the CPU backend, or no device at all, in the test suite."""
+"""The ways in which a thing can be known. ``here``: the CPU backend, or no device at all, in the test suite."""
 
 Row = dict[str, Any]
 
@@ -123,7 +123,7 @@ def described(backend: str, about: dict[str, Any]) -> str:
 
 
 def kind_of(backend: str, about: dict[str, Any]) -> str:
-    """How a run of a backend's tests on this machine is worth calling."""
+    """The kind of a run of a backend's tests on this machine."""
     if backend == "host" or not about["gpus"]:
         return "here"
     return "spelling" if backend == "hip" and about["vendor"] == "nvidia" else "gpu"

@@ -14,7 +14,7 @@ from typing import Any
 import portamem
 
 Factory = Callable[[ModuleType, Any], Any]
-"""From a backend's module and one of its devices: a memory resource of that device."""
+"""Makes a memory resource from a backend's module and one of its devices, for that device."""
 
 
 def factory(name: str) -> Factory:

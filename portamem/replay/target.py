@@ -89,7 +89,7 @@ class Target:
         )
 
     def start(self) -> None:
-        """From here on the peak of what is reserved counts."""
+        """Starts the count: the peak of what is reserved counts from here on."""
         for resource in map(self._reserving, self._resources.values()):
             if hasattr(resource, "reset_high"):
                 resource.reset_high()

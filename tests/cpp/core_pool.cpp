@@ -422,7 +422,7 @@ TEST_CASE("core pool: a raw handle takes over what other streams have freed, beh
         CHECK(fake.figures().steals == before.steals + 1);
         CHECK(fake.figures().misses == before.misses);
         CHECK(fake.give(own, 100 * 1024 * KiB, raw) == PORTAMEM_POOL_OK);
-        // And what it has no use for stays behind the event that it has waited for.
+        // The memory that the pool has no use for stays behind the event that it has waited for.
         const auto marks = fake.figures().marks;
         void* small = fake.take(3 * 1024 * KiB, raw);
         CHECK(small != nullptr);

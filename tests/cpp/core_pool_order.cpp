@@ -15,7 +15,7 @@ using namespace fakes;
 
 namespace {
 
-// Where a chunk begins, beyond a multiple of 64 KiB; and what the order checker was told of.
+// The beginning of a chunk, beyond a multiple of 64 KiB; and the ranges that the order checker was told of.
 std::size_t chunk_offset = 0;
 std::vector<std::pair<std::uintptr_t, std::uintptr_t>> settled;
 

@@ -20,7 +20,7 @@ std::string refused(FakePool& fake, void* ptr, std::size_t nbytes, FakeStream& s
     return text;
 }
 
-// So many blocks, all out, of a pool whose cache for the stream has freed before.
+// Takes so many blocks, all out, of a pool whose cache for the stream has freed before.
 std::vector<void*> blocks(FakePool& fake, FakeStream& stream, std::size_t count, std::size_t nbytes) {
     void* const first = fake.take(nbytes, stream);
     REQUIRE(fake.give(first, nbytes, stream) == PORTAMEM_POOL_OK);

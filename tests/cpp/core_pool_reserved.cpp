@@ -42,7 +42,7 @@ struct Arrays {
     }
 };
 
-/// From least to most percent of nbytes.
+/// A size of `least` to `most` percent of nbytes.
 std::size_t percent_of(std::size_t nbytes, std::mt19937_64& random, unsigned least, unsigned most) {
     return nbytes / 100 * (least + random() % (most - least + 1)) + 1;
 }

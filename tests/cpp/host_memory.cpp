@@ -254,7 +254,7 @@ TEST_CASE("host memory: no more is page-locked than the machine has") {
     CHECK(pmhHostMalloc(&ptr, 10 * machine, 0) == pmhErrorOutOfMemory);
     CHECK(detail().find("are page-locked, of") != std::string::npos);
 
-    // As much as there can be, found by halving; untouched, it takes no memory.
+    // The test finds by halving how much there can be; untouched, it takes no memory.
     std::size_t most = 0;
     for (std::size_t step = std::size_t{1} << 46; step >= MiB; step /= 2) {
         if (pmhHostMalloc(&ptr, most + step, 0) != pmhSuccess) continue;

@@ -161,11 +161,11 @@ TEST_CASE("order check: blocking copies are waited for where the contract says s
     const Stream a, b;
     const DeviceMemory from(KiB);
     Bytes bytes(KiB);
-    // To the host: all before it on its stream is done on return.
+    // A copy to the host returns once all before it on its stream is done.
     CHECK(found(a, b, [&] { HOST_OK(pmhMemcpyAsync(bytes.data(), from, KiB, pmhMemcpyDefault, a)); }).empty());
     CHECK(found(a, b, [&] { HOST_OK(pmhMemcpyAsync(bytes.data(), from, KiB, pmhMemcpyDefault, b)); }) == write_write);
     const DeviceMemory to(KiB);
-    // From device to device: not even without a stream.
+    // A copy from device to device does not, not even without a stream.
     CHECK(found(nullptr, b, [&] { HOST_OK(pmhMemcpy(to, from, KiB, pmhMemcpyDefault)); }) == write_write);
     HOST_OK(pmhDeviceSynchronize());
 }

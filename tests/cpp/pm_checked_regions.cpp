@@ -39,7 +39,7 @@ struct Strict {
         }
         return true;
     }
-    /// Without the heap's device the vendor's checker refuses.
+    /// The vendor's checker refuses a heap unless its device is the current one.
     static bool in_heap(std::uintptr_t begin, std::size_t nbytes) {
         for (const auto& [heap, size] : heaps) {
             if (heap <= begin && begin + nbytes <= heap + size) return devices[heap] == current;

@@ -18,7 +18,7 @@ Pool keeping_to_itself(Resource upstream) {
     return pm::PoolMemoryResource::create(std::move(upstream), options);
 }
 
-// So many bytes are idle in the pool afterwards, and the work that used them has run.
+// Leaves so many bytes idle in the pool, after the work that used them has run.
 void leave_idle(pm::MemoryResource& pool, const StreamPtr& stream, std::size_t nbytes = kLarge) {
     pool.deallocate(pool.allocate(nbytes, stream), nbytes, stream);
     stream->synchronize();

@@ -47,7 +47,7 @@ bool eventually(Condition&& condition) {
 /// tests are left out there, by this suite's name.
 inline doctest::test_suite ends_a_held_stream() { return doctest::test_suite("ends a held stream"); }
 
-/// For tests that leave no memory of the device to other processes: not beside these.
+/// Marks tests that leave no memory of the device to other processes: they do not run beside others.
 inline doctest::test_suite fills_the_device() { return doctest::test_suite("fills the device"); }
 
 /// Holds streams at a host function until it is opened. One that a failed test leaves shut opens by itself.

@@ -296,7 +296,7 @@ void call_all(Scene& scene, const std::vector<const Call*>& order) {
         CHECK(scene.pool == rt::MemPool_t{});
         CHECK(scene.graph == rt::Graph_t{});
     }
-    // No call made up a value: what was refused left what was there, or nothing.
+    // No call made up a value: a call that was refused left what was there, or nothing.
     for (const auto left :
          {scene.size, scene.size2, static_cast<std::size_t>(scene.wide), static_cast<std::size_t>(scene.value2),
           static_cast<std::size_t>(scene.value), static_cast<std::size_t>(scene.flags)}) {
@@ -320,7 +320,7 @@ TEST_CASE("rt without a device: every call, in an order of chance") {
         for (const Call& call : calls) order.push_back(&call);
     }
     std::shuffle(order.begin(), order.end(), scene.random);
-    // Where the caller knows that there is no device, the first call of the process is one of these.
+    // The first call of the process is one of these where the caller knows that there is no device.
     if (std::getenv("PORTAMEM_TEST_NO_DEVICE") == nullptr && device_count() > 0) return;
     call_all(scene, order);
 }

@@ -17,7 +17,7 @@
 
 namespace portamem {
 namespace rt {
-/// How doctest prints a code.
+/// doctest prints a code by its name.
 inline doctest::String toString(Error_t error) { return GetErrorName(error); }
 }  // namespace rt
 }  // namespace portamem
@@ -115,7 +115,7 @@ struct TestEvent {
     TestEvent& operator=(const TestEvent&) = delete;
 };
 
-/// How long a test waits for what has to come: by then it has failed, however busy the machine is.
+/// The time that a test waits for what has to come: by then it has failed, however busy the machine is.
 constexpr std::chrono::seconds kPatience{60};
 
 /// Holds a stream at a host function until it is released. A test that fails while it holds does not hang: it opens

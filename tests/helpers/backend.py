@@ -1,4 +1,4 @@
-"""Which backend the tests run on, and what becomes of a test that needs something the machine lacks."""
+"""Loads the backend that the tests run on, and skips or fails a test that needs something the machine lacks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def under_test() -> ModuleType:
     """
     try:
         with warnings.catch_warnings():
-            # That the CPU takes the place of a hidden GPU is worth telling here, and no error of any test.
+            # The warning that the CPU takes the place of a hidden GPU is worth telling here, and no error of any test.
             warnings.simplefilter("always")
             name = os.environ.get("PORTAMEM_TEST_BACKEND") or portamem.Device().backend
         module = importlib.import_module(f"portamem.{name}")

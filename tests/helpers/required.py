@@ -68,14 +68,15 @@ ALLOWED = (
     Allowed(r"no mount namespace here", _CONTAINER),
     Allowed(r"device nodes cannot be (made|opened) here.*", _CONTAINER),
     Allowed(r"only root can .*", _CONTAINER),
-    # How a backend that is absent answers cannot be seen of one that is there.
+    # These tests see how an absent backend answers: one that is there cannot show that.
     Allowed(r"(cuda|hip) is (ready|built)", _ABSENT),
     Allowed(r"(cuda|hip): (ready|has devices)", _ABSENT),
     Allowed(r"(cuda|hip) is not loadable, or has devices", _ABSENT),
     Allowed(r"there is a driver of NVIDIA's here", _ABSENT),
     Allowed(r"this is about a machine without AMD GPUs, and there are \d+", _ABSENT),
 )
-"""Not here, and so an error: no device, no driver, a package that could be there. Add a line with its reason."""
+"""A reason that is not here is an error: no device, no driver, a package that could be there. Add a line with its
+reason."""
 
 _OTHERS = (r"(?P<name>cuda|hip|host): .*", r"the (?P<name>cuda|hip|host) backend is not built")
 """Reasons that name a backend which is not under test: this installation need not have it."""

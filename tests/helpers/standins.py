@@ -126,7 +126,7 @@ ABIS = ("5.2", "6.1", "7.1")
 
 
 def root() -> Path:
-    """Where ci/standins.sh has put them."""
+    """The folder where ci/standins.sh has put them."""
     folder = os.environ.get("PORTAMEM_STANDINS")
     if not folder:
         pytest.fail("PORTAMEM_STANDINS is not set: ci/standins.sh test runs these tests")

@@ -139,7 +139,7 @@ def test_a_static_library_in_a_prefix(tmp_path):
 
 
 def test_a_peer_of_the_speed_table_may_be_a_target(tmp_path):
-    """As Umpire is: its headers and what it links are properties of the target."""
+    """Umpire is one: its headers and what it links are properties of the target."""
     peers = CHECKOUT / "benchmarks" / "cpp" / "table" / "peers.cmake"
     if not peers.is_file():
         pytest.skip("a source distribution leaves benchmarks out")
@@ -173,7 +173,7 @@ def test_a_peer_of_the_speed_table_may_be_a_target(tmp_path):
 
 
 def cudarts(program: Path) -> tuple[int, int]:
-    """How many CUDA runtimes are linked into a program, and how many the loader will add."""
+    """The number of CUDA runtimes that are linked into a program, and of those that the loader will add."""
     return len(elf.defined(program, "cudaMalloc")), len([n for n in elf.needed(program) if n.startswith("libcudart")])
 
 
@@ -257,7 +257,7 @@ def mesh(prefix: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, 
 
 
 def test_the_adaptive_mesh_has_the_same_bits_everywhere(mesh, tmp_path):
-    """On plain memory and on a pool, with any number of threads, on every model and backend."""
+    """The bits are the same on plain memory and on a pool, with any number of threads, on every model and backend."""
     folder, said = mesh
     program, file = folder / "amr_host", tmp_path / "mesh.json"
     expected = bits(output(program, *SMALL_MESH, "--json", file))

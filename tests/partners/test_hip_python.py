@@ -105,7 +105,7 @@ def test_versions(no_device: None) -> None:
     ],
 )
 def test_calls_that_need_a_device(no_device: None, ours: str, theirs: str) -> None:
-    """Where the library says InvalidDevice for want of any, portamem says NoDevice and keeps a code of the library."""
+    """portamem says NoDevice and keeps a code of the library where that says InvalidDevice because there is none."""
     code, said = output(
         *BOTH,
         f"print(int({theirs}[0]))",
@@ -200,7 +200,7 @@ def test_our_buffers_take_their_pointers(pm: ModuleType, pinned_resource: Any) -
 
 
 def test_the_demo_finds_hip_python() -> None:
-    """As a submodule or as a name in the package, by release."""
+    """hip-python has it as a submodule or as a name in the package, by release."""
     theirs = partners.hip_python()
     assert rates.hip_python() is theirs
     assert theirs.hipMemcpyKind.hipMemcpyDefault == 4

@@ -146,7 +146,7 @@ def test_our_work_waits_behind_their_kernel(
     assert not copied.query()
     assert not kernels.stream_is_done(stream.handle)
     assert not kernels.event_is_done(copied.handle)
-    # Nothing of it has happened: seen by the witness, on a stream that is not held.
+    # Neither the fill nor the copy has happened, as the witness sees on a stream that is not held.
     kernels.copy(other_stream.handle, beside.device_handle, far.handle, NBYTES)
     assert eventually(lambda: kernels.stream_is_done(other_stream.handle))
     assert bytes(memoryview(beside.object)) == bytes(NBYTES)

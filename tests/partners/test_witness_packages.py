@@ -1,4 +1,4 @@
-"""Which package is the witness, and what is said where it is missing, overwritten, of another release or twice."""
+"""The choice of the witness's package, and the words where it is missing, overwritten, of another release or twice."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@
 constexpr std::size_t kDeviceSlack = portamem::rt::BackendId == PORTAMEM_BACKEND_HOST ? 0 : std::size_t{64} << 20;
 constexpr std::size_t kResidentSlack = std::size_t{48} << 20;  // what the C library keeps of many threads' memory
 
-/// In bytes.
+/// Held memory, in bytes.
 struct Held {
     std::uint64_t host = 0;    ///< by portamem, of host memory
     std::uint64_t device = 0;  ///< and of the device's

@@ -106,7 +106,7 @@ def close_when_empty(resource: Any) -> None:
 
 
 def write(pm: Any, buf: Any, data: np.ndarray[Any, Any]) -> None:
-    """By the host, without a stream."""
+    """The host writes it, without a stream."""
     np.asarray(pm.View(buf, "uint8", data.size))[:] = data
 
 

@@ -27,7 +27,7 @@ struct CachedWrite {
     std::size_t size;
 };
 
-/// Where the device's write to `target` goes: the shadow's address, or `target` itself.
+/// The address that the device's write to `target` goes to: the shadow's, or `target` itself.
 void* device_side(void* target, std::size_t size);
 
 /// Notes that a write to the shadow of `target` is queued on a stream.

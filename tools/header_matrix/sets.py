@@ -67,7 +67,7 @@ class HeaderSet:
     backend: str
     defines: tuple[str, ...] = ()
     sources: tuple[Source, ...] = ()
-    #: Where else headers come from, for the page.
+    #: Other places that headers come from, for the page.
     packages: tuple[str, ...] = ()
     #: The macros that hold the version, and what they have to be: a set that is another version claims nothing.
     version: tuple[tuple[str, str], ...] = ()

@@ -14,7 +14,7 @@ _HEADERS = "csrc/include/portamem/"
 
 @dataclass(frozen=True)
 class Change:
-    """In a file, one text for another. The old one is there exactly once."""
+    """One text for another, in a file. The old one is there exactly once."""
 
     file: str
     old: str

@@ -31,7 +31,7 @@ class Result:
     state: str
     """ "killed", "survived", or "not compiled"."""
     clauses: list[str] = field(default_factory=list)
-    """Those that failed, up to the first failure."""
+    """Clauses that failed, up to the first failure."""
     how: str = ""
     """ "failed", "timeout" or "crash" (the suite could not run)."""
     model: str = ""
@@ -53,9 +53,9 @@ class Record:
     seed: int
     count: int
     clauses: int = 0
-    """How many of the contract held without a fault."""
+    """The number of the contract's clauses that held without a fault."""
     runs: int = 0
-    """How many runs all this is of; 0 where that is unknown."""
+    """The number of runs that all this is of; 0 where that is unknown."""
     results: dict[str, Result] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -317,5 +317,5 @@ def _condition(tokens: Sequence[Token], i: int) -> Iterator[int]:
 
 
 def sums(mutants: Iterable[Mutant]) -> Counter[str]:
-    """How many there are of each folder."""
+    """Counts the mutants of each folder."""
     return Counter(mutant.site.file.rpartition("/")[0] for mutant in mutants)

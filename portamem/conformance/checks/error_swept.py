@@ -97,7 +97,8 @@ class _Workload:
                 resource.trim(self.chance.choice((0, 4 * MIB)))
 
     def look(self, where: str) -> None:
-        """Whatever happened: the counters are those of what is out, no memory is out twice, and it goes on."""
+        """Looks at the resource after any failure: the counters are those of what is out, no memory is out twice, and
+        it goes on."""
         counted = (self.resource.live_buffers, self.resource.live_bytes)
         expect_equal(counted, (len(self.live), sum(buf.nbytes for buf in self.live)), f"{where}: buffers and bytes")
         expect_equal(overlapping(self.live), [], f"{where}: the list of overlapping buffers")

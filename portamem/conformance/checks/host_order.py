@@ -90,7 +90,7 @@ class World:
 
 
 OFF = {"PORTAMEM_CHECK": "0"}
-"""Where a whole program is checked, these go without: they are about checks that begin and end."""
+"""Settings of checks that begin and end order checks of their own: they go without where a whole program is checked."""
 
 
 @check("HOST-24", environment=OFF)

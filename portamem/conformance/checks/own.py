@@ -329,7 +329,7 @@ def objects_that_were_never_made(env: Env) -> None:
             cls.__new__(cls)
     with refused(TypeError):
         object.__new__(pm.View)
-    # By the base that all modules made with pybind11 share, which is not ours to close.
+    # The base that all modules made with pybind11 share still makes objects; portamem cannot close it.
     resource, stream = (cls.__mro__[-2].__new__(cls) for cls in classes)
     with refused(TypeError, saying="__init__"):
         resource.allocate(16)

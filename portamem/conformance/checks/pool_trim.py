@@ -120,14 +120,15 @@ def _sizes(seed: int) -> Iterator[int]:
 
 @check("POOL-35")
 def full_fragmented_out_of_memory_and_all_back(env: Env, resource: Any) -> None:
-    """Under a limit, which no other process has a part in."""
+    """The pool has a limit, so that no other process has a part in its being full."""
     with pool_like(env, resource, limit=LIMIT) as pool:
         _fill_and_empty(env, pool)
 
 
 @check("POOL-35", backends=("host",), own_process=True)
 def the_same_with_a_full_device(env: Env, resource: Any) -> None:
-    """By itself: idle memory of pools that other checks have used would make room beyond what was counted."""
+    """The check has a process to itself: idle memory of pools that other checks have used would make room beyond what
+    was counted."""
     with _room_for(env, resource, LIMIT):
         before = env.device.memory_info().free
         _fill_and_empty(env, resource)

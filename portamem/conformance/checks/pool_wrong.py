@@ -17,7 +17,7 @@ NEVER_GIVEN = 0x1000
 
 
 def _largest(resource: Any, nbytes: int) -> int:
-    """As many bytes, or a block where there are no larger ones."""
+    """So many bytes, or those of a block where the resource gives no larger ones."""
     return min(nbytes, getattr(resource, "block_size", nbytes))
 
 

@@ -150,7 +150,7 @@ FINISHED = (
     "stream.close(); later.synchronize()",
     "handle = pm.Stream.from_handle(stream.handle, device=device); handle.synchronize()",
 )
-"""In which ways a parent may see that its work has run, or wait for it."""
+"""Ways in which a parent may see that its work has run, or wait for it."""
 
 READS = """
     import os, threading, warnings

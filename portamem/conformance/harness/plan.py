@@ -60,7 +60,8 @@ def _is_one_of(kind: Kind | None, patterns: tuple[str, ...]) -> bool:
 
 
 def mismatches() -> list[str]:
-    """Where contract and checks do not fit: a clause that nothing shows on a backend it binds, a check of no clause."""
+    """Says where contract and checks do not fit: a clause that nothing shows on a backend it binds, a check of no
+    clause."""
     contract, found = clauses(), []
     for check in checks():
         unknown = [id for id in check.ids if id not in contract]

@@ -53,7 +53,7 @@ class CaseResult:
     """The witness that decided it."""
     notes: tuple[str, ...] = ()
     lacks_witness: bool = False
-    """Not shown, because it was a witness' to decide."""
+    """True: it is not shown, because a witness would have to decide it."""
 
 
 @dataclass(frozen=True)

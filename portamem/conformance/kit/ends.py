@@ -49,7 +49,7 @@ class Ends:
 
 
 def device_ends(env: Env) -> Ends:
-    """From pinned to device memory: a copy that never blocks who queues it."""
+    """The ends are pinned and device memory: a copy between them never blocks the thread that queues it."""
     return Ends(env, env.resource("pinned"), env.resource("device"))
 
 

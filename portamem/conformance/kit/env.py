@@ -38,7 +38,7 @@ class Env:
         self.ordinal = ordinal
         self._patience = Patience() if patience is None else patience
         self.goes_on = goes_on
-        """For a check of many steps to call at each: a case that says nothing for long is taken to hang."""
+        """A check of many steps calls this at each: a case that says nothing for long is taken to hang."""
         self.emulations: list[str] = []
         self.notes: list[str] = []
         self.decided_by = ""  # the name of the witness that was asked
@@ -191,7 +191,8 @@ class Env:
 
     @staticmethod
     def _close_when_empty(resource: Any, kind: kinds.Kind) -> None:
-        """With what it stands over: a debugger or memory checker may keep the check's frame, and so the resource."""
+        """Closes a resource and those that it stands over: a debugger or memory checker may keep the check's frame, and
+        so the resource."""
         eventually(lambda: resource.is_closed or resource.live_buffers == 0, seconds=2.0)
         resource.close()
         if kind.upstream is not None:

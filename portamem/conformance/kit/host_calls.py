@@ -144,10 +144,10 @@ _SIGNATURES = {
 """Parameters: p pointer or handle, z size_t, i int, u unsigned, q uint64_t, L location, s text."""
 
 _TEXTS = {"GetErrorString": "i", "GetErrorDetail": "i", "GetLastErrorDetail": ""}
-"""Those that answer a text."""
+"""Functions that answer a text."""
 
 _FOR_KERNELS = {"KernelAddress": "pz", "KernelMalloc": "z", "KernelMallocAligned": "zz", "KernelFree": "p"}
-"""Those that kernels call, and that answer an address or nothing."""
+"""Functions that kernels call, and that answer an address or nothing."""
 
 
 class Interface:

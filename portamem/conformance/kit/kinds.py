@@ -19,7 +19,7 @@ class Kind:
 
     name: str
     make: Callable[[ModuleType, Any], Any]
-    """From a backend's module and one of its devices."""
+    """Makes a resource from a backend's module and one of its devices."""
     kind: str
     """The resource's own ``kind``."""
     host_memory: bool = False
@@ -54,8 +54,8 @@ class Kind:
         return self.kind == "system" or self._has(KNOWING)
 
     def on(self, *, direct_host_access: bool) -> Kind:
-        """As it is on a device whose memory the host reaches, or does not: blocks of memory that the host reaches are
-        handed out again when the work on them has run, and follow no stream."""
+        """The kind on a device whose memory the host reaches, or does not: blocks that the host reaches are handed out
+        again when the work on them has run, and follow no stream."""
         if self.kind != "device":
             return self
         ordered = not direct_host_access if self._has(("FixedSizeMemoryResource",)) else self.stream_ordered

@@ -20,7 +20,7 @@ ADAPTORS: dict[str, Callable[[ModuleType, Any], Any]] = {
     "FailureCallbackAdaptor": lambda pm, upstream: pm.FailureCallbackAdaptor(upstream, lambda *told: False),
     "PrefetchAdaptor": lambda pm, upstream: pm.PrefetchAdaptor(upstream),
 }
-"""How each adaptor is made over a resource, so that it refuses nothing and says nothing."""
+"""Makes each adaptor over a resource, so that it refuses nothing and says nothing."""
 
 
 def _log(pm: ModuleType, upstream: Any) -> Any:

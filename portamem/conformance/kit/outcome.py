@@ -8,7 +8,7 @@ from enum import Enum
 
 
 class Outcome(str, Enum):
-    """From best to worst is not the order: ``summed`` says which one stands for several."""
+    """The outcomes, in no order from best to worst: ``summed`` says which one stands for several."""
 
     PASS = "pass"
     """It was seen to hold."""

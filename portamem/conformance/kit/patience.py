@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How long a run waits for what ought to come by itself, such as memory that goes back late."""
+"""The time that a run waits for what ought to come by itself, such as memory that goes back late."""
 
 from __future__ import annotations
 

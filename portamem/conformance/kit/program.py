@@ -22,7 +22,7 @@ _PREAMBLE = "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); import
 
 @dataclass(frozen=True)
 class Ended:
-    """How a program ended."""
+    """The end of a program."""
 
     status: int
     """Exit status, or the negative number of a signal."""

@@ -30,7 +30,7 @@ class People:
 
 
 def people() -> People:
-    """Those of this process and of the password database. A directory service may keep its people to itself."""
+    """The people of this process and of the password database. A directory service may keep its people to itself."""
     entries = [entry for entry in pwd.getpwall() if _FIRST_OF_PEOPLE <= entry.pw_uid != _NOBODY]
     with suppress(KeyError):  # a container may run under a number that no account has
         entries.append(pwd.getpwuid(os.getuid()))

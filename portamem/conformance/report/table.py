@@ -97,7 +97,7 @@ def print_sums(out: Console, runs: Sequence[Run]) -> None:
 
 
 def _cases(run: Run) -> str:
-    """How many cases there were, and over how many kinds of resources."""
+    """The number of cases, and of the kinds of resources that they ran over."""
     return f"{len(run.cases)} cases" + (f" over {len(run.kinds)} kinds of resources" if run.kinds else "")
 
 

@@ -28,7 +28,7 @@ DEVICE_ATTRIBUTES = (
     *("virtual_memory", "multi_processor_count", "warp_size", "compute_capability_major"),
     "compute_capability_minor",
 )
-"""Those that capabilities are made of. True and false are 1 and 0."""
+"""Attributes that capabilities are made of. True and false are 1 and 0."""
 
 RANGE_ATTRIBUTES = ("read_mostly", "preferred_location", "last_prefetch_location")
 
@@ -92,7 +92,7 @@ class Witness(ABC):
 
     @abstractmethod
     def pci_address(self) -> str:
-        """As the runtime writes it, in lower case."""
+        """The address as the runtime writes it, in lower case."""
 
     @abstractmethod
     def can_access_peer(self, peer: int) -> bool: ...

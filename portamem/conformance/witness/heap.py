@@ -18,9 +18,9 @@ class HeapReport:
     asked: int
     """Allocations that were asked for."""
     null: int
-    """Those that gave NULL. Nothing else was done with them."""
+    """Allocations that gave NULL. Nothing else was done with them."""
     misaligned: int
-    """Those that are no multiple of the alignment asked for, or of 16."""
+    """Allocations that are no multiple of the alignment asked for, or of 16."""
     mismatches: int
     """Bytes that were not what had been written."""
 

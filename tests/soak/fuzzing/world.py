@@ -14,7 +14,7 @@ import numpy as np
 
 from . import values
 
-#: How many of each are kept: a new one takes the place of a random old one, which is dropped or closed.
+#: The number of each that is kept: a new one takes the place of a random old one, which is dropped or closed.
 ROOM = {
     "buffers": 48,
     "pitched": 6,
