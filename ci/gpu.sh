@@ -240,7 +240,8 @@ memcheck() {
         local check=(timeout 115 "$checker" --report-api-errors no --error-exitcode 1)
         junit=$REPORTS/memcheck-cpp-$backend.xml
         if have_cpp_tests "$backend"; then
-            # The checker makes StreamDestroy wait for the stream's work: tests/cpp/pm_support.hpp says whom that stops.
+            # The checker makes StreamDestroy wait for the stream's work: tests/cpp/pm_support.hpp says which tests that
+            # stops.
             ran "$backend" "$what: no memory errors" cpp_tests "$backend" "$junit" -- "${check[@]}" -- \
                 "--test-suite-exclude=ends a held stream"
             rows+=(--tests "$backend" "$what" "$junit")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from portamem.errors import BackendUnavailableError, Error, OrderError, OutOfMemoryError
 
-TYPE_CHECKING = False  # what `typing` has, without the milliseconds that importing it costs
+TYPE_CHECKING = False  # type checkers take it for `typing`'s, without the milliseconds that importing that costs
 if TYPE_CHECKING:
     from portamem import cuda as cuda
     from portamem import enums as enums

@@ -114,7 +114,7 @@ def _host_array(obj: Any, dtype: Any) -> Any:
     interface = None if isinstance(obj, np.ndarray) else getattr(obj, "__array_interface__", None)
     if isinstance(interface, dict):
         refuse_mask(interface, "the data")
-    array = np.asanyarray(obj, dtype=wanted)  # what __array__ answers may be masked
+    array = np.asanyarray(obj, dtype=wanted)  # the answer of __array__ may be masked
     refuse_masked(array, "the data")
     array = np.asarray(array)
     if array.dtype.hasobject:

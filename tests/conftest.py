@@ -36,7 +36,7 @@ def pytest_report_header() -> list[str]:
 
 def pytest_collection_finish() -> None:
     gc.collect()
-    gc.freeze()  # what was imported stays: the collections that tests ask for look at their own objects only
+    gc.freeze()  # imported objects stay: the collections that tests ask for look at their own objects only
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

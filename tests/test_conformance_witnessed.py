@@ -119,7 +119,7 @@ def test_what_cuda_python_answers_is_read(nvidia: NvidiaWitness, monkeypatch: py
 
 
 class Restless:
-    """A witness whose figure of free memory is another one each time, as beside others who use the device."""
+    """A witness whose figure of free memory is another one each time, as beside other users of the device."""
 
     name = "somebody"
 

@@ -31,7 +31,7 @@ PORTAMEM = (sys.executable, "-m", "portamem")
 SUITE = (*PYTEST, *OF_CHECKOUT, str(TESTS / "test_sizes.py"))
 
 EXITS = [
-    # what is run, with which settings besides PORTAMEM_REQUIRE, and how it ends
+    # name, command, settings besides PORTAMEM_REQUIRE, exit status
     ("plain names", python("import portamem; portamem.Device()"), {}, 1),
     ("plain names, later", python("import portamem; portamem.backends(); portamem.empty(4)"), {}, 1),
     ("plain names, host chosen", python("import portamem; portamem.zeros(4)"), {"PORTAMEM_BACKEND": "host"}, 1),

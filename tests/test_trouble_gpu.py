@@ -212,7 +212,7 @@ def test_a_pool_fills_the_device_and_gives_it_back(pm: ModuleType, device: Any, 
     """The pool fills 95 %, frees every second block, runs out of memory in words, frees all and trims: within 2 MiB of
     before."""
     with pm.PoolMemoryResource(pm.DeviceMemoryResource(0)) as pool:
-        pool.allocate(GIB // 4, stream=stream).close()  # what the driver sets up once is no loss
+        pool.allocate(GIB // 4, stream=stream).close()  # memory that the driver sets up once is no loss
         pool.trim()
         free = int(device.memory_info().free)
         blocks = fill_with_marks(pool, stream, free * 95 // 100)

@@ -251,7 +251,7 @@ def with_sentence(readme: str, reports: list[Report]) -> str:
 def add(name: str, folder: Path) -> None:
     """Copies a run's reports into evidence/runs, in the place of an earlier run of the same name."""
     found = sorted(folder.glob("*.json"))
-    read(found)  # what is no report is refused before anything changes
+    read(found)  # a file that is no report is refused before anything changes
     if not found:
         raise FileNotFoundError(f"{folder} holds no report")
     FOLDER.mkdir(parents=True, exist_ok=True)

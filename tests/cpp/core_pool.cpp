@@ -133,7 +133,7 @@ TEST_CASE("core pool: allocating on one stream and freeing on another costs an e
         FakeStream producer;
         FakeStream consumer;
         FakePool fake;
-        std::map<void*, std::uint64_t> freed;  // what the consumer had been given when it freed the block
+        std::map<void*, std::uint64_t> freed;  // the work that the consumer had been given when it freed the block
         constexpr int kTurns = 20000;
         for (int turn = 0; turn < kTurns; ++turn) {
             void* ptr = fake.take(nbytes, producer);
@@ -169,7 +169,7 @@ TEST_CASE("core pool: blocks that cannot be passed on stay where they were freed
     FakeStream consumer;
     FakePool fake;
     std::vector<void*> all;
-    for (int i = 0; i < 31; ++i) all.push_back(fake.take(64 * KiB, producer));  // what the first chunk has
+    for (int i = 0; i < 31; ++i) all.push_back(fake.take(64 * KiB, producer));  // all blocks of the first chunk
     for (void* ptr : all) REQUIRE(fake.give(ptr, 64 * KiB, consumer) == PORTAMEM_POOL_OK);
     consumer.captured = true;
     for (void*& ptr : all) {

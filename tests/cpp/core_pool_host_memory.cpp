@@ -120,7 +120,7 @@ std::uint64_t move_all(bool host_accessible, bool tells_runs, std::uint64_t firs
         }
         give_all(stream);
         if (!tells_runs) return;
-        stream.run = stream.submitted;  // what waits is put into the cache, and what has no room there into the heap
+        stream.run = stream.submitted;  // waiting memory goes into the cache, and what has no room there into the heap
         for (int i = 0; i < 100; ++i) {
             if (take(40 * KiB, stream)) stream.run = stream.submitted;
         }

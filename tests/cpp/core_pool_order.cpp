@@ -137,7 +137,7 @@ TEST_CASE("core pool: memory that comes behind an event while the order checker 
     stream.run = stream.submitted;
     CHECK(portamem_pool_trim(pool, 0) == PORTAMEM_POOL_OK);
     CHECK(late == nullptr);
-    CHECK(portamem_pool_trim(pool, 0) == PORTAMEM_POOL_OK);  // what came during the first is for this one
+    CHECK(portamem_pool_trim(pool, 0) == PORTAMEM_POOL_OK);  // frees that came during the first trim are for this one
     REQUIRE(freed_first != nullptr);
     REQUIRE(taken != nullptr);
     for (const auto& [ptr, nbytes] : {std::pair{freed_first, early}, std::pair{taken, large}}) {

@@ -69,7 +69,7 @@ TEST_CASE(
         REQUIRE(fake.give(held, nbytes, stream) == PORTAMEM_POOL_OK);
         REQUIRE(fake.give(second, nbytes, stream) == PORTAMEM_POOL_OK);
         stream.run = stream.submitted;
-        held = fake.take(nbytes, stream);  // what events were recorded for is found
+        held = fake.take(nbytes, stream);  // the take finds memory whose events have happened
         REQUIRE(fake.give(held, nbytes, stream) == PORTAMEM_POOL_OK);
         const auto before = fake.figures();
         const int marks = fake.owner.marks;

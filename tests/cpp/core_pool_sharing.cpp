@@ -16,7 +16,7 @@ namespace {
 struct Calls {
     double steals = 0;
     double misses = 0;
-    double reserved_over = 0;  // what was in use at most
+    double reserved_over = 0;  // bytes, as a multiple of the most that was in use
 };
 
 // Blocks of 256 B to 4 MiB that come and go at random on four streams: of the calls after the first 40,000.

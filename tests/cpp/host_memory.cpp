@@ -230,7 +230,7 @@ TEST_CASE("host memory: what is not there is not registered") {
     CHECK(is_refused(memory + page, page + 1));       // its last byte
     CHECK(is_refused(memory + 3 * page - 1, 2));      // its first byte
     CHECK(is_refused(memory, 8 * page));              // its middle
-    CHECK(is_refused(memory + 4 * page, 2 * page));   // what may not be read
+    CHECK(is_refused(memory + 4 * page, 2 * page));   // pages that may not be read
     CHECK(is_refused(memory, std::size_t{1} << 45));  // far beyond
     for (const auto& [first, count] : {std::pair{0, 2}, {3, 2}, {6, 2}}) {
         char* const ptr = memory + static_cast<std::size_t>(first) * page;

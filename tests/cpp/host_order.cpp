@@ -357,7 +357,7 @@ TEST_CASE("order check: sessions see their own time, and nothing of the time bef
     fill(memory, a);
     {
         const OrderCheck outer;
-        fill(memory, b);  // what came before is not known
+        fill(memory, b);  // the checker does not know what came before
         CHECK(kinds(outer).empty());
         {
             const OrderCheck inner;

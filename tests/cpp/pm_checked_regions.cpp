@@ -228,7 +228,7 @@ TEST_CASE("pm checked regions: a block taken over in time never goes between") {
     told.used(0, 1000);
     told.used(0, 1000);
     CHECK(Told::calls() == "+");
-    told.used(0, 400);  // what went before it may still be used behind its end
+    told.used(0, 400);  // earlier uses may go on behind its end
     CHECK(Told::text() == "0-400 400-1000");
     CHECK(Told::calls() == "=+");
     told.unused(400, 1000);

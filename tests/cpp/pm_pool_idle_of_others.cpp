@@ -124,7 +124,7 @@ TEST_CASE("pm pool idle of others: of a pool over a pool, each helps the other, 
     const Pool outer = pool_over(inner);
     leave_idle(*outer, stream);
     REQUIRE(inner->live_bytes() >= kLarge);
-    expect_served(*inner, stream);  // what the outer one keeps is the inner one's
+    expect_served(*inner, stream);  // the inner pool gets what the outer one keeps
     CHECK(outer->reserved() == 0);
     leave_idle(*outer, stream);
     expect_served(*outer, stream, kLarge + 2 * MiB);

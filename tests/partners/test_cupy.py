@@ -29,7 +29,7 @@ def cupy(pm: ModuleType, device: Any) -> Any:
     if importlib.util.find_spec("cupy") is None:
         pytest.skip("CuPy is not here: pip install the package for this device")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what it says of itself at import
+        warnings.simplefilter("ignore")  # it may warn of itself at import
         made: Any = importlib.import_module("cupy")
     if bool(made.cuda.runtime.is_hip) != device.arch.startswith("gfx"):
         pytest.skip("the CuPy that is here does not drive this device")

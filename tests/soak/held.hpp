@@ -17,7 +17,7 @@
 
 // Bytes that a driver may keep for its streams; the CPU's runtime keeps nothing.
 constexpr std::size_t kDeviceSlack = portamem::rt::BackendId == PORTAMEM_BACKEND_HOST ? 0 : std::size_t{64} << 20;
-constexpr std::size_t kResidentSlack = std::size_t{48} << 20;  // what the C library keeps of many threads' memory
+constexpr std::size_t kResidentSlack = std::size_t{48} << 20;  // the C library keeps some of many threads' memory
 
 /// Held memory, in bytes.
 struct Held {

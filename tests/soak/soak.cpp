@@ -319,7 +319,7 @@ class Worker {
         item.buffer.record_stream(on);
         between.record_stream(on);
         item.buffer.close();
-        pm::Buffer again = make(size, stream());  // what might get the memory too early
+        pm::Buffer again = make(size, stream());  // this one might get the memory too early
         pm::fill(pm::Span::of(again), 0, again.stream());
         Item copied{std::move(between), item.begin, on};
         verify(copied);

@@ -44,8 +44,8 @@ LIVE_PER_THREAD = 48 * MIB
 MANAGED_PER_THREAD = 12 * MIB  # managed memory is never oversubscribed: with 16 threads this is 192 MiB
 POOL_CAP = 64 * MIB
 HANDED_OVER = 32
-DEVICE_SLACK = 64 * MIB  # what a driver keeps for its streams
-HOST_SLACK = 256 * MIB  # what the C library keeps for each thread; the work itself moves gigabytes
+DEVICE_SLACK = 64 * MIB  # a driver keeps some for its streams
+HOST_SLACK = 256 * MIB  # the C library keeps some for each thread; the work itself moves gigabytes
 
 PATTERN = np.frombuffer(np.random.default_rng(7).bytes(2 * LARGEST), np.uint8)
 
@@ -266,7 +266,7 @@ class Worker:
             self.pm.copy(between, alias, stream=stream)
             buf.record_stream(stream)
             buf.close(stream=self.stream())
-            again = self.make(between.nbytes, self.stream())  # what might take the memory too early
+            again = self.make(between.nbytes, self.stream())  # this one might take the memory too early
             again.fill(0, stream=again.stream)
             self.pm.copy(found, between, stream=stream).synchronize()
             again.close()
@@ -274,8 +274,8 @@ class Worker:
             alias.close()
 
     def staging(self) -> None:
-        """Memory that the host reaches is written by it at once, and goes back while the copy from it runs: who gets it
-        next, and writes it too early, spoils what is copied."""
+        """The host writes memory that it reaches and gives it back while the copy from it runs: a thread that gets it
+        next, and writes it too early, spoils the copy."""
         nbytes, stream = self.nbytes(), self.stream()
         if self.live() + nbytes > LIVE_PER_THREAD:
             return

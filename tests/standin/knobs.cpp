@@ -10,7 +10,7 @@
 extern "C" {
 
 char* __real_getenv(const char* name);
-char* __wrap_getenv(const char* name);  // what every getenv of this library is linked to
+char* __wrap_getenv(const char* name);  // every getenv of this library is linked to this
 
 char* __wrap_getenv(const char* name) {
     constexpr std::string_view theirs = "PORTAMEM_HOST_";

@@ -28,7 +28,7 @@ def captured(stream: Any, mode: str = "global", *, during: str = "") -> Iterator
     try:
         yield
     except BaseException:
-        with suppress(Error, ValueError):  # what went wrong in the block is what is to be told
+        with suppress(Error, ValueError):  # the block's own error is the one to be told
             stream.end_capture()
         raise
     expect_equal(stream.capture_status, "active", f"capture_status after {during or 'the block'}, {mode}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Shows the clauses of devices: who they are, which is current, what they have."""
+"""Shows the clauses of devices: how they are told apart, which is current, what they have."""
 
 from __future__ import annotations
 

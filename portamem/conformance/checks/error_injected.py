@@ -140,7 +140,7 @@ def _is_still_armed(env: Env) -> bool:
 @check("ERROR-10", backends=("host",))
 def whatever_call_fails(env: Env) -> None:
     for scene in SCENES:
-        scene(env, env.device.default_stream)  # what is made once for the process is there
+        scene(env, env.device.default_stream)  # makes the objects that are made once for the process
         for code in CODES:
             _fail_each_call(env, scene, code)
 

@@ -34,7 +34,7 @@ def closing_gives_back_once(env: Env, resource: Any) -> None:
             expect_equal((resource.live_buffers, resource.live_bytes), (1, 4096), "live buffers and bytes")
         env.write(keeper, pattern(4096))
         expect_bytes(env.read(keeper), pattern(4096), "the buffer beside it")
-    for _ in range(200):  # what was not given back would add up
+    for _ in range(200):  # memory that was not given back would add up
         with env.allocate(resource, NBYTES) as again:
             expect_equal(resource.live_bytes, NBYTES, "live bytes")
     again.close()

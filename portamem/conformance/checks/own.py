@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Shows the clauses of sub-views, of exports in general, and of who keeps whom alive."""
+"""Shows the clauses of sub-views, of exports in general, and of objects that keep each other alive."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def fields_that_cannot_be(env: Env) -> None:
 @check("OWN-27")
 def a_newer_struct_is_not_read(env: Env) -> None:
     theirs = _producer(_numbers(), version=(7, 1))
-    theirs.managed.tensor.shape, theirs.managed.tensor.ndim = None, 5  # what would bring down who reads it
+    theirs.managed.tensor.shape, theirs.managed.tensor.ndim = None, 5  # a reader of these would crash
     with refused(BufferError, saying="7.1"):
         env.pm.from_dlpack(theirs)
     gc.collect()

@@ -140,8 +140,8 @@ def max_size(env: Env) -> None:
 
 
 def _access(pool: Any, device: Any, witness: Witness | None) -> str:
-    """A device's access to a pool by the witness, who is to say what portamem says; by portamem alone where none is
-    asked."""
+    """A device's access to a pool by the witness, and portamem has to say the same; by portamem alone where no witness
+    is asked."""
     ours: str = pool.access(device)
     if witness is None:
         return ours

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Shows who gets a pool's memory next, and when: on its own stream, on others, from the host, after a stream's end."""
+"""Shows which stream gets a pool's memory next, and when: its own, others, the host, and all after a stream's end."""
 
 from __future__ import annotations
 

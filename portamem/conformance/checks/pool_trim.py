@@ -242,7 +242,7 @@ def no_more_than_its_limit(env: Env, resource: Any) -> None:
             expect_equal((pool.live_buffers, pool.live_bytes), (1, 12 * MIB), "live buffers and bytes")
             expect_bytes(env.read(buf[:4096]), pattern(4096), "memory of a pool that is at its limit")
             expect(pool.stats().reserved <= 16 * MIB, f"{pool.stats().reserved} bytes are reserved")
-        for nbytes in (MIB, 12 * MIB, 3 * MIB, 12 * MIB, 64 * KIB, 12 * MIB):  # what is free makes room
+        for nbytes in (MIB, 12 * MIB, 3 * MIB, 12 * MIB, 64 * KIB, 12 * MIB):  # free memory makes room
             with pool.allocate(nbytes, stream=stream) as buf:
                 buf.fill(1, stream=stream)
             expect(pool.stats().reserved <= 16 * MIB, f"{pool.stats().reserved} bytes are reserved")

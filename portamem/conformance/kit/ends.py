@@ -54,6 +54,6 @@ def device_ends(env: Env) -> Ends:
 
 
 def other_end(env: Env, resource: Any) -> Any:
-    """A resource so that a copy between its memory and this one's never blocks who queues it: vendors block those from
-    host to host."""
+    """A resource so that a copy between its memory and this one's never blocks the thread that queues it: vendors block
+    copies from host to host."""
     return env.resource("device" if resource.kind == "pinned" else "pinned")

@@ -52,7 +52,7 @@ class Witness(ABC):
     def __init__(self, backend: str, ordinal: int) -> None:
         self.backend, self.ordinal = backend, ordinal
 
-    # who it is
+    # the witness itself
 
     @property
     @abstractmethod

@@ -42,7 +42,7 @@ def load() -> ModuleType:
         raise WitnessMissing(f"{error.name} is not here: {INSTALL} brings it") from None
     for library in (None, *_libraries()):
         if library:
-            ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)  # what is loaded already is taken
+            ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)  # the loader takes a library that is loaded already
         try:
             nvrtc.nvrtcVersion()
         except missing:
