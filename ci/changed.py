@@ -17,17 +17,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-#: What every change runs: the thin slice through everything.
+#: Tests that every change runs: the thin slice through everything.
 ALWAYS_CPP = ("pm_buffer.cpp", "pm_copy.cpp")
 ALWAYS_PYTHON = ("tests/test_buffer.py", "tests/test_pool.py", "tests/source_rules/test_source_rules.py")
 ALWAYS_GROUPS = ("ALLOC", "COPY")
 
-#: Of more test files than this a change is everybody's: the slice says most of what they would.
+#: A file that more test files than this include is common to all: the slice says most of what they would.
 MOST = 12
 
 
 def changed_files(base: str) -> list[str]:
-    """What differs from the commit, committed or not, with what is new; without what is gone."""
+    """The files that differ from the commit, committed or not, with new ones; without those that are gone."""
     listed = (
         ("git", "diff", "--name-only", "--diff-filter=d", base),
         ("git", "ls-files", "--others", "--exclude-standard"),
@@ -43,8 +43,8 @@ def words(stem: str) -> set[str]:
 
 
 def tests_of(changed: list[str], tests: dict[str, str]) -> list[str]:
-    """Of the test files (path to text) first those that changed, then those that name or include what changed, then
-    those that share its subject."""
+    """Chooses of the test files (path to text) first those that changed, then those that name or include a changed
+    file, then those that share its subject."""
     chosen = [path for path in changed if path in tests]
     for path in changed:
         file = Path(path)

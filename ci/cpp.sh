@@ -10,7 +10,7 @@ compile_cache
 # tests_with COMPILER BACKENDS [CTEST'S OPTIONS...]
 tests_with() {
     local compiler=$1 backends=$2 build=$CI_DIR/build-cpp-${1//+/x}
-    # With no debug information, which is a sixth of the time and which nobody reads here.
+    # The build writes no debug information: that would be a sixth of its time, and no stage here reads it.
     cmake -S "$ROOT" -B "$build" -G Ninja --log-level=WARNING -DCMAKE_CXX_COMPILER="$compiler" \
         -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG= -DPORTAMEM_WERROR=ON -DPORTAMEM_TESTS=ON \
         -DPORTAMEM_BACKENDS="$backends" -DPORTAMEM_CUDA_WHEELS=13 -DPython_EXECUTABLE="$VENV/bin/python"

@@ -224,7 +224,7 @@ pytest() {
     done
 }
 
-# What touches memory most, and closes no stream under a latch.
+# Groups that touch memory most, and close no stream under a latch.
 checked_groups=(ALLOC COPY HOSTACCESS MANAGED PINNED POINTER)
 
 memcheck() {
@@ -240,7 +240,8 @@ memcheck() {
         local check=(timeout 115 "$checker" --report-api-errors no --error-exitcode 1)
         junit=$REPORTS/memcheck-cpp-$backend.xml
         if have_cpp_tests "$backend"; then
-            # The checker makes StreamDestroy wait for the stream's work: tests/cpp/pm_support.hpp says whom that stops.
+            # The checker makes StreamDestroy wait for the stream's work: tests/cpp/pm_support.hpp says which tests that
+            # stops.
             ran "$backend" "$what: no memory errors" cpp_tests "$backend" "$junit" -- "${check[@]}" -- \
                 "--test-suite-exclude=ends a held stream"
             rows+=(--tests "$backend" "$what" "$junit")
@@ -313,7 +314,7 @@ bench() {
     rows+=(--part "$part")
 }
 
-# Who is not here to be measured is named: a table without them holds fewer bounds.
+# A library that is not here to be measured is named: a table without it holds fewer bounds.
 table() {
     local backend out=$REPORTS/performance
     mkdir -p "$out"

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # ci/lib.sh: what every stage shares. Sourced, never run.
 #
-# A stage is a script that can be called alone, from anywhere, by anybody: it makes what it needs first (ci/setup.sh)
+# A stage is a script that can be called alone, from any folder, by any user: it makes what it needs first (ci/setup.sh)
 # and exits non-zero when anything in it failed. All files go below $CI_DIR (default: build/ci in the checkout).
 set -euo pipefail
 

@@ -18,7 +18,8 @@ from packaging.utils import canonicalize_name
 
 
 def missing(wanted: str) -> Iterator[str]:
-    """What is wrong with each package that is not here, or not in the version needed, and who needs it."""
+    """Says what is wrong with each package that is not here, or not in the version needed, and which package needs
+    it."""
     seen: set[tuple[str, frozenset[str]]] = set()
     todo = [(Requirement(wanted), "")]
     while todo:

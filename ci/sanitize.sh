@@ -28,7 +28,7 @@ build_with() {
 
 cpp_tests() {
     build_with "$1" "$2"
-    # In the models that differ by answers alone the same code runs: ci/cpp.sh has them all.
+    # The models that differ by answers alone run the same code: ci/cpp.sh has them all.
     "${fixed_addresses[@]}" ctest --test-dir "$CI_DIR/build-$1" --no-tests=error \
         --exclude-regex '^host-(apu|coherent|none)'
 }

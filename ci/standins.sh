@@ -172,7 +172,7 @@ suite)
     need_oracles
     for abi in "$@"; do
         echo "== the test suite over the stand-in for HIP $abi"
-        # What is packaged is asked of the wheel.
+        # tests/packaging asks the wheel, and is left out here.
         PORTAMEM_TEST_BACKEND=hip over "$abi" pytest_here "$ROOT/tests" --ignore="$ROOT/tests/packaging" -q
     done
     ;;

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from portamem.errors import BackendUnavailableError, Error, OrderError, OutOfMemoryError
 
-TYPE_CHECKING = False  # what `typing` has, without the milliseconds that importing it costs
+TYPE_CHECKING = False  # type checkers take it for `typing`'s, without the milliseconds that importing that costs
 if TYPE_CHECKING:
     from portamem import cuda as cuda
     from portamem import enums as enums
@@ -83,7 +83,7 @@ else:
     globals().update({cls.__name__: cls for cls in _types.TYPES})
 
     def __getattr__(name: str) -> object:
-        """What is not here yet: a backend, a name of the chosen backend, or something that takes time to import."""
+        """Finds a name that is not set yet: a backend, a name of the chosen backend, or something slow to import."""
         if name == "__version__":
             from portamem import _build
 
@@ -174,7 +174,7 @@ _SUBMODULES = ("cuda", "hip", "host", "conformance", "enums", "errors")
 
 
 def __dir__() -> list[str]:
-    """What a program may write behind ``portamem.``: of the backends those that are for this machine. Loads none."""
+    """Lists the names that a program may write behind ``portamem.``, with the backends for this machine. Loads none."""
     from portamem import _loader
 
     return sorted(

@@ -39,7 +39,7 @@ class Scopes:
         try:
             yield resource
         except BaseException:
-            with suppress(RuntimeError):  # what is on its way is not hidden
+            with suppress(RuntimeError):  # a refusal here must not hide the exception on its way
                 self._native._pop_resource(resource, scope)
             raise
         self._native._pop_resource(resource, scope)
@@ -57,7 +57,7 @@ class Scopes:
         try:
             yield self._native.current_tag()
         except BaseException:
-            with suppress(RuntimeError):  # what is on its way is not hidden
+            with suppress(RuntimeError):  # a refusal here must not hide the exception on its way
                 self._native._pop_tag(number)
             raise
         self._native._pop_tag(number)

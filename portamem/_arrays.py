@@ -98,7 +98,7 @@ def extents_of(shape: Shape) -> tuple[int, ...]:
 
 
 def _is_dlpack_alone(obj: Any) -> bool:
-    """Whether NumPy's asarray would see nothing but an object in what is host memory by DLPack."""
+    """True for host memory by DLPack in which NumPy's asarray would see nothing but an object."""
     if not hasattr(obj, "__dlpack__") or isinstance(obj, View):
         return False
     return not any(hasattr(obj, name) for name in ("__array__", "__array_interface__", "__buffer__", "__len__"))
@@ -114,7 +114,7 @@ def _host_array(obj: Any, dtype: Any) -> Any:
     interface = None if isinstance(obj, np.ndarray) else getattr(obj, "__array_interface__", None)
     if isinstance(interface, dict):
         refuse_mask(interface, "the data")
-    array = np.asanyarray(obj, dtype=wanted)  # what __array__ answers may be masked
+    array = np.asanyarray(obj, dtype=wanted)  # the answer of __array__ may be masked
     refuse_masked(array, "the data")
     array = np.asarray(array)
     if array.dtype.hasobject:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where the parts of this installation are, and what its build wrote down."""
+"""Finds the parts of this installation, and reads the notes of its build."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def module_path(backend: str) -> Path | None:
 
 
 def _folders() -> list[Path]:
-    """Where installed files may lie: beside the Python files, or, in an editable installation, beside the modules."""
+    """The folders of installed files: beside the Python files, or, in an editable installation, beside the modules."""
     modules = [module_path(backend) for backend in ("host", "cuda", "hip")]
     return list(dict.fromkeys([_PACKAGE, *(module.parent for module in modules if module)]))
 
@@ -38,7 +38,7 @@ def cmake_dir() -> Path:
 
 @cache
 def info() -> dict[str, Any]:
-    """What the build wrote down: ``version``, ``compiler``, ``backends`` and, with reasons, ``not_built``."""
+    """Reads the build's own notes: ``version``, ``compiler``, ``backends`` and, with reasons, ``not_built``."""
     for folder in _folders():
         path = folder / "_build_info.json"
         if path.is_file():

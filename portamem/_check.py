@@ -16,9 +16,10 @@ class OrderUse:
     call: str
     """The runtime call, such as ``MemcpyAsync``."""
     site: str
-    """Where it was made: ``file:line`` of the first Python frame outside portamem, else a native symbol and offset."""
+    """The place of the call: ``file:line`` of the first Python frame outside portamem, else a native symbol and
+    offset."""
     stream: str
-    """In words."""
+    """The stream in words."""
     handle: int = field(repr=False)
     """The stream's handle; 0 for default streams and for the host."""
     device: int = field(repr=False)
@@ -31,13 +32,13 @@ class OrderFinding:
 
     kind: str
     address: int
-    """Of the first bytes that both touched, when it was found first."""
+    """The first byte that both touched, when the finding was first made."""
     nbytes: int
     first: OrderUse
     second: OrderUse
     advice: str
     count: int
-    """How often the same two places did it."""
+    """Counts how often the same two places did it."""
     text: str = field(repr=False, compare=False)
 
     def __str__(self) -> str:
@@ -45,7 +46,7 @@ class OrderFinding:
 
 
 class OrderCheck:
-    """What ``check()`` answers: a context manager. ``findings`` may be read within the block and after it."""
+    """The context manager that ``check()`` returns. ``findings`` may be read within the block and after it."""
 
     def __init__(self, native: ModuleType, raises: bool) -> None:
         self._native = native

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Which backend the plain names ``portamem.X`` go to: chosen on first use, by PORTAMEM_BACKEND and PORTAMEM_REQUIRE."""
+"""Chooses the backend that the plain names ``portamem.X`` go to: on first use, by PORTAMEM_BACKEND and
+PORTAMEM_REQUIRE."""
 
 from __future__ import annotations
 
@@ -37,8 +38,8 @@ def use(backend: str | None) -> ModuleType:
 
 
 def take(name: str, namespace: dict[str, object]) -> object:
-    """What the chosen backend has by that name. It stays in the namespace, where a call finds it without asking again,
-    until another backend is chosen."""
+    """Returns the chosen backend's object of that name. The object stays in the namespace, where a call finds it
+    without asking again, until another backend is chosen."""
     value: object = getattr(chosen(), name)
     namespace[name] = value
     _taken.append((name, namespace))
@@ -46,7 +47,7 @@ def take(name: str, namespace: dict[str, object]) -> object:
 
 
 def unmet_requirement(ready: Mapping[str, bool]) -> str:
-    """What PORTAMEM_REQUIRE asks for and no backend gives; empty where there is nothing to complain of."""
+    """Says which requirement of PORTAMEM_REQUIRE no backend meets. Empty where nothing is missing."""
     require = _setting("PORTAMEM_REQUIRE", tuple(_REQUIRES), "")
     if not require or any(ready[name] for name in _REQUIRES[require]):
         return ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the command line prints on: text comes out as it is, whatever it holds and wherever it goes."""
+"""The command line's output: text comes out as it is, whatever it holds and wherever it goes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def console(width: int, **settings: Any) -> Console:
-    """Of that width where it is no terminal. No ``:name:`` in a text is an emoji."""
+    """Makes a console, which has that width where it is no terminal. No ``:name:`` in a text is an emoji."""
     from rich.console import Console  # imported on first use only
 
     out = Console(highlight=False, emoji=False, **settings)
@@ -20,7 +20,7 @@ def console(width: int, **settings: Any) -> Console:
 
 
 def prepare_streams() -> None:
-    """What an output's encoding lacks is written as an escape. Raises ValueError where there is no standard output."""
+    """Makes outputs escape what their encoding lacks. Raises ValueError where there is no standard output."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")

@@ -39,7 +39,8 @@ _PYTHON_TYPES: dict[object, str] = {bool: "bool", int: "int64", float: "float64"
 
 
 def _spellings(dtype: DType) -> list[str]:
-    """Also "<f4", "f4" and "=f4" for "float32". One byte has no order, and any mark of it is taken."""
+    """All texts that name a dtype: "float32", and also "<f4", "f4" and "=f4". One byte has no order, and any mark of it
+    is taken."""
     code = dtype.typestr[1:]
     marks = "|<=>" if dtype.itemsize == 1 else "<="
     return [dtype.name, code, *(mark + code for mark in marks)]
@@ -57,7 +58,7 @@ def parse_dtype(dtype: object) -> DType:
 
 
 def _through_numpy(dtype: object) -> DType:
-    """NumPy's objects, and its rarer names, exist only where someone has imported NumPy."""
+    """Asks NumPy, if the program has imported it: only then do NumPy's objects and its rarer names exist."""
     numpy = imported("numpy")
     typestr = dtype if isinstance(dtype, str) else ""
     if numpy is not None and isinstance(dtype, (str, type, numpy.dtype)):

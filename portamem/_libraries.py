@@ -90,7 +90,7 @@ def _versions_of_rocm() -> list[str]:
 
 
 def _known_to_loader() -> list[str]:
-    """What is in the loader's cache. Only asked for when a library is missing."""
+    """Lists the loader's cache. portamem asks for it only when a library is missing."""
     import subprocess  # takes milliseconds to import
 
     for program in ("ldconfig", "/sbin/ldconfig"):

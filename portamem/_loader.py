@@ -18,7 +18,8 @@ BACKENDS = ("host", "cuda", "hip")
 
 @dataclass(frozen=True)
 class BackendInfo:
-    """What a backend can do here. ``reason`` is None where it is ready; versions are those of the vendor's runtime."""
+    """Tells how a backend stands here. ``reason`` is None where it is ready; versions are those of the vendor's
+    runtime."""
 
     name: str
     built: bool
@@ -30,7 +31,7 @@ class BackendInfo:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the backend can be used now."""
+        """True where the backend can be used now."""
         return self.reason is None
 
 
@@ -55,7 +56,7 @@ def load(backend: str) -> ModuleType:
 
 
 def is_for_this_machine(backend: str) -> bool:
-    """Whether a backend was built, and the machine shows a GPU of its vendor (of host: in any case). Loads nothing."""
+    """True where a backend was built and the machine shows a GPU of its vendor (host needs no GPU). Loads nothing."""
     if _build.module_path(backend) is None:
         return False
     nodes = _machine.gpu_nodes(_vendor(backend))
@@ -99,7 +100,7 @@ def backends() -> dict[str, BackendInfo]:
 
 
 def _vendor(backend: str) -> str:
-    """Whose driver serves a backend: HIP can be built for NVIDIA's."""
+    """Names the vendor whose driver serves a backend: HIP can be built for NVIDIA's."""
     platform = _build.info()["backends"].get(backend, {}).get("platform")
     return "cuda" if platform == "nvidia" else backend
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What this machine shows without asking any vendor: GPU device nodes, who may open them, and uuids."""
+"""Reads this machine without asking any vendor: GPU device nodes, the accounts that may open them, and uuids."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path("/")
-"""Where dev, proc and sys are looked for."""
+"""The folder that holds dev, proc and sys."""
 
 
 def is_main_interpreter() -> bool:
-    """Whether this is the process's first interpreter. In another one a native module would wait for that one's GIL."""
+    """True in the process's first interpreter. In another one a native module would wait for that one's GIL."""
     for name in ("_interpreters", "_xxsubinterpreters"):
         try:
             interpreters = importlib.import_module(name)
@@ -57,7 +57,7 @@ class ShutNode:
 
     @property
     def is_dead(self) -> bool:
-        """Whether no driver answers behind it."""
+        """True where no driver answers behind the node."""
         return self.errno in (errno.ENXIO, errno.ENODEV)
 
     @property

@@ -38,7 +38,7 @@ class Mask:
 
     @property
     def shuts_the_container(self) -> bool:
-        """Whether it had the container started without GPUs."""
+        """True where the mask had the container started without GPUs."""
         return self.name == CONTAINER_MASK and self.value in ("", "none", "void")
 
     def __str__(self) -> str:

@@ -36,7 +36,8 @@ def doc_of(cls: type) -> str:
 
 
 def signature_of(cls: type) -> Signature:
-    """How an object of the class is made. Raises ValueError, as inspect does, where a program makes none."""
+    """The signature by which a program makes an object of the class. Raises ValueError, as inspect does, where a
+    program makes none."""
     import inspect
 
     signature = WORDS[cls.__name__][1]

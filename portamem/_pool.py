@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What pools answer."""
+"""Classes of the answers that pools give."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class PoolStats:
 
 
 class PoolSnapshot(dict[str, Any]):
-    """What ``PoolMemoryResource.snapshot()`` answers: a dict of plain data, which notebooks show as a table."""
+    """The dict of plain data that ``PoolMemoryResource.snapshot()`` returns. Notebooks show it as a table."""
 
     def _repr_html_(self) -> str:
         from portamem import _html

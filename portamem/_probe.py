@@ -76,7 +76,7 @@ def main() -> None:
     parser.add_argument("--probe", action="store_true", help="what is found by trying too, which creates contexts")
     options = parser.parse_args()
     answer = os.dup(1)
-    os.dup2(2, 1)  # what a library prints goes to stderr, and does not spoil the JSON
+    os.dup2(2, 1)  # a library's output goes to stderr, and does not spoil the JSON
     with os.fdopen(answer, "w", encoding="utf-8") as out:
         json.dump(describe(options.backend, memory=options.memory, probe=options.probe), out)
 

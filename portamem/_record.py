@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the adaptors that watch memory answer."""
+"""Classes of the answers that the adaptors give which watch memory."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class OutstandingAllocation:
     """``Stream.identity`` of the stream that it was allocated on."""
     stream_device: int
     time: float
-    """When it was allocated, in seconds since 1970."""
+    """The time of the allocation, in seconds since 1970."""
     thread: int
     """``threading.get_native_id()`` of the thread that allocated it."""
     tag: str
@@ -51,7 +51,7 @@ class OutstandingAllocation:
 
 
 class StatisticsScope:
-    """What ``StatisticsAdaptor.scope()`` answers: a context manager, read within the block and after it."""
+    """The context manager that ``StatisticsAdaptor.scope()`` returns. It is read within the block and after it."""
 
     def __init__(self, adaptor: Any) -> None:
         self._adaptor = adaptor
@@ -60,7 +60,8 @@ class StatisticsScope:
 
     @property
     def counts(self) -> MemoryCounts:
-        """What has gone through the adaptor since the scope began, up to its end. Raises ValueError before it began."""
+        """Counts what has gone through the adaptor in the scope, up to now or to its end. Raises ValueError before it
+        began."""
         if self._scope:
             found: MemoryCounts = self._adaptor._scope_counts(self._scope)
             return found

@@ -75,7 +75,7 @@ def _called(name: str) -> str:
 
 
 def _is_unnamed(name: str) -> bool:
-    """Of the value that a property is set to, which has no name of its own."""
+    """True for the value that a property is set to, which has no name of its own."""
     return name.startswith("arg") and name[3:].isdigit() and name != "arg0"
 
 
@@ -89,7 +89,7 @@ def _shown(value: Any) -> str:
 
 
 def _refused(kind: str, value: Any) -> str:
-    """Whether a value is refused for its "type" or its "value"; empty where it is not, as far as can be told."""
+    """Says why a value is refused: for its "type" or its "value". Empty where it is not, as far as can be told."""
     if kind in ("object", "typing.Any") or ("None" in kind and value is None):
         return ""
     if "Callable" in kind:
@@ -112,7 +112,7 @@ def _refused(kind: str, value: Any) -> str:
 
 
 def _has_truth(value: Any) -> bool:
-    """Whether a value says itself that it is true or false. An array of several elements refuses to."""
+    """True where a value says itself that it is true or false. An array of several elements refuses to."""
     try:
         return hasattr(type(value), "__bool__") and bool(value) is not None
     except Exception:
@@ -144,7 +144,7 @@ def _words(kind: str) -> str:
 
 
 def _parameters(line: str) -> list[_Parameter]:
-    """Of ``1. (self: Class, name: type = default, *, other: type) -> answer``."""
+    """Reads the parameters of ``1. (self: Class, name: type = default, *, other: type) -> answer``."""
     found, is_keyword = [], False
     for part in _split(line[line.index("(") + 1 :]):
         if part in ("*", "/"):

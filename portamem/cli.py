@@ -51,7 +51,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     try:
         options = _parser().parse_args(arguments)
     except SystemExit:
-        sys.stdout.flush()  # what --version has printed, or --help
+        sys.stdout.flush()  # writes the text of --version or --help
         raise
     status = commands[options.command](options)
     sys.stdout.flush()

@@ -15,7 +15,7 @@ class _Text(str, Enum):
 
 
 class MemoryKind(_Text):
-    """Where a buffer's memory came from."""
+    """The source of a buffer's memory."""
 
     DEVICE = "device"
     PINNED = "pinned"
@@ -26,7 +26,7 @@ class MemoryKind(_Text):
 
 
 class PointerKind(_Text):
-    """What the runtime says an address is."""
+    """Kinds of memory that the runtime tells of an address."""
 
     UNREGISTERED = "unregistered"
     HOST = "host"
@@ -35,7 +35,8 @@ class PointerKind(_Text):
 
 
 class ManagedMode(_Text):
-    """How a device runs managed memory: not at all, in one place reached over the bus, or moving to its user."""
+    """The ways in which a device runs managed memory: not at all, in one place reached over the bus, or moving to its
+    user."""
 
     NONE = "none"
     HOST_RESIDENT = "host_resident"
@@ -43,7 +44,8 @@ class ManagedMode(_Text):
 
 
 class MallocHeapKind(_Text):
-    """What malloc_heap_size bounds: nothing, all that kernels' malloc can give, or what the heap begins with."""
+    """The part of the heap that malloc_heap_size bounds: none, all that kernels' malloc can give, or the heap's
+    beginning."""
 
     NONE = "none"
     LIMIT = "limit"
@@ -60,7 +62,7 @@ class HandleType(_Text):
 
 
 class QuirkPolicy(_Text):
-    """What portamem does about a known fault of a runtime."""
+    """The ways in which portamem handles a known fault of a runtime."""
 
     FREE_ON_ALLOCATING_STREAM = "free_on_allocating_stream"
     AT_LEAST_EIGHT_BYTES = "at_least_eight_bytes"
@@ -83,7 +85,7 @@ class MemoryAdvice(_Text):
 
 
 class RangeAttribute(_Text):
-    """What can be asked of a managed range. COHERENCY_MODE is AMD's."""
+    """Attributes that a program can ask of a managed range. COHERENCY_MODE is AMD's."""
 
     READ_MOSTLY = "read_mostly"
     PREFERRED_LOCATION = "preferred_location"
@@ -93,14 +95,14 @@ class RangeAttribute(_Text):
 
 
 class Attach(_Text):
-    """Which devices may touch managed memory from the start: all, or none."""
+    """The devices that may touch managed memory from the start: all, or none."""
 
     GLOBAL = "global"
     HOST = "host"
 
 
 class Coherence(_Text):
-    """How host and device see each other's writes while a kernel runs."""
+    """The ways in which host and device see each other's writes while a kernel runs."""
 
     DEFAULT = "default"
     COHERENT = "coherent"
@@ -110,7 +112,7 @@ class Coherence(_Text):
 
 
 class CaptureMode(_Text):
-    """What a stream capture forbids, and to which threads."""
+    """Modes of a stream capture: which calls it forbids, and to which threads."""
 
     GLOBAL = "global"
     THREAD_LOCAL = "thread_local"
@@ -118,7 +120,7 @@ class CaptureMode(_Text):
 
 
 class CaptureStatus(_Text):
-    """How a stream's capture stands."""
+    """The state of a stream's capture."""
 
     NONE = "none"
     ACTIVE = "active"
@@ -126,7 +128,7 @@ class CaptureStatus(_Text):
 
 
 class Access(_Text):
-    """What a device may do with a pool's memory."""
+    """The access that a device has to a pool's memory."""
 
     NONE = "none"
     READ = "read"

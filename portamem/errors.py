@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # what `typing` has, without the milliseconds that importing it costs
+TYPE_CHECKING = False  # type checkers take it for `typing`'s, without the milliseconds that importing that costs
 if TYPE_CHECKING:
     from portamem._check import OrderFinding
     from portamem.reasons import Reason

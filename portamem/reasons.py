@@ -60,7 +60,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class Built:
-    """What a module was built with: the version of its headers, and the library that the loader has to find."""
+    """A module's build: the version of its headers, and the library that the loader has to find."""
 
     headers: str = ""
     library: str = ""
@@ -68,7 +68,7 @@ class Built:
 
 @dataclass(frozen=True)
 class Machine:
-    """What a runtime's first answer is read by. Versions are text, and empty where there is none."""
+    """Facts by which a runtime's first answer is read. Versions are text, and empty where there is none."""
 
     driver_version: str = ""
     runtime_version: str = ""
@@ -120,7 +120,7 @@ def from_crash(backend: str, how: str) -> Reason:
 
 
 def from_probe(vendor: str, code: int, text: str, machine: Machine) -> Reason:
-    """What it means on this machine that the runtime found no device and answered ``code`` and ``text``.
+    """The reason, on this machine, why the runtime found no device and answered ``code`` and ``text``.
 
     ``vendor`` is "cuda" or "hip" after whose driver and devices these are, or "host".
     """
@@ -173,7 +173,7 @@ def _missing(backend: str, library: str, built: Built, found: Sequence[str]) -> 
 
 
 def _by_code(code: int, text: str, machine: Machine) -> Reason | None:
-    """What NVIDIA's code alone says."""
+    """The reason that NVIDIA's code alone tells."""
     if code == _INSUFFICIENT_DRIVER and not machine.driver_version:
         fix = "Install the NVIDIA driver, or start the container with GPU access."
         for mask in machine.masks:

@@ -36,7 +36,7 @@ def pytest_report_header() -> list[str]:
 
 def pytest_collection_finish() -> None:
     gc.collect()
-    gc.freeze()  # what was imported stays: the collections that tests ask for look at their own objects only
+    gc.freeze()  # imported objects stay: the collections that tests ask for look at their own objects only
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -170,7 +170,7 @@ def is_ordered(pm: ModuleType, request: pytest.FixtureRequest) -> Iterator[None]
 
 @pytest.fixture(autouse=True)
 def nothing_leaks(pm: ModuleType) -> Iterator[None]:
-    """What portamem holds, on the host and on every device, is the same before and after each test."""
+    """portamem holds the same, on the host and on every device, before and after each test."""
     before = _held(pm)
     yield
     for ordinal in range(pm.device_count()):

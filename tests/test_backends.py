@@ -37,7 +37,8 @@ for kind in {kinds!r}:
 
 
 def kinds_of_interpreters() -> list[dict[str, Any]]:
-    """Those with a lock of their own, which is the rule from Python 3.12 on, and those that share the first one's."""
+    """Interpreters with a lock of their own, which is the rule from Python 3.12 on, and those that share the first
+    one's."""
     if sys.version_info >= (3, 13):
         return [{}, {"config": "legacy"}]
     return [{}, {"isolated": False}]

@@ -32,13 +32,13 @@ def test_calls_with_wrong_arguments_are_refused_as_pythons_own(make_resource: An
 
 
 def test_python_sees_the_protocol(pm: ModuleType) -> None:
-    """From 3.12 on it is a method as well: what collections.abc.Buffer looks for."""
+    """The protocol is a method as well from 3.12 on: collections.abc.Buffer looks for it."""
     for kind in (pm.Buffer, pm.PitchedBuffer, pm.View):
         assert hasattr(kind, "__buffer__") == (sys.version_info >= (3, 12))
 
 
 def test_truth_is_being_open(pm: ModuleType, pinned_resource: Any) -> None:
-    """Not the size: "if buffer:" asks whether there is one to use."""
+    """The size does not decide: "if buffer:" asks whether there is one to use."""
     for nbytes in (0, 10):
         with pinned_resource.allocate(nbytes) as buf, buf.view() as view, buf[:] as part:
             assert (bool(buf), bool(view), bool(part)) == (True, True, True)

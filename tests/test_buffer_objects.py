@@ -150,7 +150,7 @@ def test_resource_and_stream_live_as_long_as_the_buffer_is_open(
         else:
             del buffer
         gc.collect()
-        # What was still to be run may hold the memory for a moment.
+        # Work that was still to be run may hold the memory for a moment.
         assert eventually(lambda seen=seen: [each() for each in seen] == [None, None]), end
 
 

@@ -189,7 +189,7 @@ def test_c_functions(pm: Any, stream: Any) -> None:
         libc.free(address)
 
     class Cfunc:
-        """As Numba's: an object that knows its function's address."""
+        """An object that knows its function's address, as Numba's does."""
 
         def __init__(self, function: Any) -> None:
             self.address = ctypes.cast(function, ctypes.c_void_p).value

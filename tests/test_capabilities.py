@@ -1,4 +1,4 @@
-"""What a device says that it can do, as the command line tells it. What holds of each field is in the contract."""
+"""A device's capabilities, as the command line tells them. The contract says what holds of each field."""
 
 from __future__ import annotations
 

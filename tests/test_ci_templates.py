@@ -19,7 +19,8 @@ def _skip_without_docs() -> None:
 
 
 def faults_of_yaml(text: str) -> list[str]:
-    """What breaks the plain YAML that templates are written in: keys, lists and literal blocks, indented by spaces."""
+    """Finds what breaks the plain YAML that templates are written in: keys, lists and literal blocks, indented by
+    spaces."""
     faults = []
     indents = [0]
     block: int | None = None  # the indent of the key that a literal block belongs to

@@ -116,7 +116,7 @@ def test_a_log_of_numbers_beyond_64_bits(tmp_path: Path, key: str, value: object
 
 
 def processes_with(mark: str) -> list[int]:
-    """Those that were started with a text in their environment."""
+    """The processes that were started with a text in their environment."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:

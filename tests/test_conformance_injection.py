@@ -36,7 +36,7 @@ def eager_collector() -> Iterator[None]:
 @pytest.mark.host_only
 @pytest.mark.usefixtures("eager_collector")
 def test_garbage_does_not_meet_it(pm: ModuleType) -> None:
-    """What portamem.host.knobs makes fail is the call in the block, though the collector has work there."""
+    """portamem.host.knobs makes the call in the block fail, though the collector has work there."""
     with pm.DeviceMemoryResource(pm.Device(0)) as resource:
         with failing(Env(pm, platform_of(pm)), "Malloc", 1, 999):
             Cycle(resource)

@@ -69,7 +69,7 @@ def test_what_is_there_at_once_changes_nothing(clock: Clock) -> None:
 
 
 def test_the_cases_of_a_run_share_it(pm: ModuleType, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
-    """Where every case leaves memory behind, each is told, and later ones sooner."""
+    """Every case here leaves memory behind: the run tells each, and later ones sooner."""
     planned = {case.key: case for case in cases(pm.backend, ["ALLOC-07"])}
     case = planned["alloc.what_is_out_is_counted[device]"]
     monkeypatch.setattr(Env, "_left", lambda self: True)

@@ -82,7 +82,7 @@ def test_the_witness_decides_of_thresholds(env: Env, plant: Plant, name: str) ->
 def test_what_the_runtime_refuses(
     env: Env, plant: Plant, monkeypatch: pytest.MonkeyPatch, name: str, call: str, word: str
 ) -> None:
-    """Whatever the runtime says that it does: what the probe has found is what has to happen."""
+    """The probe's finding is what has to happen, whatever the runtime says that it does."""
     *owner, function = call.split(".")
     monkeypatch.setattr(getattr(env.pm, owner[0]) if owner else env.pm, function, refuse)
     plant(**{name: True})

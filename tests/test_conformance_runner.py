@@ -249,7 +249,7 @@ def test_what_a_known_defect_does_not_name_fails(tmp_path: Path) -> None:
     [("nothing wrong", "is_fine", "pass"), ("nothing native", "is_done_by_hand", "emulated")],
 )
 def test_a_check_that_passes_with_a_known_defect_is_told(tmp_path: Path, plugin: str, name: str, seen: str) -> None:
-    """And no other check of the clause, which passes with it and without it."""
+    """No other check of the clause is told, which passes with it and without it."""
     status, found, said = conformance(tmp_path, plugin=f"known defect,{plugin}", DEFECT_VERSIONS=EVERY_VERSION)
     assert (status, outcome(found, "ALLOC-01")) == (0, seen), said
     told = {case["check"]: case["notes"] for clause in found["clauses"] for case in clause["cases"] if "notes" in case}

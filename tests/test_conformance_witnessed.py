@@ -1,4 +1,4 @@
-"""What a witness decides is shown with it, and only with it."""
+"""A clause that a witness decides is shown with it, and only with it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_call_that_is_not_there_leaves_it_undecided(monkeypatch: pytest.Monkey
 
 @pytest.fixture
 def nvidia(monkeypatch: pytest.MonkeyPatch) -> NvidiaWitness:
-    """Over cuda-python where there is no driver: its calls take their arguments, and fail."""
+    """A witness over cuda-python without a driver: its calls take their arguments, and fail."""
     try:
         witness = NvidiaWitness("cuda", 0)
     except WitnessMissing as missing:
@@ -119,7 +119,7 @@ def test_what_cuda_python_answers_is_read(nvidia: NvidiaWitness, monkeypatch: py
 
 
 class Restless:
-    """A witness whose figure of free memory is another one each time, as beside others who use the device."""
+    """A witness whose figure of free memory is another one each time, as beside other users of the device."""
 
     name = "somebody"
 

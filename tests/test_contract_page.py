@@ -41,7 +41,7 @@ SOURCES = (
 
 
 def is_a_source(text: str) -> bool:
-    """Whether it names what others have written, and nothing else but what was measured beside that."""
+    """True where the text names other people's writing, and nothing else but what was measured beside that."""
     named = [part for part in text.split("; ") if not part.startswith("measured ")]
     return bool(named) and all(any(re.fullmatch(form, part) for form in SOURCES) for part in named)
 
@@ -110,7 +110,7 @@ def test_what_a_source_is(text: str, right: bool) -> None:
 
 
 def test_a_defect_names_checks_of_its_clauses() -> None:
-    """A name that is none would excuse nothing, and nobody would see why."""
+    """A name that is no check would excuse nothing, and no reader would see why."""
     shows = {check.name: check.ids for check in checks() if not check.name.startswith("plugin.")}
     for clause in CLAUSES:
         for defect in clause.defects:
@@ -122,7 +122,7 @@ def test_a_defect_names_checks_of_its_clauses() -> None:
 
 
 def test_where_a_defect_is_known_the_clause_can_still_fail() -> None:
-    """What no defect accounts for is looked at by a check that none excuses."""
+    """Each clause with a defect has a check that no defect excuses, for what the defects do not account for."""
     for clause in CLAUSES:
         excused = {name for defect in clause.defects for name in defect.checks}
         others = {check.name for check in checks() if clause.id in check.ids} - excused
@@ -131,7 +131,7 @@ def test_where_a_defect_is_known_the_clause_can_still_fail() -> None:
 
 @pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.stem)
 def test_what_a_report_has_as_unsupported_the_contract_says(path: Path) -> None:
-    """Of the vendor whose runtime answered; the CPU runtime plays the machines of either."""
+    """The vendor whose runtime answered counts; the CPU runtime plays the machines of either."""
     report = json.loads(path.read_text(encoding="utf-8"))
     for found in report.get("clauses", ()):
         vendor = report["backends"][found["backend"]]["vendor"]

@@ -57,7 +57,7 @@ def test_nobody_closes_it_or_what_is_below(default: Any) -> None:
 
 
 def test_the_host_keeps_off_it_on_every_machine(pm: ModuleType, device: Any, default: Any) -> None:
-    """So that what is freed can be used again at once, also where the host reaches device memory."""
+    """Freed memory can then be used again at once, also where the host reaches device memory."""
     assert not default.is_host_accessible
     with pm.empty(16, "uint8", device=device) as view, pytest.raises(BufferError):
         memoryview(view.buffer)
@@ -131,7 +131,7 @@ def test_a_refusal_says_what_it_keeps(pm: ModuleType, device: Any, default: Any,
         device_resource.allocate("1024 TiB")
     assert f"current_resource({device.ordinal}).trim()" in str(caught.value)
     assert caught.value.used == held
-    assert cached(default) == kept  # that could not have helped, and nobody was made to wait
+    assert cached(default) == kept  # that could not have helped, and no call waited for it
     default.trim()
     with pytest.raises(portamem.OutOfMemoryError) as caught:
         device_resource.allocate("1024 TiB")

@@ -116,7 +116,7 @@ exec "$PYTHON" -c "$CODE"
 
 
 def in_namespace(code: str, *nodes: str, mode: str = "0666", group: str = "", **env: str) -> str:
-    """What Python prints where /dev has these nodes; a skip where no mount namespace is to be had."""
+    """Returns what Python prints where /dev has these nodes; a skip where no mount namespace is to be had."""
     if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("no mount namespace here")
     masks = dict.fromkeys(("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "PORTAMEM_BACKEND", "PORTAMEM_REQUIRE"))

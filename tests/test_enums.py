@@ -13,7 +13,7 @@ from portamem import enums
 
 
 def accepted(call: Callable[[], object]) -> bool:
-    """Whether a call knew its word: the runtime may still refuse what it means."""
+    """True where a call knew its word: the runtime may still refuse what it means."""
     try:
         call()
     except portamem.Error:

@@ -48,7 +48,7 @@ def test_giving_back_what_was_never_taken(device_resource: Any) -> None:
 
 @pytest.mark.parametrize("name", backend.NAMES)
 def test_one_except_catches_all_backends(name: str) -> None:
-    """Where a backend has devices its runtime refuses, and where it has none that is the refusal."""
+    """The runtime refuses where a backend has devices; where it has none, that is the refusal."""
     caught: list[portamem.Error] = []
     try:
         module = getattr(portamem, name)

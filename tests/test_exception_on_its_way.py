@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Whatever is dropped while an exception is on its way: what the drop calls runs, and the exception arrives."""
+"""An object is dropped while an exception is on its way: its functions run, and the exception arrives."""
 
 from __future__ import annotations
 

@@ -30,12 +30,12 @@ def is_public(name: str) -> bool:
     return not name.startswith("_") or (name.startswith("__") and name not in IMPLIED)
 
 
-# What every class has, or Python itself describes; data classes have __replace__ from Python 3.13 on.
+# Names that every class has, or that Python itself describes; data classes have __replace__ from Python 3.13 on.
 IMPLIED = set(dir(type("Plain", (), {}))) | {"__new__", "__buffer__", "__release_buffer__", "__slots__", "__replace__"}
 
 
 def members(owner: Any) -> Iterator[tuple[str, Any]]:
-    """What a class itself defines for programs."""
+    """The members that a class itself defines for programs."""
     for name, value in vars(owner).items():
         if is_public(name) and (callable(value) or hasattr(type(value), "__get__")):
             yield name, inspect.unwrap(value.__func__) if isinstance(value, staticmethod) else value

@@ -34,7 +34,7 @@ def with_major(name: str, major: int) -> str:
 
 
 def test_the_stand_in_serves(tmp_path: Path, library: str) -> None:
-    """What the other tests here show would be worth little if the stand-in itself were what is refused."""
+    """portamem does not refuse the stand-in itself: else the other tests here would show little."""
     build_hip(tmp_path / library, major_of(library) * MAJOR + 200_001)
     reason = reason_of("hip", root=fake_root(tmp_path, "kfd", "dri/renderD128"), LD_LIBRARY_PATH=str(tmp_path))
     assert reason["code"] == "no_device"
@@ -83,7 +83,7 @@ def test_a_library_where_the_loader_does_not_look(tmp_path: Path, library: str, 
     assert reason["code"] == "library_missing"
     assert str(folder) in reason["text"]
     assert reason["fix"] == f"Put {folder} on LD_LIBRARY_PATH."
-    # What the fix says helps: the next trouble is another one.
+    # The fix helps: the next trouble is another one.
     assert reason_of("hip", package=package, LD_LIBRARY_PATH=str(folder))["code"] == "library_wrong_major"
 
 
@@ -150,7 +150,7 @@ def another(tmp_path: Path, real: Path, library: str) -> Path:
 
 
 def test_memory_that_the_runtime_does_not_know(tmp_path: Path, another: Path, library: str) -> None:
-    """To one runtime, memory of the other looks like plain host memory: a wrong guess would be read by the CPU."""
+    """One runtime takes memory of the other for plain host memory: after a wrong guess the CPU would read it."""
     build_hip(tmp_path / "one" / library, major_of(library) * MAJOR)
     code = """
         import ctypes, sys, warnings

@@ -74,7 +74,7 @@ def test_a_read_only_view_is_no_tensor(pm: ModuleType) -> None:
 
 
 class Answers:
-    """Of an array package that NumPy asks for an array."""
+    """An array of a package that NumPy asks for an array."""
 
     def __init__(self, array: Any) -> None:
         self._array = array
@@ -207,7 +207,7 @@ def test_a_module_that_another_thread_imports_is_not_asked(
 ) -> None:
     half = ModuleType(name)
     half.__spec__ = ModuleSpec(name, None)
-    half.__spec__._initializing = True  # type: ignore[attr-defined]  # what the import system itself goes by
+    half.__spec__._initializing = True  # type: ignore[attr-defined]  # the import system itself goes by this
     monkeypatch.setitem(sys.modules, name, half)
     with device_resource.allocate(8) as buf:
         pm.copy(buf, memoryview(bytes(range(8))))

@@ -19,7 +19,7 @@ import portamem
 
 @pytest.fixture
 def logging(pm: ModuleType, resource: Any, tmp_path: Path) -> Any:
-    """Over a resource of every kind in turn."""
+    """An adaptor over a resource of every kind in turn."""
     made = pm.LoggingAdaptor(resource, tmp_path / "run.jsonl")
     yield made
     close_when_empty(made)
@@ -27,7 +27,7 @@ def logging(pm: ModuleType, resource: Any, tmp_path: Path) -> Any:
 
 @pytest.fixture
 def plain(pm: ModuleType, device_resource: Any, tmp_path: Path) -> Any:
-    """Over plain device memory."""
+    """An adaptor over plain device memory."""
     made = pm.LoggingAdaptor(device_resource, tmp_path / "run.jsonl")
     yield made
     close_when_empty(made)

@@ -14,7 +14,7 @@ import portamem
 
 @pytest.fixture
 def arena(pm: Any, resource: Any) -> Any:
-    """Of every kind of memory in turn."""
+    """An arena over every kind of memory in turn."""
     made = pm.MonotonicMemoryResource(resource, initial_size="64 KiB")
     yield made
     close_when_empty(made)

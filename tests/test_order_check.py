@@ -182,7 +182,8 @@ def test_the_variable_prints_what_is_found_once_and_how_often_at_the_end() -> No
 
 @pytest.mark.parametrize("debug", ["0", "1"])
 def test_what_resources_do_by_themselves_is_ordered(debug: str) -> None:
-    """Also with redzones, which are work of their own, and where the last use has run long before anybody asks."""
+    """The order holds also with redzones, which are work of their own, and where the last use ran long before the
+    end."""
     code = """
         import time
         import portamem.host as pm
@@ -269,7 +270,8 @@ def test_a_gpu_backend_refuses_in_words() -> None:
 
 
 def test_a_declared_use_is_compared_with_nothing() -> None:
-    """What others do on a stream is not seen: the declaration orders the free, and what is seen is judged as ever."""
+    """The checker does not see the foreign work: the declaration orders the free, and the uses it sees are judged as
+    ever."""
     said = output("""
         c = pm.Stream(device)
         with pm.check(raises=False) as checking:

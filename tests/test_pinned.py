@@ -6,6 +6,6 @@ from typing import Any
 
 
 def test_it_is_aligned(pinned_resource: Any) -> None:
-    """Not to pages: CUDA puts several small pieces into one."""
+    """It is not aligned to pages: CUDA puts several small pieces into one."""
     with pinned_resource.allocate(100) as first, pinned_resource.allocate(100) as second:
         assert first.handle % 256 == second.handle % 256 == 0

@@ -74,7 +74,7 @@ def test_a_snapshot_is_plain_data(pm: Any, device: Any) -> None:
         assert [piece["state"] for piece in mine] == ["live"]
         slab = [piece for piece in pieces if piece["address"] <= small.handle < piece["address"] + piece["nbytes"]]
         assert [(piece["state"], piece["live"], piece["block_nbytes"]) for piece in slab] == [("slab", 1, 512)]
-        # As to_json says in C++, whose text this is.
+        # The keys are in the order of C++'s to_json, whose text this is.
         assert list(shot) == ["used", "reserved", "peak", "chunks"]
         assert all(list(chunk) == ["address", "nbytes", "pieces"] for chunk in shot["chunks"])
         for piece in pieces:

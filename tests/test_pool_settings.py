@@ -134,7 +134,7 @@ def test_a_percentage_is_shared_by_those_who_live(uuid: str) -> None:
 
 
 def pooled(pm: ModuleType, code: str, **settings: str | None) -> str:
-    """What a program prints that has a pool over plain device memory, and a stream."""
+    """The output of a program that has a pool over plain device memory, and a stream."""
     head = f"""
 import portamem.{pm.backend} as pm
 upstream = pm.DeviceMemoryResource(0)

@@ -24,7 +24,7 @@ UUIDS = ("GPU-8a1b0000-1111-2222-3333-444455556666", "GPU-8a1c0000-1111-2222-333
 
 
 def reason(vendor: str, code: int = NO_DEVICE, *, environ: Mapping[str, str] | None = None, **facts: object) -> Reason:
-    """What a runtime's answer means on a machine with two devices."""
+    """The reason of a runtime's answer on a machine with two devices."""
     machine = {
         "driver_version": "13.0",
         "runtime_version": "13.0",
@@ -139,7 +139,7 @@ def test_a_container_that_was_started_without_gpus(value: str) -> None:
     assert f"NVIDIA_VISIBLE_DEVICES={value}" in told.fix
 
 
-# What the machine shows.
+# Facts that the machine shows.
 
 
 def test_nodes_and_uuids(tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ def test_no_permission_says_what_to_do(node: ShutNode, words: list[str]) -> None
 
 @pytest.mark.parametrize("vendor", ["cuda", "hip"])
 def test_a_node_with_no_driver_behind_it(tmp_path: Path, vendor: str) -> None:
-    """A real device node whose number nobody serves: what is left when a kernel module did not load."""
+    """A real device node whose number no driver serves: it is left when a kernel module did not load."""
     name = {"cuda": "nvidiactl", "hip": "kfd"}[vendor]
     (tmp_path / "dev").mkdir()
     try:
@@ -285,7 +285,7 @@ def test_a_node_with_no_driver_behind_it(tmp_path: Path, vendor: str) -> None:
     assert str(tmp_path / "dev" / name) in told.text
 
 
-# What the vendors' codes mean.
+# Reasons by the vendors' codes.
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What objects say of themselves in a log, and in a notebook."""
+"""The words of objects for themselves in a log, and in a notebook."""
 
 from __future__ import annotations
 

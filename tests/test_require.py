@@ -31,7 +31,7 @@ PORTAMEM = (sys.executable, "-m", "portamem")
 SUITE = (*PYTEST, *OF_CHECKOUT, str(TESTS / "test_sizes.py"))
 
 EXITS = [
-    # what is run, with which settings besides PORTAMEM_REQUIRE, and how it ends
+    # name, command, settings besides PORTAMEM_REQUIRE, exit status
     ("plain names", python("import portamem; portamem.Device()"), {}, 1),
     ("plain names, later", python("import portamem; portamem.backends(); portamem.empty(4)"), {}, 1),
     ("plain names, host chosen", python("import portamem; portamem.zeros(4)"), {"PORTAMEM_BACKEND": "host"}, 1),
@@ -63,7 +63,7 @@ def test_every_exit(require: str, command: tuple[str, ...], settings: dict[str, 
 
 @pytest.mark.parametrize(("name", "command"), [exit[:2] for exit in EXITS], ids=[exit[0] for exit in EXITS])
 def test_without_it_each_of_them_runs(name: str, command: tuple[str, ...]) -> None:
-    """So it is the setting that ends them, and nothing else."""
+    """The setting ends them, and nothing else does."""
     done = run(*command, env=NOWHERE)
     assert done.returncode == 0, f"{name}: {done.stdout}\n{done.stderr}"
 

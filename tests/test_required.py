@@ -92,7 +92,7 @@ def test_what_a_machine_of_amd_may_lack() -> None:
     ],
 )
 def test_how_portamem_was_installed_is_no_fault_of_a_gpu(reason: str) -> None:
-    """PORTAMEM_REQUIRE=cuda pytest is for everybody's installation, and not for ci/gpu.sh alone."""
+    """PORTAMEM_REQUIRE=cuda pytest is for every installation, and not for ci/gpu.sh alone."""
     assert is_allowed(reason, "cuda")
     assert not is_allowed("no device here", "cuda")
 

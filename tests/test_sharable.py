@@ -28,7 +28,7 @@ WHO = People(
         ("in '/home/john doe'.", "in '~'."),
         ("'/home/john doe/x/y.txt': no such file", "'.../y.txt': no such file"),
         ("/home/john doesn't", "~ doesn't"),
-        # So is where the process is.
+        # The working folder is cut too.
         ("/data/my runs/out/y.txt, /data/my runs", ".../y.txt, .../my runs"),
         # Names of accounts, as parts of paths.
         ("/lustre/orion/scratch/carol", ".../USER"),
@@ -46,7 +46,7 @@ WHO = People(
         ("/carol", "/USER"),
         ("/carol/lib.so", ".../lib.so"),
         ("/home/erin", "~"),
-        # Who runs this, and where, everywhere.
+        # Names of the user and of the host, everywhere.
         ("dora on node17", "USER on HOST"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What ci/docs.sh builds the site from: pictures are the drawn ones, and every public name has a place on a page."""
+"""The sources of ci/docs.sh's site: pictures are the drawn ones, and every public name has a place on a page."""
 
 from __future__ import annotations
 

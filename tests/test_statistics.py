@@ -15,7 +15,7 @@ import portamem
 
 @pytest.fixture
 def statistics(pm: ModuleType, resource: Any) -> Any:
-    """Over a resource of every kind in turn."""
+    """An adaptor over a resource of every kind in turn."""
     made = pm.StatisticsAdaptor(resource)
     yield made
     close_when_empty(made)
@@ -23,7 +23,7 @@ def statistics(pm: ModuleType, resource: Any) -> Any:
 
 @pytest.fixture
 def plain(pm: ModuleType, device_resource: Any) -> Any:
-    """Over plain device memory."""
+    """An adaptor over plain device memory."""
     made = pm.StatisticsAdaptor(device_resource)
     yield made
     close_when_empty(made)

@@ -1,4 +1,4 @@
-"""TrackingAdaptor: what is out, who allocated it and where; and what it says when somebody forgets."""
+"""TrackingAdaptor: what is out, which thread allocated it and where; and its words when a program forgets memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import portamem
 
 @pytest.fixture
 def tracking(pm: ModuleType, resource: Any) -> Any:
-    """Over a resource of every kind in turn."""
+    """An adaptor over a resource of every kind in turn."""
     made = pm.TrackingAdaptor(resource)
     yield made
     close_when_empty(made)
@@ -25,7 +25,7 @@ def tracking(pm: ModuleType, resource: Any) -> Any:
 
 @pytest.fixture
 def plain(pm: ModuleType, device_resource: Any) -> Any:
-    """Over plain device memory."""
+    """An adaptor over plain device memory."""
     made = pm.TrackingAdaptor(device_resource)
     yield made
     close_when_empty(made)

@@ -26,7 +26,7 @@ from portamem import _machine
 
 GIB = 1 << 30
 NOISE = 256 * MIB
-"""What contexts and other users of the device may take or give back meanwhile."""
+"""Bytes that contexts and other users of the device may take or give back meanwhile."""
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def kernel_driver(gpu: ModuleType) -> None:
 
 @pytest.fixture
 def vendor(gpu: ModuleType) -> str:
-    """Whose driver serves the backend: HIP may stand on CUDA's."""
+    """The vendor whose driver serves the backend: HIP may stand on CUDA's."""
     return backend.driver()
 
 
@@ -94,7 +94,7 @@ def test_an_empty_mask(gpu: ModuleType, vendor: str) -> None:
 
 @pytest.mark.parametrize("value", ["0", "0,4096", "uuid", "uuid prefix", "UUID PREFIX"])
 def test_a_mask_that_leaves_the_first_device(gpu: ModuleType, vendor: str, mask: str, value: str) -> None:
-    """What portamem says of a mask is what the runtime does with it."""
+    """The runtime does with a mask what portamem says of it."""
     if os.environ.get(mask):
         pytest.skip(f"{mask} is set here: device 0 is counted in what it leaves")
     if value.lower().startswith("uuid"):
@@ -144,7 +144,7 @@ def test_everything_says_that_a_mask_hides(gpu: ModuleType, vendor: str) -> None
 
 @pytest.fixture
 def spare(device: Any) -> int:
-    """What "nearly full" leaves: 1 GiB, or less on a small device."""
+    """The bytes that "nearly full" leaves: 1 GiB, or less on a small device."""
     free = int(device.memory_info().free)
     return min(GIB, free // 8)
 
@@ -209,9 +209,10 @@ def fill_with_marks(pool: Any, stream: Any, wanted: int) -> list[tuple[Any, int]
 
 
 def test_a_pool_fills_the_device_and_gives_it_back(pm: ModuleType, device: Any, stream: Any) -> None:
-    """To 95 %, then every second block freed, out of memory in words, all freed, trimmed: within 2 MiB of before."""
+    """The pool fills 95 %, frees every second block, runs out of memory in words, frees all and trims: within 2 MiB of
+    before."""
     with pm.PoolMemoryResource(pm.DeviceMemoryResource(0)) as pool:
-        pool.allocate(GIB // 4, stream=stream).close()  # what the driver sets up once is no loss
+        pool.allocate(GIB // 4, stream=stream).close()  # memory that the driver sets up once is no loss
         pool.trim()
         free = int(device.memory_info().free)
         blocks = fill_with_marks(pool, stream, free * 95 // 100)

@@ -64,7 +64,7 @@ def test_references_are_balanced(pm: ModuleType, device: Any, stream: Any) -> No
     resource = pm.current_resource(device)
 
     def counts() -> list[int]:
-        gc.collect()  # what other tests have left behind goes before the first look
+        gc.collect()  # memory that other tests have left behind goes before the first look
         return [sys.getrefcount(each) for each in (pm.View, pm.Buffer, resource, stream, np.float32)]
 
     def use() -> None:

@@ -25,7 +25,7 @@ FORBIDDEN = re.compile(
 
 
 class Odd:
-    """Nothing that any argument is."""
+    """An object that is no valid argument of any call."""
 
     def __repr__(self) -> str:
         return "<odd>"
@@ -183,7 +183,7 @@ def raised(call: Callable[[], object]) -> Exception | None:
 def test_no_words_of_the_binding(what: Bound, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # text that names a file makes one
     pm = import_module("portamem._host")
-    with ThreadPoolExecutor(1) as thread:  # what is begun on a thread and never ended goes with it
+    with ThreadPoolExecutor(1) as thread:  # a scope that is begun there and never ended goes with the thread
         refused = thread.submit(lambda: [error for error in map(raised, calls(pm, what)) if error is not None]).result()
     for error in refused:
         text = f"{type(error).__name__}: {error}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What no resource takes back, of whatever kind: it is refused in words, and nothing has changed then."""
+"""No resource, of whatever kind, takes back a wrong address: it is refused in words, and nothing has changed then."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def every_kind(request: pytest.FixtureRequest, device: Any) -> Any:
 
 @pytest.fixture
 def any_resource(every_kind: Any, pm: Any, device: Any) -> Iterator[Any]:
-    """Of every kind in turn, and of what stands over others."""
+    """A resource of every kind in turn, and of every kind that stands over others."""
     made = every_kind.make(pm, device)
     yield made
     close_when_empty(made)

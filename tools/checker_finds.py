@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Whether the vendor's memory checker finds what kernels do wrong within the memory of a pool, and nothing else.
+"""Shows that the vendor's memory checker finds what kernels do wrong within the memory of a pool, and nothing else.
 
     python tools/checker_finds.py --backend cuda --checker /usr/local/cuda/bin/compute-sanitizer
 
@@ -22,7 +22,7 @@ FOUND = 86
 """The checker's exit code where it has found something, and the program ended well."""
 
 held: list[Any] = []
-"""What lives to the end of a process: after an error there is no context to free anything in."""
+"""Objects that live to the end of a process: after an error there is no context to free anything in."""
 
 
 class Scene:
@@ -141,7 +141,7 @@ class Case(NamedTuple):
     upstream: str = ""
     options: tuple[str, ...] = ()
     is_checked: bool | None = True
-    """What the pool has to say; None where it does not matter."""
+    """The answer that the pool has to give; None where it does not matter."""
 
 
 CASES = {
@@ -155,7 +155,7 @@ CASES = {
     "into a freed block": Case(into_a_freed_block, True),
     "one byte behind a plain allocation": Case(behind_a_plain_allocation, True, is_checked=None),
 }
-# What the checker finds where it is told nothing: not judged, but worth seeing.
+# The checker's findings where it is told nothing: they are not judged, but worth seeing.
 CONTROLS = {
     "one byte behind a block, and the checker told nothing": Case(
         lambda scene: behind(scene, 1000), True, options=("--nvtx", "no"), is_checked=None
@@ -164,7 +164,7 @@ CONTROLS = {
 
 
 class Said(NamedTuple):
-    """What a process and the checker have said."""
+    """The words of a process and of the checker."""
 
     wrong: set[int]
     reported: set[int]

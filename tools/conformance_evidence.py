@@ -35,7 +35,7 @@ class Column:
     when: str
     portamem: str
     model: str = ""
-    """Of the CPU backend: the machine that it stands for, where that is not the usual one."""
+    """The machine that the CPU backend stands for, where that is not the usual one."""
     tells_cards: bool = False
     """Another column is like this one but for its devices."""
 
@@ -127,7 +127,7 @@ def section(reports: list[Report], table: Table) -> Iterator[str]:
 
 
 def _sweeps(suites: list[Column], table: Table) -> Iterator[str]:
-    """What the check of ERROR-14 says of itself: how many calls failed, in how many operations."""
+    """The notes of the check of ERROR-14: how many calls failed, in how many operations."""
     notes = [
         [column.title, note]
         for column in suites
@@ -175,7 +175,7 @@ def _surprises(column: Column) -> Iterator[str]:
 
 
 def _said(column: Column) -> Iterator[list[str]]:
-    """What is not plainly held, with its reason; clauses of the same reason share a line."""
+    """The clauses that are not plainly held, with the reason; clauses of the same reason share a line."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for clause in column.clauses:
         if clause["outcome"] != "pass":

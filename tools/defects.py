@@ -86,7 +86,7 @@ def main() -> int:
         farm.prepare({"discrete": {}}, lambda text: bar.update(task, description=text))
         with ThreadPoolExecutor(farm.jobs) as pool:
             found: list[Mapping[str, Any]] = []
-            # Those that hang take longest.
+            # Defects that hang take longest.
             in_turn = sorted(chosen, key=lambda defect: not defect.hangs)
             for done in as_completed([pool.submit(judge, defect, farm, options.whole) for defect in in_turn]):
                 found.append(done.result())

@@ -39,7 +39,7 @@ WORDS = {
     "compiled": "compiled, and no more than that",
     "here": "the CPU backend, in the test suite",
 }
-"""How a thing is known, from the most to the least that it says of a GPU. They never share a column."""
+"""The ways in which a thing is known, from the most to the least that it says of a GPU. They never share a column."""
 
 CLAIMS = {
     "builds": "the package builds",
@@ -77,7 +77,7 @@ def rows_of(reports: list[Report]) -> list[Row]:
 
 
 def ran_on_amd(rows: list[Row]) -> bool:
-    """Whether anything has run there, well or not."""
+    """True where anything has run there, well or not."""
     return any(
         row["kind"] == "gpu" and row["backend"] == "hip" and not row["result"].startswith("not run") for row in rows
     )
@@ -251,7 +251,7 @@ def with_sentence(readme: str, reports: list[Report]) -> str:
 def add(name: str, folder: Path) -> None:
     """Copies a run's reports into evidence/runs, in the place of an earlier run of the same name."""
     found = sorted(folder.glob("*.json"))
-    read(found)  # what is no report is refused before anything changes
+    read(found)  # a file that is no report is refused before anything changes
     if not found:
         raise FileNotFoundError(f"{folder} holds no report")
     FOLDER.mkdir(parents=True, exist_ok=True)

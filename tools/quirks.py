@@ -136,21 +136,21 @@ class Run:
     trouble: str = ""
     witness: str = ""
     reasons: Mapping[str, str] = field(default_factory=dict)
-    """Of each clause that fails: what was seen, and in which case."""
+    """The finding of each clause that fails, and the case that made it."""
 
 
 @dataclass
 class Standin:
-    """What was run over one stand-in: plain, and with each quirk the other way round."""
+    """The runs over one stand-in: plain, and with each quirk the other way round."""
 
     abi: str
     quirks: list[Quirk]
     plain: Run
     turned: dict[str, Run]
     told: dict[str, Run] = field(default_factory=dict)
-    """With each quirk that portamem was told of: the bridged clauses."""
+    """The runs of the bridged clauses with each quirk that portamem was told of."""
     untold: dict[str, Run] = field(default_factory=dict)
-    """With each quirk whose bridge was taken away: the bridged clauses."""
+    """The runs of the bridged clauses with each quirk whose bridge was taken away."""
 
     def with_and_without(self, quirk: Quirk) -> tuple[Run, Run]:
         turned = self.turned[quirk.name]
@@ -169,12 +169,12 @@ def noticed(with_it: Outcomes, without_it: Outcomes) -> dict[str, str]:
 
 
 def outcomes_of(report: Mapping[str, Any], backend: str = "hip") -> Outcomes:
-    """Of each clause the worst that was seen: a part that takes kernels, which no stand-in runs, hides nothing."""
+    """The worst outcome of each clause: a part that takes kernels, which no stand-in runs, hides nothing."""
     return {clause["id"]: _seen(clause) for clause in report["clauses"] if clause.get("backend") == backend}
 
 
 def reasons_of(report: Mapping[str, Any], backend: str = "hip") -> dict[str, str]:
-    """Of each clause the first case that failed, with what it says."""
+    """The first case that failed of each clause, with what it says."""
     reasons: dict[str, str] = {}
     for clause in report["clauses"]:
         for case in clause["cases"] if clause.get("backend") == backend else ():
@@ -190,13 +190,13 @@ def _seen(clause: Mapping[str, Any]) -> str:
 
 
 def lost(run: Run, clauses: Iterable[str]) -> list[str]:
-    """Those clauses that do not hold, each with its outcome."""
+    """The clauses that do not hold, each with its outcome."""
     found = {clause: run.outcomes.get(clause, "absent") for clause in clauses}
     return [f"{clause} ({outcome})" for clause, outcome in found.items() if outcome not in HOLDS]
 
 
 def faults(what: str, run: Run, bridged: Iterable[str] = (), excused: Iterable[str] = ()) -> list[str]:
-    """What is wrong with a run. A defect is nothing wrong, unless the clause is a bridged one."""
+    """Says what is wrong with a run. A defect is nothing wrong, unless the clause is a bridged one."""
     if run.trouble or not run.outcomes:
         return [f"{what}: the run {run.trouble or 'told nothing'}"]
     failed = {clause for clause, outcome in run.outcomes.items() if outcome == "fail"}
@@ -210,14 +210,14 @@ def faults(what: str, run: Run, bridged: Iterable[str] = (), excused: Iterable[s
 
 
 def unexpected(what: str, found: Iterable[str], expected: Iterable[str]) -> list[str]:
-    """What is wrong with the clauses that notice a quirk."""
+    """Says what is wrong with the clauses that notice a quirk."""
     missed, more = sorted(set(expected) - set(found)), sorted(set(found) - set(expected))
     told = [f"{what}: is to be noticed, and is not: {', '.join(missed)}"] if missed else []
     return [*told, f"{what}: notices it, and BRIDGES does not say so: {', '.join(more)}"] if more else told
 
 
 def faults_over(standin: Standin, bridges: Mapping[str, Bridge]) -> list[str]:
-    """What is wrong with the runs over a stand-in, each with what was run."""
+    """Says what is wrong with the runs over a stand-in, and names each run."""
     begin = f"HIP {standin.abi}"
     # The plain run is the one with each quirk that is on by default.
     bridged = {clause: None for quirk in standin.quirks if quirk.by_default for clause in bridges[quirk.name].clauses}
@@ -232,7 +232,7 @@ def faults_over(standin: Standin, bridges: Mapping[str, Bridge]) -> list[str]:
             turned = standin.turned[quirk.name]
             found += faults(what, turned, held, (*excused, *bridge.defects))
             if turned.outcomes and standin.plain.outcomes:
-                # What was not run with the quirk is not looked at, unless it is to notice.
+                # A clause that was not run with the quirk is not looked at, unless it is to notice.
                 looked_at = {*turned.outcomes, *bridge.noticed_by(standin.abi)}
                 changed = noticed(*(run.outcomes for run in standin.with_and_without(quirk)))
                 found += unexpected(what, looked_at & set(changed), bridge.noticed_by(standin.abi))
@@ -344,7 +344,8 @@ def page(standins: Sequence[Standin], bridges: Mapping[str, Bridge]) -> str:
 
 
 def environment(folder: Path, quirks: str, told: str = "") -> dict[str, str]:
-    """Of a process over a stand-in: as ci/standins.sh has it, with the hip-python of that version as its witness."""
+    """The environment of a process over a stand-in: as ci/standins.sh has it, with the hip-python of that version as
+    its witness."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("STANDIN_", "PORTAMEM_"))}
     variables["PYTHONPATH"] = os.pathsep.join(str(folder / name) for name in ("hip-python", "site-packages"))
     variables["LD_LIBRARY_PATH"] = str(folder / "lib")

@@ -35,7 +35,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 
 KINDS = ("gpu", "spelling", "library", "simulated", "compiled", "here")
-"""How a thing can be known. ``here``: the CPU backend, or no device at all, in the test suite."""
+"""The ways in which a thing can be known. ``here``: the CPU backend, or no device at all, in the test suite."""
 
 Row = dict[str, Any]
 
@@ -61,7 +61,7 @@ def commit() -> str:
 
 
 def machine() -> dict[str, Any]:
-    """What the rows ran on, without the machine's name."""
+    """The machine that the rows ran on, without its name."""
     asked = output_of("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
     cards = [line.split(", ") for line in asked.splitlines()]
     found: dict[str, Any] = {
@@ -112,7 +112,7 @@ def compiled(backend: str, about: dict[str, Any]) -> str:
 
 
 def described(backend: str, about: dict[str, Any]) -> str:
-    """What a backend's tests ran on, in words: what `on` of a row says."""
+    """Says in words what a backend's tests ran on: this is `on` of a row."""
     if backend not in ("cuda", "hip") or not about["gpus"]:
         return "CPU" if backend == "host" else "no device"
     cards = " and ".join(f"{n} {name}" if n > 1 else name for name, n in Counter(about["gpus"]).items())
@@ -123,7 +123,7 @@ def described(backend: str, about: dict[str, Any]) -> str:
 
 
 def kind_of(backend: str, about: dict[str, Any]) -> str:
-    """How a run of a backend's tests on this machine is worth calling."""
+    """The kind of a run of a backend's tests on this machine."""
     if backend == "host" or not about["gpus"]:
         return "here"
     return "spelling" if backend == "hip" and about["vendor"] == "nvidia" else "gpu"

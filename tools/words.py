@@ -26,7 +26,7 @@ a native module, and otherwise only when a program asks.
 WORDS: dict[str, tuple[str, str, str, str]] = {
 '''
 
-# What the stub needs a protocol or an alias of its own for, as a user would write it.
+# Types that the stub has as a protocol or an alias of its own, each as a user would write it.
 IN_WORDS = {
     "SupportsIndex": "int",
     "SupportsInt": "int",
@@ -104,7 +104,7 @@ def words() -> dict[str, Word]:
 
 
 def _is_private(name: str) -> bool:
-    """Also of the buffer protocol's method, which Python itself adds from 3.12 on."""
+    """True also for the buffer protocol's method, which Python itself adds from 3.12 on."""
     return name == "__buffer__" or (name.startswith("_") and not name.startswith("__"))
 
 
@@ -124,7 +124,7 @@ def _word(node: ast.FunctionDef, owner: str, aliases: dict[str, ast.expr]) -> Wo
 
 
 def _without_first(signature: str) -> str:
-    """Without self or cls."""
+    """A signature without self or cls."""
     arguments = ast.parse(f"def made{signature}: ...").body[0].args  # type: ignore[attr-defined]
     del arguments.args[0]
     return f"({ast.unparse(arguments)})"

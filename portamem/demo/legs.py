@@ -202,7 +202,7 @@ class Lane:
     outgoing: Any
     incoming: Any
     far: Far
-    chunk: Bytes | None = None  # what is under way
+    chunk: Bytes | None = None  # the chunk under way
 
     @classmethod
     def open(cls, stack: ExitStack, nbytes: int, open_near: OpenNear, open_far: OpenFar) -> Lane:
@@ -232,7 +232,7 @@ class Leg:
     call: str
     near: OpenNear | None = None
     far: OpenFar = device
-    missing: Callable[[pm.Capabilities], bool] = lambda able: False  # whether a device lacks the kind
+    missing: Callable[[pm.Capabilities], bool] = lambda able: False  # tells whether a device lacks the kind
 
     def run(self, job: Job, way: Callable[[Job, OpenNear, OpenFar], None]) -> None:
         way(job, self.open_near(way), self.far)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the demo prints: a heading, progress on a terminal, a table of the legs and one of the accidents."""
+"""The demo's output: a heading, progress on a terminal, a table of the legs and one of the accidents."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RAW_NOTE = "GB/s count both ways. Raw: the vendor's own Memcpy between the same 
 
 @dataclass(frozen=True)
 class LegResult:
-    """What came of a leg. ``failure`` says what went wrong, ``skipped`` what the device lacks; else all was right."""
+    """The outcome of a leg. ``failure`` says what went wrong, ``skipped`` what the device lacks; else all was right."""
 
     kind: str
     way: str
@@ -37,7 +37,7 @@ class LegResult:
 
 @dataclass(frozen=True)
 class AccidentResult:
-    """What came of an accident: the message that refused it, or how it went through."""
+    """The outcome of an accident: the message that refused it, or how it went through."""
 
     name: str
     message: str

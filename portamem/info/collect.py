@@ -23,7 +23,7 @@ from portamem.info.limits import limits
 _SECONDS = 60
 _SMALL_MEMLOCK = 64 << 20
 
-# Not `-m portamem._probe`: that would put the working directory first, and with it a checkout one may stand in.
+# Not `-m portamem._probe`: that would put the working directory first, and with it a checkout that may be there.
 _CHILD = "import sys; sys.path[0] = sys.argv.pop(1); from portamem._probe import main; main()"
 _PACKAGE_PARENT = str(Path(portamem.__file__).resolve().parent.parent)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the operating system lets this process have: locked memory, NUMA nodes, and what its cgroup allows."""
+"""Reads the operating system's limits for this process: locked memory, NUMA nodes, and its cgroup."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What is made for one other library. Each module imports its partner only when it is used."""
+"""Modules that are each made for one other library. A module imports its partner only when it is used."""

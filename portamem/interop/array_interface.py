@@ -28,7 +28,7 @@ class Described(NamedTuple):
 
 
 def describe(interface: Any, role: str) -> Described:
-    """What an array interface says. TypeError and ValueError for what is malformed or cannot be taken as bytes."""
+    """Reads an array interface. TypeError and ValueError for what is malformed or cannot be taken as bytes."""
     try:
         shape = tuple(map(operator.index, interface["shape"]))
         typestr, (pointer, read_only) = interface["typestr"], interface["data"]
@@ -122,7 +122,7 @@ def _element_of(typestr: Any) -> tuple[str, str]:
 
 
 def _has_objects(descr: Any) -> bool:
-    """Whether a field of a record, or of one in it, refers to Python objects."""
+    """True where a field of a record, or of one in it, refers to Python objects."""
     if not isinstance(descr, (list, tuple)):
         return False
     for field in descr:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What of the host's objects is bytes: refuses references to Python objects, and arrays that say more than their bytes.
+"""Decides which of the host's objects are bytes: refuses references to Python objects, and arrays that say more than
+their bytes.
 
 The native modules call this where the buffer protocol alone does not tell. The partners themselves are never imported:
 objects of theirs exist only where they have been.

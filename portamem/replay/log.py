@@ -17,7 +17,7 @@ _ADDRESS = re.compile("0x[0-9a-f]{1,16}")
 
 
 class LogError(ValueError):
-    """What makes a log unusable, and the line that shows it."""
+    """The reason why a log cannot be used, and the line that shows it."""
 
     def __init__(self, line: int, why: str) -> None:
         super().__init__(f"line {line}: {why}")

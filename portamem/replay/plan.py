@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What of a log is run again: each call with the allocation that it is about, checked before anything runs."""
+"""Plans the replay of a log: each call with the allocation that it is about, checked before anything runs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Step:
 
     call: LoggedCall
     slot: int
-    """Of the allocation: ``alloc`` fills it, ``free`` empties it."""
+    """The slot of the allocation: ``alloc`` fills it, ``free`` empties it."""
     device: int
-    """Of the resource that it was made on."""
+    """The device of the resource that the allocation was made on."""
 
 
 @dataclass
@@ -28,7 +28,8 @@ class Plan:
     """Allocations that the program did not free."""
     slots: int = 0
     released_line: int = 0
-    """Of the first call on a resource that gives memory back by release(), which is in no log; 0: there is none."""
+    """The line of the first call on a resource that gives memory back by release(), which is in no log; 0: there is
+    none."""
 
 
 def plan(log: Log, only: int | None = None, backend: str | None = None) -> Plan:

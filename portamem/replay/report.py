@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a replay has shown, as data and as text."""
+"""A replay's findings, as data and as text."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class ReplayError(Exception):
 
 @dataclass
 class Result:
-    """What came of a replay. Times are nanoseconds of single calls, as Python sees them."""
+    """The outcome of a replay. Times are nanoseconds of single calls, as Python sees them."""
 
     allocate: array[int] = field(default_factory=lambda: array("Q"))
     free: array[int] = field(default_factory=lambda: array("Q"))

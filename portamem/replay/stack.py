@@ -14,11 +14,11 @@ from typing import Any
 import portamem
 
 Factory = Callable[[ModuleType, Any], Any]
-"""From a backend's module and one of its devices: a memory resource of that device."""
+"""Makes a memory resource from a backend's module and one of its devices, for that device."""
 
 
 def factory(name: str) -> Factory:
-    """What ``package.module:function`` or ``path.py:function`` names. ValueError where that is no function."""
+    """Loads the function ``package.module:function`` or ``path.py:function``. ValueError where that is no function."""
     where, _, what = name.rpartition(":")
     module = _of_file(name, Path(where)) if where.endswith(".py") else _of_name(name, where)
     if not hasattr(module, what):
@@ -59,7 +59,7 @@ def _failed(name: str, error: Exception) -> ValueError:
 
 
 def make(name: str, function: Factory, pm: ModuleType, device: Any) -> Any:
-    """What the function answers for a device. ValueError for anything but a resource of that backend and device."""
+    """Calls the function for a device. ValueError for anything but a resource of that backend and device."""
     try:
         found = function(pm, device)
     except Exception as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a log is run against: a backend's devices, streams, and a resource on each device."""
+"""The target of a replay: a backend's devices, streams, and a resource on each device."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ONE_CALL_EACH = ("DeviceMemoryResource", "PinnedMemoryResource", "ManagedMemory
 
 
 def names() -> list[str]:
-    """What ``--resource`` takes: the device's own resource, and the kinds of the conformance suite."""
+    """The names that ``--resource`` takes: the device's own resource, and the kinds of the conformance suite."""
     return [DEFAULT, *(short for short, full in SHORT.items() if full in KINDS), *KINDS]
 
 
@@ -65,7 +65,7 @@ class Target:
             raise ValueError(f"{device!r} has no {kind.name} memory")
         if kind.upstream is None or kind.over is None:
             return kind.make(self.pm, device)
-        # What the resource takes is what goes through this, whatever it can say of itself.
+        # The adaptor counts all memory that the resource takes, whatever the resource can say of itself.
         below = self.pm.StatisticsAdaptor(kind.upstream.make(self.pm, device))
         self._below[device.ordinal] = below
         return kind.over(self.pm, below)
@@ -81,7 +81,7 @@ class Target:
 
     @property
     def wants_release(self) -> bool:
-        """Whether what is freed stays with a resource until release(), which no log has."""
+        """True where freed memory stays with a resource until release(), which no log has."""
         return any(
             isinstance(each, self.pm.MonotonicMemoryResource)
             for resource in self._resources.values()
@@ -89,7 +89,7 @@ class Target:
         )
 
     def start(self) -> None:
-        """From here on the peak of what is reserved counts."""
+        """Starts the count: the peak of what is reserved counts from here on."""
         for resource in map(self._reserving, self._resources.values()):
             if hasattr(resource, "reset_high"):
                 resource.reset_high()
@@ -114,7 +114,7 @@ class Target:
         return peak
 
     def _reserving(self, resource: Any) -> Any:
-        """What an adaptor passes its calls on to; any other resource itself."""
+        """The resource that an adaptor passes its calls on to; any other resource itself."""
         return next(each for each in _stack(resource) if not isinstance(each, self.pm.ResourceAdaptor))
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What goes wrong in a suite, on purpose: checks that die, hang, leak, lie; and kinds of somebody's own."""
+"""A plugin whose checks go wrong on purpose: they die, hang, leak, lie. It adds kinds of resources of its own."""
 
 from __future__ import annotations
 

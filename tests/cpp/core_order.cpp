@@ -21,7 +21,7 @@ void write(Shadow& shadow, Range range, const Access& by) {
     shadow.change(range, [&](Range, Uses& uses) { uses.written = by; });
 }
 
-// Who wrote each byte of [0, size) last, by stream; 0 for nobody.
+// The stream that wrote each byte of [0, size) last; 0 where none did.
 std::vector<std::uint64_t> writers(Shadow& shadow, std::size_t size) {
     std::vector<std::uint64_t> bytes(size);
     shadow.change({0, size}, [&](Range part, const Uses& uses) {

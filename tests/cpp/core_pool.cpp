@@ -103,7 +103,7 @@ TEST_CASE("core pool: a steal waits once for all that was freed") {
     for (std::size_t i = 0; i < all.size(); ++i) taken.push_back(fake.take(200 * KiB, thief));
     for (void* ptr : taken) CHECK(ptr != nullptr);
     CHECK(thief.waits[&donor] == submitted);
-    CHECK(donor.run == 0);  // nobody waited on the host
+    CHECK(donor.run == 0);  // the host waited for nothing
     CHECK(fake.owner.marks - marks <= 2);
     CHECK(fake.figures().steals >= 1);
     for (void* ptr : taken) CHECK(fake.give(ptr, 200 * KiB, thief) == PORTAMEM_POOL_OK);
@@ -133,7 +133,7 @@ TEST_CASE("core pool: allocating on one stream and freeing on another costs an e
         FakeStream producer;
         FakeStream consumer;
         FakePool fake;
-        std::map<void*, std::uint64_t> freed;  // what the consumer had been given when it freed the block
+        std::map<void*, std::uint64_t> freed;  // the work that the consumer had been given when it freed the block
         constexpr int kTurns = 20000;
         for (int turn = 0; turn < kTurns; ++turn) {
             void* ptr = fake.take(nbytes, producer);
@@ -169,7 +169,7 @@ TEST_CASE("core pool: blocks that cannot be passed on stay where they were freed
     FakeStream consumer;
     FakePool fake;
     std::vector<void*> all;
-    for (int i = 0; i < 31; ++i) all.push_back(fake.take(64 * KiB, producer));  // what the first chunk has
+    for (int i = 0; i < 31; ++i) all.push_back(fake.take(64 * KiB, producer));  // all blocks of the first chunk
     for (void* ptr : all) REQUIRE(fake.give(ptr, 64 * KiB, consumer) == PORTAMEM_POOL_OK);
     consumer.captured = true;
     for (void*& ptr : all) {
@@ -324,7 +324,7 @@ TEST_CASE("core pool: a stream that is gone without a word is waited for with it
             CHECK(fake.give(ptr, 1500 * KiB, gone) == PORTAMEM_POOL_OK);
             gone.is_gone = true;
             if (is_told) {
-                void* large = fake.take(64 * KiB, other);  // somebody looks before it is told
+                void* large = fake.take(64 * KiB, other);  // another stream looks before it is told
                 CHECK(large != nullptr);
                 ++fake.owner.events;
                 portamem_pool_stream_ended(fake.pool, gone.identity, new FakeEvent{&gone, gone.submitted});
@@ -422,7 +422,7 @@ TEST_CASE("core pool: a raw handle takes over what other streams have freed, beh
         CHECK(fake.figures().steals == before.steals + 1);
         CHECK(fake.figures().misses == before.misses);
         CHECK(fake.give(own, 100 * 1024 * KiB, raw) == PORTAMEM_POOL_OK);
-        // And what it has no use for stays behind the event that it has waited for.
+        // The memory that the pool has no use for stays behind the event that it has waited for.
         const auto marks = fake.figures().marks;
         void* small = fake.take(3 * 1024 * KiB, raw);
         CHECK(small != nullptr);

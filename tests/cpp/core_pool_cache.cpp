@@ -129,7 +129,7 @@ TEST_CASE("core pool: a stream that takes a block of another leaves it most of t
     REQUIRE(fake.give(stolen, 64 * KiB, thief) == PORTAMEM_POOL_OK);
 }
 
-// Where a cache has no room, a free takes other ways than where it has: what it refuses is the same.
+// A free takes other ways where the cache has no room: it refuses the same as where the cache has room.
 TEST_CASE("core pool: wrong frees are refused where the cache is full as well, and blocks are where they belong") {
     for (const std::size_t nbytes : {std::size_t{256}, 8 * KiB, 40 * KiB, 300 * KiB, 6 * MiB}) {
         CAPTURE(nbytes);

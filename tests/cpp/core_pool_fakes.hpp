@@ -64,7 +64,7 @@ struct FakeOwner {
     }
 };
 
-/// What a test does itself has host memory: see core_pool_host_memory.cpp.
+/// The test's own calls always get host memory: see core_pool_host_memory.cpp.
 inline thread_local int spared = 0;
 struct Spared {
     Spared() { ++spared; }

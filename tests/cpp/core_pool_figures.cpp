@@ -17,7 +17,7 @@ struct Counted {
     std::uint64_t largest = 0;
 };
 
-// What is free by the pieces: of one that may be handed out, as many bytes as are handed out.
+// Adds up what the pool's pieces have free: of a piece with blocks those that are not out, else the whole piece.
 Counted counted(portamem_pool* pool) {
     Counted all;
     const auto visit = [](void* self, const portamem_pool_piece* piece) {

@@ -20,7 +20,7 @@ using namespace fakes;
 
 namespace {
 
-// Of this process: the next allocations fail by count, on the thread that asks for it.
+// The thread's next allocations fail, by a count that the thread sets itself.
 thread_local std::uint64_t left_until_failure = 0;
 thread_local std::uint64_t failure_interval = 0;
 thread_local std::uint64_t failures = 0;
@@ -120,7 +120,7 @@ std::uint64_t move_all(bool host_accessible, bool tells_runs, std::uint64_t firs
         }
         give_all(stream);
         if (!tells_runs) return;
-        stream.run = stream.submitted;  // what waits is put into the cache, and what has no room there into the heap
+        stream.run = stream.submitted;  // waiting memory goes into the cache, and what has no room there into the heap
         for (int i = 0; i < 100; ++i) {
             if (take(40 * KiB, stream)) stream.run = stream.submitted;
         }

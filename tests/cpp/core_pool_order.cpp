@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a pool tells the order checker of memory that it hands on.
+// A pool tells the order checker of memory that it hands on.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -15,11 +15,11 @@ using namespace fakes;
 
 namespace {
 
-// Where a chunk begins, beyond a multiple of 64 KiB; and what the order checker was told of.
+// The beginning of a chunk, beyond a multiple of 64 KiB; and the ranges that the order checker was told of.
 std::size_t chunk_offset = 0;
 std::vector<std::pair<std::uintptr_t, std::uintptr_t>> settled;
 
-// Of what has been told, from an address on without a gap.
+// The end of the bytes that the checker was told of, from an address on without a gap.
 std::uintptr_t settled_up_to(std::uintptr_t begin) {
     std::sort(settled.begin(), settled.end());
     for (const auto& [from, to] : settled) {
@@ -137,7 +137,7 @@ TEST_CASE("core pool: memory that comes behind an event while the order checker 
     stream.run = stream.submitted;
     CHECK(portamem_pool_trim(pool, 0) == PORTAMEM_POOL_OK);
     CHECK(late == nullptr);
-    CHECK(portamem_pool_trim(pool, 0) == PORTAMEM_POOL_OK);  // what came during the first is for this one
+    CHECK(portamem_pool_trim(pool, 0) == PORTAMEM_POOL_OK);  // frees that came during the first trim are for this one
     REQUIRE(freed_first != nullptr);
     REQUIRE(taken != nullptr);
     for (const auto& [ptr, nbytes] : {std::pair{freed_first, early}, std::pair{taken, large}}) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What threads free on their own default streams, which nobody but they can mark.
+// Threads free memory on their own default streams, which only the thread itself can mark.
 #include <condition_variable>
 #include <memory>
 #include <mutex>

@@ -20,7 +20,7 @@ std::string refused(FakePool& fake, void* ptr, std::size_t nbytes, FakeStream& s
     return text;
 }
 
-// So many blocks, all out, of a pool whose cache for the stream has freed before.
+// Takes so many blocks, all out, of a pool whose cache for the stream has freed before.
 std::vector<void*> blocks(FakePool& fake, FakeStream& stream, std::size_t count, std::size_t nbytes) {
     void* const first = fake.take(nbytes, stream);
     REQUIRE(fake.give(first, nbytes, stream) == PORTAMEM_POOL_OK);
@@ -69,7 +69,7 @@ TEST_CASE(
         REQUIRE(fake.give(held, nbytes, stream) == PORTAMEM_POOL_OK);
         REQUIRE(fake.give(second, nbytes, stream) == PORTAMEM_POOL_OK);
         stream.run = stream.submitted;
-        held = fake.take(nbytes, stream);  // what events were recorded for is found
+        held = fake.take(nbytes, stream);  // the take finds memory whose events have happened
         REQUIRE(fake.give(held, nbytes, stream) == PORTAMEM_POOL_OK);
         const auto before = fake.figures();
         const int marks = fake.owner.marks;

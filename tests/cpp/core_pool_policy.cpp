@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a release policy wants gone, with streams and an upstream that the test moves by hand.
+// A release policy decides what goes back, with streams and an upstream that the test moves by hand.
 #include "core_pool_fakes.hpp"
 
 namespace {
@@ -42,7 +42,7 @@ TEST_CASE("core pool: what a policy wants gone goes once the work that it waits 
         CHECK(portamem_pool_release_due(with.fake.pool) == 1);  // nothing more
         CHECK(with.fake.owner.marks == marks);
         CHECK(with.fake.owner.synchronized == 0);
-        // And again.
+        // The next free asks again.
         void* const block = with.fake.take(kSize, with.stream);
         CHECK(with.fake.give(block, kSize, with.stream) == PORTAMEM_POOL_OK);
         CHECK(with.fake.owner.asked_later == 2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a pool asks of its upstream beside what is live, where the sizes that are wanted change all the time.
+// A pool asks its upstream for little beside the live memory, where the sizes that are wanted change all the time.
 #include <algorithm>
 #include <random>
 #include <vector>
@@ -42,12 +42,12 @@ struct Arrays {
     }
 };
 
-/// From least to most percent of nbytes.
+/// A size of `least` to `most` percent of nbytes.
 std::size_t percent_of(std::size_t nbytes, std::mt19937_64& random, unsigned least, unsigned most) {
     return nbytes / 100 * (least + random() % (most - least + 1)) + 1;
 }
 
-/// A mesh of a size that drifts: in each step all its fields are made anew, with others on the way, and then the old go.
+/// A mesh of a size that drifts: each step makes all its fields anew, with others on the way, and then the old go.
 void drift(Arrays& arrays, std::mt19937_64& random, std::size_t fields, std::size_t least, std::size_t most) {
     std::vector<Arrays::Array> mesh;
     std::size_t size = least;
@@ -119,7 +119,7 @@ TEST_CASE("core pool: what a cache holds of other sizes is put together before t
         const auto large = arrays.make(1900 * KiB);
         CHECK(fake.figures().reserved == kLeastChunk);
         arrays.drop(large);
-        // Of a slab that has been cut in part, nothing is out.
+        // The slab has been cut in part, and none of its blocks is out.
         arrays.drop(arrays.make(700));
         const auto whole = arrays.make(kLeastChunk);
         CHECK(fake.figures().reserved == kLeastChunk);
@@ -131,7 +131,7 @@ TEST_CASE("core pool: what a cache holds of other sizes is put together before t
 TEST_CASE("core pool: what a stream has freed is put together with what nobody has used yet") {
     FakePool fake;
     Arrays arrays{fake};
-    arrays.drop(arrays.make(1000 * KiB));  // the rest of the chunk is nobody's
+    arrays.drop(arrays.make(1000 * KiB));  // the rest of the chunk was never used
     arrays.drop(arrays.make(kLeastChunk));
     CHECK(fake.figures().reserved == kLeastChunk);
     CHECK(fake.owner.marks == 0);
@@ -232,7 +232,7 @@ TEST_CASE("core pool: chunks become large again when the upstream has memory aga
     FakeStream stream;
     std::vector<void*> blocks;
     for (void* ptr = nullptr; (ptr = fake.take(64 * KiB, stream)) != nullptr;) blocks.push_back(ptr);
-    fake.owner.left = std::size_t{600} << 20;  // somebody else's
+    fake.owner.left = std::size_t{600} << 20;  // other users have given memory back
     const std::size_t before = fake.owner.chunks.size();
     for (int i = 0; i < 4000; ++i) blocks.push_back(fake.take(64 * KiB, stream));
     CHECK(blocks.back() != nullptr);

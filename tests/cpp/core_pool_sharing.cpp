@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What streams that share a pool take from each other, and what they ask of its upstream, when all has been seen once.
+// Streams that share a pool take from each other, and ask its upstream, hardly ever once they have seen all sizes.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -16,7 +16,7 @@ namespace {
 struct Calls {
     double steals = 0;
     double misses = 0;
-    double reserved_over = 0;  // what was in use at most
+    double reserved_over = 0;  // bytes, as a multiple of the most that was in use
 };
 
 // Blocks of 256 B to 4 MiB that come and go at random on four streams: of the calls after the first 40,000.

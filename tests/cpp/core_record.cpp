@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// tests/cpp/core_record.cpp: recorders of libportamem, told of calls that nobody makes.
+// tests/cpp/core_record.cpp: recorders of libportamem, told of calls that no program makes.
 #include <doctest/doctest.h>
 #include <unistd.h>
 

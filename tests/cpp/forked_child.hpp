@@ -9,8 +9,8 @@
 #include <csignal>
 #include <functional>
 
-/// Runs a function in one forked child, which may not hang: after `seconds` it gets a SIGALRM. Answers what the function
-/// did, 98 where it threw, and the signal that ended the child as a negative number.
+/// Runs a function in one forked child, which may not hang: after `seconds` it gets a SIGALRM. Answers what the
+/// function answers, 98 where it threw, and the signal that ended the child as a negative number.
 inline int answer_of_one_forked_child(const std::function<int()>& body, unsigned seconds) {
     const pid_t child = fork();
     REQUIRE(child != -1);

@@ -178,7 +178,7 @@ TEST_CASE("host child: exhausts the heap" * doctest::skip()) {
         const Table many{300};
         many.allocate(4096);
         CHECK(many.nulls() == 300 - kSize / 4096);
-        // In another order than they came: neighbours merge from both sides.
+        // The test frees in another order than it allocated: neighbours merge from both sides.
         std::reverse(many.begin(), many.end());
         std::rotate(many.begin(), many.begin() + 101, many.end());
         many.free();

@@ -33,7 +33,7 @@ void is_reached(const pmhKernelBlock* block) {
     *static_cast<int*>(at(words[0], sizeof(int))) = at(words[1], words[2]) == nullptr ? 0 : 1;
 }
 
-/// Whether a kernel on a device finds `size` bytes at an address.
+/// True where a kernel on a device finds `size` bytes at an address.
 bool reached(const void* ptr, std::size_t size, int device = 0) {
     PinnedMemory answer(sizeof(int));
     auto* value = static_cast<int*>(answer.ptr);

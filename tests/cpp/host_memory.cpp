@@ -230,7 +230,7 @@ TEST_CASE("host memory: what is not there is not registered") {
     CHECK(is_refused(memory + page, page + 1));       // its last byte
     CHECK(is_refused(memory + 3 * page - 1, 2));      // its first byte
     CHECK(is_refused(memory, 8 * page));              // its middle
-    CHECK(is_refused(memory + 4 * page, 2 * page));   // what may not be read
+    CHECK(is_refused(memory + 4 * page, 2 * page));   // pages that may not be read
     CHECK(is_refused(memory, std::size_t{1} << 45));  // far beyond
     for (const auto& [first, count] : {std::pair{0, 2}, {3, 2}, {6, 2}}) {
         char* const ptr = memory + static_cast<std::size_t>(first) * page;
@@ -254,7 +254,7 @@ TEST_CASE("host memory: no more is page-locked than the machine has") {
     CHECK(pmhHostMalloc(&ptr, 10 * machine, 0) == pmhErrorOutOfMemory);
     CHECK(detail().find("are page-locked, of") != std::string::npos);
 
-    // As much as there can be, found by halving; untouched, it takes no memory.
+    // The test finds by halving how much there can be; untouched, it takes no memory.
     std::size_t most = 0;
     for (std::size_t step = std::size_t{1} << 46; step >= MiB; step /= 2) {
         if (pmhHostMalloc(&ptr, most + step, 0) != pmhSuccess) continue;

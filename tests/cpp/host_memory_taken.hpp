@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What this thread has taken of host memory by operator new, in bytes: what was given back counts as well.
+// Bytes of host memory that this thread has taken by operator new: memory that was given back counts as well.
 #pragma once
 
 #include <cstdint>

@@ -31,7 +31,7 @@ void fill(void* memory, pmhStream_t stream) {
     settle(stream);
 }
 
-// What is found where a memory is filled on one stream, `between` is called, and it is filled on the other.
+// Fills a memory on one stream, calls `between`, fills it on the other. Returns the kinds of the findings.
 std::string found(pmhStream_t first, pmhStream_t second, const std::function<void()>& between) {
     const DeviceMemory memory(KiB);
     const OrderCheck check;
@@ -161,11 +161,11 @@ TEST_CASE("order check: blocking copies are waited for where the contract says s
     const Stream a, b;
     const DeviceMemory from(KiB);
     Bytes bytes(KiB);
-    // To the host: all before it on its stream is done on return.
+    // A copy to the host returns once all before it on its stream is done.
     CHECK(found(a, b, [&] { HOST_OK(pmhMemcpyAsync(bytes.data(), from, KiB, pmhMemcpyDefault, a)); }).empty());
     CHECK(found(a, b, [&] { HOST_OK(pmhMemcpyAsync(bytes.data(), from, KiB, pmhMemcpyDefault, b)); }) == write_write);
     const DeviceMemory to(KiB);
-    // From device to device: not even without a stream.
+    // A copy from device to device does not, not even without a stream.
     CHECK(found(nullptr, b, [&] { HOST_OK(pmhMemcpy(to, from, KiB, pmhMemcpyDefault)); }) == write_write);
     HOST_OK(pmhDeviceSynchronize());
 }
@@ -255,7 +255,7 @@ TEST_CASE("order check: plain memory is there at once, and is freed behind its u
     CHECK(kinds(check) == "free while in use");
     HOST_OK(pmhStreamSynchronize(a));
     HOST_OK(pmhFree(device));
-    // Its address may be somebody else's next: that is nothing to speak of.
+    // Another allocation may get its address next: that is no finding.
     HOST_OK(pmhMalloc(&device, KiB));
     fill(device, a);
     HOST_OK(pmhFreeAsync(device, a));
@@ -357,7 +357,7 @@ TEST_CASE("order check: sessions see their own time, and nothing of the time bef
     fill(memory, a);
     {
         const OrderCheck outer;
-        fill(memory, b);  // what came before is not known
+        fill(memory, b);  // the checker does not know what came before
         CHECK(kinds(outer).empty());
         {
             const OrderCheck inner;

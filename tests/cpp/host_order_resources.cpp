@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// tests/cpp/host_order_resources.cpp: the order checker over resources that hand memory on by themselves. What they do is
-// ordered, however fast the work runs, and tells the program nothing of anything else.
+// tests/cpp/host_order_resources.cpp: the order checker over resources that hand memory on by themselves. Their own
+// work is ordered, however fast it runs, and orders no work of the program.
 #include <portamem/order_check.hpp>
 
 #include "pm_support.hpp"
@@ -148,7 +148,7 @@ TEST_CASE("order check: a pool's chunk that goes back while it is in use, and a 
             void* ptr = pool->allocate(kSize, owner);
             pm::check(rt::MemsetAsync(ptr, 1, kSize, owner->handle()), "MemsetAsync");
             user->wait(*owner);
-            if (!is_later) pm::check(rt::MemsetAsync(ptr, 2, kSize, user->handle()), "MemsetAsync");  // told nobody
+            if (!is_later) pm::check(rt::MemsetAsync(ptr, 2, kSize, user->handle()), "MemsetAsync");  // not declared
             let_run(user);  // a free block is poisoned under AddressSanitizer, which is not to be what finds it
             pool->deallocate(ptr, kSize, owner);
             pool->trim(0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// tests/cpp/host_pool_reuse.cpp: who may reuse memory of a pool before, and after, its free has run.
+// tests/cpp/host_pool_reuse.cpp: which stream may reuse memory of a pool before, and after, its free has run.
 #include "host_support.hpp"
 
 using namespace host_tests;

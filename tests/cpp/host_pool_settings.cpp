@@ -151,7 +151,7 @@ TEST_CASE("host child: pools of one device have a limit together" * doctest::ski
         const std::string text = refusal<pm::OutOfMemory>([&] { (void)other->allocate(4 * MiB, stream); });
         CHECK(contains(text, "limit of 8388608 bytes"));
         CHECK(contains(text, "PORTAMEM_POOL_LIMIT"));
-        void* small = other->allocate(MiB, stream);  // what is left is the other's
+        void* small = other->allocate(MiB, stream);  // the other pool may have the rest
         CHECK(one->stats().reserved + other->stats().reserved <= 8 * MiB);
         other->deallocate(small, MiB, stream);
         over->deallocate(ptr, 5 * MiB, stream);

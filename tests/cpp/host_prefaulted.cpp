@@ -35,9 +35,9 @@ struct Knobs {
     static void fail(const char* call, unsigned nth, int code) { REQUIRE(pmhKnobFailCall(call, nth, code) == 0); }
 };
 
-/// Bytes of the process's addresses that can be written. Not all that are mapped: the C library reserves tens of MiB for
-/// each of some threads. It keeps 40 MiB of stacks for the next ones, and a sanitizer has maps of its own: what is looked
-/// for has to be 100 MiB and more from what would be wrong.
+/// Bytes of the process's addresses that can be written, which are not all that are mapped: the C library reserves tens
+/// of MiB for each of some threads. It keeps 40 MiB of stacks for the next ones, and a sanitizer has maps of its own: a
+/// test has to look for a difference of 100 MiB and more.
 std::size_t writable() {
     std::ifstream file("/proc/self/maps");
     std::size_t nbytes = 0;
@@ -46,7 +46,8 @@ std::size_t writable() {
         std::size_t end = 0;
         char writes = '-';
         REQUIRE(std::sscanf(line.c_str(), "%zx-%zx %*c%c", &begin, &end, &writes) == 3);
-        // A sanitizer's own ranges are larger than any memory, and are seen twice where the list changes while it is read.
+        // A sanitizer's own ranges are larger than any memory, and appear twice where the list changes while it is
+        // read.
         if (writes == 'w' && end - begin < (std::size_t{1} << 40)) nbytes += end - begin;
     }
     return nbytes;
@@ -362,7 +363,7 @@ TEST_CASE("host prefaulted: a prepared chunk needs no call of the one who takes 
     CHECK(prepared.take(3 * MiB) == nullptr);
     Knobs::fail("HostMalloc", 1, pmhErrorOutOfMemory);
     prepared.expect_after(3 * MiB);
-    CHECK(prepared.take(3 * MiB) == nullptr);  // refused: whoever asks calls for himself, and is told
+    CHECK(prepared.take(3 * MiB) == nullptr);  // refused: the caller then makes the call, and gets the error
     for (int n = 0; n < 2; ++n) prepared.expect_after(5 * MiB);
     prepared.end();
     CHECK(prepared.take(5 * MiB) == nullptr);
@@ -383,7 +384,7 @@ TEST_CASE("host prefaulted: what was prepared for nothing is freed") {
 }
 
 TEST_CASE("host prefaulted: what is being prepared at the end is freed there, and not later by the helper") {
-    // Freeing pinned memory waits for the device: nobody expects that once the resource has ended.
+    // Freeing pinned memory waits for the device: a program does not expect that once the resource has ended.
     const Knobs knobs;
     std::atomic<bool> is_over{false};
     std::vector<std::thread> others;  // the runtime is busy, and the helper's call takes a while

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What resources note of their blocks: what it costs, and that nothing is lost or forgotten where host memory runs out.
+// Resources keep notes of their blocks: the notes cost little, and nothing is lost where host memory runs out.
 #include <vector>
 
 #include "host_memory_taken.hpp"

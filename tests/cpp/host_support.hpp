@@ -44,7 +44,7 @@ inline Bytes get(const void* memory, std::size_t size) {
     return bytes;
 }
 
-/// What is at an address, fetched on a stream that waits for none. Of pinned, managed and device memory.
+/// The bytes at an address, fetched on a stream that waits for none. For pinned, managed and device memory.
 inline Bytes peek(const void* memory, std::size_t size) {
     pmhStream_t stream = nullptr;
     HOST_OK(pmhStreamCreateWithPriority(&stream, pmhStreamNonBlocking, 0));

@@ -183,7 +183,7 @@ TEST_CASE("pm cached: a blank buffer is opened, closed and opened again") {
         CHECK(holder.resource->live_buffers() == 1);
         put(buffer, round);
         CHECK(get(buffer) == pattern(KeepingResource::kSize, round));
-#if defined(__SANITIZE_THREAD__)  // which knows no fences, so that nobody is the only holder there
+#if defined(__SANITIZE_THREAD__)  // it knows no fences, so that no holder counts as the only one
         buffer = Embedded::blank();
         CHECK(holder.let_go == round);
 #else

@@ -134,7 +134,7 @@ TEST_CASE("pm callback: memory that is out is refused, and is not given back") {
     }
     CHECK(returned.size() == 3);
     offset = 1024;
-    const pm::Buffer again(resource, 4096 - 1024);  // what went back may come again
+    const pm::Buffer again(resource, 4096 - 1024);  // memory that went back may come again
     CHECK(again.ptr() == memory + 1024);
     const auto beyond = std::make_shared<Callback>(
         [&](std::size_t, const StreamPtr&) { return reinterpret_cast<void*>(std::uintptr_t{0} - 256); },

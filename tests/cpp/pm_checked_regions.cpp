@@ -39,7 +39,7 @@ struct Strict {
         }
         return true;
     }
-    /// Without the heap's device the vendor's checker refuses.
+    /// The vendor's checker refuses a heap unless its device is the current one.
     static bool in_heap(std::uintptr_t begin, std::size_t nbytes) {
         for (const auto& [heap, size] : heaps) {
             if (heap <= begin && begin + nbytes <= heap + size) return devices[heap] == current;
@@ -113,7 +113,7 @@ struct Strict {
     }
 };
 
-/// Chunks of 4096 bytes at made-up addresses: nobody touches the memory.
+/// Chunks of 4096 bytes at made-up addresses: no code touches the memory.
 struct Told {
     CheckedRegions regions;
 
@@ -141,7 +141,7 @@ struct Told {
         }
         return text;
     }
-    /// What the checker was told since the last time: + registered, = resized, - unregistered.
+    /// The calls that the checker got since the last time: + registered, = resized, - unregistered.
     static std::string calls() { return std::exchange(Strict::log, {}); }
 };
 
@@ -228,7 +228,7 @@ TEST_CASE("pm checked regions: a block taken over in time never goes between") {
     told.used(0, 1000);
     told.used(0, 1000);
     CHECK(Told::calls() == "+");
-    told.used(0, 400);  // what went before it may still be used behind its end
+    told.used(0, 400);  // earlier uses may go on behind its end
     CHECK(Told::text() == "0-400 400-1000");
     CHECK(Told::calls() == "=+");
     told.unused(400, 1000);

@@ -15,7 +15,7 @@ void move_box(Bytes& target, const Bytes& source, const pm::Box3D& box) {
     }
 }
 
-// Whether two boxes of one layout share a byte, byte by byte.
+// True where two boxes of one layout share a byte. It looks byte by byte.
 bool share_a_byte(std::size_t distance, const pm::Box3D& box) {
     std::vector<bool> touched(distance + box.depth * box.dst_rows * box.dst_pitch);
     for (const std::size_t start : {std::size_t{0}, distance}) {

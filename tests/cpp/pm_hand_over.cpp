@@ -6,7 +6,7 @@ namespace {
 
 constexpr std::size_t kBytes = 64 << 10;
 
-// Somebody else's name for a stream: another object with the same handle.
+// A foreign name for a stream: another object with the same handle.
 StreamPtr theirs(const StreamPtr& stream) { return pm::Stream::from_handle(stream->handle(), stream->device()); }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// tests/cpp/pm_kept.cpp: what queued work keeps alive, and the reaper that lets go where nobody calls any more.
+// tests/cpp/pm_kept.cpp: what queued work keeps alive, and the reaper that lets go once no thread calls any more.
 #include <thread>
 
 #include "pm_support.hpp"
@@ -88,7 +88,7 @@ TEST_CASE("pm kept: synchronize waits for what another thread is letting go, whi
     std::atomic<bool> ended{false};
     const auto let_go_slowly = [&](void*) {
         begun = true;
-        stream->synchronize();  // no deadlock: what is let go waits for nobody who lets go
+        stream->synchronize();  // no deadlock: a call made while letting go does not wait for that
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
         ended = true;
     };

@@ -10,7 +10,7 @@ using pm::detail::Leaver;
 using pm::detail::Leaving;
 constexpr std::size_t kBytes = 4096;
 
-/// What is on its way out as a test says, and counts what is asked of it.
+/// A leaver whose state the test sets. It counts the calls that it gets.
 class FakeLeaver : public Leaver {
   public:
     struct State {

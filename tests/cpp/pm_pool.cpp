@@ -147,7 +147,7 @@ TEST_CASE("pm pool: a share of the peak is kept, also where work was pending whe
         for (void* block : blocks) pool->deallocate(block, 72 * MiB, stream);
         CHECK(pool->stats().reserved == peak);
     }
-    CHECK(eventually([&] { return pool->stats().reserved <= peak / 4; }));  // nobody calls the pool for it
+    CHECK(eventually([&] { return pool->stats().reserved <= peak / 4; }));  // without a call of the pool
     CHECK(eventually([&] { return pool->upstream()->live_bytes() == pool->stats().reserved; }));
     pool->close();
 }

@@ -181,7 +181,7 @@ TEST_CASE("pm pool annotations: where nobody turns out to listen, nothing is tol
     int gone = 0;
     annotations.give_back(memory.data(), 100, *stream, [&] { ++gone; });
     CHECK(gone == 1);
-    // A mark on a stream that is captured would be refused: nobody tries to make one.
+    // The runtime would refuse a mark on a stream that is captured: portamem does not try to make one.
     annotations.used(memory.data(), 100);
     stream->begin_capture(rt::StreamCaptureMode::Relaxed);
     annotations.give_back(memory.data(), 100, *stream, [&] { ++gone; });

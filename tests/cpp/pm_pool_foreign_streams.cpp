@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Pools on streams that somebody else made: with their end told, promised, or never heard of.
+// Pools on foreign streams: the pool is told of their end, is promised to be told, or never hears of it.
 #include "pm_pool_support.hpp"
 
 #include <algorithm>
@@ -99,7 +99,7 @@ TEST_CASE("pm pool: a foreign handle that nobody tells the end of takes over wha
                 CHECK(keeps_bytes(taken[i], nbytes, static_cast<unsigned>(i)));
                 pool->deallocate(taken[i], nbytes, foreign);
             }
-            // Nothing is lost with the call's own arena: all of it is had again, whole.
+            // The call's own arena loses nothing: the pool has all of it again, whole.
             foreign->synchronize();
             pool->trim();
             CHECK(pool->stats().reserved == 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What one pool keeps idle, for another that finds no memory.
+// A pool gives the memory that it keeps idle to another that finds none.
 #include <future>
 #include <stdexcept>
 #include <string>
@@ -18,7 +18,7 @@ Pool keeping_to_itself(Resource upstream) {
     return pm::PoolMemoryResource::create(std::move(upstream), options);
 }
 
-// So many bytes are idle in the pool afterwards, and the work that used them has run.
+// Leaves so many bytes idle in the pool, after the work that used them has run.
 void leave_idle(pm::MemoryResource& pool, const StreamPtr& stream, std::size_t nbytes = kLarge) {
     pool.deallocate(pool.allocate(nbytes, stream), nbytes, stream);
     stream->synchronize();
@@ -124,7 +124,7 @@ TEST_CASE("pm pool idle of others: of a pool over a pool, each helps the other, 
     const Pool outer = pool_over(inner);
     leave_idle(*outer, stream);
     REQUIRE(inner->live_bytes() >= kLarge);
-    expect_served(*inner, stream);  // what the outer one keeps is the inner one's
+    expect_served(*inner, stream);  // the inner pool gets what the outer one keeps
     CHECK(outer->reserved() == 0);
     leave_idle(*outer, stream);
     expect_served(*outer, stream, kLarge + 2 * MiB);

@@ -111,7 +111,7 @@ TEST_CASE("pm pool reentry: pools over pools forget the streams that come and go
 
 TEST_CASE("pm pool reentry: a bin that the upstream's code has filled meanwhile gets no more than it holds") {
     if (no_device()) return;
-    constexpr std::size_t kFew = std::size_t{192} << 10;  // what is asked for where there is little left
+    constexpr std::size_t kFew = std::size_t{192} << 10;  // the size of a request where there is little left
     Upstream upstream;
     Pool pool;
     const StreamPtr stream = pm::Stream::create(0);

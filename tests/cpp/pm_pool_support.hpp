@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What tests of pools share.
+// Helpers of the tests of pools.
 #pragma once
 
 #include <utility>

@@ -167,7 +167,7 @@ TEST_CASE("pm watching: adaptors over adaptors see the same, from many threads")
             for (int n = 0; n < 50; ++n) {
                 pm::Buffer first(statistics, 1024);
                 pm::Buffer second(statistics, 2048);
-                second.close();  // what is only dropped may be counted a moment longer
+                second.close();  // a buffer that is only dropped may be counted a moment longer
                 first.close();
             }
         });

@@ -10,7 +10,7 @@ struct FreePages {
     void operator()(void* ptr) const { std::free(ptr); }
 };
 
-/// Whole pages, of which nobody else has a part.
+/// Whole pages, so that no other allocation has a part of them.
 struct Pages {
     std::shared_ptr<void> memory{std::aligned_alloc(4096, kBytes), FreePages{}};
     void* ptr() const { return memory.get(); }

@@ -2,7 +2,7 @@
 // tests/cpp/pm_settle.cpp: each test starts with nothing left of the one before it.
 //
 // Memory that finished work kept goes back in the reaper's time. Plain memory goes back by a call that may wait for the
-// whole device: under a gate of the next test, it and whoever calls the runtime meanwhile would wait for that gate. Memory
+// whole device: under a gate of the next test, it and any other caller of the runtime would wait for that gate. Memory
 // that does not go back is lost: the program says after which test, and fails.
 #include <cstdlib>
 #include <iostream>

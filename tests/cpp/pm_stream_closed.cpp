@@ -11,7 +11,7 @@ constexpr std::size_t kBytes = 4096;
 
 void nothing(void*) {}
 
-// What calls may use beside the stream that is closed.
+// Objects that calls may use beside the stream that is closed.
 struct Scene {
     StreamPtr other = pm::Stream::create(0);
     std::shared_ptr<pm::Event> event = pm::Event::create(0);
@@ -76,7 +76,7 @@ std::vector<Call> calls() {
     return all;
 }
 
-// What a thread met that calls a stream again and again until that is refused.
+// Calls a stream again and again until that is refused. Returns the words of the refusal.
 std::string until_refused(const std::function<void()>& call, std::atomic<bool>& begun) {
     try {
         for (;;) {

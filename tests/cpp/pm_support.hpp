@@ -31,7 +31,7 @@ std::string refusal(Call&& call) {
     return {};
 }
 
-/// Whether a condition comes true within some seconds.
+/// True once a condition comes true, and false if it does not within some seconds.
 template <class Condition>
 bool eventually(Condition&& condition) {
     const auto give_up = std::chrono::steady_clock::now() + kPatience;
@@ -43,11 +43,11 @@ bool eventually(Condition&& condition) {
 }
 
 /// Marks a test that closes a stream while a gate holds it, and opens the gate afterwards. The runtimes return at once
-/// from that; under the vendor's memory checker StreamDestroy waits for the stream's work, and so for the gate: such tests
-/// are left out there, by this suite's name.
+/// from that; under the vendor's memory checker StreamDestroy waits for the stream's work, and so for the gate: such
+/// tests are left out there, by this suite's name.
 inline doctest::test_suite ends_a_held_stream() { return doctest::test_suite("ends a held stream"); }
 
-/// For tests that leave no memory of the device to other processes: not beside these.
+/// Marks tests that leave no memory of the device to other processes: they do not run beside others.
 inline doctest::test_suite fills_the_device() { return doctest::test_suite("fills the device"); }
 
 /// Holds streams at a host function until it is opened. One that a failed test leaves shut opens by itself.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Resources over an upstream that refuses to take memory back, or is slow: what they have waited for, and how they close.
+// Resources over an upstream that refuses to take memory back, or is slow: the work they waited for, and how they
+// close.
 #include "pm_support.hpp"
 
 #include <atomic>

@@ -8,7 +8,7 @@ namespace detail = pm::detail;
 
 struct Heard : std::exception {};
 
-// As an embedder's: what is not done yet is not waited for.
+// An embedder's way to wait: it throws instead of waiting for what is not done yet.
 class HeardInWaits {
   public:
     HeardInWaits() : before_(detail::embedder().wait.load()) {

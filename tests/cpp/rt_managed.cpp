@@ -31,7 +31,7 @@ int range_attribute(rt::MemRangeAttribute attribute, const ManagedMemory& memory
     return value;
 }
 
-/// What a vendor says of memory that is not managed.
+/// True for a vendor's refusal of memory that is not managed.
 bool refuses_unmanaged(Error_t error) { return error == Error_t::InvalidValue || error == Error_t::NotSupported; }
 
 }  // namespace

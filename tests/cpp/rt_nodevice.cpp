@@ -2,8 +2,8 @@
 // tests/cpp/rt_nodevice.cpp: without a device every entry point says so, in whatever order they are called.
 //
 // A runtime sets itself up in its first call, so the order matters most in a fresh process: PORTAMEM_TEST_SEED chooses
-// it, and ctest runs this with several, with every device hidden. (tests/source_rules sees to it that the table has every
-// rt function.)
+// it, and ctest runs this with several, with every device hidden. (tests/source_rules sees to it that the table has
+// every rt function.)
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr int Untouched = 0x5ca1ab1e;
 
-/// What the calls are given, and what they must leave as it was, or empty.
+/// Arguments for the calls. The calls must leave them as they were, or empty.
 struct Scene {
     explicit Scene(unsigned seed) : random(seed) {}
 
@@ -44,7 +44,7 @@ struct Scene {
 
     unsigned pick(unsigned count) { return static_cast<unsigned>(random() % count); }
 
-    /// One of the streams that nobody has to create.
+    /// One of the streams that exist without being created.
     rt::Stream_t any_stream() {
         const rt::Stream_t streams[] = {NullStream, rt::StreamLegacy(), rt::StreamPerThread()};
         return streams[pick(3)];
@@ -79,7 +79,7 @@ struct Scene {
     }
 };
 
-/// What a call answers where there is no device.
+/// The answer of a call where there is no device.
 enum class Answer {
     NoDevice,   ///< one of the codes that say so
     Refused,    ///< one of those, or that the only handle there can be, null, is none
@@ -162,7 +162,7 @@ const Call calls[] = {
     MAKE(VersionText, Success, told(!rt::VersionText(rt::CompiledVersion()).empty())),
     MAKE(GetErrorName, Success, told(rt::GetErrorName(Error_t::NoDevice) == std::string("NoDevice"))),
     MAKE(GetErrorString, Success, told(rt::GetErrorString(Error_t::NoDevice) != nullptr)),
-    // What the slot holds is not looked at: without a driver CUDA fills it on every call, that of reading it included.
+    // The test does not look at the slot: without a driver CUDA fills it on every call, that of reading it included.
     MAKE(GetLastError, Success, (static_cast<void>(rt::GetLastError()), Success)),
     MAKE(PeekAtLastError, Success, (static_cast<void>(rt::PeekAtLastError()), Success)),
 
@@ -296,7 +296,7 @@ void call_all(Scene& scene, const std::vector<const Call*>& order) {
         CHECK(scene.pool == rt::MemPool_t{});
         CHECK(scene.graph == rt::Graph_t{});
     }
-    // No call made up a value: what was refused left what was there, or nothing.
+    // No call made up a value: a call that was refused left what was there, or nothing.
     for (const auto left :
          {scene.size, scene.size2, static_cast<std::size_t>(scene.wide), static_cast<std::size_t>(scene.value2),
           static_cast<std::size_t>(scene.value), static_cast<std::size_t>(scene.flags)}) {
@@ -320,7 +320,7 @@ TEST_CASE("rt without a device: every call, in an order of chance") {
         for (const Call& call : calls) order.push_back(&call);
     }
     std::shuffle(order.begin(), order.end(), scene.random);
-    // Where the caller knows that there is no device, the first call of the process is one of these.
+    // The first call of the process is one of these where the caller knows that there is no device.
     if (std::getenv("PORTAMEM_TEST_NO_DEVICE") == nullptr && device_count() > 0) return;
     call_all(scene, order);
 }

@@ -142,7 +142,7 @@ TEST_CASE("rt: a pool's size may be limited") {
     const TestPool pool(64 * MiB);
     const TestStream stream;
     void* ptr = nullptr;
-    // Without the field in the vendor's structure the limit is a hint.
+    // The limit is a hint where the vendor's structure has no field for it.
     const Error_t beyond = rt::MallocFromPoolAsync(&ptr, 512 * MiB, pool.handle, stream.handle);
     CHECK((beyond == Error_t::OutOfMemory || beyond == Success));
     CHECK(rt::FreeAsync(ptr, stream.handle) == Success);

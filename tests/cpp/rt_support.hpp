@@ -17,7 +17,7 @@
 
 namespace portamem {
 namespace rt {
-/// How doctest prints a code.
+/// doctest prints a code by its name.
 inline doctest::String toString(Error_t error) { return GetErrorName(error); }
 }  // namespace rt
 }  // namespace portamem
@@ -38,7 +38,7 @@ inline int device_count() {
     return count;
 }
 
-/// Whether a test that needs a device is to be left out. PORTAMEM_REQUIRE makes that an error.
+/// True where a test that needs a device is to be left out. PORTAMEM_REQUIRE makes that an error.
 inline bool no_device() {
     if (device_count() > 0) return false;
     const char* required = std::getenv("PORTAMEM_REQUIRE");
@@ -48,7 +48,7 @@ inline bool no_device() {
     return true;
 }
 
-/// Whether the first device has a capability. One that the vendor does not have counts as absent.
+/// True where the first device has a capability. One that the vendor does not have counts as absent.
 inline bool has(rt::DeviceAttr attr) {
     int value = 0;
     return rt::DeviceGetAttribute(&value, attr, 0) == Success && value != 0;
@@ -63,7 +63,7 @@ inline Bytes pattern(std::size_t nbytes, unsigned seed) {
     return bytes;
 }
 
-/// What is at an address, fetched by the runtime.
+/// The bytes at an address, fetched by the runtime.
 inline Bytes contents(const void* ptr, std::size_t nbytes) {
     Bytes bytes(nbytes);
     REQUIRE(rt::Memcpy(bytes.data(), ptr, nbytes, MemcpyKind::Default) == Success);
@@ -115,7 +115,7 @@ struct TestEvent {
     TestEvent& operator=(const TestEvent&) = delete;
 };
 
-/// How long a test waits for what has to come: by then it has failed, however busy the machine is.
+/// The time that a test waits for what has to come: by then it has failed, however busy the machine is.
 constexpr std::chrono::seconds kPatience{60};
 
 /// Holds a stream at a host function until it is released. A test that fails while it holds does not hang: it opens

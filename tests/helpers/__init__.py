@@ -1,1 +1,1 @@
-"""What several test modules share: the backend under test, patterns, latches, child processes, kinds of resources."""
+"""Helpers of several test modules: the backend under test, patterns, latches, child processes, kinds of resources."""

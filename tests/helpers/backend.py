@@ -1,4 +1,4 @@
-"""Which backend the tests run on, and what becomes of a test that needs something the machine lacks."""
+"""Loads the backend that the tests run on, and skips or fails a test that needs something the machine lacks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def under_test() -> ModuleType:
     """
     try:
         with warnings.catch_warnings():
-            # That the CPU takes the place of a hidden GPU is worth telling here, and no error of any test.
+            # The warning that the CPU takes the place of a hidden GPU is worth telling here, and no error of any test.
             warnings.simplefilter("always")
             name = os.environ.get("PORTAMEM_TEST_BACKEND") or portamem.Device().backend
         module = importlib.import_module(f"portamem.{name}")
@@ -40,19 +40,19 @@ def under_test() -> ModuleType:
 
 
 def is_built(name: str) -> bool:
-    """Whether the native module of a backend is part of this installation."""
+    """True where the native module of a backend is part of this installation."""
     return importlib.util.find_spec(f"portamem._{name}") is not None
 
 
 def driver() -> str:
-    """Whose driver serves the backend under test: "cuda", "hip" or "host". HIP can be built for NVIDIA's."""
+    """The vendor whose driver serves the backend under test: "cuda", "hip" or "host". HIP can be built for NVIDIA's."""
     name: str = under_test().backend
     platform = _build.info()["backends"].get(name, {}).get("platform")
     return "cuda" if platform == "nvidia" else name
 
 
 def is_simulated() -> bool:
-    """Whether what serves the backend under test is a stand-in (tests/standin), and no GPU."""
+    """True where a stand-in (tests/standin) serves the backend under test, and no GPU."""
     if under_test().backend != "hip":
         return False
     return any(hasattr(ctypes.CDLL(path), "portamem_standin") for path in _libraries.amd_runtimes())

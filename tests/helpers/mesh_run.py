@@ -1,4 +1,4 @@
-"""What an adaptive mesh writes with --json: the same form and the same claims from Python and from C++."""
+"""The output of an adaptive mesh with --json: the same form and the same claims from Python and from C++."""
 
 from __future__ import annotations
 

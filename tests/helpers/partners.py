@@ -25,7 +25,7 @@ def absent(what: str, vendor: str) -> NoReturn:
 
 
 def is_installed(name: str) -> bool:
-    """Whether there is a module of this name. Imports its parents only, whose own faults are not absence."""
+    """True where there is a module of this name. Imports its parents only, whose own faults are not absence."""
     try:
         return importlib.util.find_spec(name) is not None
     except ModuleNotFoundError as error:
@@ -65,7 +65,7 @@ def hip_python() -> Any:
 
 
 def check(answer: tuple[Any, ...]) -> Any:
-    """What a vendor's call gives beside its error code, which must be success."""
+    """Returns a vendor's answer without its error code, which must be success."""
     error, *rest = answer
     assert int(error) == 0, f"the vendor's call answers {error!r}"
     return rest[0] if len(rest) == 1 else tuple(rest)

@@ -1,4 +1,4 @@
-"""What PORTAMEM_REQUIRE means for skips: on a GPU that must be there, a test is skipped for a known reason or fails."""
+"""PORTAMEM_REQUIRE and skips: on a GPU that must be there, a test is skipped for a known reason or fails."""
 
 from __future__ import annotations
 
@@ -68,21 +68,22 @@ ALLOWED = (
     Allowed(r"no mount namespace here", _CONTAINER),
     Allowed(r"device nodes cannot be (made|opened) here.*", _CONTAINER),
     Allowed(r"only root can .*", _CONTAINER),
-    # How a backend that is absent answers cannot be seen of one that is there.
+    # These tests see how an absent backend answers: one that is there cannot show that.
     Allowed(r"(cuda|hip) is (ready|built)", _ABSENT),
     Allowed(r"(cuda|hip): (ready|has devices)", _ABSENT),
     Allowed(r"(cuda|hip) is not loadable, or has devices", _ABSENT),
     Allowed(r"there is a driver of NVIDIA's here", _ABSENT),
     Allowed(r"this is about a machine without AMD GPUs, and there are \d+", _ABSENT),
 )
-"""Not here, and so an error: no device, no driver, a package that could be there. Add a line with its reason."""
+"""A reason that is not here is an error: no device, no driver, a package that could be there. Add a line with its
+reason."""
 
 _OTHERS = (r"(?P<name>cuda|hip|host): .*", r"the (?P<name>cuda|hip|host) backend is not built")
-"""Of a backend that is not under test: this installation need not have it."""
+"""Reasons that name a backend which is not under test: this installation need not have it."""
 
 
 def is_allowed(reason: str, backend: str) -> bool:
-    """Whether a test may be skipped for this reason while ``backend`` is required and under test."""
+    """True where a test may be skipped for this reason while ``backend`` is required and under test."""
     for allowed in ALLOWED:
         if allowed.backend in (None, backend) and re.fullmatch(allowed.pattern, reason, re.DOTALL):
             return True

@@ -102,13 +102,13 @@ class StandIn:
         return {**variables, **env}
 
     def ask(self, code: str, *args: str, **env: str | None) -> Any:
-        """What Python source, which may use portamem, prints as JSON."""
+        """Runs Python source, which may use portamem, and reads the JSON that it prints."""
         done = run_python(code, *args, **self.environment(**env))
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
     def call(self, code: str, *args: str, **env: str | None) -> Any:
-        """What Python source that calls HIP itself says; see RAW."""
+        """Runs Python source that calls HIP itself, and returns what it says; see RAW."""
         return self.ask(textwrap.dedent(RAW) + textwrap.dedent(code), *args, **env)
 
     @cache  # noqa: B019 - there are three of them
@@ -126,7 +126,7 @@ ABIS = ("5.2", "6.1", "7.1")
 
 
 def root() -> Path:
-    """Where ci/standins.sh has put them."""
+    """The folder where ci/standins.sh has put them."""
     folder = os.environ.get("PORTAMEM_STANDINS")
     if not folder:
         pytest.fail("PORTAMEM_STANDINS is not set: ci/standins.sh test runs these tests")

@@ -1,4 +1,4 @@
-"""Memory goes back to its pool while another stream reads it, by an address that nobody declared."""
+"""Memory goes back to its pool while another stream reads it, by an address that the program did not declare."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The pinned source of a copy is freed while the copy reads it, by an address that nobody declared."""
+"""The pinned source of a copy is freed while the copy reads it, by an address that the program did not declare."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Of two events, the reader waits for the one of the other half."""
+"""The reader waits for the wrong one of two events: that of the other half."""
 
 import sys
 

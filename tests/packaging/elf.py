@@ -1,4 +1,4 @@
-"""What a shared library needs and gives, read from its ELF tables."""
+"""Reads the ELF tables of a shared library: the libraries that it needs, and the symbols that it gives."""
 
 from __future__ import annotations
 

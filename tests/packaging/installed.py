@@ -30,7 +30,7 @@ def library() -> Path:
 
 
 def so_version() -> str:
-    """What the library's name carries until 1.0: major and minor."""
+    """The version in the library's name until 1.0: major and minor."""
     return portamem.__version__.rpartition(".")[0]
 
 

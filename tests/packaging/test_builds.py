@@ -97,7 +97,7 @@ def test_a_subproject_is_built_and_not_installed(tmp_path):
 
 @pytest.mark.parametrize("way", ["static", "RPATH"])
 def test_an_installed_program_of_a_whole_project_starts(way, tmp_path):
-    """Also where the project is moved, and where nobody named a build type: the library is optimised."""
+    """It starts also where the installation is moved. The project names no build type."""
     options = {
         "static": ("-DPORTAMEM_LIBRARY=static",),
         "RPATH": ("-DPORTAMEM_INSTALL=ON", "-DCMAKE_INSTALL_RPATH=$ORIGIN/../lib", "-DCMAKE_INSTALL_LIBDIR=lib"),
@@ -139,7 +139,7 @@ def test_a_static_library_in_a_prefix(tmp_path):
 
 
 def test_a_peer_of_the_speed_table_may_be_a_target(tmp_path):
-    """As Umpire is: its headers and what it links are properties of the target."""
+    """Umpire is one: its headers and what it links are properties of the target."""
     peers = CHECKOUT / "benchmarks" / "cpp" / "table" / "peers.cmake"
     if not peers.is_file():
         pytest.skip("a source distribution leaves benchmarks out")
@@ -173,7 +173,7 @@ def test_a_peer_of_the_speed_table_may_be_a_target(tmp_path):
 
 
 def cudarts(program: Path) -> tuple[int, int]:
-    """How many CUDA runtimes are linked into a program, and how many the loader will add."""
+    """The number of CUDA runtimes that are linked into a program, and of those that the loader will add."""
     return len(elf.defined(program, "cudaMalloc")), len([n for n in elf.needed(program) if n.startswith("libcudart")])
 
 
@@ -181,7 +181,7 @@ IN, LOADED, NONE = (1, 0), (0, 1), (0, 0)
 
 
 def test_cuda_code_and_portamem_share_one_runtime(prefix, tmp_path):
-    """Whatever a target's CUDA_RUNTIME_LIBRARY is, and whoever links."""
+    """There is one runtime for any CUDA_RUNTIME_LIBRARY of a target, and whichever compiler links."""
     tool("nvcc")
     strict = "-DCMAKE_CUDA_FLAGS=-Xcompiler=-Wall,-Wextra,-Werror"
     said = build_project(HERE / "runtimes", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}", strict)
@@ -215,7 +215,7 @@ def test_a_program_without_cuda_code_chooses_its_runtime(choice, expected, prefi
 
 
 def outputs_elsewhere(name: str, said: str, folder: Path, *arguments: str) -> Iterator[str]:
-    """What an example prints on GPUs. It is built for all that there is a compiler for, and says where no device is."""
+    """The output of an example on GPUs. It is built for each backend with a compiler, and says where no device is."""
     for backend, compiler in (("cuda", "nvcc"), ("hip", "hipcc")):
         if f"{name}: with {backend}" not in said:
             tool(compiler)
@@ -257,7 +257,7 @@ def mesh(prefix: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, 
 
 
 def test_the_adaptive_mesh_has_the_same_bits_everywhere(mesh, tmp_path):
-    """On plain memory and on a pool, with any number of threads, on every model and backend."""
+    """The bits are the same on plain memory and on a pool, with any number of threads, on every model and backend."""
     folder, said = mesh
     program, file = folder / "amr_host", tmp_path / "mesh.json"
     expected = bits(output(program, *SMALL_MESH, "--json", file))

@@ -87,7 +87,7 @@ def test_the_current_resource_is_shared(foreign):
 
 
 def test_a_scope_ends_through_the_table_too(foreign):
-    """Also one that is not on top, which `pop` could not end."""
+    """It ends also where it is not on top, which `pop` could not end."""
     linked, through_capsule = foreign
     before = linked.current()
     linked.push()

@@ -22,7 +22,7 @@ def vendor_symbols(path: Path) -> set[str]:
 
 
 def loaded_from(name: str) -> Path:
-    """Where the loader finds a library, asked of a child process; a skip where it does not."""
+    """The path at which the loader finds a library, asked of a child process; a skip where it finds none."""
     child = run_python(
         """
         import ctypes, sys

@@ -108,7 +108,7 @@ def test_the_stubs_of_the_backends_name_the_same(name):
 
 
 def names_of(stub):
-    """What a stub gives to others, by whatever name."""
+    """The names that a stub gives to others."""
     names = set()
     for node in ast.parse((installed.FOLDER / stub).read_text(encoding="utf-8")).body:
         if isinstance(node, (ast.ClassDef, ast.FunctionDef)):

@@ -111,7 +111,8 @@ def test_headers_of_one_version_and_the_library_of_another(two, tmp_path):
 
 
 def test_a_program_is_not_started_with_a_library_of_another_version(two, tmp_path):
-    """Also where its file goes by the right name: the loader says which version it lacks."""
+    """The loader refuses the library also where its file goes by the right name: it says which version the file
+    lacks."""
     this, another = two
     include, lib, link, _ = flags(this)
     program = compiled(tmp_path, "program", REFUSED, include, lib, link)

@@ -1,4 +1,4 @@
-"""What the wheel holds, and how much it weighs."""
+"""The wheel's contents, and its size."""
 
 from __future__ import annotations
 

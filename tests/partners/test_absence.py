@@ -47,7 +47,7 @@ def test_a_package_that_misses_something_else_is_broken(packages: Path) -> None:
 def test_skipped_or_failed(
     monkeypatch: pytest.MonkeyPatch, required: str | None, driver: str, outcome: type[BaseException]
 ) -> None:
-    """Of a package for NVIDIA's driver, by what is required and whose driver the backend under test is on."""
+    """A package for NVIDIA's driver is absent: the outcome depends on what is required, and on whose driver it is."""
     monkeypatch.setattr(backend, "driver", lambda: driver)
     if required:
         monkeypatch.setenv("PORTAMEM_REQUIRE", required)

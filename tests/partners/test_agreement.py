@@ -1,4 +1,4 @@
-"""What the runtime says of memory, pools, limits and devices: the witness and portamem agree."""
+"""The witness and portamem agree in what the runtime says of memory, pools, limits and devices."""
 
 from __future__ import annotations
 

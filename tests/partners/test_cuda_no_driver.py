@@ -11,7 +11,7 @@ BOTH = ("import portamem", "from cuda.bindings import runtime", "pm = portamem.c
 
 
 def output(*lines: str) -> list[str]:
-    """What a script prints, by lines: in a process of its own, as a runtime keeps what it first found."""
+    """The lines that a script prints, in a process of its own: a runtime keeps what it first found."""
     return process.python_output("\n".join((*BOTH, *lines)), **NONE).splitlines()
 
 

@@ -29,7 +29,7 @@ def cupy(pm: ModuleType, device: Any) -> Any:
     if importlib.util.find_spec("cupy") is None:
         pytest.skip("CuPy is not here: pip install the package for this device")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what it says of itself at import
+        warnings.simplefilter("ignore")  # it may warn of itself at import
         made: Any = importlib.import_module("cupy")
     if bool(made.cuda.runtime.is_hip) != device.arch.startswith("gfx"):
         pytest.skip("the CuPy that is here does not drive this device")
@@ -127,9 +127,9 @@ def test_their_stream_waits_for_our_work(
     ours: bool,
     interface: str,
 ) -> None:
-    """What CuPy queues on its current stream sees the data written behind the latch.
+    """Work that CuPy queues on its current stream sees the data written behind the latch.
 
-    Through DLPack nobody waits. On an array interface CuPy itself waits for the stream that it names.
+    Through DLPack the host does not wait. On an array interface CuPy itself waits for the stream that it names.
     """
     seen = cupy.zeros(NBYTES, cupy.uint8)
     theirs = stream_of(cupy, other_stream) if ours else cupy.cuda.Stream(non_blocking=True)

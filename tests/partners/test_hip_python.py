@@ -31,7 +31,7 @@ BOTH = ("import portamem", HIP_PYTHON, "pm = portamem.hip")
 
 
 def output(*lines: str) -> list[str]:
-    """What a script prints, by lines."""
+    """The lines that a script prints."""
     return process.python_output("\n".join(lines), **NONE).splitlines()
 
 
@@ -105,7 +105,7 @@ def test_versions(no_device: None) -> None:
     ],
 )
 def test_calls_that_need_a_device(no_device: None, ours: str, theirs: str) -> None:
-    """Where the library says InvalidDevice for want of any, portamem says NoDevice and keeps a code of the library."""
+    """portamem says NoDevice and keeps a code of the library where that says InvalidDevice because there is none."""
     code, said = output(
         *BOTH,
         f"print(int({theirs}[0]))",
@@ -177,7 +177,7 @@ def test_their_events_are_known_by_their_class() -> None:
 
 
 def test_their_pointers_take_our_memory(pinned_resource: Any) -> None:
-    """What their calls accept for an address. None of these calls the library."""
+    """Their calls accept our objects for an address. None of these calls the library."""
     pointer = partners.hip_python().ihipStream_t.__mro__[1]
     with pinned_resource.allocate(4096) as buf, buf[1000:2000] as part, buf.view("float32") as view:
         for ours in (buf, part, view):
@@ -200,7 +200,7 @@ def test_our_buffers_take_their_pointers(pm: ModuleType, pinned_resource: Any) -
 
 
 def test_the_demo_finds_hip_python() -> None:
-    """As a submodule or as a name in the package, by release."""
+    """hip-python has it as a submodule or as a name in the package, by release."""
     theirs = partners.hip_python()
     assert rates.hip_python() is theirs
     assert theirs.hipMemcpyKind.hipMemcpyDefault == 4

@@ -146,7 +146,7 @@ def test_our_work_waits_behind_their_kernel(
     assert not copied.query()
     assert not kernels.stream_is_done(stream.handle)
     assert not kernels.event_is_done(copied.handle)
-    # Nothing of it has happened: seen by the witness, on a stream that is not held.
+    # Neither the fill nor the copy has happened, as the witness sees on a stream that is not held.
     kernels.copy(other_stream.handle, beside.device_handle, far.handle, NBYTES)
     assert eventually(lambda: kernels.stream_is_done(other_stream.handle))
     assert bytes(memoryview(beside.object)) == bytes(NBYTES)
@@ -236,7 +236,8 @@ def test_a_recorded_kernel_keeps_its_memory(
     counter: Counter,
     device_latch: Hold,
 ) -> None:
-    """Closed while a kernel of another stream, declared, is still to read it: nobody writes there before it has."""
+    """The buffer is closed while a kernel of another stream, declared, is still to read it: no work writes there
+    before."""
     buf = pool.allocate(NBYTES, stream=stream)
     kernels.fill(stream.handle, buf.handle, NBYTES, 14)
     stream.synchronize()

@@ -17,7 +17,7 @@ from portamem.conformance.witness.sources import source
 
 @pytest.fixture(scope="module")
 def architectures() -> list[int]:
-    """Those that the NVRTC here compiles for."""
+    """Architectures that the NVRTC here compiles for."""
     try:
         return nvrtc.architectures()
     except WitnessMissing as missing:

@@ -25,7 +25,7 @@ def torch() -> Any:
     if importlib.util.find_spec("torch") is None:
         pytest.skip("PyTorch is not here: pip install torch")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what it says of itself at import
+        warnings.simplefilter("ignore")  # it may warn of itself at import
         return importlib.import_module("torch")
 
 
@@ -186,7 +186,8 @@ def test_their_stream_waits_for_our_work(
     kind: str,
     ours: bool,
 ) -> None:
-    """What PyTorch queues on its current stream sees the data that is written behind the latch, and nobody waits."""
+    """Work that PyTorch queues on its current stream sees the data written behind the latch, and the host does not
+    wait."""
     seen = torch.zeros(NBYTES, dtype=torch.uint8, device=gpu)
     theirs = stream_of(torch, other_stream) if ours else torch.cuda.Stream(gpu)
     torch.cuda.synchronize()
@@ -219,7 +220,7 @@ def test_our_stream_waits_for_their_work(
     ours: bool,
     interface: str,
 ) -> None:
-    """PyTorch's array interface names no stream: those who come by it have to wait for PyTorch themselves."""
+    """PyTorch's array interface names no stream: a program that uses it has to wait for PyTorch itself."""
     theirs = stream_of(torch, other_stream) if ours else torch.cuda.Stream(gpu)
     wrapped = pm.Stream.wrap(theirs)
     tensor = torch.zeros(NBYTES, dtype=torch.uint8, device=gpu)

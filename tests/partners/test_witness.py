@@ -132,7 +132,7 @@ def test_handles_for_other_processes(
 
 
 def test_limits_have_values(device: Any, witness: Witness) -> None:
-    """Or no such limit: AMD's runtime knows none of printf's."""
+    """Each limit has a value, or both say that there is no such limit: AMD's runtime knows none of printf's."""
 
     def answer(ask: Callable[[str], int], name: str) -> int | str:
         try:

@@ -1,4 +1,4 @@
-"""Which package is the witness, and what is said where it is missing, overwritten, of another release or twice."""
+"""The choice of the witness's package, and the words where it is missing, overwritten, of another release or twice."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_no_such_backend() -> None:
 
 @pytest.fixture
 def forgetful() -> Any:
-    """What was found of packages is forgotten before and after."""
+    """Forgets the packages that were found, before and after the test."""
     caches = (nvidia._bindings, amd.load_hip_python, nvrtc.load, package.witness_for)
     for each in caches:
         each.cache_clear()
@@ -118,7 +118,7 @@ def test_hip_python_without_a_device() -> None:
 
 
 def test_two_hip_runtimes_are_no_witness(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What one of them knows is unknown to the other."""
+    """Each of two runtimes does not know the other's memory."""
     calls = SimpleNamespace(hipGetDeviceCount=lambda: (0, 1))
     monkeypatch.setattr(amd, "load_hip_python", lambda: calls)
     monkeypatch.setattr(amd._libraries, "amd_runtimes", lambda: ["/a/libamdhip64.so.6", "/b/libamdhip64.so.7"])

@@ -57,7 +57,7 @@ def peak_of(log: logs.Log) -> int:
 
 
 class Watched:
-    """A target whose resource and streams note who calls what."""
+    """A target whose resource and streams note each call and its thread."""
 
     def __init__(self, target: Target) -> None:
         self.pm, self._target = target.pm, target

@@ -15,11 +15,11 @@
 
 #include "portamem/portamem.hpp"
 
-// What a driver keeps for its streams; the CPU's runtime keeps nothing.
+// Bytes that a driver may keep for its streams; the CPU's runtime keeps nothing.
 constexpr std::size_t kDeviceSlack = portamem::rt::BackendId == PORTAMEM_BACKEND_HOST ? 0 : std::size_t{64} << 20;
-constexpr std::size_t kResidentSlack = std::size_t{48} << 20;  // what the C library keeps of many threads' memory
+constexpr std::size_t kResidentSlack = std::size_t{48} << 20;  // the C library keeps some of many threads' memory
 
-/// In bytes.
+/// Held memory, in bytes.
 struct Held {
     std::uint64_t host = 0;    ///< by portamem, of host memory
     std::uint64_t device = 0;  ///< and of the device's
@@ -27,8 +27,9 @@ struct Held {
     std::size_t resident = 0;  ///< by the process; 0 where that says nothing
 };
 
-/// What this process takes of host memory, without what the C library keeps for its next request. 0 where a
-/// sanitizer's records may be among it, which grow with what was touched: clang does not say whether there is one.
+/// Bytes of host memory that this process takes, without those that the C library keeps for its next request. 0 where a
+/// sanitizer's records may be among them, which grow with the memory that was touched: clang does not say whether there
+/// is one.
 inline std::size_t resident_bytes() {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) || defined(__clang__)
     return 0;
@@ -44,7 +45,7 @@ inline std::size_t resident_bytes() {
 #endif
 }
 
-/// What is held when nothing is queued.
+/// The bytes that are held when nothing is queued.
 inline Held held() {
     portamem::check(portamem::rt::DeviceSynchronize(), "DeviceSynchronize");
     const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(4);
@@ -60,7 +61,7 @@ inline Held held() {
     return found;
 }
 
-/// What is held after some work that was not held before it, in words; nothing where all is as it should be.
+/// Says what some work left held that was not held before it; empty where all is as it should be.
 inline std::vector<std::string> grown(const Held& before, const Held& after) {
     std::vector<std::string> faults;
     if (after.host != before.host || after.device != before.device) {

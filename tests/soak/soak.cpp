@@ -3,17 +3,17 @@
 //
 //   portamem_soak_BACKEND [--seconds 10] [--threads 16] [--streams 16] [--seed 0] [--spoil byte|memory]
 //
-// Threads share the streams: portamem's own, and somebody else's with and without the promise to announce their end.
+// Threads share the streams: portamem's own, and foreign ones with and without the promise to announce their end.
 // They allocate, write, copy, hand memory to each other and give it back, at random: on other streams and from other
 // threads than it came from, and while work that was declared on it still runs. Memory that the host reaches is written
 // by the host as soon as it is there. Every block holds a known pattern and is read back: memory that two of them were
 // given, or that was given out while a stream still used it, shows as a wrong byte. Pools are trimmed and asked
 // meanwhile.
 //
-// It exits 0 only if every byte was right, no call failed that should not, all resources close, and at the end there is
-// held what was held at the start (held.hpp). The first tenth of the time is a warm-up by the same work. Made for
-// ThreadSanitizer on the host backend, and runs on every backend. --spoil makes a byte wrong, or loses memory: it has to
-// say so then.
+// It exits 0 only if every byte was right, no call failed that should not, all resources close, and at the end as much
+// is held as at the start (held.hpp). The first tenth of the time is a warm-up by the same work. It is made for
+// ThreadSanitizer on the host backend, and runs on every backend. --spoil makes a byte wrong, or loses memory: the
+// program has to say so then.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -72,7 +72,7 @@ struct Item {
     StreamPtr stream;
 };
 
-/// What the threads have in common.
+/// The threads' common state.
 struct Shared {
     std::vector<std::pair<std::string, Resource>> kinds;
     std::vector<StreamPtr> streams;
@@ -156,7 +156,7 @@ class Worker {
         return which;
     }
 
-    // What it draws from.
+    // Choices at random.
 
     unsigned below(std::size_t bound) { return static_cast<unsigned>(random_() % bound); }
     const StreamPtr& stream() { return shared_.streams[below(shared_.streams.size())]; }
@@ -178,7 +178,7 @@ class Worker {
         return item;
     }
 
-    // What it does.
+    // The worker's acts.
 
     pm::Buffer make(std::size_t nbytes, const StreamPtr& stream) {
         const auto& [name, resource] = shared_.kinds[below(shared_.kinds.size())];
@@ -280,8 +280,8 @@ class Worker {
         shared_.passed_on.pop_front();
     }
 
-    /// Host-accessible memory is written by the host and goes back while the copy from it runs: whoever gets it next and
-    /// writes it too early spoils what is copied.
+    /// The host writes memory that it reaches and gives it back while the copy from it runs: a thread that gets it next
+    /// and writes it too early spoils the copy.
     void staging() {
         const std::size_t size = nbytes();
         if (live() + size > kLivePerThread) return;
@@ -319,7 +319,7 @@ class Worker {
         item.buffer.record_stream(on);
         between.record_stream(on);
         item.buffer.close();
-        pm::Buffer again = make(size, stream());  // what might get the memory too early
+        pm::Buffer again = make(size, stream());  // this one might get the memory too early
         pm::fill(pm::Span::of(again), 0, again.stream());
         Item copied{std::move(between), item.begin, on};
         verify(copied);
@@ -340,7 +340,7 @@ std::shared_ptr<pm::PoolMemoryResource> as_pool(const Resource& resource) {
     return std::dynamic_pointer_cast<pm::PoolMemoryResource>(resource);
 }
 
-/// Gives back what nobody uses, while others allocate, and asks.
+/// Gives back unused memory, while other threads allocate, and asks.
 void Worker::trim() {
     const Resource& resource = shared_.kinds[below(shared_.kinds.size())].second;
     if (const auto pool = as_pool(resource)) pool->trim(below(4) == 0 ? 0 : std::size_t{8} << 20);
@@ -360,7 +360,7 @@ void make_resources(Shared& shared) {
     if (capabilities.memory_pools) kinds.emplace_back("the driver's pool", pm::AsyncMemoryResource::create(0));
 }
 
-/// Streams of somebody who uses the runtime itself, and keeps a promise to announce their end.
+/// Streams of a program that uses the runtime itself, and keeps a promise to announce their end.
 class NativeStreams {
   public:
     NativeStreams() = default;

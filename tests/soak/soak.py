@@ -44,8 +44,8 @@ LIVE_PER_THREAD = 48 * MIB
 MANAGED_PER_THREAD = 12 * MIB  # managed memory is never oversubscribed: with 16 threads this is 192 MiB
 POOL_CAP = 64 * MIB
 HANDED_OVER = 32
-DEVICE_SLACK = 64 * MIB  # what a driver keeps for its streams
-HOST_SLACK = 256 * MIB  # what the C library keeps for each thread; the work itself moves gigabytes
+DEVICE_SLACK = 64 * MIB  # a driver keeps some for its streams
+HOST_SLACK = 256 * MIB  # the C library keeps some for each thread; the work itself moves gigabytes
 
 PATTERN = np.frombuffer(np.random.default_rng(7).bytes(2 * LARGEST), np.uint8)
 
@@ -67,7 +67,7 @@ class Item:
 
 
 class Shared:
-    """What the threads of one device have in common: resources, handed-over memory, counts."""
+    """The common state of one device's threads: resources, handed-over memory, counts."""
 
     def __init__(self, pm: Any, device: Any, stack: contextlib.ExitStack) -> None:
         self.pm, self.device = pm, device
@@ -106,7 +106,7 @@ def close_when_empty(resource: Any) -> None:
 
 
 def write(pm: Any, buf: Any, data: np.ndarray[Any, Any]) -> None:
-    """By the host, without a stream."""
+    """The host writes it, without a stream."""
     np.asarray(pm.View(buf, "uint8", data.size))[:] = data
 
 
@@ -155,7 +155,7 @@ class Worker:
         action()
         self.counts[action.__name__] += 1
 
-    # What it draws from.
+    # Choices at random.
 
     def stream(self) -> Any:
         return self.random.choice(self.streams)
@@ -174,7 +174,7 @@ class Worker:
     def live(self, kind: str | None = None) -> int:
         return sum(item.buf.nbytes for item in self.items if kind is None or item.buf.kind == kind)
 
-    # What it does.
+    # The worker's acts.
 
     def make(self, nbytes: int, stream: Any) -> Any:
         name = self.random.choice(list(self.shared.kinds))
@@ -266,7 +266,7 @@ class Worker:
             self.pm.copy(between, alias, stream=stream)
             buf.record_stream(stream)
             buf.close(stream=self.stream())
-            again = self.make(between.nbytes, self.stream())  # what might take the memory too early
+            again = self.make(between.nbytes, self.stream())  # this one might take the memory too early
             again.fill(0, stream=again.stream)
             self.pm.copy(found, between, stream=stream).synchronize()
             again.close()
@@ -274,8 +274,8 @@ class Worker:
             alias.close()
 
     def staging(self) -> None:
-        """Memory that the host reaches is written by it at once, and goes back while the copy from it runs: who gets it
-        next, and writes it too early, spoils what is copied."""
+        """The host writes memory that it reaches and gives it back while the copy from it runs: a thread that gets it
+        next, and writes it too early, spoils the copy."""
         nbytes, stream = self.nbytes(), self.stream()
         if self.live() + nbytes > LIVE_PER_THREAD:
             return
@@ -287,7 +287,7 @@ class Worker:
         self.items.append(Item(buf, data, stream))
 
     def trim(self) -> None:
-        """Gives back what nobody uses, while others allocate."""
+        """Gives back unused memory, while other threads allocate."""
         self.shared.kinds["pool of device"].trim(self.random.choice([0, 8 * MIB]))
 
     def refused_close(self) -> None:
@@ -388,14 +388,14 @@ class Worker:
 
 
 def resident_bytes() -> int:
-    """What this process takes, without what the C library keeps for its next request."""
+    """Bytes that this process takes, without those that the C library keeps for its next request."""
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * 4096
 
 
 def figures(pm: Any, devices: list[Any]) -> dict[str, Any]:
-    """What is held and free when nothing is queued."""
+    """The bytes that are held and free when nothing is queued."""
     for device in devices:
         device.synchronize()
     gc.collect()
@@ -441,7 +441,7 @@ def work(pm: Any, devices: list[Any], options: argparse.Namespace, seconds: floa
 
 
 def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """What is not as it was."""
+    """Says what is not as it was."""
     found = []
     if after["held"] != before["held"]:
         found.append(f"portamem holds {after['held']} bytes (host, devices), and held {before['held']}")

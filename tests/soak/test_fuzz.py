@@ -22,7 +22,7 @@ def test_a_short_run(pm: ModuleType, threads: str) -> None:
 
 
 def test_a_seed_makes_the_same_calls(pm: ModuleType) -> None:
-    """Which calls are drawn. What they come to also depends on what queued work has done by then."""
+    """The seed decides which calls are drawn. Their outcome also depends on what queued work has done by then."""
     drawn = []
     for _ in range(2):
         done = run(sys.executable, str(FUZZ), "--backend", pm.backend, "--calls", "300", "--seed", "5", "--first", "1")

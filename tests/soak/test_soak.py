@@ -25,7 +25,7 @@ def test_a_short_run(pm: ModuleType, tmp_path: Path) -> None:
 
 
 def test_everything_is_done_however_short_the_run(pm: ModuleType, tmp_path: Path) -> None:
-    """What a run has done must not depend on how busy the machine was."""
+    """A run does everything at least once, however busy the machine is."""
     part = tmp_path / "part.json"
     done = run(sys.executable, str(SOAK), "--backend", pm.backend, "--seconds", "0", "--json", str(part))
     assert done.returncode == 0, done.stdout + done.stderr

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import re
 import tokenize
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 Sources = Mapping[str, str]
@@ -36,10 +36,12 @@ _FUNCTION = re.compile(r"^(?:inline|constexpr|template\b.*|static)\b[^;{}()=]*?\
 
 
 def read_sources(root: Path) -> dict[str, str]:
-    """Every C++ and Python source of portamem itself."""
+    """Every C++ and Python source of portamem, of its tests and of its tools."""
+    cpp, python = ("*.cpp", "*.hpp", "*.h"), ("*.py", "*.pyi")
+    folders = {"csrc": cpp, "portamem": python, "tests": cpp + python, "tools": python, "ci": python}
     files = [
         path
-        for folder, patterns in (("csrc", ("*.cpp", "*.hpp", "*.h")), ("portamem", ("*.py", "*.pyi")))
+        for folder, patterns in folders.items()
         for pattern in patterns
         for path in sorted((root / folder).rglob(pattern))
     ]
@@ -56,26 +58,46 @@ def cpp_code(text: str) -> str:
     return _CPP_COMMENT_OR_STRING.sub(lambda m: _blank(m[0]) if m[0][0] == "/" else m[0], text)
 
 
+def python_comments(text: str) -> Iterator[tokenize.TokenInfo]:
+    """The comments and docstrings of Python: a docstring is a string at the beginning of a statement."""
+    statement_begins, brackets = True, 0
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT or (token.type == tokenize.STRING and statement_begins):
+            yield token
+        if token.type == tokenize.OP:
+            brackets += (token.string in "([{") - (token.string in ")]}")
+        if token.type in (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.NL):
+            statement_begins = brackets == 0
+        elif token.type != tokenize.COMMENT:
+            statement_begins = False
+
+
 def python_code(text: str) -> str:
     """Python without comments and docstrings; line numbers stay."""
     lines = [list(line) for line in text.splitlines(keepends=True)]
-    statement_begins = True
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT or (token.type == tokenize.STRING and statement_begins):
-            (row, column), (last_row, last_column) = token.start, token.end
-            for line in range(row - 1, last_row):
-                begin = column if line == row - 1 else 0
-                end = last_column if line == last_row - 1 else len(lines[line])
-                lines[line][begin:end] = _blank("".join(lines[line][begin:end]))
-        elif token.type in (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.NL):
-            statement_begins = True
-            continue
-        statement_begins = statement_begins and token.type == tokenize.COMMENT
+    for token in python_comments(text):
+        (row, column), (last_row, last_column) = token.start, token.end
+        for line in range(row - 1, last_row):
+            begin = column if line == row - 1 else 0
+            end = last_column if line == last_row - 1 else len(lines[line])
+            lines[line][begin:end] = _blank("".join(lines[line][begin:end]))
     return "".join("".join(line) for line in lines)
 
 
+def is_python(path: str) -> bool:
+    return path.endswith((".py", ".pyi"))
+
+
 def code_of(path: str, text: str) -> str:
-    return python_code(text) if path.endswith((".py", ".pyi")) else cpp_code(text)
+    return python_code(text) if is_python(path) else cpp_code(text)
+
+
+def comments_of(path: str, text: str) -> list[tuple[int, str]]:
+    """Each comment or docstring, with the number of the line that it begins on."""
+    if is_python(path):
+        return [(token.start[0], token.string) for token in python_comments(text)]
+    found = [match for match in _CPP_COMMENT_OR_STRING.finditer(text) if match[0][0] == "/"]
+    return [(text.count("\n", 0, match.start()) + 1, match[0]) for match in found]
 
 
 def _found(pattern: re.Pattern[str], path: str, code: str) -> list[str]:
@@ -91,6 +113,7 @@ def vendor_spellings(sources: Sources) -> list[str]:
     return [
         line
         for path, text in sources.items()
+        if path.startswith(("csrc/", "portamem/"))
         if not path.startswith(GROUND_FLOOR) and not talks_to_vendor_packages(path)
         for line in _found(_VENDOR_SPELLING, path, code_of(path, text))
     ]
@@ -179,7 +202,7 @@ def upward_includes(sources: Sources) -> list[str]:
 _OWN_WAY_TO_PYTHON = re.compile(
     r"\b(?:PyGILState_Ensure|gil_scoped_acquire|error_scope|PyErr_Fetch|PyErr_Restore|Py(?:_|Err_)[GS]etRaisedException)\b"
 )
-# What Python calls as it lets go of an object, maybe with an exception set.
+# Python calls these as it lets go of an object, maybe with an exception set.
 _LETTING_GO = re.compile(r"\b(?:PyCapsule_New|Py_tp_dealloc)\b")
 
 
@@ -197,39 +220,41 @@ def ways_to_python(sources: Sources) -> list[str]:
 
 
 _MOST_COLUMNS = 120
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _UNCLEAR = re.compile(r"\b(?:nobody|somebody|anybody|everybody|whoever)(?:'s)?\b", re.IGNORECASE)
-_UNCLEAR_OPENING = re.compile(
-    r"(?://+<?|/\*+|^\s*\*)\s*(?:Of (?:an?|the|it|that|those|its)|What (?:is|was|has|the|it)|Who)\b"
-)
+_BEGIN = r"""(?://+<?|/\*[*\s]*|\#+:?|[rR]?\"{3}|[rR]?'{3})\s*"""
+_UNCLEAR_OPENING = re.compile(_BEGIN + r"(?:Of|What|Who|Whose|Whether)\b")
+_REFERENCE = (".pyi", "portamem/_words.py")
+# Comments of csrc/ may begin with "Whether", and with a few forms of "What" and "Of".
+_UNCLEAR_OPENING_IN_CSRC = re.compile(_BEGIN + r"(?:Of (?:an?|the|it|that|those|its)|What (?:is|was|has|the|it)|Who)\b")
 
 
 def long_lines(sources: Sources) -> list[str]:
-    """No line of C++ has more columns than the formatter gives code: it leaves comments alone."""
+    """No line of C++ has more columns than the formatter gives code: it leaves comments alone. Ruff reads Python."""
     return [
         f"{path}:{number} has {len(line)} columns"
         for path, text in sources.items()
-        if path.startswith("csrc/")
+        if not is_python(path)
         for number, line in enumerate(text.splitlines(), 1)
         if len(line) > _MOST_COLUMNS
     ]
 
 
 def unclear_comments(sources: Sources) -> list[str]:
-    """Comments of C++ name the actor, and begin with their subject (CONTRIBUTING, Words)."""
+    """Comments and docstrings name the actor, and begin with their subject (CONTRIBUTING, Words).
+
+    The reference may begin otherwise: each text there is below the name that it tells of.
+    """
     found = []
     for path, text in sources.items():
-        if not path.startswith("csrc/"):
-            continue
-        for comment in _COMMENT.finditer(text):
-            number = text.count("\n", 0, comment.start()) + 1
-            found += [f"{path}:{number} says {word[0]!r}" for word in _UNCLEAR.finditer(comment[0])]
-        # Only the first line of a comment is its beginning.
-        lines = text.splitlines()
-        for number, line in enumerate(lines, 1):
-            before = lines[number - 2].lstrip() if number > 1 else ""
-            if _UNCLEAR_OPENING.search(line) and not before.startswith(("//", "*", "/*")):
-                found.append(f"{path}:{number} begins with {line.strip()[:30]!r}")
+        opening = _UNCLEAR_OPENING_IN_CSRC if path.startswith("csrc/") else _UNCLEAR_OPENING
+        lines = ["", *text.splitlines()]
+        for number, comment in comments_of(path, text):
+            found += [f"{path}:{number} says {word[0]!r}" for word in _UNCLEAR.finditer(comment)]
+            # A comment that goes on from the line above has its beginning there.
+            above, own = lines[number - 1].lstrip(), lines[number].lstrip()
+            goes_on = above[:1] == own[:1] == comment[0] and "SPDX" not in above
+            if opening.match(comment) and not goes_on and not path.endswith(_REFERENCE):
+                found.append(f"{path}:{number} begins with {comment[:30]!r}")
     return found
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What portamem_soak printed, as the part of a report that ci/gpu.sh makes of it."""
+"""ci/gpu.sh makes a part of a report of the lines that portamem_soak printed."""
 
 from __future__ import annotations
 

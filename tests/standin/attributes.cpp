@@ -24,7 +24,7 @@ Machine this_machine() {
             xnack ? 1 : 0};
 }
 
-// What the header of 5.2 calls "Cuda only" is InvalidValue there.
+// False for attributes that the header of 5.2 calls "Cuda only": there the call answers InvalidValue.
 bool attribute_of(hipDeviceAttribute_t attribute, int* value) {
     const Machine machine = this_machine();
     const auto is = [&](int answer) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// coherence.hpp: pinned memory that is not coherent: what a device has written into it stays in the device's cache until
-// the host waits for a stream or for the device. Waiting for an event is not enough, unless the event was made with
+// coherence.hpp: pinned memory that is not coherent: a device's writes to it stay in the device's cache until the host
+// waits for a stream or for the device. Waiting for an event is not enough, unless the event was made with
 // hipEventReleaseToSystem (HIP's programming manual, coherency controls).
 //
 // A shadow stands for that cache. It takes what asynchronous copies from device memory and asynchronous fills write:
@@ -27,7 +27,7 @@ struct CachedWrite {
     std::size_t size;
 };
 
-/// Where the device's write to `target` goes: the shadow's address, or `target` itself.
+/// The address that the device's write to `target` goes to: the shadow's, or `target` itself.
 void* device_side(void* target, std::size_t size);
 
 /// Notes that a write to the shadow of `target` is queued on a stream.

@@ -49,7 +49,8 @@ pmhMemcpy3DParms native(const hipMemcpy3DParms& parms) {
             native_kind(parms.kind)};
 }
 
-// As the thread has it: behind the beginning by as much as is copied fails, by little does not.
+// The limit is as the issue reports it: a pointer behind the beginning by as much as is copied fails, by little does
+// not.
 bool lies_too_far(const void* ptr, std::size_t length) {
     const auto memory = known(ptr);
     if (!memory || memory->is_device_memory()) return false;

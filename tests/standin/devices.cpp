@@ -131,7 +131,7 @@ hipError_t hipDeviceGetAttribute(int* value, hipDeviceAttribute_t attribute, int
 hipError_t hipGetDeviceProperties(hipDeviceProp_t* properties, int device) { return answer(fill(properties, device)); }
 
 #if HIP_VERSION_MAJOR >= 6
-// What programs that were built before call by that name, with the structure of before.
+// Programs that were built before 6.0 call this by the old name, with the old structure.
 hipError_t hipGetDevicePropertiesR0000(hipDeviceProp_tR0000* properties, int device) {
     return answer(fill(properties, device));
 }

@@ -95,8 +95,8 @@ constexpr Name names[] = {
 };
 #undef STANDIN_NAME
 
-// Whether the latest call was given a stream or event that is gone, or never was: other handles that do not fit are said
-// otherwise, and null is no handle.
+// True where the latest call was given a stream or event that is gone, or never was. The runtime has other words for
+// other handles that do not fit, and null is no handle.
 bool was_of_no_object() {
     const std::string_view detail = pmhGetErrorDetail(pmhErrorInvalidHandle);
     return detail.rfind("there is no ", 0) == 0 && detail.find("(nil)") == std::string_view::npos;

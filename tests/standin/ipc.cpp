@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// ipc.cpp: device memory of another process. The first handle of an allocation moves its bytes into a memfd, at the same
-// address; the other process opens that file through /proc.
+// ipc.cpp: device memory of another process. The first handle of an allocation moves its bytes into a memfd, at the
+// same address; the other process opens that file through /proc.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -4,7 +4,7 @@
 
 namespace standin {
 
-/// Forgets the file behind an allocation that has a handle. Who has opened it keeps the memory.
+/// Forgets the file behind an allocation that has a handle. A process that has opened it keeps the memory.
 void stop_sharing(const void* base);
 
 }  // namespace standin

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// knobs.cpp: the stand-in's host runtime reads STANDIN_CAPACITY, STANDIN_FAIL and so on where libportamem's, in the same
-// process, reads PORTAMEM_HOST_CAPACITY, PORTAMEM_HOST_FAIL: they are two machines. Its number of devices is what
-// STANDIN_DEVICES and the vendor's masks leave.
+// knobs.cpp: the stand-in's host runtime reads STANDIN_CAPACITY, STANDIN_FAIL and so on where libportamem's, in the
+// same process, reads PORTAMEM_HOST_CAPACITY, PORTAMEM_HOST_FAIL: they are two machines. STANDIN_DEVICES and the
+// vendor's masks decide its number of devices.
 #include <string>
 #include <string_view>
 
@@ -10,7 +10,7 @@
 extern "C" {
 
 char* __real_getenv(const char* name);
-char* __wrap_getenv(const char* name);  // what every getenv of this library is linked to
+char* __wrap_getenv(const char* name);  // every getenv of this library is linked to this
 
 char* __wrap_getenv(const char* name) {
     constexpr std::string_view theirs = "PORTAMEM_HOST_";

@@ -17,7 +17,7 @@ bool reaches_pageable() {
     return pmhDeviceGetAttribute(&value, pmhDevAttrPageableMemoryAccess, 0) == pmhSuccess && value != 0;
 }
 
-// Whether there is nothing to prefetch, and what the vendor says to that.
+// True where there is nothing to prefetch. `error` is then the vendor's answer.
 bool is_foreign(const void* ptr, bool to_host, hipError_t* error) {
     if (!has(Quirk::PrefetchIgnoresForeign)) return false;
     const auto memory = known(ptr);

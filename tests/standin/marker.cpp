@@ -24,7 +24,7 @@ std::string describe() {
 }  // namespace
 }  // namespace standin
 
-/// What this library is, as JSON; it lives as long as the process.
+/// This library's version and quirks, as JSON; the text lives as long as the process.
 extern "C" __attribute__((visibility("default"))) const char* portamem_standin() {
     static const std::string& text = *new std::string(standin::describe());
     return text.c_str();

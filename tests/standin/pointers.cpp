@@ -32,7 +32,7 @@ hipError_t unknown_pointer(hipPointerAttribute_t* attributes, const void* ptr) {
     return hipSuccess;
 #else
     (void)attributes;
-    return hipErrorInvalidValue;  // whatever the quirks say: no number of this version means "unregistered"
+    return hipErrorInvalidValue;  // the quirks change nothing: no number of this version means "unregistered"
 #endif
 }
 

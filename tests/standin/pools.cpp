@@ -17,7 +17,7 @@ using portamem::host::State;
 
 namespace {
 
-// What the quirks need to remember.
+// Facts that the quirks need to remember.
 struct Notes {
     std::mutex mutex;
     std::map<void*, pmhStream_t> allocated_on;

@@ -15,7 +15,8 @@ constexpr std::size_t count = static_cast<std::size_t>(Quirk::Count);
 
 constexpr bool before(int major) { return HIP_VERSION_MAJOR < major; }
 
-// In the order of the enumeration. The last column is what is said of this version; where nothing is said of it, off.
+// The rows are in the order of the enumeration. The last column is what is said of this version; where nothing is said
+// of it, off.
 constexpr std::array<QuirkRow, count> rows = {{
     {"plain_host_pointer_refused", "PointerGetAttributes of memory that HIP does not know is InvalidValue",
      "ROCm/clr commit d78aef7f6 (6.0, ABI break); ROCm/HIP#3057", before(6)},

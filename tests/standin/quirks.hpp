@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // quirks.hpp: where HIP on AMD differs from the contract or from itself, one switch each.
 //
-// STANDIN_QUIRKS=name,-name switches some on and others off. What nobody names is as the version of the headers is said
-// to be. portamem_standin() gives the table, with sources.
+// STANDIN_QUIRKS=name,-name switches some on and others off. A quirk that it does not name is as the version of the
+// headers is said to be. portamem_standin() gives the table, with sources.
 #pragma once
 
 #include <hip/hip_version.h>
@@ -39,8 +39,8 @@ struct QuirkRow {
     bool by_default;  ///< with the headers of this build
 };
 
-/// Whether a quirk is on in this process. Reads the environment at the first call; aborts, in words, if it names a quirk
-/// that does not exist.
+/// True where a quirk is on in this process. Reads the environment at the first call; aborts, in words, if it names a
+/// quirk that does not exist.
 bool has(Quirk quirk);
 
 const QuirkRow& row(Quirk quirk);

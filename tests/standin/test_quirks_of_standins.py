@@ -225,7 +225,7 @@ LOOKS = {
 
 
 ALWAYS = {"5.2": {"plain_host_pointer_refused", "null_pointer_refused"}}
-"""What cannot be switched off: no number of that version says that memory is unregistered."""
+"""Quirks that cannot be switched off: no number of that version says that memory is unregistered."""
 
 
 @pytest.fixture(scope="module", params=ABIS)

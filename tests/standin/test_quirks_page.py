@@ -59,7 +59,7 @@ def test_outcomes_are_of_one_backend(quirks: ModuleType) -> None:
     ],
 )
 def test_what_was_seen_counts(quirks: ModuleType, outcome: str, cases: list[str], seen: str) -> None:
-    """A part that nobody could see does not hide what the other parts saw."""
+    """A part that could not be seen does not hide what the other parts saw."""
     clause = {"id": "A", "backend": "hip", "outcome": outcome, "cases": [{"outcome": each} for each in cases]}
     assert quirks.outcomes_of({"clauses": [clause]}) == {"A": seen}
 
@@ -126,7 +126,7 @@ def test_clauses_that_change_alike_are_told_together(quirks: ModuleType) -> None
 
 
 def test_a_run_that_ends_badly_is_told(quirks: ModuleType) -> None:
-    """And is not taken for one in which every clause changed."""
+    """Such a run is not taken for one in which every clause changed."""
     ended = quirks.Run(trouble="ended with exit code 139 and no report")
     standin = make(quirks, "5.2", by_default=False, plain={"A": "pass"}, turned=ended)
     text = page(quirks, standin, clauses=("A",))
@@ -212,7 +212,7 @@ def test_what_is_noticed_over_some_standins_only(quirks: ModuleType) -> None:
 
 
 def test_clauses_that_were_not_run_with_a_quirk_notice_nothing(quirks: ModuleType) -> None:
-    """With --check few are run; one that was to be, and is not there, shows."""
+    """A run with --check runs few clauses; one that was to be run, and is not there, shows."""
     turned = quirks.Run({"B": "fail", "C": "pass"})
     standin = make(quirks, "5.2", by_default=False, plain={"A": "pass", "B": "pass", "C": "pass"}, turned=turned)
     assert faults(quirks, standin, defects=("B",), notices=("B",), near=("C",)) == []
@@ -318,7 +318,7 @@ def test_the_clauses_of_each_quirk_on_the_page_are_those_of_the_bridges(
 
 
 def test_the_first_table_names_clauses_of_hip(written: dict[str, list[str]]) -> None:
-    """And counts none: a count would be wrong with the next clause."""
+    """The table counts none: a count would be wrong with the next clause."""
     clauses = contract.clauses()
     for abi in ABIS:
         cell = written[abi][1]
@@ -334,7 +334,7 @@ def test_the_first_table_names_clauses_of_hip(written: dict[str, list[str]]) -> 
 
 
 def threads(text: str) -> set[str]:
-    """What it names as owner/name#number, or by the address of that."""
+    """The threads that a text names as owner/name#number, or by the address of that."""
     text = re.sub(r"https://github\.com/([\w.-]+/[\w.-]+)/(?:issues|pull)/", r"\1#", text)
     return {
         f"{found[1]}{number}".lower() for found in THREAD.finditer(text) for number in re.findall(r"#\d+", found[0])
@@ -382,7 +382,7 @@ def test_a_clause_names_a_thread_of_each_quirk_that_portamem_knows() -> None:
 def test_the_page_is_written_before_a_failure_is_told(
     quirks: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, outcome: str
 ) -> None:
-    """Over reports that are there already: no stand-in is needed."""
+    """The reports are there already: no stand-in is needed."""
     reports = tmp_path / "5.2" / "reports"
     reports.mkdir(parents=True)
     for name, result in (("plain", "pass"), ("free_waits", outcome)):

@@ -29,7 +29,7 @@ def over(request: pytest.FixtureRequest) -> StandIn:
 
 
 def versions_of(path: Path) -> dict[str, str]:
-    """What a library exports, each symbol with its version."""
+    """A library's exports, each symbol with its version."""
     with path.open("rb") as file:
         image = ELFFile(file)
         names = {
@@ -146,7 +146,7 @@ KINDS = """
 
 
 def test_kinds_of_memory(over: StandIn) -> None:
-    """What portamem makes of the numbers, and the numbers themselves."""
+    """The numbers of the runtime, and the words that portamem makes of them."""
     answer = over.call(
         KINDS
         + """
@@ -293,7 +293,7 @@ def test_the_nth_call_fails(over: StandIn) -> None:
     assert over.call(code, STANDIN_FAIL="Malloc:2:719") == [0, 719, 0]
 
 
-# What portamem answers with a quirk on.
+# portamem's answers with a quirk on.
 
 ANSWERS: dict[str, tuple[str, Any]] = {
     "plain_host_pointer_refused": ("pm.pointer_info(np.zeros(8).ctypes.data).kind", "unregistered"),
@@ -381,7 +381,7 @@ ASKING = """
 
 
 def test_registration_where_unknown_memory_is_an_error(over: StandIn) -> None:
-    """Whether the memory is registered already is asked by the query that the quirk is about."""
+    """Registration asks whether the memory is registered already, by the query that the quirk is about."""
     register = "pm.HostRegistration(np.zeros(4096, np.uint8)).close()"
     assert over.ask(ASKING, register, STANDIN_QUIRKS="plain_host_pointer_refused") is None
 

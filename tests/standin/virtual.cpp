@@ -55,7 +55,7 @@ struct Spaces {
         return offset < found->second && size <= found->second - offset ? found : reserved.end();
     }
 
-    // Whether the pieces from one on are together exactly so large.
+    // True where the pieces from one on are together exactly so large.
     bool covers(std::map<char*, Piece>::const_iterator piece, std::size_t size) const {
         std::size_t total = 0;
         for (; piece != mapped.end() && total < size; ++piece) {

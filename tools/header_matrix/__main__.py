@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "evidence/header-matrix.md"
 COUNTS = ROOT / "evidence/rt-instructions.md"
 GXX = r"\) (\d[\d.]*)"
-#: Where instructions are counted.
+#: The sets in which instructions are counted.
 COUNTED = ("CUDA 13.0", "HIP 7.1 AMD")
 STRICT = ("-Wall", "-Wextra", "-Wconversion", "-Werror")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What rt adds to a native call, in instructions: none of it needs a GPU, or a library.
+"""Counts the instructions that rt adds to a native call: it needs neither a GPU nor a library.
 
 For each native function two functions are compiled, with everything inlined: one calls rt's and one the vendor's, and
 both go on after a success and call for help after a failure. What is compared is the longest way through each that
@@ -127,7 +127,7 @@ def disassemble(text: str) -> dict[str, list[_Instruction]]:
 
 @dataclass(frozen=True)
 class _State:
-    """What is known on a way: whether the call was made, which registers hold its answer, how it last compared."""
+    """The state of a way: whether the call was made, which registers hold its answer, how it last compared."""
 
     called: bool = False
     holds: frozenset[str] = frozenset()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""From what a function calls under a header set to one word: native, bridged or absent."""
+"""Judges a function by its calls under a header set, in one word: native, bridged or absent."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, field
 
 from header_matrix.reader import Function
 
-#: How each backend's vendor begins its names.
+#: The beginning of the names of each backend's vendor.
 PREFIX = {"cuda": "cuda", "hip": "hip", "host": "pmh"}
-#: Where an absent function's contract says which capability tells: "Capability: DeviceAttr::HostNumaId."
+#: An absent function's contract says here which capability tells: "Capability: DeviceAttr::HostNumaId."
 _CAPABILITY = re.compile(r"\bCapability: ((?:Capabilities|DeviceAttr)::\w+)")
 
 

@@ -140,7 +140,7 @@ def _refusals(row: Row, names: list[str]) -> list[tuple[str, ...]]:
 
 
 def same(committed: str, generated: str) -> bool:
-    """Whether two pages are equal, but for the line of compilers."""
+    """True where two pages are equal, but for the line of compilers."""
 
     def compared(page: str) -> list[str]:
         return [line for line in page.splitlines() if not line.startswith(COMPILERS)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What rt functions do under one header set, read by clang: which vendor calls each way through a body makes."""
+"""Reads rt's functions under one header set, by clang: which vendor calls each way through a body makes."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ class _Walker:
                 into.refused.add(condition or "always")
             return {Way(answer=literal.spelling, ended=True)}
         ways = self._expressions(literal, into, condition)
-        # What a helper answers is what this function answers, where nothing stands between.
+        # A helper's answer is this function's answer, where nothing stands between.
         if literal.kind == CursorKind.CALL_EXPR and self._is_helper(literal.referenced):
             return {Way(w.calls, w.answer, True, w.failed) for w in ways}
         return {Way(w.calls, ended=True) for w in ways}
@@ -285,7 +285,7 @@ class _Walker:
         return ways
 
     def _is_helper(self, called: Cursor | None) -> bool:
-        """Whether a function is rt's own and no part of its API."""
+        """True where a function is rt's own and no part of its API."""
         return (
             called is not None
             and called.kind in _FUNCTIONS

@@ -67,7 +67,7 @@ class HeaderSet:
     backend: str
     defines: tuple[str, ...] = ()
     sources: tuple[Source, ...] = ()
-    #: Where else headers come from, for the page.
+    #: Other places that headers come from, for the page.
     packages: tuple[str, ...] = ()
     #: The macros that hold the version, and what they have to be: a set that is another version claims nothing.
     version: tuple[tuple[str, str], ...] = ()
@@ -79,7 +79,7 @@ class HeaderSet:
         return self.name.lower().replace(" ", "-").replace(",", "")
 
     def flags(self, root: Path) -> list[str]:
-        """What every compiler is told, and the reader too."""
+        """Flags that every compiler gets, and the reader too."""
         places = [str(source.place(root)) for source in self.sources]
         return [
             "-std=c++17",
@@ -113,7 +113,7 @@ SETS = (
 )
 
 
-#: What does not compile, and is said to.
+#: Header sets that do not compile, as the page says.
 _NVIDIA_DETAIL = "hip/nvidia_detail/nvidia_hip_runtime_api.h"
 IMPOSSIBLE = (
     HeaderSet("HIP 6.1 NVIDIA", "hip", NVIDIA, (HIP_6_1, CUDA_12_9), needs=_NVIDIA_DETAIL),

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from clang.cindex import AccessSpecifier, AvailabilityKind, Cursor, CursorKind, TranslationUnit, Type, TypeKind
 
-#: What to instantiate a public template with: its qualified name, and the declarations after `template`.
+#: The arguments for each public template: its qualified name, and the declarations after `template`.
 INSTANTIATIONS: dict[str, tuple[str, ...]] = {}
 
 _CLASSES = (CursorKind.CLASS_DECL, CursorKind.STRUCT_DECL)
@@ -21,7 +21,7 @@ _TEMPLATES = (
     *(CursorKind.CLASS_TEMPLATE, CursorKind.FUNCTION_TEMPLATE),
     *(CursorKind.TYPE_ALIAS_TEMPLATE_DECL, CursorKind.CLASS_TEMPLATE_PARTIAL_SPECIALIZATION),
 )
-#: Namespaces that are nobody's business: what they hold is used by what is public.
+#: Internal namespaces: only public code uses what they hold.
 _INTERNAL = ("detail", "check", "driver")
 
 _HEAD = """\
@@ -92,7 +92,7 @@ def _instantiations(unit: TranslationUnit) -> Iterator[str]:
 
 def _templates(unit: TranslationUnit) -> Iterator[Cursor]:
     for cursor in _ours(unit):
-        # What rt's twins need templates for is their own affair.
+        # Templates within rt serve rt's twins alone.
         if cursor.kind in _TEMPLATES and "/rt/" not in cursor.location.file.name:
             yield cursor
         elif cursor.kind in _CLASSES and cursor.is_definition():
@@ -117,7 +117,7 @@ def _addresses(unit: TranslationUnit) -> Iterator[tuple[str, str]]:
 
 
 def _nameable(of: Type) -> bool:
-    """Whether everybody may name a type. A function that takes a private one is for its own class and friends."""
+    """True where any code may name a type. A function that takes a private one is for its own class and friends."""
     of = of.get_canonical()
     while of.kind in (TypeKind.POINTER, TypeKind.LVALUEREFERENCE, TypeKind.RVALUEREFERENCE):
         of = of.get_pointee()

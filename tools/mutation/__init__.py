@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How good the conformance suite is: faults are planted in copies of the sources, and the suite has to see them.
+"""Measures the conformance suite: faults are planted in copies of the sources, and the suite has to see them.
 
-``tools/defects.py`` plants faults that somebody thought of, ``tools/mutants.py`` a hundred that nobody did.
+``tools/defects.py`` plants faults that people thought of, ``tools/mutants.py`` a hundred that are drawn by a seed.
 """

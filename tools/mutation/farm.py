@@ -28,7 +28,7 @@ class Farm:
         self.jobs = jobs
         self.timeouts: dict[str, float] = {}
         self.clauses: tuple[str, ...] = ()
-        """Those that held without a fault."""
+        """Clauses that held without a fault."""
         self._all = [Workshop(folder / f"{number}", source) for number in range(jobs)]
         self._idle: SimpleQueue[Workshop] = SimpleQueue()
 
@@ -65,7 +65,7 @@ class Farm:
 
     @contextmanager
     def workshop(self) -> Iterator[Workshop]:
-        """One that nobody else works in."""
+        """Lends a workshop that no other thread works in."""
         shop = self._idle.get()
         try:
             yield shop

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Which groups of clauses see a fault in a file soonest: they are run first, and all others if these see nothing."""
+"""Names the groups of clauses that see a fault in a file soonest: they are run first, and all others if these see
+nothing."""
 
 from __future__ import annotations
 

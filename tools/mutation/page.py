@@ -137,7 +137,7 @@ def _survivors(survivors: list[Result]) -> Iterator[str]:
 
 
 def is_listed_equivalent(id: str) -> bool:
-    """Whether people found that a mutant is equivalent. If the suite kills it, they were wrong."""
+    """True where people found that a mutant is equivalent. If the suite kills it, they were wrong."""
     return REASONS.get(id, ("", ""))[0] == EQUIVALENT
 
 
@@ -146,7 +146,7 @@ def is_equivalent(result: Result) -> bool:
 
 
 def stands(result: Result) -> bool:
-    """Whether it is one of the hundred: it compiles, and a program can tell it from the original."""
+    """True where it is one of the hundred: it compiles, and a program can tell it from the original."""
     return result.state != "not compiled" and not is_equivalent(result)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Defects that somebody thought of: the classic faults of memory libraries, each as a small change of the sources.
+"""Defects that people thought of: the classic faults of memory libraries, each as a small change of the sources.
 
 Each names clauses of which at least one has to fail with it.
 """
@@ -14,7 +14,7 @@ _HEADERS = "csrc/include/portamem/"
 
 @dataclass(frozen=True)
 class Change:
-    """In a file, one text for another. The old one is there exactly once."""
+    """One text for another, in a file. The old one is there exactly once."""
 
     file: str
     old: str

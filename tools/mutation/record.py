@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What came of the mutants so far, as a file: a run that is taken up again does only what may have changed."""
+"""Keeps the mutants' outcomes so far in a file: a run that is taken up again does only what may have changed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FORMAT = 1
 
 @dataclass
 class Result:
-    """What came of one mutant."""
+    """The outcome of one mutant."""
 
     id: str
     file: str
@@ -27,11 +27,11 @@ class Result:
     operator: str
     source: str
     digest: str
-    """Of its file as it was without the change."""
+    """The digest of its file as it was without the change."""
     state: str
     """ "killed", "survived", or "not compiled"."""
     clauses: list[str] = field(default_factory=list)
-    """Those that failed, up to the first failure."""
+    """Clauses that failed, up to the first failure."""
     how: str = ""
     """ "failed", "timeout" or "crash" (the suite could not run)."""
     model: str = ""
@@ -53,16 +53,17 @@ class Record:
     seed: int
     count: int
     clauses: int = 0
-    """How many of the contract held without a fault."""
+    """The number of the contract's clauses that held without a fault."""
     runs: int = 0
-    """How many runs all this is of; 0 where nobody knows."""
+    """The number of runs that all this is of; 0 where that is unknown."""
     results: dict[str, Result] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
 
     def known(self, mutant: Mutant, digest: str, suite: str) -> Result | None:
-        """What came of a mutant before, if that still holds: its file is as it was, and so is the suite it survived."""
+        """The outcome of a mutant before, if that still holds: its file is as it was, and so is the suite it
+        survived."""
         found = self.results.get(mutant.id)
         if found is None or found.digest != digest or (found.state == "survived" and found.suite != suite):
             return None
@@ -98,7 +99,7 @@ class Record:
 
 
 def digest_of(path: Path) -> str:
-    """Of a file, or of all Python sources below a folder."""
+    """The digest of a file, or of all Python sources below a folder."""
     paths = sorted(path.rglob("*.py")) if path.is_dir() else [path]
     whole = hashlib.sha256()
     for each in paths:

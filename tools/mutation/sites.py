@@ -78,11 +78,11 @@ FUNCTIONS = {
     "lower_bound": ("upper_bound",),
     "upper_bound": ("lower_bound",),
 }
-"""Of the standard library."""
+"""Words of the standard library, each with those that can take its place."""
 
 _INTEGER = re.compile(r"(0[xX][0-9a-fA-F']+|\d[\d']*)([uUlLzZ]*)")
 _TEXTS = ("to_string", "string", "string_view", "to_text", "text_of", "str")
-"""What makes strings."""
+"""Names that make strings."""
 _OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}")
 
 
@@ -211,7 +211,7 @@ def tokens_of(text: bytes) -> tuple[Token, ...]:
 
 
 def _choices(tokens: Sequence[Token], i: int, text: bytes) -> tuple[str, ...]:
-    """What a token can be exchanged for; nothing where it is no target."""
+    """The texts that a token can be exchanged for; none where it is no target."""
     token, before = tokens[i], tokens[i - 1] if i else None
     if token.kind == "literal":
         return _integers(token.text)
@@ -282,7 +282,7 @@ def _partner(tokens: Sequence[Token], i: int) -> int:
 
 
 def _is_overwritten(tokens: Sequence[Token], i: int) -> bool:
-    """Whether this is the first value of a variable that is then given to a call for its result."""
+    """True where this is the first value of a variable that is then given to a call for its result."""
     if i < 2 or i + 1 >= len(tokens) or tokens[i - 1].text != "=" or tokens[i + 1].text != ";":
         return False
     variable = tokens[i - 2]
@@ -292,7 +292,7 @@ def _is_overwritten(tokens: Sequence[Token], i: int) -> bool:
 
 
 def _joins_text(tokens: Sequence[Token], i: int) -> bool:
-    """Whether a plus stands between strings: somewhere in the same sum there is one."""
+    """True where a plus stands between strings: somewhere in the same sum there is one."""
     for step in (1, -1):
         depth, k = 0, i + step
         while 0 <= k < len(tokens):
@@ -307,7 +307,7 @@ def _joins_text(tokens: Sequence[Token], i: int) -> bool:
 
 
 def _condition(tokens: Sequence[Token], i: int) -> Iterator[int]:
-    """What stands before a question mark, back to where that expression begins."""
+    """The tokens before a question mark, back to where that expression begins."""
     depth = 0
     for k in range(i - 1, -1, -1):
         depth += (tokens[k].text in _CLOSING) - (tokens[k].text in _OPENING)
@@ -317,5 +317,5 @@ def _condition(tokens: Sequence[Token], i: int) -> Iterator[int]:
 
 
 def sums(mutants: Iterable[Mutant]) -> Counter[str]:
-    """How many there are of each folder."""
+    """Counts the mutants of each folder."""
     return Counter(mutant.site.file.rpartition("/")[0] for mutant in mutants)

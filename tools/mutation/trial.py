@@ -14,7 +14,7 @@ from mutation.workshop import BuildFailed, Trial, Workshop
 
 
 def judge(mutant: Mutant, farm: Farm, digest: str, suite: str) -> Result:
-    """What comes of a mutant. ``digest`` is that of its file, ``suite`` that of the Python package."""
+    """Tries a mutant and says how it went. ``digest`` is that of its file, ``suite`` that of the Python package."""
     site = mutant.site
     result = Result(mutant.id, site.file, site.line, site.column, mutant.operator, site.source, digest, "not compiled")
     with farm.workshop() as shop:

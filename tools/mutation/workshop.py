@@ -25,7 +25,7 @@ _MADE = (".so", ".pyc", "_build_info.json")
 
 @dataclass(frozen=True)
 class Trial:
-    """What a run of the conformance suite said."""
+    """The outcome of a run of the conformance suite."""
 
     passed: bool
     how: str
@@ -83,7 +83,7 @@ class Workshop:
             shutil.copy2(product, kept)
 
     def _products(self) -> list[Path]:
-        """What a build writes: objects, modules, and ninja's own notes of what it built from what."""
+        """The files that a build writes: objects, modules, and ninja's own notes of what it built from what."""
         notes = [self._build / name for name in (".ninja_log", ".ninja_deps")]
         objects = [path for path in self._build.rglob("*.o") if "CMakeFiles/_" in str(path) or "portamem" in str(path)]
         return [*notes, *objects, *(self.tree / "portamem").glob("*.so")]
@@ -154,8 +154,8 @@ class Workshop:
 
 
 def checkout_files(source: Path = ROOT) -> set[str]:
-    """What a build for host needs of a checkout: tracked, or new and not ignored. In a copy without a repository, what
-    is there but for what was built."""
+    """The files of a checkout that a build for host needs: tracked, or new and not ignored. In a copy without a
+    repository, the files that are there but for what was built."""
     if (source / ".git").exists():
         command = ["git", "-C", str(source), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\0")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What shows the clauses: for each group of the contract a file of its name, and others that begin with it.
+"""Checks of the clauses: each group of the contract has a file of its name, and others that begin with it.
 
 ``kernels_see`` is about several groups: what a kernel finds in memory.
 """
@@ -13,7 +13,7 @@ from portamem.conformance.kit.check import CHECKS, Check
 
 
 def checks() -> list[Check]:
-    """Every check of every file here, and those that somebody else has registered."""
+    """Every check of every file here, and those that a plugin has registered."""
     for module in iter_modules(__path__):
         import_module(f"{__name__}.{module.name}")
     return CHECKS

@@ -83,7 +83,7 @@ def system_memory_starts_on_a_page(env: Env, resource: Any) -> None:
 
 @check("ALLOC-06")
 def neighbours_stay_as_they_are(env: Env, resource: Any) -> None:
-    """Of small buffers of odd sizes, every other one is written over and over: the rest are its redzones."""
+    """The check writes every other one of many small buffers of odd sizes over and over: the rest are its redzones."""
     sizes = [1 + 37 * number for number in range(24)]
     buffers = [env.allocate(resource, nbytes) for nbytes in sizes]
     for seed, buf in enumerate(buffers):

@@ -34,8 +34,8 @@ def aligned_or_refused(env: Env, resource: Any) -> None:
 
 @check("ALLOC-23")
 def what_a_pool_has_kept(env: Env) -> None:
-    # Of each size there is so much that it lies in all places where a pool keeps memory, most of it aligned to no more
-    # than 256 bytes.
+    # There is so much memory of each size that it lies in all places where a pool keeps memory, most of it aligned to
+    # no more than 256 bytes.
     stream, alignment = env.stream(), 64 * KIB
     for below in ("device", "pinned"):
         with env.pm.PoolMemoryResource(env.resource(below)) as pool:

@@ -177,7 +177,7 @@ def a_full_device_lends_nothing_twice(env: Env, resource: Any) -> None:
     knobs = env.pm.knobs
     env.empty_default()
     info = env.device.memory_info()
-    reserved = resource.reserved if resource.kind == "async" else 0  # what the pool has, it need not get
+    reserved = resource.reserved if resource.kind == "async" else 0  # the pool need not get memory that it has
     knobs.set_capacity(env.device, info.total - info.free + 64 * MIB - reserved)
     live: list[Any] = []
     try:

@@ -28,7 +28,7 @@ def captured(stream: Any, mode: str = "global", *, during: str = "") -> Iterator
     try:
         yield
     except BaseException:
-        with suppress(Error, ValueError):  # what went wrong in the block is what is to be told
+        with suppress(Error, ValueError):  # the block's own error is the one to be told
             stream.end_capture()
         raise
     expect_equal(stream.capture_status, "active", f"capture_status after {during or 'the block'}, {mode}")
@@ -250,7 +250,8 @@ def the_default_stream_beside_a_blocking_one(env: Env) -> None:
 
 
 def _takes_or_refuses(resource: Any, stream: Any, buffers: list[Any]) -> None:
-    """What keeps memory may take it back without a call of the runtime."""
+    """A resource that keeps memory may take a buffer back under capture, without a call of the runtime; others
+    refuse."""
     with captured(stream):
         for buf in buffers:
             with suppress(ValueError):

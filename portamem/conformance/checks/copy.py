@@ -83,7 +83,7 @@ def python_objects_are_ends(env: Env, resource: Any) -> None:
 
 @check("COPY-02")
 def arrays_without_a_buffer(env: Env, resource: Any) -> None:
-    """Of times NumPy gives no buffer. Others have an array interface, or DLPack, and nothing else."""
+    """NumPy gives no buffer of arrays of times. Other arrays have an array interface, or DLPack, and nothing else."""
 
     class Interface:
         def __init__(self, array: Any) -> None:

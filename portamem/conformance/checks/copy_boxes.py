@@ -31,7 +31,7 @@ class Box:
     src_rows: int
 
     def moved(self, target: bytes, source: bytes) -> bytes:
-        """What a copy should make of the target."""
+        """The bytes that the target should hold after a copy."""
         image = bytearray(target)
         for z in range(self.depth):
             for y in range(self.height):
@@ -197,7 +197,7 @@ def boxes_that_do_not_fit(env: Env, resource: Any) -> None:
         env.pm.copy_3d(buf, source, **fits)  # the very last byte fits
         image = Box(**fits).moved(b"\xee" * buf.nbytes, source)
         expect_bytes(env.read(buf), image, "a box that fits to the byte")
-        # Where a second slice would begin does not matter to one.
+        # A box of one slice has no second one: it does not matter where that would begin.
         env.pm.copy_3d(buf, source, **{**fits, "depth": 1, "dst_rows": 1 << 62, "src_rows": 1 << 40})
         expect_bytes(env.read(buf), image, "a box of one slice, again")
 

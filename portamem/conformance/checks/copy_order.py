@@ -212,7 +212,7 @@ def synchronize_lets_go(env: Env, resource: Any) -> None:
             sources.clear()
             gc.collect()
             stream.synchronize()
-            # By this thread, or by the one of portamem's own that was about it just then.
+            # This thread lets go of it, or a thread of portamem's own that was about to do so just then.
             expect(eventually(lambda: resource.live_buffers == 0), "a source was never let go")
             expect_equal(resource.live_bytes, 0, "live bytes after the last buffer went")
             expect_bytes(env.read(target), data, "the target")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Shows the clauses of devices: who they are, which is current, what they have."""
+"""Shows the clauses of devices: how they are told apart, which is current, what they have."""
 
 from __future__ import annotations
 
@@ -187,7 +187,8 @@ def memory_as_the_witness_sees_it(env: Env, witness: Witness) -> None:
         expect(0 <= info.free <= info.total, f"{info.free} of {info.total} bytes are free")
         if witness.memory_info() != before:
             return False
-        # Somebody who takes memory and gives it back meanwhile makes one answer differ, and hardly three in a row.
+        # Another process that takes memory and gives it back meanwhile makes one answer differ, and hardly three in a
+        # row.
         differed = 0 if info.free == before[0] else differed + 1
         if differed == 3:
             expect_equal(info.free, before[0], "free")

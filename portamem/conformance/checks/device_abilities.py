@@ -29,7 +29,7 @@ WORDS: dict[str, tuple[str | None, ...]] = {
 HANDLE_TYPES = {"posix_fd", "win32", "win32_kmt", "fabric"}
 KEEP_ALL = 2**64 - 1
 PROBED_BYTES = 4 * MIB
-"""What the probe takes of a pool: a runtime may treat more otherwise."""
+"""Bytes that the probe takes of a pool: a runtime may treat more otherwise."""
 
 ALWAYS_KNOWN = (
     *("memory_pools", "pageable_memory_access", "integrated", "pinned_coherent", "pinned_non_coherent"),
@@ -205,7 +205,8 @@ def _thresholds_as_probed(env: Env, witness: Witness | None) -> None:
 
 
 def _after_use(env: Env, threshold: int, witness: Witness | None) -> tuple[bool, int]:
-    """Whether a pool takes a threshold, and what it has reserved once memory was taken, given back and waited for."""
+    """Says whether a pool takes a threshold, and how much it has reserved after memory was taken, given back and waited
+    for."""
     stream = env.stream()
     with env.pm.AsyncMemoryResource(env.device) as pool:
         try:

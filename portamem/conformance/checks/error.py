@@ -90,7 +90,7 @@ def figures_of_out_of_memory(env: Env) -> None:
     for word in ("1024 TiB", "free", "hold", "others", "close"):
         expect(word in str(error), f"{word!r} is not in the text: {error}")
     stream = env.stream()
-    with env.pm.PoolMemoryResource(plain) as pool:  # what a pool keeps is no buffer
+    with env.pm.PoolMemoryResource(plain) as pool:  # memory that a pool keeps is no buffer
         pool.allocate(5 * MIB, stream=stream).close()
         with pool.allocate(100, stream=stream):
             held, kept = env.pm.held(device), pool.stats().reserved - pool.stats().used
@@ -196,7 +196,7 @@ def after_more_than_is_free_of_a_pool(env: Env) -> None:
         pool = env.resource(name)
         _ask_for_more_than_is_free(env, pool)
         env.device.synchronize()
-        pool.trim()  # what it keeps, the next one would lack
+        pool.trim()  # the next one would lack the memory that it keeps
 
 
 @check("ERROR-06")

@@ -128,7 +128,7 @@ SCENES = (_plain, _pooled, _pinned, _managed, _system, _pitched, _registered, _t
 
 
 def _is_still_armed(env: Env) -> bool:
-    """Whether the failure is still to come: within more calls than runs of one scene differ by."""
+    """True where the failure is still to come. It makes more calls than two runs of one scene differ by."""
     try:
         for _ in range(500):
             env.device.memory_info()
@@ -140,7 +140,7 @@ def _is_still_armed(env: Env) -> bool:
 @check("ERROR-10", backends=("host",))
 def whatever_call_fails(env: Env) -> None:
     for scene in SCENES:
-        scene(env, env.device.default_stream)  # what is made once for the process is there
+        scene(env, env.device.default_stream)  # makes the objects that are made once for the process
         for code in CODES:
             _fail_each_call(env, scene, code)
 
@@ -193,7 +193,7 @@ def pages_that_cannot_be_registered(env: Env) -> None:
 
 
 def _shrinks_to(nbytes: int) -> bool:
-    """Whether this process has no more memory, now or soon: what a thread of its own prepares is freed there."""
+    """True once this process has no more memory than that. A helper thread may still have to free what it prepared."""
     return eventually(lambda: _resident() <= nbytes)
 
 
@@ -204,7 +204,7 @@ def _resident() -> int:
 
 
 def _error_of(env: Env, call: str, fails: Callable[[], object]) -> Any:
-    """What an operation raises whose call fails.
+    """Returns the error that an operation raises whose call fails.
 
     A thread of portamem's own that gives back what earlier work has left may meet the failure first, and calls again
     later; and a pool may be there already. Then the operation succeeds, and is tried once more.

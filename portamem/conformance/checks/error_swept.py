@@ -97,7 +97,8 @@ class _Workload:
                 resource.trim(self.chance.choice((0, 4 * MIB)))
 
     def look(self, where: str) -> None:
-        """Whatever happened: the counters are those of what is out, no memory is out twice, and it goes on."""
+        """Looks at the resource after any failure: the counters are those of what is out, no memory is out twice, and
+        it goes on."""
         counted = (self.resource.live_buffers, self.resource.live_bytes)
         expect_equal(counted, (len(self.live), sum(buf.nbytes for buf in self.live)), f"{where}: buffers and bytes")
         expect_equal(overlapping(self.live), [], f"{where}: the list of overlapping buffers")
@@ -145,7 +146,7 @@ def _sweep(env: Env, name: str, make: Make, code: int) -> tuple[int, int]:
 
 
 def _fail(env: Env, make: Make, nth: int, code: int, where: str) -> tuple[bool, int]:
-    """Whether the workload ran through, without the failure having come; and how many operations it was."""
+    """Says whether the workload ran through before the failure came, and how many operations it was."""
     streams = [env.pm.Stream(env.device) for _ in range(2)] + [env.device.default_stream]
     work = None
     with failing(env, None, nth, code):

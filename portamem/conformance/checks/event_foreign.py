@@ -14,7 +14,7 @@ from portamem.conformance.kit.threads import on_a_thread
 
 
 class Foreign:
-    """What a library with ``__cuda_stream__`` gives."""
+    """A stream as another library gives it, with ``__cuda_stream__``."""
 
     def __init__(self, answer: Any) -> None:
         self._answer = answer

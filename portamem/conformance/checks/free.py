@@ -34,7 +34,7 @@ def closing_gives_back_once(env: Env, resource: Any) -> None:
             expect_equal((resource.live_buffers, resource.live_bytes), (1, 4096), "live buffers and bytes")
         env.write(keeper, pattern(4096))
         expect_bytes(env.read(keeper), pattern(4096), "the buffer beside it")
-    for _ in range(200):  # what was not given back would add up
+    for _ in range(200):  # memory that was not given back would add up
         with env.allocate(resource, NBYTES) as again:
             expect_equal(resource.live_bytes, NBYTES, "live bytes")
     again.close()
@@ -158,7 +158,8 @@ def closing_waits_for_declared_work(env: Env, resource: Any) -> None:
 
 
 def _let_run(resource: Any, stream: Any) -> None:
-    """What waits for nothing is done before a latch is released: a fill that comes too early, before what it spoils."""
+    """Lets work run that waits for nothing, before the latch is released. A fill that comes too early then runs before
+    the work that it spoils."""
     if resource.is_stream_ordered:
         eventually(stream.query, seconds=0.05)
 

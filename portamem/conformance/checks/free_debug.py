@@ -70,7 +70,7 @@ def a_write_beside_a_buffer_is_found(env: Env) -> None:
     expect("portamem: debug: memory was written outside" in ended.stderr, f"it said {ended.stderr!r}")
 
 
-# Beyond what is remembered of frees.
+# The turns go beyond the frees that debug mode remembers.
 TWICE = """
     stream = pm.Stream(pm.Device(0))
     resource = pm.PoolMemoryResource(device=0)

@@ -29,7 +29,7 @@ def _load(kernels: Witness) -> None:
 
 
 def _sizes(env: Env, witness: Witness) -> set[int]:
-    """What portamem, the runtime and its second interface say of the limit."""
+    """The values of the limit that portamem, the runtime and the runtime's second interface tell."""
     theirs = (witness.limit("malloc_heap_size"), witness.driver_limit("malloc_heap_size"))
     return {env.device.malloc_heap_size, *(size for size in theirs if size is not None)}
 

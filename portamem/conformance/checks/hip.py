@@ -22,7 +22,7 @@ from portamem.conformance.witness.base import Witness
 from portamem.conformance.witness.facts import WitnessError
 
 COHERENT, NON_COHERENT = 0x40000000, 0x80000000
-"""Of the flags of pinned memory, as AMD numbers them."""
+"""Bits in the flags of pinned memory, as AMD numbers them."""
 
 NBYTES = 64 * KIB
 

@@ -207,7 +207,7 @@ def boxes_that_leave_their_volume(env: Env, machine: Machine) -> None:
     ):
         expect_equal(answer(**arguments), INVALID_VALUE, f"the answer for a box that is {words}")
         rt.answer("GetLastError")
-    rt.do("StreamSynchronize", LEGACY)  # within the device nobody waits for a copy before the memory is freed
+    rt.do("StreamSynchronize", LEGACY)  # the host does not wait for copies within a device by itself
 
 
 @check("HOST-21")

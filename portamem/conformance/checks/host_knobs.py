@@ -36,7 +36,8 @@ def reserved(device: Any) -> int:
 
 @check("HOST-06", own_process=True)
 def capacity(env: Env) -> None:
-    """By itself: idle memory of pools that other checks have used would go to this one, beyond what it counts."""
+    """The check has a process to itself: idle memory of pools that other checks have used would go to this one, beyond
+    what it counts."""
     stream = env.stream()
     for name in ("device", "async"):
         resource = env.resource(name)

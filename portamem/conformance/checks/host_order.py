@@ -26,7 +26,7 @@ def _mapped(address: int, nbytes: int) -> int:
 
 
 class World:
-    """What the programs find: memory that every stream may use, streams of every kind, nothing pending."""
+    """The objects that the programs work with: memory for all streams, streams of every kind, and no pending work."""
 
     def __init__(self, env: Env) -> None:
         from portamem.conformance.kit.expect import eventually
@@ -90,7 +90,7 @@ class World:
 
 
 OFF = {"PORTAMEM_CHECK": "0"}
-"""Where a whole program is checked, these go without: they are about checks that begin and end."""
+"""Settings of checks that begin and end order checks of their own: they go without where a whole program is checked."""
 
 
 @check("HOST-24", environment=OFF)

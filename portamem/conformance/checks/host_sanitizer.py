@@ -32,7 +32,7 @@ TOUCH = """
 
 
 def _sanitizer() -> dict[str, str]:
-    """What has to be in the environment of a program for AddressSanitizer to be there."""
+    """Variables that a program's environment has to have for AddressSanitizer to be there."""
     if hasattr(ctypes.CDLL(None), "__asan_poison_memory_region"):
         return {}  # it is in this process, and in those that it starts
     library = ctypes.util.find_library("asan")

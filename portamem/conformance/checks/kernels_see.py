@@ -15,7 +15,7 @@ NBYTES = 100_003
 
 
 def address_of(env: Env, buf: Any) -> int:
-    """Where kernels find memory; Unsupported where they cannot reach it."""
+    """The address at which kernels find memory; Unsupported where they cannot reach it."""
     if not buf.is_device_accessible:
         raise Unsupported(f"pageable_memory_access is false for {env.device!r}")
     address: int = env.pm.pointer_info(buf).device_pointer
@@ -56,7 +56,7 @@ def kernels_leave_neighbours_alone(env: Env, resource: Any, kernels: Any) -> Non
 
 @check("COPY-04")
 def kernels_see_what_copies_and_fills_wrote(env: Env, resource: Any, kernels: Any) -> None:
-    """In one stream, without waiting in between: counters and memory are there beforehand."""
+    """All work is on one stream, without waiting in between: counters and memory are there beforehand."""
     stream, source = env.stream(), kernel_pattern(NBYTES, 7)
     pinned = env.resource("pinned" if resource.device_id >= 0 else "device")
     with (

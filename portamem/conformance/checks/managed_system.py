@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Shows the clauses of system memory: ordinary memory, and who reaches it."""
+"""Shows the clauses of system memory: ordinary memory, and the devices that reach it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Shows the clauses of stream order that are about memory: what keeps it, when it goes back, and who gets it next."""
+"""Shows the clauses of stream order that are about memory: what keeps it, when it goes back, and which stream gets it
+next."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Shows the clauses of sub-views, of exports in general, and of who keeps whom alive."""
+"""Shows the clauses of sub-views, of exports in general, and of objects that keep each other alive."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def an_exception_closes_an_empty_resource(env: Env, resource: Any) -> None:
 @check("OWN-06")
 def a_buffer_keeps_its_resource(env: Env, resource: Any) -> None:
     kind = env.kind_of(resource)
-    buf = env.allocate(kind.make(env.pm, env.device), NBYTES)  # of a resource that nobody else holds
+    buf = env.allocate(kind.make(env.pm, env.device), NBYTES)  # of a resource that only the buffer holds
     gc.collect()
     expect_equal((buf.resource.live_buffers, buf.resource.is_closed), (1, False), "what the buffer's resource says")
     env.write(buf, pattern(NBYTES))
@@ -179,7 +179,7 @@ class _Owner:
 
 
 class _ForeignStream:
-    """What another library has for a stream."""
+    """A stream as another library has it."""
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
@@ -190,7 +190,7 @@ class _ForeignStream:
 
 @check("OWN-06")
 def a_buffer_that_is_gone_keeps_nothing(env: Env) -> None:
-    """However it goes, and whoever's stream it was."""
+    """The buffer may go in any way, and the stream may be any library's."""
     resource, pool, stream = env.resource("device"), env.resource("pool-device"), env.stream()
     ends: tuple[Callable[[Any], None], ...] = (
         lambda buf: buf.close(),
@@ -295,7 +295,7 @@ def the_device_is_found(env: Env, resource: Any) -> None:
 
 @check("OWN-08")
 def the_owner_outlives_declared_work(env: Env) -> None:
-    """Page-locked memory of somebody's, copied on a stream that a latch holds."""
+    """Page-locked memory of a foreign owner is copied on a stream that a latch holds."""
     stream, pinned = env.stream(), env.resource("pinned")
     with env.resource("device").allocate(NBYTES) as target, pinned.allocate(NBYTES) as memory:
         for drop in (False, True):
@@ -329,7 +329,7 @@ def objects_that_were_never_made(env: Env) -> None:
             cls.__new__(cls)
     with refused(TypeError):
         object.__new__(pm.View)
-    # By the base that all modules made with pybind11 share, which is not ours to close.
+    # The base that all modules made with pybind11 share still makes objects; portamem cannot close it.
     resource, stream = (cls.__mro__[-2].__new__(cls) for cls in classes)
     with refused(TypeError, saying="__init__"):
         resource.allocate(16)

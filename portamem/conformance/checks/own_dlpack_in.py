@@ -150,7 +150,7 @@ def what_is_of_no_use_goes_back(env: Env) -> None:
 
 @check("OWN-27")
 def fields_that_cannot_be(env: Env) -> None:
-    """Nothing is read where nothing can be: each of these would end the process."""
+    """portamem reads nothing where nothing can be: each of these fields would end the process."""
 
     def change(theirs: Any, field: str, value: Any) -> None:
         setattr(theirs.managed.tensor, field, value)
@@ -175,7 +175,7 @@ def fields_that_cannot_be(env: Env) -> None:
 @check("OWN-27")
 def a_newer_struct_is_not_read(env: Env) -> None:
     theirs = _producer(_numbers(), version=(7, 1))
-    theirs.managed.tensor.shape, theirs.managed.tensor.ndim = None, 5  # what would bring down who reads it
+    theirs.managed.tensor.shape, theirs.managed.tensor.ndim = None, 5  # a reader of these would crash
     with refused(BufferError, saying="7.1"):
         env.pm.from_dlpack(theirs)
     gc.collect()
@@ -251,7 +251,7 @@ def what_is_no_producer(env: Env) -> None:
 
 @check("OWN-29")
 def the_deleter_waits_for_declared_work(env: Env) -> None:
-    """Over page-locked memory: a copy from other memory of the host may block its caller."""
+    """The memory is page-locked: a copy from other memory of the host may block its caller."""
     stream = env.stream()
     with env.resource("device").allocate(NBYTES) as target, env.resource("pinned").allocate(NBYTES) as source:
         env.write(source, pattern(NBYTES))

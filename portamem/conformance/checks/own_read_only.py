@@ -97,7 +97,7 @@ def what_may_be_written_stays_so(env: Env) -> None:
         array[:] = 0
 
     class Old(Producer):
-        """Of before version 1, with an array interface beside it that says more."""
+        """A producer of DLPack before version 1, with an array interface beside it that says more."""
 
         @property
         def __array_interface__(self) -> Any:

@@ -22,7 +22,7 @@ FLAGS = [
     dict(zip(("portable", "mapped", "write_combined"), on, strict=True)) for on in product((False, True), repeat=3)
 ]
 WRITE_COMBINED = 4
-"""Of the flags that ``pointer_info`` tells, and of the vendors'."""
+"""A bit in the flags that ``pointer_info`` tells, and in the vendors'."""
 NOT_SUPPORTED, UNKNOWN = 801, 999
 """Codes of the CPU runtime."""
 

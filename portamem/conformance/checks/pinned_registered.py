@@ -279,7 +279,7 @@ def around_it(env: Env) -> None:
 
 @check("PINNED-13")
 def the_middle_keeps_working(env: Env) -> None:
-    """Whether or not the range around it is refused, which ``around_it`` is about."""
+    """The range around it may be refused or not: the check ``around_it`` is about that."""
     with registered_in_the_middle(env) as middle:
         for around in middle.around():
             try:

@@ -17,7 +17,7 @@ KIND = {"device": "device", "async": "device", "pinned": "host", "managed": "man
 
 
 def _kind(resource: Any) -> str:
-    """What the runtime calls a resource's memory. A kind of somebody's own is the host's or a device's."""
+    """The runtime's word for a resource's memory. Memory of a kind that a plugin adds is the host's or a device's."""
     return KIND.get(resource.kind) or ("host" if resource.device_id == -1 else "device")
 
 

@@ -97,7 +97,7 @@ def _finished_frees_serve_every_stream(env: Env, resource: Any, witness: Witness
 
 
 MAX_SIZE_SINCE = {"nvidia": (12, 2), "amd": (6, 4), "portamem": (0, 0)}
-"""Whose runtimes have pools of a maximal size, from which version on."""
+"""The first version of each vendor's runtime that has pools of a maximal size."""
 
 
 def _need_max_size(env: Env) -> None:
@@ -140,8 +140,8 @@ def max_size(env: Env) -> None:
 
 
 def _access(pool: Any, device: Any, witness: Witness | None) -> str:
-    """A device's access to a pool by the witness, who is to say what portamem says; by portamem alone where none is
-    asked."""
+    """A device's access to a pool by the witness, and portamem has to say the same; by portamem alone where no witness
+    is asked."""
     ours: str = pool.access(device)
     if witness is None:
         return ours

@@ -114,7 +114,7 @@ def a_policy_is_asked(env: Env, resource: Any) -> None:
             pool.allocate(64 * MIB, stream=stream).close()
         expect(told, "the user's function was never asked")
         pool.allocate(72 * MIB, stream=stream).close()  # more than a thread's cache takes: the function is asked
-        # Nobody calls the pool for it.
+        # The pool has to do it without a call.
         expect(eventually(lambda: pool.stats().reserved <= MIB), f"{pool.stats()}, and 1 MiB is to be kept")
         with pool.allocate(NBYTES, stream=stream) as buf:
             buf.fill(2)
@@ -134,7 +134,7 @@ def a_share_of_the_peak_is_kept(env: Env, resource: Any) -> None:
                 buf.close()
             expect_equal(pool.stats().reserved, peak, "reserved bytes while a latch holds their last use")
         stream.synchronize()
-        # Nobody calls the pool for it.
+        # The pool has to do it without a call.
         expect(eventually(lambda: pool.stats().reserved <= peak // 4), f"{pool.stats()} after a peak of {peak} bytes")
         with pool.allocate(NBYTES, stream=stream) as buf:
             buf.fill(2)

@@ -21,7 +21,7 @@ POLICIES = ("reuse_follow_event_dependencies", "reuse_allow_opportunistic", "reu
 
 
 def settings(pool: Any) -> dict[str, Any]:
-    """What a pool can be told."""
+    """The settings that a pool can be given."""
     return {name: getattr(pool, name) for name in ("release_threshold", *POLICIES)}
 
 
@@ -31,7 +31,8 @@ def _waits(env: Env, stream: Any) -> tuple[Callable[[], None], ...]:
 
 
 def told(pool: Any, witness: Witness | None, names: dict[str, str], when: str) -> tuple[int, ...]:
-    """Figures of a pool by the witness, who is to say what portamem says; by portamem alone where none is asked."""
+    """Figures of a pool by the witness, and portamem has to say the same; by portamem alone where no witness is
+    asked."""
     if witness is None:
         return tuple(getattr(pool, name) for name in names)
     theirs = tuple(witness.pool_attribute(pool.pool_handle, name) for name in names.values())

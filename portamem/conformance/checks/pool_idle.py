@@ -37,7 +37,7 @@ def idle_memory_of_one_pool_is_anothers(env: Env, resource: Any) -> None:
             buf.fill(2, stream=stream)
             expect_bytes(env.read(buf), b"\x02" * LARGE, "memory that another pool kept")
             expect(idle.stats().releases > 0, "the pool beside it has given nothing back")
-            with refused(OutOfMemoryError):  # what is out stays
+            with refused(OutOfMemoryError):  # memory that is out stays
                 idle.allocate(LARGE, stream=stream)
             expect_bytes(env.read(buf), b"\x02" * LARGE, "memory that is out while another pool finds none")
 

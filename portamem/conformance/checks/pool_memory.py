@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Shows who gets a pool's memory next, and when: on its own stream, on others, from the host, after a stream's end."""
+"""Shows which stream gets a pool's memory next, and when: its own, others, the host, and all after a stream's end."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def another_stream_gets_it_behind_its_last_use(env: Env, resource: Any) -> None:
         with env.latch(first):
             target.copy_from(source, stream=first)
             source.close()
-            others = [resource.allocate(NBYTES, stream=second) for _ in range(3)]  # waits for nobody
+            others = [resource.allocate(NBYTES, stream=second) for _ in range(3)]  # waits for no stream
             for other in others:
                 other.fill(0xFF, stream=second)
         second.synchronize()
@@ -154,7 +154,7 @@ def where_there_is_no_other_memory(env: Env, resource: Any) -> None:
             with env.latch(giver) as held:
                 target.copy_from(source, stream=giver)
                 source.close()
-                held.release_soon()  # whoever takes it may have to wait for it
+                held.release_soon()  # the allocation below may have to wait for it
                 with pool.allocate(nbytes, stream=taker) as other:
                     other.fill(0xFF, stream=taker)
                     giver.synchronize()
@@ -334,7 +334,7 @@ def _freed_by_a_thread_that_has_ended(env: Env, pool: Any, nbytes: int, target: 
 
 
 def _is_anybodys(pool: Any) -> bool:
-    """Whether no stream alone has free memory of the pool: a thread's last acts come after Python's."""
+    """True where no stream alone has free memory of the pool: a thread's last acts come after Python's."""
     return all("stream" not in piece for chunk in pool.snapshot()["chunks"] for piece in chunk["pieces"])
 
 

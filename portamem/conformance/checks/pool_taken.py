@@ -18,8 +18,8 @@ from portamem.errors import OutOfMemoryError
 
 @contextmanager
 def _freed_behind_a_copy(env: Env, pool: Any, target: Any, stream: Any) -> Iterator[None]:
-    """In the block a stream has freed memory of the pool behind a copy of it, which a latch holds. At the end the copy
-    has to have carried what was in it."""
+    """The block runs after a stream freed memory of the pool behind a copy of it, which a latch holds. At the end the
+    copy has to have carried what was in it."""
     target.fill(0, stream=stream)
     source = pool.allocate(target.nbytes, stream=stream)
     source.fill(0x11, stream=stream)

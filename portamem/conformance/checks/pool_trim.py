@@ -120,14 +120,15 @@ def _sizes(seed: int) -> Iterator[int]:
 
 @check("POOL-35")
 def full_fragmented_out_of_memory_and_all_back(env: Env, resource: Any) -> None:
-    """Under a limit, which no other process has a part in."""
+    """The pool has a limit, so that no other process has a part in its being full."""
     with pool_like(env, resource, limit=LIMIT) as pool:
         _fill_and_empty(env, pool)
 
 
 @check("POOL-35", backends=("host",), own_process=True)
 def the_same_with_a_full_device(env: Env, resource: Any) -> None:
-    """By itself: idle memory of pools that other checks have used would make room beyond what was counted."""
+    """The check has a process to itself: idle memory of pools that other checks have used would make room beyond what
+    was counted."""
     with _room_for(env, resource, LIMIT):
         before = env.device.memory_info().free
         _fill_and_empty(env, resource)
@@ -241,7 +242,7 @@ def no_more_than_its_limit(env: Env, resource: Any) -> None:
             expect_equal((pool.live_buffers, pool.live_bytes), (1, 12 * MIB), "live buffers and bytes")
             expect_bytes(env.read(buf[:4096]), pattern(4096), "memory of a pool that is at its limit")
             expect(pool.stats().reserved <= 16 * MIB, f"{pool.stats().reserved} bytes are reserved")
-        for nbytes in (MIB, 12 * MIB, 3 * MIB, 12 * MIB, 64 * KIB, 12 * MIB):  # what is free makes room
+        for nbytes in (MIB, 12 * MIB, 3 * MIB, 12 * MIB, 64 * KIB, 12 * MIB):  # free memory makes room
             with pool.allocate(nbytes, stream=stream) as buf:
                 buf.fill(1, stream=stream)
             expect(pool.stats().reserved <= 16 * MIB, f"{pool.stats().reserved} bytes are reserved")

@@ -17,7 +17,7 @@ NEVER_GIVEN = 0x1000
 
 
 def _largest(resource: Any, nbytes: int) -> int:
-    """As many bytes, or a block where there are no larger ones."""
+    """So many bytes, or those of a block where the resource gives no larger ones."""
     return min(nbytes, getattr(resource, "block_size", nbytes))
 
 
@@ -141,7 +141,7 @@ def a_miss_under_capture(env: Env, resource: Any) -> None:
                         resource.allocate(nbytes, stream=stream)
                     expect_equal((resource.live_buffers, resource.live_bytes), (1, NBYTES), "live buffers and bytes")
                 expect_equal(stream.capture_status, "active", "the capture")
-                with resource.allocate(3 * MIB, stream=other) as beside:  # another stream is nobody's business
+                with resource.allocate(3 * MIB, stream=other) as beside:  # the capture does not bind another stream
                     beside.fill(2, stream=other).synchronize()
                     expect_bytes(env.read(beside[:4096]), b"\x02" * 4096, "memory of a stream beside the capture")
             expect(resource.stats().reserved >= before, "the pool gave memory back under capture")

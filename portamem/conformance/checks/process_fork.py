@@ -72,7 +72,7 @@ CALLS = (
     *("pm.PoolMemoryResource(resource)", "pm.using(resource).__enter__()", "pm.runtime_version()"),
     *("pm.set_quirk('free_on_other_stream', True)", "memoryview(pending)"),
 )
-"""What would reach the runtime, or wait for what a thread of the parent may hold."""
+"""Calls that would reach the runtime, or wait for something that a thread of the parent may hold."""
 
 GOES_ON = (
     *("buf.nbytes == 4096", "buf.handle != 0", "buf.kind == 'device'", "not buf.is_closed", "device.ordinal == 0"),
@@ -84,7 +84,7 @@ GOES_ON = (
     *("given.release() == before['address']", "given.is_closed", "part.close() is None", "view.close() is None"),
     *("part.is_closed and view.is_closed",),
 )
-"""What needs the process's own memory alone, and is true."""
+"""Expressions that need the process's own memory alone, and are true."""
 
 KNOBS = (
     *("pm.knobs.reset()", "pm.knobs.set_capacity(0, '1 GiB')", "pm.knobs.set_copy_delay(0)"),
@@ -150,7 +150,7 @@ FINISHED = (
     "stream.close(); later.synchronize()",
     "handle = pm.Stream.from_handle(stream.handle, device=device); handle.synchronize()",
 )
-"""In which ways a parent may see that its work has run, or wait for it."""
+"""Ways in which a parent may see that its work has run, or wait for it."""
 
 READS = """
     import os, threading, warnings

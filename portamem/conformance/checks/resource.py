@@ -48,7 +48,7 @@ def it_says_what_its_upstream_says(env: Env, resource: Any) -> None:
 def it_keeps_its_upstream(env: Env, resource: Any) -> None:
     expect(resource.upstream is resource.upstream, "the upstream is another object each time")
     kind = env.kind_of(resource)
-    made = kind.make(env.pm, env.device)  # nobody else holds what is below
+    made = kind.make(env.pm, env.device)  # only it holds the resource below
     alive = weakref.ref(made.upstream)
     gc.collect()
     buf = env.allocate(made, NBYTES)

@@ -246,7 +246,7 @@ def a_log_is_whole(env: Env) -> None:
 
 @check("RESOURCE-10")
 def a_log_is_of_its_own_calls(env: Env) -> None:
-    """Of two that log one over the other each has all calls, in their order, and none is deeper than another."""
+    """One logs over the other. Each has all calls, in their order, and none is deeper than another."""
     with tempfile.TemporaryDirectory() as folder:
         paths = [os.path.join(folder, name) for name in ("lower.jsonl", "upper.jsonl")]
         lower = env.pm.LoggingAdaptor(env.resource("device"), paths[0])

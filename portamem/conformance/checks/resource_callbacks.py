@@ -20,7 +20,7 @@ NBYTES = 64 * KIB
 
 
 class _MineError(Exception):
-    """Of the program's own."""
+    """An exception of the program's own."""
 
 
 class _Functions:
@@ -222,7 +222,7 @@ def what_could_not_be_freed_is_known_as_before(env: Env) -> None:
 
 
 class _Owner:
-    """Of foreign memory: counts its end."""
+    """An owner of foreign memory that counts its own end."""
 
     def __init__(self, told: Callable[[], object]) -> None:
         self.told = told
@@ -232,7 +232,7 @@ class _Owner:
 
 
 def _drop_under_an_exception(make: Callable[[], Any]) -> str:
-    """What arrives of a KeyError that is raised while what was made has no other holder than the call's arguments."""
+    """Says what arrives of a KeyError that is raised while only the call's arguments hold the object that was made."""
     try:
         print(make(), dict[str, int]()["on its way"])
     except BaseException as e:

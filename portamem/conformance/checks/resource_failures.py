@@ -19,7 +19,7 @@ NBYTES = 64 * KIB
 
 
 class _MineError(Exception):
-    """Of the program's own."""
+    """An exception of the program's own."""
 
 
 def _raises(error: BaseException) -> Callable[[], None]:
@@ -29,7 +29,7 @@ def _raises(error: BaseException) -> Callable[[], None]:
     return fail
 
 
-#: How the program's function fails, and what the caller of the adaptor sees.
+#: Ways in which the program's function fails, each with the exception that the caller of the adaptor sees.
 WAYS: dict[str, tuple[Callable[[], None], type[BaseException]]] = {
     "no memory": (_raises(MemoryError("none left")), MemoryError),
     "null": (lambda: None, OutOfMemoryError),

@@ -71,7 +71,7 @@ def _calls(path: Path) -> list[dict[str, Any]]:
 
 
 def _numbered(calls: list[dict[str, Any]], key: str) -> list[int]:
-    """Which of the threads, or of the streams, each call was on, counted by their first call."""
+    """Numbers the threads, or the streams, of the calls by their first call."""
     found: dict[object, int] = {}
     return [found.setdefault(call[key], len(found)) for call in calls]
 

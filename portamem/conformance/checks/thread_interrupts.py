@@ -35,7 +35,7 @@ def _interrupted(name: str) -> Iterator[None]:
         sender.start()
         yield
         while True:
-            time.sleep(_SOON_S)  # what does not wait at all
+            time.sleep(_SOON_S)  # for a block that does not wait at all
     except KeyboardInterrupt:
         ended = True
     finally:
@@ -107,7 +107,7 @@ def _interrupted_end_of_a_pool(env: Env, kind: str) -> None:
             buf.fill(1, stream=stream)
         with _interrupted(f"the last reference to a pool of {kind} memory"):
             del pool
-            time.sleep(_SOON_S)  # what was heard at the end of the pool is raised here
+            time.sleep(_SOON_S)  # a signal that the pool's end heard is raised here
         expect(not held.timed_out, f"the end of a pool of {kind} memory heard no signal")
     expect(eventually(lambda: upstream.live_buffers == 0), f"a pool whose end was interrupted keeps {kind} memory")
     upstream.close()
@@ -138,7 +138,7 @@ def a_copy_that_was_interrupted(env: Env) -> None:
 
 @check("THREAD-18")
 def what_a_handler_raises(env: Env) -> None:
-    """Of any signal; and where a handler raises nothing the wait goes on."""
+    """The wait ends when a handler raises, whatever the signal. Where a handler raises nothing the wait goes on."""
     if threading.current_thread() is not threading.main_thread():
         raise NotShown("Python runs signal handlers on its first thread only, and this is another")
     stream, told = env.stream(), list[str]()

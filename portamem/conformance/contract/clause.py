@@ -10,16 +10,16 @@ EVERYWHERE = ("cuda", "hip", "host")
 
 @dataclass(frozen=True)
 class Platform:
-    """What a backend stands on in this process."""
+    """The runtime and its vendor that a backend stands on in this process."""
 
     backend: str
     """ "cuda", "hip" or "host"."""
     vendor: str
-    """Whose runtime answers: "nvidia", "amd" or "portamem". HIP can be built for NVIDIA's."""
+    """The vendor whose runtime answers: "nvidia", "amd" or "portamem". HIP can be built for NVIDIA's."""
     version: tuple[int, int] = (0, 0)
     """Major and minor of that runtime."""
     evidence: str = "here"
-    """How what is seen is known: "gpu", "spelling", "library", "simulated" or "here"."""
+    """The way in which facts are known: "gpu", "spelling", "library", "simulated" or "here"."""
     device_count: int = 0
 
 
@@ -30,9 +30,9 @@ class Defect:
     vendor: str
     about: str
     thread: str
-    """Where it was reported, in public; a source where no thread is about it."""
+    """The public thread that reports it; a source where no thread is about it."""
     versions: str
-    """Where it was seen, and what is unknown of its first and its last version."""
+    """The versions in which it was seen, and what is unknown of its first and its last one."""
     checks: tuple[str, ...]
     """The checks that it makes fail, by their names: a clause's other checks fail for something else."""
     since: tuple[int, int] = (0, 0)
@@ -51,12 +51,12 @@ ANSWERS = {
     "allowed": "the clause leaves room for it and is held to all the same: it makes no promise there, or portamem "
     "tells, as a value, a quirk or a refusal, what is so",
 }
-"""What portamem can do about a vendor's difference, by the words of the contract."""
+"""Ways in which portamem can answer a vendor's difference, by the words of the contract."""
 
 
 @dataclass(frozen=True)
 class Shortfall:
-    """Where a vendor natively does something else, and what portamem does about it."""
+    """A vendor natively does something else, and portamem answers it."""
 
     vendor: str
     """ "nvidia", "amd" or "both"."""
@@ -74,7 +74,8 @@ class Clause:
     id: str
     text: str
     resources: str = ""
-    """Which kinds of memory resources it binds, by a name in ``kinds.SELECTORS``; empty: it is not about resources."""
+    """The kinds of memory resources that it binds, by a name in ``kinds.SELECTORS``; empty: it is not about
+    resources."""
     backends: tuple[str, ...] = EVERYWHERE
     shortfalls: tuple[Shortfall, ...] = ()
     defects: tuple[Defect, ...] = field(default=())

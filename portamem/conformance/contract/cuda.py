@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is CUDA's own."""
+"""Clauses that only CUDA has."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is HIP's own."""
+"""Clauses that only HIP has."""
 
 from __future__ import annotations
 

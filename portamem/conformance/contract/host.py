@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is the CPU runtime's own: the machine that it pretends to be, and its knobs."""
+"""Clauses that only the CPU runtime has: the machine that it pretends to be, and its knobs."""
 
 from __future__ import annotations
 

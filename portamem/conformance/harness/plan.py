@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What there is to run: the cases, each a check, on a kind of resource if it takes one."""
+"""Makes the plan of a run: the cases, each a check, on a kind of resource if it takes one."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ def _is_one_of(kind: Kind | None, patterns: tuple[str, ...]) -> bool:
 
 
 def mismatches() -> list[str]:
-    """Where contract and checks do not fit: a clause that nothing shows on a backend it binds, a check of no clause."""
+    """Says where contract and checks do not fit: a clause that nothing shows on a backend it binds, a check of no
+    clause."""
     contract, found = clauses(), []
     for check in checks():
         unknown = [id for id in check.ids if id not in contract]

@@ -42,7 +42,7 @@ _WORKER = "from portamem.conformance.harness.worker import main; main(sys.argv[1
 
 @dataclass(frozen=True)
 class CaseResult:
-    """What came of one case."""
+    """The outcome of one case."""
 
     check: str
     resource: str
@@ -53,12 +53,12 @@ class CaseResult:
     """The witness that decided it."""
     notes: tuple[str, ...] = ()
     lacks_witness: bool = False
-    """Not shown, because it was a witness' to decide."""
+    """True: it is not shown, because a witness would have to decide it."""
 
 
 @dataclass(frozen=True)
 class ClauseResult:
-    """What came of a clause on one backend."""
+    """The outcome of a clause on one backend."""
 
     clause: Clause
     backend: str
@@ -77,11 +77,11 @@ class ClauseResult:
 
 @dataclass
 class Run:
-    """What came of a backend."""
+    """The outcomes of a backend."""
 
     backend: str
     platform: dict[str, Any] = field(default_factory=dict)
-    """What the worker said that it runs on; with "reason" where the backend cannot be used."""
+    """The worker's words for the machine it runs on; with "reason" where the backend cannot be used."""
     clauses: list[ClauseResult] = field(default_factory=list)
     seconds: float = 0.0
     finished: bool = True

@@ -93,7 +93,7 @@ def _run_ordered(case: Case, env: Env) -> None:
 
 
 def _arguments(case: Case, env: Env) -> dict[str, Any]:
-    """What the check asks for by the names of its parameters."""
+    """Gives the check its arguments, by the names of its parameters."""
     give: dict[str, Callable[[], Any]] = {
         "env": lambda: env,
         "resource": lambda: _resource(case, env),
@@ -114,7 +114,7 @@ def _resource(case: Case, env: Env) -> Any:
 
 
 def _verdict(action: Callable[[], None]) -> tuple[Outcome, str, bool]:
-    """What came of it, in words too, and whether it was a witness that was missing."""
+    """Runs an action. Returns its outcome, the reason in words, and True where only a witness was missing."""
     try:
         action()
     except Failed as failed:
@@ -146,14 +146,14 @@ def _told(error: BaseException) -> str:
 
 
 def _places(error: BaseException) -> str:
-    """Where it was raised: files by their names alone, for a report that names no folder of anybody's."""
+    """Says where an error was raised. Files have their names alone, so that a report names no person's folder."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
     told = [frame for frame in frames if PurePath(frame.filename).name not in _OWN][-3:] or frames[-1:]
     return ", ".join(f"{PurePath(f.filename).parent.name}/{PurePath(f.filename).name}:{f.lineno}" for f in told)
 
 
 def described(pm: ModuleType, platform: Platform) -> Answer:
-    """What the report says of the machine: no name of a host or of a user is in it."""
+    """The report's words for the machine: no name of a host or of a user is in them."""
     found: Answer = {
         "evidence": platform.evidence,
         "vendor": platform.vendor,

@@ -92,7 +92,7 @@ KERNEL heap_use(const u64* table, u64 nbytes, unsigned seed, unsigned next_seed,
     }
 }
 
-// By other threads and blocks than those that allocated.
+// Other threads and blocks free the memory than those that allocated it.
 KERNEL heap_release(u64* table) {
     if (threadIdx.x != blockDim.x - 1) return;
     const unsigned other = gridDim.x - 1 - blockIdx.x;

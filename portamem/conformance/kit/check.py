@@ -30,7 +30,7 @@ class Check:
     """It is also run, and only then if ``only_without``, where the backend has no device."""
     only_without: bool = False
     backends: tuple[str, ...] = ()
-    """Where it is run; empty: wherever its clauses bind."""
+    """The backends that it runs on; empty: all those that its clauses bind."""
     environment: dict[str, str] = field(default_factory=dict)
     """Variables that its own process is started with."""
     unordered: bool = False

@@ -32,7 +32,7 @@ class Ends:
         self._side.synchronize()
 
     def contents(self) -> bytes:
-        """What the target holds now: the copy is ordered after nothing else."""
+        """Reads the target as it is now: the copy is ordered after nothing else."""
         self._seen.copy_from(self.target, stream=self._side)
         self._side.synchronize()
         return bytes(self._bytes)
@@ -49,11 +49,11 @@ class Ends:
 
 
 def device_ends(env: Env) -> Ends:
-    """From pinned to device memory: a copy that never blocks who queues it."""
+    """The ends are pinned and device memory: a copy between them never blocks the thread that queues it."""
     return Ends(env, env.resource("pinned"), env.resource("device"))
 
 
 def other_end(env: Env, resource: Any) -> Any:
-    """A resource so that a copy between its memory and this one's never blocks who queues it: vendors block those from
-    host to host."""
+    """A resource so that a copy between its memory and this one's never blocks the thread that queues it: vendors block
+    copies from host to host."""
     return env.resource("device" if resource.kind == "pinned" else "pinned")

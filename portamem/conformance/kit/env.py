@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a check works with: the backend under test, and what is tidied up after it."""
+"""The environment of a check: the backend under test, and a tidy-up after it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Env:
         self.ordinal = ordinal
         self._patience = Patience() if patience is None else patience
         self.goes_on = goes_on
-        """For a check of many steps to call at each: a case that says nothing for long is taken to hang."""
+        """A check of many steps calls this at each: a case that says nothing for long is taken to hang."""
         self.emulations: list[str] = []
         self.notes: list[str] = []
         self.decided_by = ""  # the name of the witness that was asked
@@ -94,7 +94,7 @@ class Env:
         return resource.allocate(nbytes, stream=stream)
 
     def empty_default(self) -> None:
-        """What the default resource keeps goes back: for those who count what the device has left."""
+        """Gives back the memory that the default resource keeps, for checks that count what the device has left."""
         self.device.synchronize()
         self.pm.current_resource(self.device).trim()
 
@@ -115,7 +115,7 @@ class Env:
         return program.run(self.pm.backend, source, arguments, environment)
 
     def output(self, source: str, *arguments: str, **environment: str | None) -> str:
-        """What a program prints that must exit 0 and say nothing on standard error."""
+        """Returns the output of a program that must exit 0 and say nothing on standard error."""
         return self.run(source, *arguments, **environment).output()
 
     # ---- the verdict
@@ -182,7 +182,8 @@ class Env:
                 self.pm.Device(ordinal).synchronize()
 
     def _left(self) -> bool:
-        """Whether there is more than before. Less is what an earlier check had let go of, and goes late."""
+        """True where there is more than before. Less is memory that an earlier check had let go of, and that went
+        late."""
         return any(now > before for now, before in zip(self._held(), self._before, strict=True))
 
     def _held(self) -> list[int]:
@@ -190,7 +191,8 @@ class Env:
 
     @staticmethod
     def _close_when_empty(resource: Any, kind: kinds.Kind) -> None:
-        """With what it stands over: a debugger or memory checker may keep the check's frame, and so the resource."""
+        """Closes a resource and those that it stands over: a debugger or memory checker may keep the check's frame, and
+        so the resource."""
         eventually(lambda: resource.is_closed or resource.live_buffers == 0, seconds=2.0)
         resource.close()
         if kind.upstream is not None:

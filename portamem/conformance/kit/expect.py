@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What checks say with. Not ``assert``: that is gone under ``python -O``, and tells a reader of a report nothing."""
+"""The words in which checks say what they expect. They are no ``assert``: that is gone under ``python -O``, and tells a
+reader of a report nothing."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ def expect_bytes(found: bytes, wanted: bytes, where: str) -> None:
 
 
 class Refusal:
-    """What ``refused`` caught; ``error`` is there after the block."""
+    """The exception that ``refused`` caught; ``error`` is there after the block."""
 
     error: BaseException
 
@@ -70,7 +71,7 @@ def refused(*errors: type[BaseException], saying: str = "", name: str = "") -> I
 
 
 def eventually(condition: Callable[[], object], seconds: float = 5.0) -> bool:
-    """Whether a condition comes true within some seconds."""
+    """True once a condition comes true, and False if it does not within some seconds."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

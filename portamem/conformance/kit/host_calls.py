@@ -144,10 +144,10 @@ _SIGNATURES = {
 """Parameters: p pointer or handle, z size_t, i int, u unsigned, q uint64_t, L location, s text."""
 
 _TEXTS = {"GetErrorString": "i", "GetErrorDetail": "i", "GetLastErrorDetail": ""}
-"""Those that answer a text."""
+"""Functions that answer a text."""
 
 _FOR_KERNELS = {"KernelAddress": "pz", "KernelMalloc": "z", "KernelMallocAligned": "zz", "KernelFree": "p"}
-"""Those that kernels call, and that answer an address or nothing."""
+"""Functions that kernels call, and that answer an address or nothing."""
 
 
 class Interface:
@@ -175,12 +175,12 @@ class Interface:
         return self.text("GetLastErrorDetail")
 
     def text(self, name: str, *arguments: Any) -> str:
-        """What one of those says that answer a text."""
+        """Calls a function that answers a text."""
         said: bytes = self._functions[name](*arguments)
         return said.decode()
 
     def address(self, name: str, *arguments: Any) -> int | None:
-        """What one of those answers that are for kernels; None for null, and for the one that answers nothing."""
+        """Calls a function that is for kernels. None for null, and for the function that answers nothing."""
         found: int | None = self._functions[name](*arguments)
         return found
 
@@ -188,7 +188,7 @@ class Interface:
         expect_equal(self.answer(name, *arguments), 0, f"the answer of {name}")
 
     def get(self, name: str, *arguments: Any, kind: Any = c_void_p) -> Any:
-        """What a call stores where its first parameter points to."""
+        """Returns the value that a call stores where its first parameter points to."""
         value = kind()
         self.do(name, byref(value), *arguments)
         return value.value
@@ -214,7 +214,7 @@ class Machine:
         self.out = (c_char * 1024)()
 
     def things(self) -> Iterator[tuple[str, int]]:
-        """What is there, as the calls that destroy it."""
+        """Lists the objects that are there, each with the call that destroys it."""
         for memory in (self.device, self.other, self.managed):
             yield "Free", memory
         yield "HostFree", self.pinned

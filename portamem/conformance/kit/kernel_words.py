@@ -26,11 +26,11 @@ class Words:
         kernels.launch("latch", stream.handle, 1, 1, address or buf.handle, kernels.latch_ticks(_TIMEOUT_S))
 
     def kernel_is_seen(self) -> bool:
-        """Whether the host sees what the kernel wrote, while that runs."""
+        """True where the host sees what the kernel wrote, while that runs."""
         return eventually(lambda: self._words[_ENTERED] != 0)
 
     def host_is_seen(self) -> bool:
-        """Whether the kernel sees what the host writes, while that runs. Returns once it has ended."""
+        """True where the kernel sees what the host writes, while that runs. Returns once it has ended."""
         self._words[_RELEASED] = 1
         self._stream.synchronize()
         return self._words[_TIMED_OUT] == 0 and self._words[_LEFT] == 1

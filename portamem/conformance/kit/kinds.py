@@ -19,16 +19,16 @@ class Kind:
 
     name: str
     make: Callable[[ModuleType, Any], Any]
-    """From a backend's module and one of its devices."""
+    """Makes a resource from a backend's module and one of its devices."""
     kind: str
     """The resource's own ``kind``."""
     host_memory: bool = False
     """The memory is the host's: its ``device_id`` is -1."""
     stream_ordered: bool = False
     capability: str = ""
-    """What it needs, in words: the text of "unsupported"."""
+    """The ability that it needs, in words: the text of "unsupported"."""
     needs: Callable[[Any], bool] = _always
-    """Whether a device's capabilities give that."""
+    """Tells whether a device's capabilities give that."""
     cls: str = ""
     """The class that makes it, where that stands over other resources; empty: the runtime's calls make the memory."""
     upstream: Kind | None = None
@@ -40,22 +40,22 @@ class Kind:
 
     @property
     def host_accessible(self) -> bool:
-        """Whether the host reaches its memory."""
+        """True where the host reaches its memory."""
         return self.host_memory or self.kind == "managed" or (self.kind == "device" and self.direct_host_access)
 
     @property
     def keeps(self) -> bool:
-        """Whether a buffer's memory stays with it, or with one below, when the buffer is closed."""
+        """True where a closed buffer's memory stays with the resource, or with one below it."""
         return self._has(KEEPING)
 
     @property
     def knows(self) -> bool:
-        """Whether it, or one below, knows every buffer that is out, and what not."""
+        """True where the resource, or one below it, can tell a buffer that is out from any other address."""
         return self.kind == "system" or self._has(KNOWING)
 
     def on(self, *, direct_host_access: bool) -> Kind:
-        """As it is on a device whose memory the host reaches, or does not: blocks of memory that the host reaches are
-        handed out again when the work on them has run, and follow no stream."""
+        """The kind on a device whose memory the host reaches, or does not: blocks that the host reaches are handed out
+        again when the work on them has run, and follow no stream."""
         if self.kind != "device":
             return self
         ordered = not direct_host_access if self._has(("FixedSizeMemoryResource",)) else self.stream_ordered
@@ -188,7 +188,7 @@ def selected(words: str) -> list[Kind]:
 
 
 def binds(words: str, kind: Kind, capabilities: Any) -> bool:
-    """Whether a clause binds a kind on a device with these capabilities."""
+    """True where a clause binds a kind on a device with these capabilities."""
     return SELECTORS[words](kind.on(direct_host_access=bool(capabilities.direct_host_access)))
 
 

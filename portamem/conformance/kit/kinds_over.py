@@ -20,11 +20,11 @@ ADAPTORS: dict[str, Callable[[ModuleType, Any], Any]] = {
     "FailureCallbackAdaptor": lambda pm, upstream: pm.FailureCallbackAdaptor(upstream, lambda *told: False),
     "PrefetchAdaptor": lambda pm, upstream: pm.PrefetchAdaptor(upstream),
 }
-"""How each adaptor is made over a resource, so that it refuses nothing and says nothing."""
+"""Makes each adaptor over a resource, so that it refuses nothing and says nothing."""
 
 
 def _log(pm: ModuleType, upstream: Any) -> Any:
-    """One whose file nobody sees: it goes when it is closed."""
+    """Makes a logging adaptor over a file that is already unlinked: the file goes when it is closed."""
     number, path = tempfile.mkstemp(prefix="portamem-", suffix=".jsonl")
     os.close(number)
     try:

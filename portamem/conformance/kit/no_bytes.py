@@ -18,7 +18,7 @@ class _HoldsDeeper(ctypes.Structure):
 
 
 class _HoldsPerhaps(ctypes.Union):
-    """Of a union the buffer protocol says that it is bytes."""
+    """A union that holds an object: the buffer protocol says of it that it is bytes."""
 
     _fields_ = (("number", ctypes.c_int64), ("what", ctypes.py_object))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What can come of a clause, and how a check says it."""
+"""Outcomes of a clause, and the exceptions by which a check says them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import Enum
 
 
 class Outcome(str, Enum):
-    """From best to worst is not the order: ``summed`` says which one stands for several."""
+    """The outcomes, in no order from best to worst: ``summed`` says which one stands for several."""
 
     PASS = "pass"
     """It was seen to hold."""
@@ -19,7 +19,7 @@ class Outcome(str, Enum):
     DEFECT = "defect"
     """It does not hold, for a known fault of the vendor's."""
     NOT_SHOWN = "not-shown"
-    """Nobody could see: no device, no second device; or a part that only a witness decides, and there is none."""
+    """It could not be seen: no device, no second device; or a part that only a witness decides, and there is none."""
     FAIL = "fail"
     """It does not hold."""
 

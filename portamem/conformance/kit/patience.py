@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How long a run waits for what ought to come by itself, such as memory that goes back late."""
+"""The time that a run waits for what ought to come by itself, such as memory that goes back late."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Patience:
         self._seconds = FULL_S
 
     def eventually(self, condition: Callable[[], object]) -> bool:
-        """Whether a condition comes true. One that is true at once says nothing about those that are late."""
+        """True once a condition comes true. One that is true at once says nothing about those that are late."""
         if condition():
             return True
         came = eventually(condition, self._seconds)

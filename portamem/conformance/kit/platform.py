@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a backend stands on in this process, and how what is seen there is known."""
+"""Tells the runtime that a backend stands on in this process, and how facts about it are known."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What checks of pools share: pools like the one under test with other settings, and what runs them full."""
+"""Helpers for checks of pools: pools like the one under test with other settings, and loops that run them full."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _PREAMBLE = "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); import
 
 @dataclass(frozen=True)
 class Ended:
-    """How a program ended."""
+    """The end of a program."""
 
     status: int
     """Exit status, or the negative number of a signal."""
@@ -34,7 +34,7 @@ class Ended:
         return f"ended with {signal.Signals(-self.status).name}" if self.status < 0 else f"exited with {self.status}"
 
     def output(self) -> str:
-        """What it printed; the clause fails unless it exited with 0 and said nothing on standard error."""
+        """Returns the program's output. The clause fails unless it exited with 0 and said nothing on standard error."""
         if self.status or self.stderr:
             raise Failed(f"the program {self.how}: {self.stderr.strip()[-2000:]}")
         return self.stdout

@@ -11,7 +11,7 @@ SIMPLE, WRITABLE, FORMAT, ND, STRIDES, F_CONTIGUOUS = 0, 0x1, 0x4, 0x8, 0x18, 0x
 
 
 class PyBuffer(ctypes.Structure):
-    """What a consumer is given."""
+    """The record that a consumer of the buffer protocol is given."""
 
     _fields_ = (
         ("buf", ctypes.c_void_p),

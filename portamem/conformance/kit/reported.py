@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What Python reports where an exception has nowhere to go."""
+"""Catches the reports that Python makes where an exception has nowhere to go."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @contextmanager
 def unraisable() -> Iterator[list[str]]:
-    """What ``sys.unraisablehook`` is told in the block, as "Type: text"."""
+    """Collects the exceptions that ``sys.unraisablehook`` is told in the block, as "Type: text"."""
     told: list[str] = []
 
     def hook(reported: Any) -> None:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What the suite writes: a table for people, JSON and JUnit for programs, Markdown for pages, and a file to send."""
+"""The suite's output: a table for people, JSON and JUnit for programs, Markdown for pages, and a file to send."""

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Who this machine and its folders belong to, as far as it can be known: what a report to send does not say."""
+"""Finds the names of people on this machine and of their folders, as far as they can be known. A report to send leaves
+these out."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ class People:
 
     host: str = ""
     user: str = ""
-    """Who runs this."""
+    """The user that runs this."""
     accounts: frozenset[str] = frozenset()
     """The names of people's accounts. Some are words too: no name of a person outside of a path."""
     homes: frozenset[str] = frozenset()
@@ -29,9 +30,9 @@ class People:
 
 
 def people() -> People:
-    """Those of this process and of the password database. A directory service may keep its people to itself."""
+    """The people of this process and of the password database. A directory service may keep its people to itself."""
     entries = [entry for entry in pwd.getpwall() if _FIRST_OF_PEOPLE <= entry.pw_uid != _NOBODY]
-    with suppress(KeyError):  # a container runs under numbers that nobody has
+    with suppress(KeyError):  # a container may run under a number that no account has
         entries.append(pwd.getpwuid(os.getuid()))
     homes = {os.path.expanduser("~"), *(entry.pw_dir for entry in entries)}
     return People(

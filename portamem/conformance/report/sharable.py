@@ -15,7 +15,7 @@ _PATH = rf"(?<![\w.])(?:{_PART})+"
 _OF_A_HOME = rf"(?<![\w.:])~(?:[A-Za-z_][\w.-]*)?(?:{_PART})*"
 _HOMES = ("/home", "/Users")
 _OWN_WORDS = {"id", "backend", "outcome", "evidence", "vendor", "check", "resource", "witness", "witnesses", "when"}
-"""What has words of the suite's own: a host that is called "gpu" does not change them."""
+"""Keys whose values are the suite's own words: a host that is called "gpu" does not change them."""
 
 
 def sharable(document: dict[str, Any]) -> str:
@@ -37,8 +37,9 @@ def _short(clause: dict[str, Any]) -> dict[str, Any]:
 
 
 def anonymous(value: Any, who: People | None = None) -> Any:
-    """The same document: of paths only the last part stays, and names of this host and of users are gone. Addresses of
-    pages stay whole, and so does a word that is the name of somebody else's account, unless it is a part of a path."""
+    """Returns the document without names of this host and of users, and with the last part of each path only.
+    Addresses of pages stay whole, and so does a word that is the name of another person's account, unless it is a
+    part of a path."""
     who = who or people()
     if isinstance(value, dict):
         return {key: each if key in _OWN_WORDS else anonymous(each, who) for key, each in value.items()}
@@ -58,7 +59,7 @@ def _cleaned(text: str, who: People) -> str:
         return (_shortened(path, who) if path.strip("/") else path) + found[0][len(path) :]
 
     text = re.sub(_addresses_and_paths(who), shortened, text)
-    # What is left are relative paths.
+    # The paths that are left are relative.
     text = re.sub(r"(?<=\w/)[\w.-]+(?=/\w)", lambda part: "USER" if part[0] in who.accounts else part[0], text)
     for name, word in ((who.host, "HOST"), (who.host.partition(".")[0], "HOST"), (who.user, "USER")):
         if len(name) > 2:

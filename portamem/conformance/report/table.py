@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What people see: progress, the matrix of clauses and backends, and what each outcome that is no pass has to say."""
+"""Output for people: progress, the matrix of clauses and backends, and the reason of each outcome that is no pass."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _STYLES = {
 
 @contextmanager
 def progress(out: Console, backend: str) -> Iterator[Report]:
-    """Gives a function to report cases with. Nothing is drawn where nobody watches."""
+    """Gives a function to report cases with. It draws only on a terminal."""
     columns = (
         TextColumn(backend),
         BarColumn(),
@@ -97,7 +97,7 @@ def print_sums(out: Console, runs: Sequence[Run]) -> None:
 
 
 def _cases(run: Run) -> str:
-    """How many cases there were, and over how many kinds of resources."""
+    """The number of cases, and of the kinds of resources that they ran over."""
     return f"{len(run.cases)} cases" + (f" over {len(run.kinds)} kinds of resources" if run.kinds else "")
 
 

@@ -212,7 +212,8 @@ class AmdWitness(Witness):
             self.call("hipDeviceSynchronize")
 
     def last_error(self) -> int | None:
-        """Of the one runtime of the process. Before HIP 7 a call that succeeds clears it: nothing is called first."""
+        """The last error of the process's one runtime. Before HIP 7 a call that succeeds clears it: nothing is called
+        first."""
         return int(self._answer("hipPeekAtLastError")[0])
 
     # memory
@@ -294,7 +295,7 @@ class AmdWitness(Witness):
         return self._error("hipMemPoolSetAttribute", pool, which, ctypes.addressof(typed))
 
     def pool_access(self, pool: int, ordinal: int) -> str:
-        """Before release 7 of hip-python the caller brings the number."""
+        """The access, for which the caller brings the number before release 7 of hip-python."""
         where = self.hip.hipMemLocation()
         where.type, where.id = self.hip.hipMemLocationType.hipMemLocationTypeDevice, ordinal
         try:
@@ -363,7 +364,8 @@ class AmdWitness(Witness):
 
     @cached_property
     def arch(self) -> str:
-        """Such as gfx90a:sramecc+:xnack-. Before release 10 of hip-python the caller brings the record."""
+        """The architecture, such as gfx90a:sramecc+:xnack-. Before release 10 of hip-python the caller brings the
+        record."""
         try:
             properties = self.call("hipGetDeviceProperties", self.ordinal)
         except TypeError:

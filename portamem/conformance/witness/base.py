@@ -28,7 +28,7 @@ DEVICE_ATTRIBUTES = (
     *("virtual_memory", "multi_processor_count", "warp_size", "compute_capability_major"),
     "compute_capability_minor",
 )
-"""Those that capabilities are made of. True and false are 1 and 0."""
+"""Attributes that capabilities are made of. True and false are 1 and 0."""
 
 RANGE_ATTRIBUTES = ("read_mostly", "preferred_location", "last_prefetch_location")
 
@@ -36,7 +36,7 @@ ACCESSES = {0: "none", 1: "read", 3: "read_write"}
 """Words for the access to a pool, by the numbers that vendors share."""
 
 HOST_LOCATION = -1
-"""What ``range_attribute`` says for the host, as the vendors number it."""
+"""The number that ``range_attribute`` gives for the host, as the vendors number it."""
 
 
 class Witness(ABC):
@@ -52,7 +52,7 @@ class Witness(ABC):
     def __init__(self, backend: str, ordinal: int) -> None:
         self.backend, self.ordinal = backend, ordinal
 
-    # who it is
+    # the witness itself
 
     @property
     @abstractmethod
@@ -61,7 +61,7 @@ class Witness(ABC):
 
     @property
     def has_kernels(self) -> bool:
-        """Whether kernels can be compiled and run here; ``why_no_kernels`` says why not. Loads those of "memory"."""
+        """True where kernels can be compiled and run here; ``why_no_kernels`` says why not. Loads those of "memory"."""
         return not self.why_no_kernels
 
     @property
@@ -92,7 +92,7 @@ class Witness(ABC):
 
     @abstractmethod
     def pci_address(self) -> str:
-        """As the runtime writes it, in lower case."""
+        """The address as the runtime writes it, in lower case."""
 
     @abstractmethod
     def can_access_peer(self, peer: int) -> bool: ...
@@ -118,8 +118,8 @@ class Witness(ABC):
         """Blocks until everything submitted to the device has run."""
 
     def has_context(self) -> bool | None:
-        """Whether this process has a context on the device, without making one. None where the runtime has none, or
-        does not say."""
+        """True where this process has a context on the device; makes none. None where the runtime has none, or does not
+        say."""
         return None
 
     def last_error(self) -> int | None:
@@ -131,7 +131,7 @@ class Witness(ABC):
 
     @abstractmethod
     def pointer(self, address: int) -> PointerFacts:
-        """What the runtime says of an address. One that it does not know is ``unregistered``, never an error."""
+        """The runtime's facts about an address. One that it does not know is ``unregistered``, never an error."""
 
     @abstractmethod
     def address_range(self, address: int) -> tuple[int, int] | None:
@@ -152,7 +152,7 @@ class Witness(ABC):
 
     @abstractmethod
     def gives_ipc_handle(self, address: int) -> bool:
-        """Whether the runtime gives a legacy handle, for other processes, for the allocation that begins there."""
+        """True where the runtime gives a legacy handle, for other processes, for the allocation that begins there."""
 
     @abstractmethod
     def default_pool(self) -> int: ...
@@ -170,7 +170,7 @@ class Witness(ABC):
 
     @abstractmethod
     def pool_access(self, pool: int, ordinal: int) -> str:
-        """What a device may do with a pool's memory: one of ACCESSES."""
+        """The access that a device has to a pool's memory: one of ACCESSES."""
 
     # streams and events, by handle
 
@@ -263,7 +263,7 @@ class Witness(ABC):
 
     @property
     def has_aligned_heap(self) -> bool:
-        """Whether kernels can ask the heap for an alignment beyond 16."""
+        """True where kernels can ask the heap for an alignment beyond 16."""
         return False
 
     def load_heap(self) -> str | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What witnesses answer with: facts about pointers, and errors by one set of names."""
+"""Types of the answers that witnesses give: facts about pointers, and errors by one set of names."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class WitnessError(RuntimeError):
 
 @dataclass(frozen=True)
 class PointerFacts:
-    """What the runtime says of an address. None: it names no device, or the address does not exist for that side."""
+    """The runtime's facts about an address. None: it names no device, or the address does not exist for that side."""
 
     kind: MemoryKind
     device_id: int | None

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HeapReport:
-    """What one launch found, in all of its threads."""
+    """The counts of one launch, over all of its threads."""
 
     asked: int
     """Allocations that were asked for."""
     null: int
-    """Those that gave NULL. Nothing else was done with them."""
+    """Allocations that gave NULL. Nothing else was done with them."""
     misaligned: int
-    """Those that are no multiple of the alignment asked for, or of 16."""
+    """Allocations that are no multiple of the alignment asked for, or of 16."""
     mismatches: int
     """Bytes that were not what had been written."""
 
@@ -61,7 +61,7 @@ class KeptHeapMemory:
         self._table = witness.malloc(8 * blocks)
         witness.write(self._table, bytes(8 * blocks))
         self.allocated = self._launch("heap_keep", nbytes, align, seed)
-        """What the launch that allocated found."""
+        """The report of the launch that allocated."""
 
     @property
     def addresses(self) -> tuple[int, ...]:

@@ -30,7 +30,7 @@ KERNELS: dict[str, dict[str, Parameters]] = {
         "heap_release": (POINTER,),
     },
 }
-"""Those of kernels/memory.cu and kernels/heap.cu. Loading the second settles the size of the device's heap."""
+"""Kernels of kernels/memory.cu and kernels/heap.cu. Loading the second settles the size of the device's heap."""
 
 
 def module_of(kernel: str) -> str:

@@ -45,7 +45,7 @@ class DeviceLatch:
 
     @property
     def timed_out(self) -> bool:
-        """Whether the latch opened by itself: something waited for it that only a release could have let go on."""
+        """True where the latch opened by itself: something waited for it that only a release could have let go on."""
         return self._words[_TIMED_OUT] != 0
 
     def close(self) -> None:

@@ -138,10 +138,10 @@ class NvidiaWitness(Witness):
         return int(count) if int(error) == 0 else 0
 
     def current_device(self) -> int | None:
-        """By the driver, which all runtimes of the process share."""
+        """The device as the driver tells it, which all runtimes of the process share."""
         error, context = _answer("cuCtxGetCurrent")
         if int(error) != 0 or not int(context):
-            return None  # nobody has used the driver yet, or this thread has not
+            return None  # no thread has used the driver yet, or this one has not
         return int(_call("cuCtxGetDevice"))
 
     def has_context(self) -> bool | None:
@@ -151,8 +151,8 @@ class NvidiaWitness(Witness):
 
     @contextmanager
     def context(self) -> Iterator[None]:
-        """By the driver's calls: cudaSetDevice, and a call of the runtime that finds no context, would leave their mark
-        on the thread."""
+        """Makes the context current by the driver's calls: cudaSetDevice, and a call of the runtime that finds no
+        context, would leave their mark on the thread."""
         _call("cuCtxPushCurrent", _primary_context(self.ordinal))
         try:
             yield

@@ -22,7 +22,8 @@ class CompileError(RuntimeError):
 
 
 def _libraries() -> list[Path]:
-    """Where cuda-pathfinder does not look: packages that come by a .pth file, and a toolkit that no variable names."""
+    """Libraries that cuda-pathfinder does not find: in packages that come by a .pth file, and in a toolkit that no
+    variable names."""
     spec = importlib.util.find_spec("nvidia")
     packages = [Path(folder) for folder in (spec and spec.submodule_search_locations) or []]
     compiler = shutil.which("nvcc")
@@ -41,7 +42,7 @@ def load() -> ModuleType:
         raise WitnessMissing(f"{error.name} is not here: {INSTALL} brings it") from None
     for library in (None, *_libraries()):
         if library:
-            ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)  # what is loaded already is taken
+            ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)  # the loader takes a library that is loaded already
         try:
             nvrtc.nvrtcVersion()
         except missing:
@@ -58,7 +59,7 @@ def _check(call: str, answer: tuple[Any, ...]) -> Any:
 
 
 def architectures() -> list[int]:
-    """Those that this NVRTC compiles for, as 10 * major + minor."""
+    """Architectures that this NVRTC compiles for, as 10 * major + minor."""
     return list(_check("nvrtcGetSupportedArchs", load().nvrtcGetSupportedArchs()))
 
 

@@ -8,7 +8,8 @@ _MASK = 0xFFFFFFFF
 
 
 def pattern(nbytes: int, seed: int) -> bytes:
-    """What ``fill`` writes to ``nbytes`` of memory. By NumPy where that is installed, else byte by byte."""
+    """The bytes that ``fill`` writes to ``nbytes`` of memory. Made by NumPy where that is installed, else byte by
+    byte."""
     try:
         import numpy as np
     except ImportError:

@@ -132,7 +132,7 @@ std::intptr_t slot(Function* function) {
 
 extern "C" {
 
-// Nothing of NVTX's other functions is of interest.
+// The stand-in needs none of NVTX's other functions.
 __attribute__((visibility("default"))) int InitializeInjectionNvtx2(void*) { return 1; }
 
 __attribute__((visibility("default"))) int InitializeInjectionNvtxExtension(nvtxExtModuleInfo_t* module) {

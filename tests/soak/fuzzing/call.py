@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a call is, its text, and arguments for calls of which nothing is known."""
+"""The calls of the fuzzer: their form, their text, and arguments for calls of which nothing is known."""
 
 from __future__ import annotations
 

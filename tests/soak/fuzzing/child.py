@@ -75,7 +75,7 @@ def main() -> int:
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     warnings.simplefilter("ignore")
-    sys.unraisablehook = lambda unraisable: None  # what users' own functions raise where no call waits for it
+    sys.unraisablehook = lambda unraisable: None  # users' functions raise where no call waits for it
     made = dict(CALLS)
     for path in more:
         made |= runpy.run_path(path)["CALLS"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a call may raise, and which words no user should read."""
+"""Judges a call's error: the exceptions that a call may raise, and the words that no user should read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INTERNAL = re.compile(
 
 
 def is_nothing_there(error: BaseException) -> bool:
-    """Whether the call had nothing to be made on: None was drawn, or a kind without such a method."""
+    """True where the call had nothing to be made on: None was drawn, or a kind without such a method."""
     if not isinstance(error, AttributeError) or "has no attribute" not in str(error):
         return False
     frames = traceback.extract_tb(error.__traceback__)
@@ -27,7 +27,7 @@ def is_nothing_there(error: BaseException) -> bool:
 
 
 def fault_of(error: BaseException, text: str) -> str | None:
-    """What is wrong with an exception that the call ``text`` has raised; None where it is a proper refusal."""
+    """Says what is wrong with an exception that the call ``text`` has raised; None where it is a proper refusal."""
     if isinstance(error, NEVER):
         return f"{text} raised {type(error).__name__}: {error}"
     if found := INTERNAL.search(str(error)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What Python does with any object: operators, texts, copies, weak references."""
+"""The operations that Python has for any object: operators, texts, copies, weak references."""
 
 from __future__ import annotations
 

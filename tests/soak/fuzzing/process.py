@@ -15,7 +15,7 @@ from pathlib import Path
 
 from .trail import Trail
 
-#: What the processes run with, in turn: each of the two in every third.
+#: Variables that the processes run with, in turn: each of the two in every third.
 MODES: tuple[tuple[str, ...], ...] = (
     (),
     ("PORTAMEM_DEBUG",),
@@ -30,7 +30,7 @@ TO_BEGIN = 60
 
 
 class Process:
-    """What a process is asked to do, what its calls came to, and what was wrong."""
+    """One process: its task, the outcomes of its calls, and the faults."""
 
     def __init__(self, options: argparse.Namespace, number: int, calls: int) -> None:
         self.options, self.number, self.calls = options, number, calls

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What programs do with memory: allocate, copy, fill, view, export, close, order."""
+"""The acts of programs that use memory: allocate, copy, fill, view, export, close, order."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def touch(world: World, rng: random.Random) -> Call:
 
 
 def export(world: World, rng: random.Random) -> Call:
-    """What NumPy and DLPack ask a view for."""
+    """Asks a view for memory, as NumPy and DLPack do."""
     name = rng.choice(["__dlpack__", "__dlpack_device__", "__array__", "to_numpy"])
     words = {"max_version": (1, rng.randrange(4))} if name == "__dlpack__" and rng.random() < 0.7 else {}
     return calling(world.draw(rng, "views"), name, (), words)

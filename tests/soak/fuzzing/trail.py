@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a child process did last, in a file that outlives it: each thread writes its call before it makes it."""
+"""The last calls of a child process, in a file that outlives it: each thread writes its call before it makes it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Trail:
         self._bytes[at : at + 8] = (number + 1).to_bytes(8, "little")
 
     def begun(self) -> list[int]:
-        """How many calls each thread has begun."""
+        """The number of calls that each thread has begun."""
         starts = [thread * self._size for thread in range(self._threads)]
         return [int.from_bytes(self._bytes[at : at + 8], "little") for at in starts]
 

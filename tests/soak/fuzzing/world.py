@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is alive in one process of the fuzzer; threads share it."""
+"""The objects that are alive in one process of the fuzzer; threads share them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from . import values
 
-#: How many of each are kept: a new one takes the place of a random old one, which is dropped or closed.
+#: The number of each that is kept: a new one takes the place of a random old one, which is dropped or closed.
 ROOM = {
     "buffers": 48,
     "pitched": 6,
@@ -92,7 +92,7 @@ class World:
         return self.draw(rng, rng.choice([name for name in ROOM if name != "others"]))
 
     def memory(self, rng: random.Random) -> Any:
-        """What a copy takes."""
+        """Draws an object that a copy takes."""
         sort = rng.choice(["buffers", "buffers", "views", "host", "registrations", "others", "odd"])
         if sort == "host":
             return values.host_memory(rng)
@@ -116,7 +116,7 @@ class World:
         gc.collect()
 
     def held(self) -> dict[str, int]:
-        """What portamem holds of each device and of the host, without the default resources' idle memory.
+        """The bytes that portamem holds of each device and of the host, without the default resources' idle memory.
 
         Asked again for a while, since work that has just run is let go of by another thread."""
         places = ("host", *range(len(self.devices)))
