@@ -66,8 +66,8 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
         return obtain(nbytes, stream, options);
     }
 
-    /// Does allocate for a caller that cuts the memory into blocks. A resource that has a quicker way to large pieces of
-    /// memory uses it, and adaptors pass the request on. deallocate takes the memory back.
+    /// Does allocate for a caller that cuts the memory into blocks. A resource that has a quicker way to large pieces
+    /// of memory uses it, and adaptors pass the request on. deallocate takes the memory back.
     void* allocate_chunk(std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
         return allocate(nbytes, stream, AllocateOptions{kAlignment, true});
     }
