@@ -37,26 +37,26 @@ enum class ManagedMode {
 /// has the answers that need a trial. No answer is derived from a version or from a kind of memory; the contracts of
 /// the attributes in rt/api/device.hpp name the vendors' rules.
 struct Capabilities {
-    Answer memory_pools;
+    Answer memory_pools;                        ///< the runtime has stream-ordered pools (MallocAsync)
     std::optional<unsigned> pool_handle_types;  ///< rt::MemHandleType bits by which pools go to other processes
     ManagedMode managed_mode = ManagedMode::None;
-    Answer concurrent_managed_access;
-    Answer pageable_memory_access;  ///< the device reads and writes memory of malloc; on AMD: XNACK is in effect
-    Answer uses_host_page_tables;
-    Answer direct_host_access;  ///< the host reads and writes plain device memory; CUDA does not say
-    Answer integrated;
-    Answer xnack;                ///< AMD's mode of retrying page faults; unknown where there is no such mode
-    Answer pinned_coherent;      ///< pinned memory is coherent with running kernels unless asked otherwise
-    Answer pinned_non_coherent;  ///< there is a non-coherent kind of pinned memory too
-    Answer host_register;
-    Answer registered_pointer_is_device_pointer;
-    Answer stream_priorities;
-    Answer virtual_memory;
+    Answer concurrent_managed_access;  ///< the host may touch managed memory while kernels run
+    Answer pageable_memory_access;     ///< the device reads and writes memory of malloc; on AMD: XNACK is in effect
+    Answer uses_host_page_tables;      ///< the device reaches memory of malloc by the page tables of the host
+    Answer direct_host_access;         ///< the host reads and writes plain device memory; CUDA does not say
+    Answer integrated;                 ///< the device shares the memory of the host
+    Answer xnack;                      ///< AMD's mode of retrying page faults; unknown where there is no such mode
+    Answer pinned_coherent;            ///< pinned memory is coherent with running kernels unless asked otherwise
+    Answer pinned_non_coherent;        ///< there is a non-coherent kind of pinned memory too
+    Answer host_register;              ///< HostRegister pins memory of the program's own
+    Answer registered_pointer_is_device_pointer;            ///< the device has registered memory at the host's address
+    Answer stream_priorities;                               ///< streams of several priorities run by them
+    Answer virtual_memory;                                  ///< the driver reserves addresses and maps memory to them
     std::optional<std::size_t> virtual_memory_minimum;      ///< granularity, bytes
     std::optional<std::size_t> virtual_memory_recommended;  ///< granularity, bytes
     std::optional<unsigned> virtual_memory_handle_types;    ///< rt::MemHandleType bits
     Answer ipc_memory_handles;  ///< plain device memory goes to other processes; which pointer: PointerInfo
-    Answer ipc_event_handles;
+    Answer ipc_event_handles;   ///< events go to other processes
     std::optional<rt::MallocHeapKind> malloc_heap_kind;  ///< what the limit of the device heap bounds
     std::vector<int> peers;                              ///< devices whose memory this one can address
     int compute_capability_major = 0;

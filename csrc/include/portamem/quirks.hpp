@@ -117,9 +117,10 @@ inline QuirkChoices read_quirk_choices(std::string_view text) {
     return chosen;
 }
 
-/// Holds how the program has switched each quirk, for all modules of the process.
+/// Holds which quirks the program has switched on or off, by PORTAMEM_QUIRKS or later, for all modules of the process.
+/// A quirk that is not in `chosen` follows the device and the version of its runtime.
 struct QuirkSwitches {
-    std::mutex mutex;
+    std::mutex mutex;  // guards `chosen`
     QuirkChoices chosen;
     std::string refused;  // why the environment could not be parsed
 
@@ -137,6 +138,7 @@ struct QuirkSwitches {
         if (!refused.empty()) throw std::invalid_argument(refused);
     }
 
+    /// Returns how the program has switched a quirk, or nothing where it has not. Throws as require_readable does.
     std::optional<bool> of(const char* name) {
         require_readable();
         const std::lock_guard<std::mutex> lock(mutex);

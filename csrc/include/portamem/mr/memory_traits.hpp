@@ -33,14 +33,14 @@ inline const char* to_string(ResourceKind kind) noexcept {
 /// Describes a resource's memory. Accessibility is asked of the device, never derived from the kind.
 struct MemoryTraits {
     ResourceKind kind = ResourceKind::Device;
-    int device = 0;               ///< the device whose current resource it can be, and whose default stream it uses
-    bool is_host_memory = false;  ///< its device_id is -1
-    bool stream_ordered = false;
-    bool host_accessible = false;
-    bool device_accessible = true;
-    bool read_only = false;                ///< foreign or registered memory that no copy and no fill may write
-    bool pageable = false;                 ///< memory of malloc and the like: the runtime knows nothing of its pages
-    bool is_pooled = false;                ///< cut from a pool's chunks
+    int device = 0;                 ///< the device whose current resource it can be, and whose default stream it uses
+    bool is_host_memory = false;    ///< its device_id is -1
+    bool stream_ordered = false;    ///< allocating and freeing take their place in the order of the stream's work
+    bool host_accessible = false;   ///< the host may read and write it at its address
+    bool device_accessible = true;  ///< kernels of the device may read and write it at its address
+    bool read_only = false;         ///< foreign or registered memory that no copy and no fill may write
+    bool pageable = false;          ///< memory of malloc and the like: the runtime knows nothing of its pages
+    bool is_pooled = false;         ///< cut from a pool's chunks
     bool free_may_wait = rt::FreeMayWait;  ///< a free may wait for other work, even where no work uses the memory
     bool is_known_elsewhere = false;  ///< the program or a resource may have queued work on it before it is handed out
     int levels = 0;                   ///< how many resources are below, one over the other

@@ -55,7 +55,8 @@ struct KeepShareOfPeak {
     std::optional<std::size_t> operator()(const PoolStats& stats) const noexcept { return of(stats.peak); }
 };
 
-/// Holds the choices with which a pool is made.
+/// Says how a pool is made: how much it may reserve, what it keeps, and whether the host uses its memory. The choices
+/// are the pool's for its life.
 struct PoolOptions {
     /// Limits the bytes to reserve; 0 means as many as the upstream gives.
     std::size_t limit = 0;
