@@ -63,6 +63,14 @@ def test_a_kind_that_is_wrong_is_found(tmp_path: Path) -> None:
     assert outcome(found, "ALLOC-02") == "fail"
 
 
+def test_a_kind_without_the_class_that_it_needs_is_told_so(tmp_path: Path) -> None:
+    status, found, said = conformance(tmp_path, "--resource", "classless", plugin="classless kind")
+    assert status == 1, said
+    details = {case["detail"] for clause in found["clauses"] for case in clause["cases"]}
+    assert all("the kind 'classless' makes a StatisticsAdaptor" in detail for detail in details), details
+    assert all("register it with cls=" in detail for detail in details)
+
+
 def test_kinds_are_chosen_by_their_names(tmp_path: Path) -> None:
     status, found, said = conformance(tmp_path, "--resource", "pinned*", "--resource", "pool-device")
     assert status == 0, said

@@ -29,6 +29,9 @@ def wanted(name: str) -> bool:
     return name in os.environ.get("PLUGIN", "").split(",")
 
 
+if wanted("classless kind"):
+    register(Kind("classless", lambda pm, device: pm.StatisticsAdaptor(pm.DeviceMemoryResource(device)), "device"))
+
 if wanted("broken kind"):
 
     class Overlapping:

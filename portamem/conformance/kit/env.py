@@ -79,6 +79,12 @@ class Env:
         if not kind.needs(device.capabilities):
             raise Unsupported(f"{kind.capability}: {device!r} has no memory of kind {kind.name}")
         made = kind.make(self.pm, device)
+        if not kind.cls and type(made).__name__ in kinds.KNOWING:
+            made.close()
+            raise TypeError(
+                f"the kind {name!r} makes a {type(made).__name__}, which stands over other memory: register it with "
+                "cls=, the name of the class that makes its memory, such as cls='PoolMemoryResource'"
+            )
         self._kinds.append((made, kind))
         self._after.callback(self._close_when_empty, made, kind)
         return made
