@@ -28,7 +28,7 @@ class Portamem(CMakePackage, PythonPackage):
 
     license("MIT", checked_by="portamem")
 
-    version("main", get_full_repo=True)
+    version("main")
 
     # portamem compiles no device code, so it has no cuda_arch and no amdgpu_target: one build serves all GPUs.
     variant("cuda", default=False, description="Build the CUDA backend beside the host backend")
@@ -71,11 +71,6 @@ class Portamem(CMakePackage, PythonPackage):
             found["PORTAMEM_HIP_INCLUDE"] = self.spec["hip"].prefix.include
         return found
 
-    def setup_dependent_build_environment(self, env, dependent_spec):
-        """The Python package carries CMake's package config in its own folder, where CMake does not look."""
-        if self.spec.satisfies("+python"):
-            env.set("portamem_DIR", join_path(python_platlib, "portamem", "cmake"))
-
 
 class CMakeBuilder(CMakeBuilder):
     def cmake_args(self):
@@ -90,3 +85,8 @@ class PythonPipBuilder(PythonPipBuilder):
     def config_settings(self, spec, prefix):
         settings = {"PORTAMEM_BACKENDS": self.pkg.backends(), **self.pkg.vendors()}
         return {f"cmake.define.{name}": value for name, value in settings.items()}
+
+    def setup_dependent_build_environment(self, env, dependent_spec):
+        """The Python package carries CMake's package config in its own folder, where CMake does not look."""
+        platlib = self.spec["python"].package.platlib
+        env.set("portamem_DIR", join_path(self.prefix, platlib, "portamem", "cmake"))
