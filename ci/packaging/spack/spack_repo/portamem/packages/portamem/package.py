@@ -5,29 +5,25 @@
     spack install portamem                  # the C++ library with the host backend
     spack install portamem +cuda +python    # the Python package, with the C++ library in it, host and CUDA
 
-Spack clones what the checkout has committed. For changes that are not committed, an environment's
-`spack develop --path CHECKOUT portamem@main` builds the working tree. docs/guide/install.md says what was checked.
+Spack clones what the checkout has committed. docs/guide/install.md says what of this has been checked.
 """
 
 import os
 
-from spack_repo.builtin.build_systems.cmake import CMakeBuilder, CMakePackage
-from spack_repo.builtin.build_systems.python import PythonPackage, PythonPipBuilder
+from spack.package import build_system, conditional, conflicts, depends_on, join_path, license, variant, version, when
+from spack_repo.builtin.build_systems import cmake, python
 
-from spack.package import *
-
-CHECKOUT = os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 6))
+CHECKOUT = os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 7))
 
 
-class Portamem(CMakePackage, PythonPackage):
+class Portamem(cmake.CMakePackage, python.PythonPackage):
     """One memory API for NVIDIA GPUs, AMD GPUs and the CPU, from C++ and from Python."""
 
     # No release has a tag and no address is public yet, so the checkout is the source and has one version.
-    git = CHECKOUT
     homepage = "file://" + CHECKOUT
+    git = CHECKOUT
 
-    license("MIT", checked_by="portamem")
-
+    license("MIT")
     version("main")
 
     # portamem compiles no device code, so it has no cuda_arch and no amdgpu_target: one build serves all GPUs.
@@ -53,40 +49,31 @@ class Portamem(CMakePackage, PythonPackage):
     conflicts("platform=darwin", msg="portamem needs Linux")
     conflicts("platform=windows", msg="portamem needs Linux")
 
-    def backends(self):
-        """What PORTAMEM_BACKENDS names: a strict list, so that a missing part is an error and no silent loss."""
-        chosen = ["host"]
+    def cmake_options(self):
+        """What to build as a strict list, so that a missing part is an error, and where the vendors' parts are."""
+        backends = ["host"]
+        options = {}
         if self.spec.satisfies("+cuda"):
-            chosen.append("cuda")
+            backends.append("cuda")
+            options["CUDAToolkit_ROOT"] = self.spec["cuda"].prefix
         if self.spec.satisfies("+rocm"):
-            chosen.append("hip")
-        return ";".join(chosen)
-
-    def vendors(self):
-        """Where the vendors' headers and libraries are, as CMake variables."""
-        found = {}
-        if self.spec.satisfies("+cuda"):
-            found["CUDAToolkit_ROOT"] = self.spec["cuda"].prefix
-        if self.spec.satisfies("+rocm"):
-            found["PORTAMEM_HIP_INCLUDE"] = self.spec["hip"].prefix.include
-        return found
+            backends.append("hip")
+            options["PORTAMEM_HIP_INCLUDE"] = self.spec["hip"].prefix.include
+        return {"PORTAMEM_BACKENDS": ";".join(backends), **options}
 
 
-class CMakeBuilder(CMakeBuilder):
+class CMakeBuilder(cmake.CMakeBuilder):
     def cmake_args(self):
-        return [
-            self.define("PORTAMEM_BACKENDS", self.pkg.backends()),
-            self.define("PORTAMEM_LIBRARY", "shared" if self.spec.satisfies("+shared") else "static"),
-            *(self.define(name, value) for name, value in self.pkg.vendors().items()),
-        ]
+        library = "shared" if self.spec.satisfies("+shared") else "static"
+        options = {"PORTAMEM_LIBRARY": library, **self.pkg.cmake_options()}
+        return [self.define(name, value) for name, value in options.items()]
 
 
-class PythonPipBuilder(PythonPipBuilder):
+class PythonPipBuilder(python.PythonPipBuilder):
     def config_settings(self, spec, prefix):
-        settings = {"PORTAMEM_BACKENDS": self.pkg.backends(), **self.pkg.vendors()}
-        return {f"cmake.define.{name}": value for name, value in settings.items()}
+        return {f"cmake.define.{name}": value for name, value in self.pkg.cmake_options().items()}
 
     def setup_dependent_build_environment(self, env, dependent_spec):
-        """The Python package carries CMake's package config in its own folder, where CMake does not look."""
-        platlib = self.spec["python"].package.platlib
-        env.set("portamem_DIR", join_path(self.prefix, platlib, "portamem", "cmake"))
+        """Tells CMake where the package config is: the Python package has it in its own folder."""
+        folder = join_path(self.prefix, self.spec["python"].package.platlib, "portamem", "cmake")
+        env.set("portamem_DIR", folder)

@@ -4,9 +4,8 @@
 Remove this file when Spack's own recipe has 1.1 or later.
 """
 
+from spack.package import version
 from spack_repo.builtin.packages.py_scikit_build_core.package import PyScikitBuildCore as SpacksOwn
-
-from spack.package import *
 
 
 class PyScikitBuildCore(SpacksOwn):
