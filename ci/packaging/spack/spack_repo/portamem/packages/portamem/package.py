@@ -37,7 +37,7 @@ class Portamem(cmake.CMakePackage, python.PythonPackage):
     depends_on("cxx", type="build")
     depends_on("cmake@3.22:", type="build")
     depends_on("cuda@12:", when="+cuda")
-    depends_on("hip@5.2:", when="+rocm")
+    depends_on("hip@5.2: +rocm", when="+rocm")
 
     with when("+python"):
         depends_on("python@3.10:", type=("build", "run"))
