@@ -24,7 +24,7 @@ class Portamem(cmake.CMakePackage, python.PythonPackage):
     git = CHECKOUT
 
     license("MIT")
-    version("main")
+    version("main", git=CHECKOUT)
 
     # portamem compiles no device code, so it has no cuda_arch and no amdgpu_target: one build serves all GPUs.
     variant("cuda", default=False, description="Build the CUDA backend beside the host backend")
