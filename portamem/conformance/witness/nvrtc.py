@@ -14,7 +14,7 @@ from typing import Any
 
 from portamem.conformance.witness.facts import WitnessError, WitnessMissing
 
-INSTALL = 'pip install "portamem[cuda]"'
+INSTALL = 'pip install "portamem[cuda]" (for CUDA 12 "portamem[cuda12]")'
 
 
 class CompileError(RuntimeError):
