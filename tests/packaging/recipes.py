@@ -1,4 +1,4 @@
-"""What recipes of ci/packaging say, and where it differs from pyproject.toml, CMake and the command line."""
+"""Reads the recipes of ci/packaging, and finds where they differ from pyproject.toml, CMake and the command line."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def project(files: Files) -> dict[str, Any]:
 
 
 def minimums(requirements: list[str]) -> dict[str, str]:
-    """Of each requirement its lowest version."""
+    """The lowest version of each requirement."""
     found = {}
     for requirement in requirements:
         name, version = re.fullmatch(r"([\w-]+)>=([\d.]+)", requirement).groups()  # type: ignore[union-attr]
@@ -47,7 +47,7 @@ def minimums(requirements: list[str]) -> dict[str, str]:
 
 
 def wanted(files: Files) -> dict[str, str]:
-    """What a build of the Python package needs, and the lowest version of each."""
+    """The packages that a build of the Python package needs, each with its lowest version."""
     said = project(files)
     least = minimums([*said["build-system"]["requires"], *said["project"]["dependencies"]])
     least["python"] = said["project"]["requires-python"].removeprefix(">=")
@@ -109,7 +109,7 @@ class Recipe:
         return names_of["Portamem"], names_of
 
     def options(self, builder: str, chosen: frozenset[str]) -> dict[str, str]:
-        """What a builder gives to CMake where these variants are on."""
+        """The arguments that a builder gives to CMake where these variants are on."""
         places = {name: types.SimpleNamespace(prefix=_Prefix(f"/{name}")) for name in ("cuda", "hip")}
         spec = _Spec(places, chosen)
         package = self.class_()

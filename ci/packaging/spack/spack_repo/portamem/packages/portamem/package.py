@@ -50,7 +50,7 @@ class Portamem(cmake.CMakePackage, python.PythonPackage):
     conflicts("platform=windows", msg="portamem needs Linux")
 
     def cmake_options(self):
-        """What to build as a strict list, so that a missing part is an error, and where the vendors' parts are."""
+        """Lists the parts to build, of which a missing one is an error, and where the vendors' files are."""
         backends = ["host"]
         options = {}
         if self.spec.satisfies("+cuda"):
