@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// tests/cpp/main.cpp: doctest's own main, compiled once for all backends.
+// tests/cpp/main.cpp: doctest's own main, and what LeakSanitizer leaves out, compiled once for all backends.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <dlfcn.h>
 #include <doctest/doctest.h>

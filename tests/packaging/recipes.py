@@ -6,11 +6,11 @@ import importlib
 import itertools
 import re
 import sys
-import types
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from spack_recipe import Recipe
 
 Files = Mapping[str, str]
 
@@ -37,11 +37,18 @@ def project(files: Files) -> dict[str, Any]:
     return parsed
 
 
+def groups(pattern: str, text: str) -> tuple[str, ...]:
+    """The groups of a pattern that has to be in the text."""
+    found = re.search(pattern, text)
+    assert found is not None, f"{pattern} is not there: the project says it otherwise now"
+    return found.groups()
+
+
 def minimums(requirements: list[str]) -> dict[str, str]:
     """The lowest version of each requirement."""
     found = {}
     for requirement in requirements:
-        name, version = re.fullmatch(r"([\w-]+)>=([\d.]+)", requirement).groups()  # type: ignore[union-attr]
+        name, version = groups(r"^([\w-]+)>=([\d.]+)$", requirement)
         found[name] = version
     return found
 
@@ -51,92 +58,8 @@ def wanted(files: Files) -> dict[str, str]:
     said = project(files)
     least = minimums([*said["build-system"]["requires"], *said["project"]["dependencies"]])
     least["python"] = said["project"]["requires-python"].removeprefix(">=")
-    least["cmake"] = re.search(r"cmake_minimum_required\(VERSION ([\d.]+?)\.\.\.", files[CMAKE])[1]  # type: ignore[index]
+    (least["cmake"],) = groups(r"cmake_minimum_required\(VERSION ([\d.]+?)\.\.\.", files[CMAKE])
     return least
-
-
-class Recipe:
-    """A Spack recipe, run with stand-ins of Spack's own modules, which record its directives."""
-
-    def __init__(self, text: str) -> None:
-        self.depends: list[tuple[str, str]] = []
-        self.variants: set[str] = set()
-        self.context = ""
-        self.class_, self.builders = self._run(text)
-
-    @contextmanager
-    def _when(self, condition: str) -> Iterator[None]:
-        self.context = condition
-        yield
-        self.context = ""
-
-    def _depends_on(self, spec: str, when: str = "", type: object = None) -> None:
-        self.depends.append((spec, when or self.context))
-
-    def _variant(self, name: str, default: bool, description: str, when: str = "") -> None:
-        self.variants.add(name)
-
-    def _run(self, text: str) -> tuple[Any, dict[str, Any]]:
-        nothing: Callable[..., None] = lambda *args, **kwargs: None  # noqa: E731
-        names = ("build_system", "conditional", "conflicts", "license", "version", "join_path")
-        package = types.ModuleType("spack.package")
-        package.__dict__.update(dict.fromkeys(names, nothing))
-        package.__dict__.update(depends_on=self._depends_on, variant=self._variant, when=self._when)
-        systems = types.ModuleType("spack_repo.builtin.build_systems")
-        builder = type("Builder", (), {"define": staticmethod(lambda name, value: f"-D{name}={value}")})
-        for name, classes in (
-            ("cmake", {"CMakePackage": type("CMakePackage", (), {}), "CMakeBuilder": builder}),
-            ("python", {"PythonPackage": type("PythonPackage", (), {}), "PythonPipBuilder": builder}),
-        ):
-            setattr(systems, name, types.SimpleNamespace(**classes))
-        stands = {
-            "spack": types.ModuleType("spack"),
-            "spack.package": package,
-            "spack_repo": types.ModuleType("spack_repo"),
-            "spack_repo.builtin": types.ModuleType("spack_repo.builtin"),
-            "spack_repo.builtin.build_systems": systems,
-        }
-        before = {name: sys.modules.get(name) for name in stands}
-        sys.modules.update(stands)
-        try:
-            names_of: dict[str, Any] = {"__file__": "/checkout/" + SPACK}
-            exec(compile(text, SPACK, "exec"), names_of)
-        finally:
-            for name, module in before.items():
-                sys.modules.pop(name)
-                if module is not None:
-                    sys.modules[name] = module
-        return names_of["Portamem"], names_of
-
-    def options(self, builder: str, chosen: frozenset[str]) -> dict[str, str]:
-        """The arguments that a builder gives to CMake where these variants are on."""
-        places = {name: types.SimpleNamespace(prefix=_Prefix(f"/{name}")) for name in ("cuda", "hip")}
-        spec = _Spec(places, chosen)
-        package = self.class_()
-        package.spec = spec
-        made = self.builders[builder]()
-        made.spec, made.pkg = spec, package
-        if builder == "CMakeBuilder":
-            return dict(option.removeprefix("-D").split("=", 1) for option in made.cmake_args())
-        settings = made.config_settings(spec, None)
-        return {name.removeprefix("cmake.define."): str(value) for name, value in settings.items()}
-
-
-class _Prefix(str):
-    @property
-    def include(self) -> str:
-        return f"{self}/include"
-
-
-class _Spec:
-    def __init__(self, places: dict[str, Any], chosen: frozenset[str]) -> None:
-        self._places, self._chosen = places, chosen
-
-    def __getitem__(self, name: str) -> Any:
-        return self._places[name]
-
-    def satisfies(self, condition: str) -> bool:
-        return condition.removeprefix("+") in self._chosen
 
 
 def known_options(files: Files) -> set[str]:
@@ -146,7 +69,7 @@ def known_options(files: Files) -> set[str]:
 
 
 def faults_of_spack(files: Files) -> list[str]:
-    recipe = Recipe(files[SPACK])
+    recipe = Recipe(files[SPACK], SPACK)
     faults = []
     said = {}
     for spec, condition in recipe.depends:
@@ -155,7 +78,7 @@ def faults_of_spack(files: Files) -> list[str]:
         if name.startswith("py") and condition != "+python":
             faults.append(f"{name} is wanted without +python")
     least = wanted(files)
-    least["cuda"] = re.search(r"_cudart_VERSION VERSION_LESS (\d+)", files[CUDART])[1]  # type: ignore[index]
+    (least["cuda"],) = groups(r"_cudart_VERSION VERSION_LESS (\d+)", files[CUDART])
     faults += [
         f"{name}: {said.get(name)}, wanted {version}" for name, version in least.items() if said.get(name) != version
     ]
@@ -266,7 +189,7 @@ def faults_of_extras(files: Files) -> list[str]:
         faults.append("cuda is not the newest")
     for name, major in numbered.items():
         for requirement in extras[name]:
-            package, limits = re.match(r"([\w-]+)(.*)", requirement).groups()  # type: ignore[union-attr]
+            package, limits = groups(r"^([\w-]+)(.*)", requirement)
             if package == "cuda-core":  # one release of it serves every CUDA
                 continue
             if f"=={major}.*" not in limits.split(","):

@@ -30,7 +30,7 @@ def builds_and_runs(program: str, folder: Path, *flags: str) -> None:
     assert run(str(binary)).returncode == 0
 
 
-def test_its_cpp_runs(tmp_path: Path) -> None:
+def test_the_program_of_the_readme_runs(tmp_path: Path) -> None:
     (program,) = cpp_blocks(README)
     builds_and_runs(program, tmp_path)
 
@@ -62,13 +62,12 @@ AROUND_FRAGMENTS = """
 #include <utility>
 #include <vector>
 #include <portamem/portamem.hpp>
-static void kernel(float* data) { (void)data; }
+[[maybe_unused]] static void kernel(float*) {}
 int main() {
     [[maybe_unused]] const std::size_t nbytes = 4096;
     std::vector<float> floats(1024);
     [[maybe_unused]] float* const host = floats.data();
     [[maybe_unused]] const auto stream = portamem::Stream::create(0);
-    [[maybe_unused]] const auto unused = &kernel;
 %s    return 0;
 }
 """

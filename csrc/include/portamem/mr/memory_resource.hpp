@@ -24,8 +24,8 @@ PORTAMEM_OPEN
 
 /// Says how memory is asked for, beside its size.
 struct AllocateOptions {
-    std::size_t alignment = 256;  // a power of two, bytes
-    bool is_chunk = false;        // the caller cuts the memory into blocks, and keeps it long
+    std::size_t alignment = 256;  ///< a power of two, bytes
+    bool is_chunk = false;        ///< the caller cuts the memory into blocks, and keeps it long
 };
 
 /// Gives memory and takes it back. Every Buffer keeps its resource alive. It is thread-safe.
@@ -61,13 +61,14 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     void* allocate(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment = kAlignment) {
         return allocate(nbytes, stream, AllocateOptions{alignment, false});
     }
+    /// Does the same for an adaptor, which passes on the options that it got.
     void* allocate(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) {
         if (is_watched()) return allocate_watched(nbytes, stream, options);
         return obtain(nbytes, stream, options);
     }
 
     /// Does allocate for a caller that cuts the memory into blocks. A resource that has a quicker way to large pieces
-    /// of memory uses it, and adaptors pass the request on. deallocate takes the memory back.
+    /// of memory uses it, and adaptors pass the request on. deallocate takes the memory back. Throws as allocate does.
     void* allocate_chunk(std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
         return allocate(nbytes, stream, AllocateOptions{kAlignment, true});
     }

@@ -51,13 +51,10 @@ class RuntimeMemoryResource : public CountedMemoryResource {
             throw std::invalid_argument("the resource aligns to " + std::to_string(kAlignment) + " bytes, not to " +
                                         std::to_string(options.alignment) + ": take a PoolMemoryResource over it");
         }
-        return called(nbytes, *stream,
-                      [&] {
-                          return Block{
-                              options.is_chunk ? call_allocate_chunk(nbytes, *stream) : call_allocate(nbytes, *stream),
-                              nbytes};
-                      })
-            .ptr;
+        const auto call = [&] {
+            return options.is_chunk ? call_allocate_chunk(nbytes, *stream) : call_allocate(nbytes, *stream);
+        };
+        return called(nbytes, *stream, [&] { return Block{call(), nbytes}; }).ptr;
     }
 
     void give_back(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) final {
