@@ -28,7 +28,7 @@ def source() -> str:
 
 
 def run(data: Data) -> bool:
-    """Runs everything on the chosen backend and prints it. True if all was right."""
+    """Runs everything on the chosen backend and prints it. True if all checks passed."""
     out = report.console()
     report.print_heading(out, data)
     leg_results = _run_legs(out, data)
@@ -36,7 +36,8 @@ def run(data: Data) -> bool:
     accident_results = [_run_accident(name) for name in accidents.ACCIDENTS]
     report.print_accidents(out, accident_results)
     wrong = sum(bool(leg.failure) for leg in leg_results) + sum(not accident.refused for accident in accident_results)
-    out.print(f"{wrong} went wrong." if wrong else "All was right.")
+    count = len(leg_results) + len(accident_results)
+    out.print(f"{wrong} of {count} checks failed." if wrong else "All checks passed.")
     return not wrong
 
 
