@@ -21,6 +21,18 @@ die() {
     exit 1
 }
 
+# The Python of a version; fails where this machine has none.
+find_python() {
+    local candidate
+    for candidate in "python$1" "$(pyenv root 2>/dev/null)"/versions/"$1".*/bin/python; do
+        if "$candidate" -c "import sys; sys.exit('%d.%d' % sys.version_info[:2] != '$1')" 2>/dev/null; then
+            echo "$candidate"
+            return
+        fi
+    done
+    return 1
+}
+
 # Makes the environment once, and puts it first on PATH.
 need_setup() {
     [[ -e $VENV/.ready && $VENV/.ready -nt $ROOT/pyproject.toml && $VENV/.ready -nt $ROOT/ci/setup.sh ]] ||

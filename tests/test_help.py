@@ -21,7 +21,7 @@ from portamem import _build, _loader, _machine, _types
 from portamem._words import WORDS
 
 PACKAGE = Path(portamem.__file__).parent
-GENERATOR = PACKAGE.parent / "tools" / "words.py"
+GENERATOR = Path(__file__).parents[1] / "tools" / "words.py"
 CLASSES = [cls.__name__ for cls in _types.TYPES]
 MAKE_NONE = {"Buffer", "PitchedBuffer", "MemoryResource", "ResourceAdaptor"}
 
@@ -255,6 +255,7 @@ def test_dir_of_the_package() -> None:
 def test_dir_lists_backends_of_the_machines_gpus(monkeypatch: pytest.MonkeyPatch, shown: tuple[str, ...]) -> None:
     """Another backend, built as it may be, has nothing to run on."""
     monkeypatch.setattr(_build, "module_path", lambda backend: Path(f"_{backend}.so"))
+    monkeypatch.setattr(_loader, "_vendor", lambda backend: backend)  # HIP may be built for NVIDIA's cards here
     nodes = _machine.GpuNodes(("/dev/node",), ())
     monkeypatch.setattr(_machine, "gpu_nodes", lambda name: nodes if name in shown else _machine.GpuNodes())
     assert {"cuda", "hip", "host"} & set(dir(portamem)) == {"host", *shown}

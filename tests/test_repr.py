@@ -51,8 +51,9 @@ def test_a_resource_says_the_kind_of_other_memory(pm: ModuleType, name: str) -> 
 
 def test_a_forked_child_says_it_as_well(pm: ModuleType) -> None:
     code = f"""
-        import os, sys
+        import os, sys, warnings
         import portamem.{pm.backend} as pm
+        warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads: Python's, from 3.12 on
         pool = pm.PoolMemoryResource()
         plain = pm.DeviceMemoryResource()
         child = os.fork()

@@ -20,7 +20,7 @@ function(portamem_own_code target)
   endif()
   if(PORTAMEM_SANITIZE)
     target_compile_options(${target} PRIVATE
-      -fsanitize=${PORTAMEM_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
+      -fsanitize=${PORTAMEM_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1) # lines are all that reports name
     target_link_options(${target} PRIVATE -fsanitize=${PORTAMEM_SANITIZE})
   endif()
 endfunction()

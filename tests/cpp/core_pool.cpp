@@ -110,9 +110,9 @@ TEST_CASE("core pool: a steal waits once for all that was freed") {
 }
 
 TEST_CASE("core pool: large blocks that a stream takes from another cost an event for many") {
-    FakePool fake(false, 256 * 1024 * KiB);
     FakeStream donor;
     FakeStream thief;
+    FakePool fake(false, 256 * 1024 * KiB);
     std::vector<void*> all;
     while (void* ptr = fake.take(1024 * KiB, donor)) all.push_back(ptr);
     for (void* ptr : all) REQUIRE(fake.give(ptr, 1024 * KiB, donor) == PORTAMEM_POOL_OK);
@@ -271,10 +271,10 @@ TEST_CASE("core pool: streams that come and go leave their events behind for a w
 }
 
 TEST_CASE("core pool: nobody is refused for memory that another thread is just taking over from a stream") {
-    FakePool fake;
     FakeStream donor;
     FakeStream thief;
     FakeStream third;
+    FakePool fake;
     fake.owner.left = 16 * 1024 * KiB + 64 * KiB;
     void* const large = fake.take(15 * 1024 * KiB, donor);
     REQUIRE(large != nullptr);
@@ -303,8 +303,8 @@ TEST_CASE("core pool: nobody is refused for memory that another thread is just t
 TEST_CASE("core pool: a trim marks each stream once") {
     for (const bool host_accessible : {false, true}) {
         CAPTURE(host_accessible);
-        FakePool fake(host_accessible);
         FakeStream stream;
+        FakePool fake(host_accessible);
         fake.give(fake.take(1000, stream), 1000, stream);
         const int before = fake.owner.marks;
         CHECK(portamem_pool_trim(fake.pool, 0) == PORTAMEM_POOL_OK);
@@ -364,6 +364,7 @@ TEST_CASE("core pool: each raw handle's own events are asked for, and not all at
         CAPTURE(host_accessible);
         FakeStream stalled;
         FakeStream done;
+        std::vector<FakeStream> many(500);
         FakePool fake(host_accessible);
         stalled.ends_unseen = done.ends_unseen = true;
         void* held = fake.take(10 * 1024 * KiB, stalled);
@@ -381,7 +382,6 @@ TEST_CASE("core pool: each raw handle's own events are asked for, and not all at
         CHECK(fake.owner.synchronized == 0);
         CHECK(stalled.run == 0);
 
-        std::vector<FakeStream> many(500);
         for (FakeStream& each : many) {
             each.ends_unseen = true;
             void* ptr = fake.take(300 * KiB, each);

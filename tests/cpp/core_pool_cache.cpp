@@ -28,8 +28,8 @@ std::size_t cached_bytes(const FakePool& fake) {
 }  // namespace
 
 TEST_CASE("core pool: caches of what was freed are full where the header says") {
-    FakePool fake;
     FakeStream stream;
+    FakePool fake;
     std::mt19937_64 random(7);
     std::uniform_int_distribution<std::size_t> exponent(5, 12);
     struct Array {
@@ -69,8 +69,8 @@ TEST_CASE("core pool: caches of what was freed are full where the header says") 
 }
 
 TEST_CASE("core pool: a block at hand that is a little larger serves, and is freed as what was asked for") {
-    FakePool fake;
     FakeStream stream;
+    FakePool fake;
     // Between 256 and 512 KiB a class ends each 16 KiB.
     void* const block = fake.take(320 * KiB, stream);
     REQUIRE(fake.give(block, 320 * KiB, stream) == PORTAMEM_POOL_OK);
@@ -112,9 +112,9 @@ TEST_CASE("core pool: a block at hand that is a little larger serves, and is fre
 }
 
 TEST_CASE("core pool: a stream that takes a block of another leaves it most of those it keeps") {
-    FakePool fake(false, 40 * MiB);
     FakeStream donor;
     FakeStream thief;
+    FakePool fake(false, 40 * MiB);
     std::vector<void*> all;
     while (void* ptr = fake.take(64 * KiB, donor)) all.push_back(ptr);
     for (void* ptr : all) REQUIRE(fake.give(ptr, 64 * KiB, donor) == PORTAMEM_POOL_OK);
@@ -133,8 +133,8 @@ TEST_CASE("core pool: a stream that takes a block of another leaves it most of t
 TEST_CASE("core pool: wrong frees are refused where the cache is full as well, and blocks are where they belong") {
     for (const std::size_t nbytes : {std::size_t{256}, 8 * KiB, 40 * KiB, 300 * KiB, 6 * MiB}) {
         CAPTURE(nbytes);
-        FakePool fake;
         FakeStream stream;
+        FakePool fake;
         std::vector<void*> all;
         for (std::size_t i = 0; i < 300 && i * nbytes < 500 * MiB; ++i) {
             all.push_back(fake.take(nbytes, stream));

@@ -16,8 +16,8 @@ constexpr std::size_t MiB = 1024 * KiB;
 
 /// A pool that can have so many bytes: by its own limit, or of its upstream.
 struct Limited {
-    FakePool fake;
     FakeStream stream{};
+    FakePool fake;
 
     Limited(bool host_accessible, bool by_upstream, std::size_t limit)
         : fake(host_accessible, by_upstream ? 0 : limit) {
@@ -129,8 +129,8 @@ TEST_CASE("core pool: what is freed on a stream above 1 MiB is that of all its t
     constexpr int kThreads = 8;
     for (const std::size_t nbytes : {2 * MiB, 40 * MiB, 64 * MiB, 300 * MiB}) {
         CAPTURE(nbytes);
-        FakePool fake;
         FakeStream stream;
+        FakePool fake;
         std::vector<void*> seen;
         std::atomic<int> turn{0};
         std::vector<std::thread> threads;

@@ -46,8 +46,8 @@ TEST_CASE("core pool: the figures of what is free are those of the pieces, after
         for (const bool tells_runs : {false, true}) {
             CAPTURE(host_accessible);
             CAPTURE(tells_runs);
-            FakePool fake(host_accessible, 0, false, tells_runs);
             FakeStream streams[3];
+            FakePool fake(host_accessible, 0, false, tells_runs);
             std::mt19937 random(7);
             std::vector<Out> out;
             const auto is_right = [&] {

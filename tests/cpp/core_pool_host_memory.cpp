@@ -218,8 +218,8 @@ TEST_CASE("core pool: a chunk that its upstream does not take back is the pool's
 TEST_CASE("core pool: what only its threads can mark is not lost where there is no host memory to put it together") {
     for (std::uint64_t n = 1; n < 200; ++n) {
         CAPTURE(n);
-        FakePool fake;
         std::array<FakeStream, 2> own;
+        FakePool fake;
         std::array<std::promise<void>, 2> is_over;  // one after the other: the fake owner is for one thread at a time
         std::array<std::promise<void>, 2> is_freed;
         std::vector<std::thread> threads;
@@ -287,9 +287,9 @@ namespace {
 // A pool of 64 KiB blocks, as many out at once, and gone.
 void use_a_pool() {
     constexpr std::size_t kBlocks = 4000;
+    FakeStream stream;
     FakePool fake;
     fake.owner.left = SIZE_MAX / 2;
-    FakeStream stream;
     std::vector<void*> blocks;
     for (std::size_t i = 0; i < kBlocks; ++i) blocks.push_back(fake.take(64 * KiB, stream));
     for (void* ptr : blocks) REQUIRE(fake.give(ptr, 64 * KiB, stream) == PORTAMEM_POOL_OK);
@@ -309,8 +309,8 @@ TEST_CASE("core pool: the records of a pool that is gone go with it, and from ot
     std::int64_t of_thread = 0;
     auto fake = std::make_unique<FakePool>();
     std::thread other([&] {
-        FakePool own;
         FakeStream stream;
+        FakePool own;
         const std::int64_t without = host_memory_held();
         std::vector<void*> blocks;
         for (int i = 0; i < 4000; ++i) blocks.push_back(fake->take(64 * KiB, stream));

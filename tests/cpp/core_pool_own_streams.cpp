@@ -16,8 +16,8 @@ TEST_CASE("core pool: what ended threads have freed on their own streams is ever
             CAPTURE(host_accessible);
             CAPTURE(is_captured);
             std::vector<std::unique_ptr<FakeStream>> streams;
-            FakePool fake(host_accessible);
             FakeStream after;
+            FakePool fake(host_accessible);
             for (int i = 0; i < 1000; ++i) {
                 std::thread([&] {
                     FakeStream& own = *streams.emplace_back(new FakeStream);
@@ -51,9 +51,9 @@ TEST_CASE(
     "core pool: what a thread has freed on its own stream, and cannot mark just now, is had behind all of the device") {
     for (const bool host_accessible : {false, true}) {
         CAPTURE(host_accessible);
-        FakePool fake(host_accessible, 8192 * KiB);
         FakeStream after;
         FakeStream own;
+        FakePool fake(host_accessible, 8192 * KiB);
         own.is_per_thread = true;
         std::mutex mutex;
         std::condition_variable changed;

@@ -33,8 +33,8 @@ void check_apart(std::vector<Block> blocks) {
 TEST_CASE("core pool: each block is found by its address, of whatever sizes its neighbours are, and nothing else is") {
     for (const std::size_t odd : {std::size_t{0}, 37 * 256 * KiB / 8}) {
         CAPTURE(odd);
-        AddressPool fake(odd);
         FakeStream stream;
+        AddressPool fake(odd);
         std::mt19937_64 random(7);
         std::vector<Block> live;
         for (int step = 0; step < 40000; ++step) {
@@ -66,8 +66,8 @@ TEST_CASE("core pool: each block is found by its address, of whatever sizes its 
 }
 
 TEST_CASE("core pool: addresses that no table can hold are a chunk that is not to be had, and is given back") {
-    AddressPool fake;
     FakeStream stream;
+    AddressPool fake;
     fake.owner.next = (std::uintptr_t{1} << 57) - 4 * MiB;
     const std::uintptr_t last = fake.take(MiB, stream);  // up to the last one
     CHECK(last != 0);
@@ -82,8 +82,8 @@ TEST_CASE("core pool: addresses that no table can hold are a chunk that is not t
 // grow.
 TEST_CASE("core pool: a block is found while others enter theirs beside it") {
     constexpr int kThreads = 4;
-    AddressPool fake;
     FakeStream stream;
+    AddressPool fake;
     std::vector<std::thread> threads;
     std::atomic<int> refused{0};
     for (int thread = 0; thread < kThreads; ++thread) {

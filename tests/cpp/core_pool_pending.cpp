@@ -32,8 +32,8 @@ std::vector<void*> blocks(FakePool& fake, FakeStream& stream, std::size_t count,
 }  // namespace
 
 TEST_CASE("core pool: what the host reaches waits 64 blocks for one event, and is used again behind it only") {
-    FakePool fake(true);
     FakeStream stream;
+    FakePool fake(true);
     const auto out = blocks(fake, stream, 200, 4 * KiB);
     const int marks = fake.owner.marks;
     for (void* const ptr : out) REQUIRE(fake.give(ptr, 4 * KiB, stream) == PORTAMEM_POOL_OK);
@@ -59,8 +59,8 @@ TEST_CASE(
     "core pool: what the host reaches is used again without an event once its stream's work has run, never before") {
     for (const std::size_t nbytes : {4 * KiB, 256 * KiB, 2 * MiB, 64 * MiB}) {
         CAPTURE(nbytes);
-        FakePool fake(true, 0, false, true);
         FakeStream stream;
+        FakePool fake(true, 0, false, true);
         void* const first = fake.take(nbytes, stream);
         void* const second = fake.take(nbytes, stream);
         REQUIRE(fake.give(first, nbytes, stream) == PORTAMEM_POOL_OK);
@@ -96,8 +96,8 @@ TEST_CASE(
 
 TEST_CASE(
     "core pool: whether work has run is asked at a free where enough waits, and what has no room goes to the heap") {
-    FakePool fake(true, 0, false, true);
     FakeStream stream;
+    FakePool fake(true, 0, false, true);
     const auto out = blocks(fake, stream, 200, 256 * KiB);
     const int marks = fake.owner.marks;
     const auto reserved = fake.figures().reserved;
@@ -118,8 +118,8 @@ TEST_CASE(
 }
 
 TEST_CASE("core pool: blocks that a limit leaves no rounding are settled as well") {
-    FakePool fake(true, 3000, false, true);
     FakeStream stream;
+    FakePool fake(true, 3000, false, true);
     for (int i = 0; i < 10; ++i) {
         void* const ptr = fake.take(2900, stream);
         REQUIRE(ptr != nullptr);
@@ -135,8 +135,8 @@ TEST_CASE("core pool: blocks that a limit leaves no rounding are settled as well
 }
 
 TEST_CASE("core pool: a stream that works on is asked less and less whether its work has run") {
-    FakePool fake(true, 0, false, true);
     FakeStream stream;
+    FakePool fake(true, 0, false, true);
     const auto out = blocks(fake, stream, 130, 4 * KiB);
     const int asked = fake.owner.asked_has_run;
     const int marks = fake.owner.marks;
@@ -152,8 +152,8 @@ TEST_CASE("core pool: a stream that works on is asked less and less whether its 
 }
 
 TEST_CASE("core pool: what the host reaches waits with at most 16 MiB for one event, and larger blocks by themselves") {
-    FakePool fake(true);
     FakeStream stream;
+    FakePool fake(true);
     const auto out = blocks(fake, stream, 9, 6 * MiB);
     const int marks = fake.owner.marks;
     for (void* const ptr : out) REQUIRE(fake.give(ptr, 6 * MiB, stream) == PORTAMEM_POOL_OK);
@@ -170,8 +170,8 @@ TEST_CASE("core pool: what the host reaches waits with at most 16 MiB for one ev
 TEST_CASE("core pool: a free of what the host reaches asks once whether its stream is captured, of any size") {
     for (const std::size_t nbytes : {KiB, 20 * MiB, 80 * MiB}) {
         CAPTURE(nbytes);
-        FakePool fake(true);
         FakeStream stream;
+        FakePool fake(true);
         const auto out = blocks(fake, stream, 8, nbytes);
         const int asked = fake.owner.asked_captured;
         for (void* const ptr : out) REQUIRE(fake.give(ptr, nbytes, stream) == PORTAMEM_POOL_OK);
@@ -180,8 +180,8 @@ TEST_CASE("core pool: a free of what the host reaches asks once whether its stre
 }
 
 TEST_CASE("core pool: to free nothing asks nobody, where the host reaches the memory as well") {
-    FakePool fake(true);
     FakeStream stream;
+    FakePool fake(true);
     const auto out = blocks(fake, stream, 1, KiB);
     CHECK(fake.take(0, stream) == nullptr);
     CHECK(fake.take(0, stream) == nullptr);
@@ -197,8 +197,8 @@ TEST_CASE("core pool: to free nothing asks nobody, where the host reaches the me
 }
 
 TEST_CASE("core pool: a release policy is asked at each free of what the host reaches") {
-    FakePool fake(true, 0, true);
     FakeStream stream;
+    FakePool fake(true, 0, true);
     void* const first = fake.take(KiB, stream);
     void* const second = fake.take(KiB, stream);
     REQUIRE(fake.give(first, KiB, stream) == PORTAMEM_POOL_OK);
@@ -212,8 +212,8 @@ TEST_CASE("core pool: a release policy is asked at each free of what the host re
 }
 
 TEST_CASE("core pool: wrong frees of what the host reaches are refused, and change nothing") {
-    FakePool fake(true);
     FakeStream stream;
+    FakePool fake(true);
     const auto out = blocks(fake, stream, 4, KiB);
     const auto used = fake.figures().used;
 

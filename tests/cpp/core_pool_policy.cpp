@@ -11,8 +11,8 @@ constexpr std::size_t kSize = 80 * MiB;  // in no cache: each free asks the poli
 
 // Frees blocks under work of their stream; the pool then wants nothing kept.
 struct Pending {
-    FakePool fake;
     FakeStream stream;
+    FakePool fake;
     std::size_t reserved = 0;
 
     explicit Pending(bool host_accessible) : fake(host_accessible, 0, true) {
@@ -64,8 +64,8 @@ TEST_CASE("core pool: a policy that is content meanwhile has the last word") {
 }
 
 TEST_CASE("core pool: a policy that does not answer now is asked again, and keeps its last wish meanwhile") {
-    FakePool fake(false, 0, true);
     FakeStream stream;
+    FakePool fake(false, 0, true);
     void* blocks[3];
     for (void*& block : blocks) block = fake.take(kSize, stream);
     fake.owner.keep = PORTAMEM_POOL_ASK_LATER;

@@ -15,7 +15,7 @@ constexpr std::size_t kLeastChunk = 2048 * KiB;
 /// Arrays on one stream whose work has run as soon as it is submitted.
 struct Arrays {
     FakePool& fake;
-    FakeStream stream{};
+    FakeStream& stream;
     std::size_t live = 0;
     std::size_t most = 0;
 
@@ -93,8 +93,9 @@ TEST_CASE("core pool: arrays that grow and shrink reserve about twice what is li
                 CAPTURE(seed);
                 CAPTURE(kind);
                 std::mt19937_64 random(seed);
+                FakeStream stream;
                 FakePool fake(host_accessible);
-                Arrays arrays{fake};
+                Arrays arrays{fake, stream};
                 if (kind == 0) drift(arrays, random, 4, 200 * KiB, 3000 * KiB);
                 if (kind == 1) drift(arrays, random, 8, 20 * KiB, 1000 * KiB);
                 if (kind == 2) resize(arrays, random, 8, 64 * KiB, 8192 * KiB);
@@ -111,8 +112,9 @@ TEST_CASE("core pool: arrays that grow and shrink reserve about twice what is li
 TEST_CASE("core pool: what a cache holds of other sizes is put together before the upstream is asked") {
     for (const bool host_accessible : {false, true}) {
         CAPTURE(host_accessible);
+        FakeStream stream;
         FakePool fake(host_accessible);
-        Arrays arrays{fake};
+        Arrays arrays{fake, stream};
         std::vector<Arrays::Array> all;
         for (int i = 0; i < 4; ++i) all.push_back(arrays.make(480 * KiB));
         for (const auto& array : all) arrays.drop(array);
@@ -129,8 +131,9 @@ TEST_CASE("core pool: what a cache holds of other sizes is put together before t
 }
 
 TEST_CASE("core pool: what a stream has freed is put together with what nobody has used yet") {
+    FakeStream stream;
     FakePool fake;
-    Arrays arrays{fake};
+    Arrays arrays{fake, stream};
     arrays.drop(arrays.make(1000 * KiB));  // the rest of the chunk was never used
     arrays.drop(arrays.make(kLeastChunk));
     CHECK(fake.figures().reserved == kLeastChunk);
@@ -138,10 +141,11 @@ TEST_CASE("core pool: what a stream has freed is put together with what nobody h
 }
 
 TEST_CASE("core pool: what the cache of a thread's own stream gives up is behind a mark, for other streams") {
-    FakePool fake(false, kLeastChunk);
-    Arrays arrays{fake};
-    arrays.stream.is_per_thread = true;
     FakeStream other;
+    FakeStream stream;
+    FakePool fake(false, kLeastChunk);
+    Arrays arrays{fake, stream};
+    arrays.stream.is_per_thread = true;
     std::vector<Arrays::Array> all;
     for (int i = 0; i < 4; ++i) all.push_back(arrays.make(480 * KiB));
     for (const auto& array : all) arrays.drop(array);
@@ -157,8 +161,9 @@ TEST_CASE("core pool: what the cache of a thread's own stream gives up is behind
 }
 
 TEST_CASE("core pool: blocks of one size get no room beside them") {
+    FakeStream stream;
     FakePool fake;
-    Arrays arrays{fake};
+    Arrays arrays{fake, stream};
     std::vector<Arrays::Array> all;
     for (int i = 0; i < 8; ++i) all.push_back(arrays.make(32 * 1024 * KiB));
     CHECK(fake.figures().reserved == arrays.live);
@@ -169,9 +174,10 @@ TEST_CASE("core pool: of chunks that are full of large blocks of one size, littl
     constexpr std::size_t kMiB = 1024 * KiB;
     for (const std::size_t nbytes : {30 * kMiB, 66 * kMiB, 90 * kMiB, 130 * kMiB, 140 * kMiB, 150 * kMiB, 200 * kMiB}) {
         CAPTURE(nbytes);
+        FakeStream stream;
         FakePool fake;
         fake.owner.left = 12000 * kMiB;
-        Arrays arrays{fake};
+        Arrays arrays{fake, stream};
         std::vector<Arrays::Array> all;
         while (arrays.live < 10000 * kMiB) {
             const std::size_t live = arrays.live;
@@ -185,9 +191,10 @@ TEST_CASE("core pool: of chunks that are full of large blocks of one size, littl
 }
 
 TEST_CASE("core pool: the next chunk is mostly of the last one's size") {
+    FakeStream stream;
     FakePool fake;
     fake.owner.left = 3000 * 1024 * KiB;
-    Arrays arrays{fake};
+    Arrays arrays{fake, stream};
     std::vector<std::size_t> sizes;
     std::uint64_t reserved = 0;
     std::vector<Arrays::Array> all;
@@ -208,9 +215,9 @@ TEST_CASE("core pool: the next chunk is mostly of the last one's size") {
 TEST_CASE("core pool: what an upstream has left is used up in few pieces") {
     for (const bool host_accessible : {false, true}) {
         CAPTURE(host_accessible);
+        FakeStream stream;
         FakePool fake(host_accessible);
         fake.owner.left = std::size_t{500} << 20;
-        FakeStream stream;
         std::vector<void*> blocks;
         for (;;) {
             void* const ptr = fake.take(33 * KiB, stream);
@@ -227,9 +234,9 @@ TEST_CASE("core pool: what an upstream has left is used up in few pieces") {
 }
 
 TEST_CASE("core pool: chunks become large again when the upstream has memory again") {
+    FakeStream stream;
     FakePool fake;
     fake.owner.left = std::size_t{300} << 20;
-    FakeStream stream;
     std::vector<void*> blocks;
     for (void* ptr = nullptr; (ptr = fake.take(64 * KiB, stream)) != nullptr;) blocks.push_back(ptr);
     fake.owner.left = std::size_t{600} << 20;  // other users have given memory back
@@ -248,9 +255,10 @@ TEST_CASE("core pool: of an array that grows slowly, made anew or beside the old
                 CAPTURE(host_accessible);
                 CAPTURE(is_beside);
                 CAPTURE(percent);
+                FakeStream stream;
                 FakePool fake(host_accessible);
                 fake.owner.left = std::size_t{1} << 40;
-                Arrays arrays{fake};
+                Arrays arrays{fake, stream};
                 Arrays::Array old{};
                 for (std::size_t nbytes = 1024 * KiB; nbytes < 400 * 1024 * KiB; nbytes += nbytes / 100 * percent + 1) {
                     const Arrays::Array next = arrays.make(nbytes);
@@ -267,8 +275,8 @@ TEST_CASE("core pool: of an array that grows slowly, made anew or beside the old
 }
 
 TEST_CASE("core pool: what work still uses is not given back, nor waited for, when a pool grows") {
-    FakePool fake;
     FakeStream stream;
+    FakePool fake;
     for (std::size_t nbytes = 16 * 1024 * KiB; nbytes < 400 * 1024 * KiB; nbytes += nbytes / 4) {
         void* const ptr = fake.take(nbytes, stream);  // its work has not run
         REQUIRE(ptr != nullptr);
@@ -289,8 +297,9 @@ TEST_CASE("core pool: a small block is not cut out of a large one while the upst
         for (const std::size_t small : {std::size_t{100}, 10'000 * std::size_t{1}, 300 * KiB, kMiB}) {
             CAPTURE(host_accessible);
             CAPTURE(small);
+            FakeStream stream;
             FakePool fake(host_accessible, 520 * kMiB);
-            Arrays arrays{fake};
+            Arrays arrays{fake, stream};
             arrays.drop(arrays.make(512 * kMiB));
             const auto one = arrays.make(small);
             arrays.drop(arrays.make(512 * kMiB));
@@ -311,9 +320,10 @@ TEST_CASE("core pool: phases of small and of large blocks do not take each other
     };
     for (const Kind& kind : {Kind{4 * kMiB, 4 * kMiB, 1.35}, Kind{kMiB, 16 * kMiB, 1.45}, Kind{kMiB, 4 * kMiB, 1.75}}) {
         CAPTURE(kind.most_large);
+        FakeStream stream;
         FakePool fake;
         fake.owner.left = std::size_t{1} << 40;
-        Arrays arrays{fake};
+        Arrays arrays{fake, stream};
         std::mt19937_64 random(3);
         std::vector<Arrays::Array> kept;
         for (int turn = 0; turn < 5; ++turn) {

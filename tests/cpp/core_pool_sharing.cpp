@@ -21,8 +21,8 @@ struct Calls {
 
 // Blocks of 256 B to 4 MiB that come and go at random on four streams: of the calls after the first 40,000.
 Calls mixed_calls(unsigned seed, int count) {
-    const AddressPool fake;
     std::array<FakeStream, 4> streams;
+    const AddressPool fake;
     struct Slot {
         std::uintptr_t address = 0;
         std::size_t nbytes = 0;

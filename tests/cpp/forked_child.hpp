@@ -9,6 +9,8 @@
 #include <csignal>
 #include <functional>
 
+#include "portamem/detail/sanitizers.hpp"
+
 /// Runs a function in one forked child, which may not hang: after `seconds` it gets a SIGALRM. Answers what the
 /// function answers, 98 where it threw, and the signal that ended the child as a negative number.
 inline int answer_of_one_forked_child(const std::function<int()>& body, unsigned seconds) {
@@ -35,7 +37,7 @@ inline int answer_of_one_forked_child(const std::function<int()>& body, unsigned
 /// its first allocation where another thread was inside of one (1 in 300 beside a thread that does nothing else). There
 /// a child that hangs is followed by another, up to three in all: a lock of portamem's own would hang each of them.
 inline int answer_of_forked_child(const std::function<int()>& body) {
-#if defined(__SANITIZE_ADDRESS__)
+#if PORTAMEM_ADDRESS_SANITIZER
     for (int i = 0; i < 2; ++i) {
         const int answer = answer_of_one_forked_child(body, 10);
         if (answer != -SIGALRM) return answer;

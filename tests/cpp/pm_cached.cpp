@@ -4,6 +4,7 @@
 
 #include "pm_support.hpp"
 #include "portamem/detail/embedded_buffer.hpp"
+#include "portamem/detail/sanitizers.hpp"
 
 namespace {
 
@@ -183,7 +184,7 @@ TEST_CASE("pm cached: a blank buffer is opened, closed and opened again") {
         CHECK(holder.resource->live_buffers() == 1);
         put(buffer, round);
         CHECK(get(buffer) == pattern(KeepingResource::kSize, round));
-#if defined(__SANITIZE_THREAD__)  // it knows no fences, so that no holder counts as the only one
+#if PORTAMEM_THREAD_SANITIZER  // it knows no fences, so that no holder counts as the only one
         buffer = Embedded::blank();
         CHECK(holder.let_go == round);
 #else

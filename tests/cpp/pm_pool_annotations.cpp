@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "pm_support.hpp"
+#include "portamem/detail/sanitizers.hpp"
 
 namespace {
 
@@ -156,7 +157,7 @@ TEST_CASE("pm pool annotations: no checker, nothing to tell") {
     const bool watched = portamem_address_sanitizer(rt::BackendId, 1) != nullptr;
     traits.kind = pm::ResourceKind::Pinned;
     CHECK((PoolAnnotations::of(traits) != nullptr) == watched);
-#if defined(__SANITIZE_ADDRESS__)
+#if PORTAMEM_ADDRESS_SANITIZER
     CHECK(watched);
 #endif
 }

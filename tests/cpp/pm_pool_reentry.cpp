@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "portamem/detail/sanitizers.hpp"
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -76,7 +78,7 @@ TEST_CASE("pm pool reentry: calls of other pools leave alone the cache of the ca
 
 TEST_CASE("pm pool reentry: pools over pools forget the streams that come and go") {
     if (no_device()) return;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if PORTAMEM_ADDRESS_SANITIZER || PORTAMEM_THREAD_SANITIZER
     return;  // which keep what was freed
 #else
     const auto resident = [] {

@@ -203,7 +203,7 @@ TEST_CASE("pm stream: the mark of a per-thread stream is right whoever asks, als
 
 TEST_CASE("pm stream: others may wait for it while it is closed") {
     if (no_device()) return;
-    for (int round = 0; round < 1500; ++round) {
+    for (int round = 0; round < 500; ++round) {
         const auto closing = pm::Stream::create(0);
         const auto waiting = pm::Stream::create(0);
         const pm::Buffer memory(std::make_shared<pm::DeviceMemoryResource>(0), 256, closing);

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "portamem/detail/sanitizers.hpp"
 #include "portamem/portamem.hpp"
 
 // Bytes that a driver may keep for its streams; the CPU's runtime keeps nothing.
@@ -28,10 +29,9 @@ struct Held {
 };
 
 /// Bytes of host memory that this process takes, without those that the C library keeps for its next request. 0 where a
-/// sanitizer's records may be among them, which grow with the memory that was touched: clang does not say whether there
-/// is one.
+/// sanitizer's records may be among them, which grow with the memory that was touched.
 inline std::size_t resident_bytes() {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) || defined(__clang__)
+#if PORTAMEM_ADDRESS_SANITIZER || PORTAMEM_THREAD_SANITIZER
     return 0;
 #else
 #if defined(__GLIBC__)

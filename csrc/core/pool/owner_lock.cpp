@@ -8,7 +8,7 @@
 
 namespace portamem::pool {
 
-#if PORTAMEM_POOL_SEES_BARRIERS
+#if !PORTAMEM_THREAD_SANITIZER
 const bool has_process_barrier = [] {
     const long known = syscall(__NR_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
     if (known < 0 || (known & MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) return false;

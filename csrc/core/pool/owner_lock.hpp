@@ -12,21 +12,12 @@
 #include <mutex>
 #include <thread>
 
+#include "portamem/detail/sanitizers.hpp"
+
 namespace portamem::pool {
 
-#if defined(__SANITIZE_THREAD__)
-#define PORTAMEM_POOL_SEES_BARRIERS 0
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define PORTAMEM_POOL_SEES_BARRIERS 0
-#endif
-#endif
-#ifndef PORTAMEM_POOL_SEES_BARRIERS
-#define PORTAMEM_POOL_SEES_BARRIERS 1
-#endif
-
 /// Whether the system can make every thread of the process pass a barrier. Fixed before the first lock is made.
-#if PORTAMEM_POOL_SEES_BARRIERS
+#if !PORTAMEM_THREAD_SANITIZER
 extern const bool has_process_barrier;
 #else
 inline constexpr bool has_process_barrier = false;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "portamem/allocation.hpp"
+#include "portamem/detail/sanitizers.hpp"
 #include "portamem/export.hpp"
 #include "portamem/mr/device_memory_resource.hpp"
 
@@ -116,7 +117,7 @@ class Buffer {
     // Where it returns true, this thread sees all that other threads did with the memory before they let go of it: the
     // fence orders that. ThreadSanitizer does not understand fences, so the answer is false under it.
     bool is_only_holder() const noexcept {
-#if defined(__SANITIZE_THREAD__)
+#if PORTAMEM_THREAD_SANITIZER
         return false;
 #else
         if (allocation_.use_count() != 1 || export_) return false;

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
@@ -14,6 +15,12 @@ from portamem.conformance.kit.check import CHECKS, Check
 
 def checks() -> list[Check]:
     """Every check of every file here, and those that a plugin has registered."""
+    _load()
+    return CHECKS
+
+
+@cache
+def _load() -> None:
+    """Imports every file here, once: to look for them takes milliseconds, and a run asks hundreds of times."""
     for module in iter_modules(__path__):
         import_module(f"{__name__}.{module.name}")
-    return CHECKS

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -14,6 +15,12 @@ MIB = 1 << 20
 
 def pattern(nbytes: int, seed: int = 0) -> bytes:
     """Random bytes of a seed: one that is shifted, swapped or missing shows."""
+    return _kept_pattern(nbytes, seed) if nbytes <= MIB else random.Random(seed).randbytes(nbytes)
+
+
+@lru_cache(64)
+def _kept_pattern(nbytes: int, seed: int) -> bytes:
+    """Checks compare with the bytes that they have written, and the next kind of resource gets the same ones."""
     return random.Random(seed).randbytes(nbytes)
 
 

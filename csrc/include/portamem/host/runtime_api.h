@@ -17,7 +17,12 @@
 extern "C" {
 #endif
 
+/* In C++ the type can hold any int: a caller may ask for the name of a number that is none of these. */
+#ifdef __cplusplus
+enum pmhError_t : int {
+#else
 typedef enum pmhError_t {
+#endif
     pmhSuccess = 0,
     pmhErrorInvalidValue = 1,
     pmhErrorOutOfMemory = 2,
@@ -46,7 +51,11 @@ typedef enum pmhError_t {
     pmhErrorCapturedEvent = 907,
     pmhErrorStreamCaptureWrongThread = 908,
     pmhErrorUnknown = 999
+#ifdef __cplusplus
+};
+#else
 } pmhError_t;
+#endif
 
 typedef struct pmhStream_st* pmhStream_t;
 typedef struct pmhEvent_st* pmhEvent_t;
