@@ -251,9 +251,9 @@ def bits(printed: str) -> list[str]:
 
 @pytest.fixture(scope="session")
 def mesh(prefix: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """The folder of its programs, and what CMake said."""
+    """The folder of its programs, and what CMake said. Each is compiled in one piece: a quarter of the time."""
     folder = tmp_path_factory.mktemp("mesh")
-    return folder, build_project(MESH, folder, f"-DCMAKE_PREFIX_PATH={prefix}")
+    return folder, build_project(MESH, folder, f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_UNITY_BUILD=ON")
 
 
 def test_the_adaptive_mesh_has_the_same_bits_everywhere(mesh, tmp_path):
@@ -299,7 +299,8 @@ def test_the_adaptive_mesh_sees(name, prefix, tmp_path):
     text = (spoiled / file).read_text(encoding="utf-8")
     assert text.count(right) == 1
     (spoiled / file).write_text(text.replace(right, wrong), encoding="utf-8")
-    done = configure(spoiled, tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
+    options = (f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_BUILD_TYPE=Debug")
+    done = configure(spoiled, tmp_path / "build", *options)
     assert done.returncode == 0, done.stderr
     output(tool("cmake"), "--build", tmp_path / "build", "--target", "amr_host")
     done = run(tmp_path / "build" / "amr_host", *SMALL_MESH)

@@ -2,6 +2,8 @@
 // portamem/reaper.hpp: a thread that finishes chores once the work they wait for has run.
 #pragma once
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -17,7 +19,9 @@
 PORTAMEM_OPEN
 
 /// Runs small chores again and again until each says that it is done. Each module has one thread, which the first chore
-/// starts. It is detached and leaked, because a process may exit while it sleeps.
+/// starts. It is detached and leaked, because a process may exit while it sleeps. A fork waits a moment for a chore
+/// that is being run: chores ask the runtime, and a lock of the runtime's that a chore held would stay shut in the
+/// child, whose exit takes it.
 class Reaper {
   public:
     /// Returns true when it has nothing left to do. It must not throw.
@@ -69,6 +73,22 @@ class Reaper {
     }
 
   private:
+    Reaper() {
+        (void)pthread_atfork([] { instance().begin_fork(); }, [] { instance().end_fork(); }, nullptr);
+    }
+
+    // Keeps the lock until the fork is over, so that no round begins. A chore may need what the forking thread holds,
+    // such as Python's GIL, so the wait has an end.
+    void begin_fork() {
+        std::unique_lock<std::mutex> lock(mutex_);
+        if (!busy_ || runner_ != std::this_thread::get_id()) {
+            (void)idle_.wait_for(lock, kPatienceOfFork, [this] { return !busy_; });
+        }
+        (void)lock.release();
+    }
+    // In the parent. The child asks for nothing here.
+    void end_fork() { mutex_.unlock(); }
+
     // Starts the thread. Where the system has none to give, the next chore tries again; run_once needs none.
     void start() {
         if (started_) return;
@@ -121,6 +141,7 @@ class Reaper {
     static constexpr std::chrono::milliseconds kShortest{2};
     static constexpr std::chrono::milliseconds kLongest{100};
     static constexpr std::chrono::milliseconds kPatience{1000};
+    static constexpr std::chrono::milliseconds kPatienceOfFork{100};
 
     std::mutex mutex_;
     std::condition_variable wake_;

@@ -231,7 +231,8 @@ def boxes_that_share_a_byte(env: Env, resource: Any) -> None:
     one, layer = pitch, rows * pitch
     with resource.allocate(len(image)) as volume:
         env.write(volume, image)
-        for to in (0, 1, 7, one, one + 7, one - 7, layer, layer + 7, layer - 7, layer - one - 7, 2 * layer + one + 7):
+        near_layers = (layer, layer + 7, layer - 7, layer - one - 7, 2 * layer - 7, 2 * layer + one + 7)
+        for to in (0, 1, 7, one, one + 7, one - 7, *near_layers):
             with volume[to:] as further:
                 for dst, src in ((further, volume), (volume, further)):
                     with refused(ValueError, saying="overlap"):
