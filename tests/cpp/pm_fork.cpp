@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: MIT
 // tests/cpp/pm_fork.cpp: in a forked child every call refuses in words, and what was inherited leaks in silence.
-#include <atomic>
-#include <chrono>
 #include <functional>
-#include <future>
-#include <memory>
-#include <thread>
 
 #include "forked_child.hpp"
 #include "pm_support.hpp"
@@ -176,41 +171,4 @@ TEST_CASE("pm fork: what is asked before the fork needs no wait; a mark that is 
     CHECK(reads() == 1);
     pm::detail::note_what_has_run();
     CHECK(reads() == 0);
-}
-
-// A chore asks the runtime. A lock of the runtime's that it held then would stay shut in the child.
-TEST_CASE("pm fork: a fork waits for a chore that is being run") {
-    enum : int { Waiting, Running, Done };
-    const auto state = std::make_shared<std::atomic<int>>(Waiting);
-    pm::Reaper::instance().add([state] {
-        *state = Running;
-        std::this_thread::sleep_for(std::chrono::milliseconds(40));
-        *state = Done;
-        return true;
-    });
-    while (*state == Waiting) std::this_thread::yield();
-    CHECK(answer_of_forked_child([&] { return state->load(); }) == Done);
-}
-
-TEST_CASE("pm fork: a fork does not wait for ever for a chore that waits for it") {
-    std::promise<void> over;
-    std::promise<void> begun;
-    pm::Reaper::instance().add([&] {
-        begun.set_value();
-        over.get_future().wait();
-        return true;
-    });
-    begun.get_future().wait();
-    CHECK(answer_of_forked_child([] { return 7; }) == 7);
-    over.set_value();
-    pm::Reaper::instance().run_once();
-}
-
-TEST_CASE("pm fork: a chore may fork") {
-    std::promise<int> answer;
-    pm::Reaper::instance().add([&] {
-        answer.set_value(answer_of_forked_child([] { return 7; }));
-        return true;
-    });
-    CHECK(answer.get_future().get() == 7);
 }

@@ -21,7 +21,7 @@ PORTAMEM_OPEN
 /// Runs small chores again and again until each says that it is done. Each module has one thread, which the first chore
 /// starts. It is detached and leaked, because a process may exit while it sleeps. A fork waits a moment for a chore
 /// that is being run: chores ask the runtime, and a lock of the runtime's that a chore held would stay shut in the
-/// child, whose exit takes it.
+/// child. The child's exit may take that lock.
 class Reaper {
   public:
     /// Returns true when it has nothing left to do. It must not throw.
@@ -86,7 +86,7 @@ class Reaper {
         }
         (void)lock.release();
     }
-    // In the parent. The child asks for nothing here.
+    // Only the parent calls it: a child asks nothing of its reaper.
     void end_fork() { mutex_.unlock(); }
 
     // Starts the thread. Where the system has none to give, the next chore tries again; run_once needs none.
