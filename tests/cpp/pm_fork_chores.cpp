@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// tests/cpp/pm_fork_chores.cpp: a fork beside the reaper's chores. A chore asks the runtime, and a lock of the runtime's
+// tests/cpp/pm_fork_chores.cpp: a fork beside the reaper's chores. A chore asks the runtime. A lock of the runtime's
 // that it held at the fork would stay shut in the child.
 #include <atomic>
 #include <chrono>
