@@ -25,13 +25,18 @@ class Scopes:
 
     @contextmanager
     def using(self, resource: Any) -> Iterator[Any]:
-        """Makes ``resource`` the current one of its device, for this thread, within a ``with`` block.
+        """Makes ``resource`` the current one of its device, in this context, within a ``with`` block.
 
         ``empty``, ``zeros`` and ``asarray`` take memory from it there. Live buffers are not touched.
 
-        The blocks of a thread end the last one first. One that ends before another that began within it raises
-        RuntimeError; the other stays as it is. Where tasks or generators take turns on a thread, name the resource in
-        each call.
+        The scope is a context variable's: each asyncio task has its own, tasks and threads that inherit a context
+        (``asyncio.to_thread``, ``contextvars.copy_context().run``) see the scopes that were open when the context was
+        copied, and a plain ``threading.Thread`` sees none. C++ code that holds the GIL sees the scopes of the task that
+        called it. Without the GIL, C++ code sees the newest scope of its thread.
+
+        The blocks of a task end the last one first. One that ends before another that began within it raises
+        RuntimeError; the other stays as it is. Where generators take turns on a thread, name the resource in each
+        call.
         """
         if not isinstance(resource, self._native.MemoryResource):
             raise TypeError(f"using() takes a memory resource of portamem.{self._native.backend}, not {resource!r}")
@@ -40,9 +45,9 @@ class Scopes:
             yield resource
         except BaseException:
             with suppress(RuntimeError):  # a refusal here must not hide the exception on its way
-                self._native._pop_resource(resource, scope)
+                self._native._pop_resource(scope)
             raise
-        self._native._pop_resource(resource, scope)
+        self._native._pop_resource(scope)
 
     @contextmanager
     def tag(self, name: str) -> Iterator[str]:

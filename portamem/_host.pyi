@@ -1458,8 +1458,24 @@ def from_dlpack(obj: Any, *, stream: _StreamLike | None = None) -> View:
     """The memory of any DLPack producer as a View, where it lies: see ``View.from_dlpack``."""
 
 def current_resource(device: _DeviceLike | None = None) -> MemoryResource:
-    """The resource that allocations on this thread take from where none is named: the innermost using(), else the
-    process's default, a PoolMemoryResource over plain device memory, whose close is refused."""
+    """The resource that allocations take from where none is named: that of the innermost using() of this context, else
+    the process's default (``default_resource``)."""
+
+def default_resource(device: _DeviceLike | None = None) -> MemoryResource:
+    """The resource that allocations of the process take from where no using() is open: the one that
+    ``set_default_resource`` stored, else one that is made at first use and whose close is refused.
+
+    ``PORTAMEM_DEFAULT`` names the one that is made: ``pool`` (a PoolMemoryResource over plain device memory, as without
+    the setting), ``driver`` (an AsyncMemoryResource), ``plain`` (a DeviceMemoryResource) or ``managed`` (a
+    PoolMemoryResource over managed memory). ValueError says that it cannot be read."""
+
+def set_default_resource(device: _DeviceLike | None, resource: MemoryResource | None) -> None:
+    """Makes ``resource`` the default of its device (None: the calling thread's current device) for all threads and all
+    modules of the process, C and C++ ones too.
+
+    The process keeps it until another is set. ``resource=None`` sets back the one that is made at first use. Live
+    buffers keep the resource that they are from. The resource may be closed while it is the default; allocations from
+    it raise ValueError then. ValueError is raised where it is closed already, or is another device's."""
 
 def _order_begin() -> int: ...
 def _order_findings(
@@ -1471,8 +1487,8 @@ def _pop_tag(number: SupportsInt) -> None: ...
 def current_tag() -> str:
     """This thread's tag; "" where none is open."""
 
-def _push_resource(resource: MemoryResource) -> int: ...
-def _pop_resource(resource: MemoryResource, scope: SupportsIndex) -> None: ...
+def _push_resource(resource: MemoryResource) -> tuple[int, object]: ...
+def _pop_resource(scope: tuple[int, object]) -> None: ...
 def held(device: _DeviceLike | Literal["host"] | None = None) -> int:
     """Bytes that portamem's resources have taken on a device (None: the calling thread's current one) and that are in
     use. What the process's default resource keeps idle does not count. ``device="host"`` asks for host memory."""

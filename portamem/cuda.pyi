@@ -37,6 +37,7 @@ from portamem.host import copy_2d as copy_2d
 from portamem.host import copy_3d as copy_3d
 from portamem.host import current_resource as current_resource
 from portamem.host import current_tag as current_tag
+from portamem.host import default_resource as default_resource
 from portamem.host import device_count as device_count
 from portamem.host import devices as devices
 from portamem.host import driver_version as driver_version
@@ -47,6 +48,7 @@ from portamem.host import held as held
 from portamem.host import pointer_info as pointer_info
 from portamem.host import probe as probe
 from portamem.host import runtime_version as runtime_version
+from portamem.host import set_default_resource as set_default_resource
 from portamem.host import set_quirk as set_quirk
 from portamem.host import tag as tag
 from portamem.host import using as using

@@ -41,6 +41,7 @@ from portamem._host import copy_2d as copy_2d
 from portamem._host import copy_3d as copy_3d
 from portamem._host import current_resource as current_resource
 from portamem._host import current_tag as current_tag
+from portamem._host import default_resource as default_resource
 from portamem._host import device_count as device_count
 from portamem._host import driver_version as driver_version
 from portamem._host import empty as empty
@@ -50,6 +51,7 @@ from portamem._host import held as held
 from portamem._host import pointer_info as pointer_info
 from portamem._host import probe as probe
 from portamem._host import runtime_version as runtime_version
+from portamem._host import set_default_resource as set_default_resource
 from portamem._host import set_quirk as set_quirk
 from portamem._host import version_text as version_text
 from portamem._host import zeros as zeros
@@ -73,13 +75,18 @@ def check(*, raises: bool = True) -> OrderCheck:
 
 @contextmanager
 def using(resource: _Resource) -> Iterator[_Resource]:
-    """Makes ``resource`` the current one of its device, for this thread, within a ``with`` block.
+    """Makes ``resource`` the current one of its device, in this context, within a ``with`` block.
 
     ``empty``, ``zeros`` and ``asarray`` take memory from it there. Live buffers are not touched.
 
-    The blocks of a thread end the last one first. One that ends before another that began within it raises
-    RuntimeError; the other stays as it is. Where tasks or generators take turns on a thread, name the resource in
-    each call.
+    The scope is a context variable's: each asyncio task has its own, tasks and threads that inherit a context
+    (``asyncio.to_thread``, ``contextvars.copy_context().run``) see the scopes that were open when the context was
+    copied, and a plain ``threading.Thread`` sees none. C++ code that holds the GIL sees the scopes of the task that
+    called it. Without the GIL, C++ code sees the newest scope of its thread.
+
+    The blocks of a task end the last one first. One that ends before another that began within it raises
+    RuntimeError; the other stays as it is. Where generators take turns on a thread, name the resource in each
+    call.
     """
 
 @contextmanager

@@ -4,7 +4,7 @@
 #include <atomic>
 
 #include "portamem/c_api.h"
-#include "scope.hpp"
+#include "default_resource.hpp"
 
 namespace {
 
@@ -29,6 +29,6 @@ uint64_t portamem_held(portamem_backend backend, int device) {
     const int64_t bytes = slot(backend, device)->load(std::memory_order_relaxed);
     if (bytes <= 0) return 0;
     const auto held = static_cast<uint64_t>(bytes);
-    const uint64_t cached = portamem::default_cached(backend, device);
+    const uint64_t cached = portamem::offered_default_cached(backend, device);
     return held > cached ? held - cached : 0;
 }

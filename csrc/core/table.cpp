@@ -17,6 +17,9 @@ const portamem_api* portamem_get_api(void) {
         portamem_offer_default_resource,
         portamem_default_resource,
         portamem_scope_end,
+        portamem_set_default_resource,
+        portamem_default_changes,
+        portamem_current_resource,
     };
     return &table;
 }

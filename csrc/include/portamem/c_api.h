@@ -87,10 +87,25 @@ PORTAMEM_EXPORT int portamem_scope_pop(portamem_backend backend, int device);
 PORTAMEM_EXPORT int portamem_scope_end(portamem_backend backend, int device, const void* self);
 PORTAMEM_EXPORT int portamem_scope_current(portamem_backend backend, int device, portamem_resource* resource);
 
-/* These keep the resource of a device for where no scope is open, one per process. offer stores one unless there is
- * one already, and returns whether it stored it. default_resource returns as portamem_scope_current does. */
+/* These keep the resource of a device for where no scope is open, one per process: the one that set stored, or else the
+ * one that a module offered.
+ * - offer stores one unless a module has offered one already, and returns whether it stored it.
+ * - set stores another, and takes it away again where `ops` is null. The library calls retain, and releases the one
+ *   that was set before.
+ * - default_resource returns as portamem_scope_current does. It never makes one.
+ * - default_changes counts the calls of set: the resource that default_resource returned stays the default until the
+ *   count changes.
+ * A resource's retain is called under a lock of the library: it must not call the library. */
 PORTAMEM_EXPORT int portamem_offer_default_resource(portamem_backend backend, int device, portamem_resource resource);
 PORTAMEM_EXPORT int portamem_default_resource(portamem_backend backend, int device, portamem_resource* resource);
+PORTAMEM_EXPORT void portamem_set_default_resource(portamem_backend backend, int device, portamem_resource resource);
+PORTAMEM_EXPORT uint64_t portamem_default_changes(void);
+
+/* Returns the resource that an allocation on this thread takes from where none is named: the innermost scope's, or
+ * else the default. Where the device has no default yet, a module of the backend makes one. The answer is 0 and a
+ * retained resource, which the caller releases; -1 where no module of the backend is in the process; else a native
+ * error code, of a device that is not there or of a setting that cannot be read. */
+PORTAMEM_EXPORT int portamem_current_resource(portamem_backend backend, int device, portamem_resource* resource);
 
 /* Holds the same functions as a table, for the capsule. */
 typedef struct portamem_api {
@@ -108,6 +123,9 @@ typedef struct portamem_api {
     int (*default_resource)(portamem_backend, int, portamem_resource*);
     /* Exists only where `size` reaches so far. */
     int (*scope_end)(portamem_backend, int, const void*);
+    void (*set_default_resource)(portamem_backend, int, portamem_resource);
+    uint64_t (*default_changes)(void);
+    int (*current_resource)(portamem_backend, int, portamem_resource*);
 } portamem_api;
 
 PORTAMEM_EXPORT const portamem_api* portamem_get_api(void);

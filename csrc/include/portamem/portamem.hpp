@@ -23,6 +23,7 @@
 #include "portamem/buffer.hpp"
 #include "portamem/copy.hpp"
 #include "portamem/current_resource.hpp"
+#include "portamem/default_resource.hpp"
 #include "portamem/export.hpp"
 #include "portamem/fill.hpp"
 #include "portamem/fwd.hpp"

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "../convert.hpp"
@@ -92,13 +93,17 @@ class Extents {
     py::tuple given_{0};
 };
 
-// Keeps objects that live as long as the process, by device. It needs the GIL.
+// Keeps objects by device. It needs the GIL.
 class KeptObjects {
   public:
     PyObject*& of(int device) {
         const auto index = static_cast<std::size_t>(device);
         if (index >= objects_.size()) objects_.resize(index + 1, nullptr);
         return objects_[index];
+    }
+
+    void forget() {
+        for (PyObject* const object : std::exchange(objects_, {})) Py_XDECREF(object);
     }
 
   private:
@@ -113,10 +118,15 @@ PyObject* default_stream_object(int device) {
     return kept->of(device) = made;
 }
 
-// Keeps the objects of the default resources, which no device ever changes.
-KeptObjects& default_objects() {
+// Returns where the object of a device's default resource is kept: null after the process's defaults have changed.
+PyObject*& default_object(int device) {
     static auto* kept = new KeptObjects;
-    return *kept;
+    static std::uint64_t changes = 0;
+    if (const std::uint64_t now = portamem_default_changes(); now != changes) {
+        changes = now;
+        kept->forget();
+    }
+    return kept->of(device);
 }
 
 bool is_named(PyObject* argument) noexcept { return argument != nullptr && argument != Py_None; }
@@ -132,16 +142,17 @@ int ordinal_of(PyObject* device) {
 
 py::object current_resource_object(PyObject* device) {
     const int ordinal = ordinal_of(device);
-    if (!has_resource_scope(ordinal)) {
-        if (PyObject* known = default_objects().of(ordinal)) return py::reinterpret_borrow<py::object>(known);
-    }
+    if (has_resource_scope(ordinal)) return py::cast(current_resource(ordinal));
+    if (PyObject* known = default_object(ordinal)) return py::reinterpret_borrow<py::object>(known);
     const int checked = Device(ordinal).ordinal();
+    const std::uint64_t changes = portamem_default_changes();
     const auto resource = [checked] {
         const WithoutGil nogil;
-        return current_resource(checked);
+        return default_resource(checked);
     }();
     py::object object = py::cast(resource);
-    if (resource->is_permanent()) default_objects().of(ordinal) = Py_NewRef(object.ptr());
+    PyObject*& kept = default_object(ordinal);
+    if (kept == nullptr && changes == portamem_default_changes()) kept = Py_NewRef(object.ptr());
     return object;
 }
 

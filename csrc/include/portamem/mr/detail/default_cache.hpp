@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: MIT
-// portamem/mr/detail/default_cache.hpp: what the default resource of a device has cached, for resources that find no
-// memory.
+// portamem/mr/detail/default_cache.hpp: what portamem's own default resource of a device has cached, for resources that
+// find no memory.
 #pragma once
 
 #include <cstddef>
 
+#include "portamem/abi/scope_api.h"
 #include "portamem/backend.hpp"
-#include "portamem/c_api.h"
 #include "portamem/rt/rt.hpp"
 
 PORTAMEM_OPEN
 namespace detail {
 
-/// Represents the memory that the default resource of a device has cached, whichever module of the process made that.
-/// It is empty where there is no default resource yet. Asking never makes one.
+/// Represents the memory that the default resource of a device has cached which a module of the process made, even where
+/// the program has set another. It is empty where there is none yet. Asking never makes one.
 class DefaultCache {
   public:
     explicit DefaultCache(int device) noexcept {
-        if (portamem_forked() == 0 && portamem_default_resource(rt::BackendId, device, &resource_) != 0) resource_ = {};
+        if (portamem_forked() != 0) return;
+        if (portamem_offered_default_resource(rt::BackendId, device, &resource_) != 0) resource_ = {};
     }
     ~DefaultCache() {
         if (resource_.ops != nullptr) resource_.ops->release(resource_.self);
