@@ -857,10 +857,14 @@ class MemoryResource:
         Raises OutOfMemoryError where there is no memory, ValueError for a closed resource, a stream of another device
         and an alignment that cannot be had, and TypeError where the stream is missing.
         """
-    def deallocate(self, ptr: int, nbytes: _Size, *, stream: _StreamLike | None = None) -> None:
-        """Takes back memory that ``Buffer.release`` gave out, with its size. ValueError for what cannot be the
-        resource's own: memory while nothing is out, another size than was asked for (a pool: by more than a block's
+    def deallocate(self, ptr: int, nbytes: _Size | None = None, *, stream: _StreamLike | None = None) -> None:
+        """Takes back memory that ``Buffer.release`` gave out, with its size, or by its address alone where ``size_of``
+        knows the size. ValueError for what cannot be the resource's own: memory while nothing is out, another size than was asked for (a pool: by more than a block's
         waste), and what the resource, or one that records, knows not to be out; else the runtime's Error."""
+    def size_of(self, ptr: int) -> int | None:
+        """The bytes that were asked for at an address that is out. None for any other address, and where the resource
+        keeps no sizes: fixed-size and monotonic resources, and those over functions of the program or over another
+        module. A pool takes no lock for it."""
     @property
     def device(self) -> Device:
         """The device whose memory the resource gives; of host memory the device that it was made for."""
@@ -924,7 +928,8 @@ class PoolMemoryResource(MemoryResource):
     everything stays until ``trim()``, until the upstream has no more, or until the pool would have more than its
     blocks needed. ``host_access=False``: buffers refuse the host also where it could reach the memory, which is
     then used again at once on its stream on every machine. ``shares_idle=False``: other pools, which find no memory, do
-    not have what is idle here given back for them.
+    not have what is idle here given back for them. ``initial_size``: bytes that the pool takes of the upstream when it
+    is made, in one chunk. ``limit`` and ``initial_size`` also take a share of the device's memory, such as "70%".
     """
 
     def __init__(
@@ -936,19 +941,27 @@ class PoolMemoryResource(MemoryResource):
         release: SupportsFloat | SupportsIndex | Callable[[PoolStats], _Size | None] | None = None,
         host_access: bool = True,
         shares_idle: bool = True,
+        initial_size: _Size | None = None,
     ) -> None:
         """Makes a pool over ``upstream``, or over plain memory of ``device`` where that is None. The parameters are
         described with the class.
 
-        Raises ValueError for a limit of 0, for a share that is not from 0 to 1, and for a device that is not the
-        upstream's.
+        Raises ValueError for a limit of 0, for a share that is not from 0 to 1, for a device that is not the
+        upstream's, and for an initial size that is larger than the limit. Raises OutOfMemoryError where the initial
+        size cannot be had.
         """
     @property
     def upstream(self) -> MemoryResource:
         """The resource below, kept alive."""
     @property
     def limit(self) -> int | None:
-        """The most bytes that the pool reserves of its upstream; None where there is no limit."""
+        """The most bytes that the pool reserves of its upstream; None where there is no limit.
+
+        It can be set, to bytes, to a share of the device's memory such as "70%", or to None. Where the pool has
+        reserved more, nothing goes back by itself: allocations that need more of the upstream raise OutOfMemoryError
+        until the pool has less. ``trim(limit)`` gives back what is not out."""
+    @limit.setter
+    def limit(self, limit: _Size | None) -> None: ...
     @property
     def is_checked(self) -> bool | None:
         """Whether a memory checker is told which bytes are in use: AddressSanitizer of memory that the host reaches,

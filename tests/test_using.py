@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import gc
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
@@ -62,26 +65,70 @@ def test_a_block_that_ends_too_early_hides_no_exception(pm, device, outer, inner
     second.__exit__(None, None, None)
 
 
-def test_tasks_that_take_turns_each_keep_their_resource_until_its_block_ends(pm, device, outer, inner):
-    async def work(resource: Any, began: asyncio.Event, goes_on: asyncio.Event) -> Any:
-        with pm.using(resource):
-            began.set()
-            await goes_on.wait()
-            with pm.empty(64, "uint8", device=device) as view:
-                return view.buffer.resource
+def test_a_task_that_a_block_starts_keeps_its_scope_and_its_resource(pm, device, outer):
+    async def work(goes_on: asyncio.Event) -> Any:
+        await goes_on.wait()
+        with pm.empty(64, "uint8", device=device) as view:
+            return view.buffer.resource
 
-    async def both() -> None:
-        began, goes_on = asyncio.Event(), asyncio.Event()
-        first = asyncio.create_task(work(outer, asyncio.Event(), began))
-        await asyncio.sleep(0)
-        second = asyncio.create_task(work(inner, began, goes_on))
-        with pytest.raises(RuntimeError, match=r"take turns on a thread.*name the resource"):
-            await first
-        assert pm.current_resource(device) is inner
+    async def starts() -> None:
+        goes_on = asyncio.Event()
+        before = pm.current_resource(device)
+        with pm.using(outer):
+            task = asyncio.create_task(work(goes_on))
+            await asyncio.sleep(0)
+        assert pm.current_resource(device) is before
         goes_on.set()
-        assert await second is inner
+        assert await task is outer
 
-    asyncio.run(both())
+    asyncio.run(starts())
+
+
+def test_generators_that_take_turns_are_told_to_name_the_resource(pm, device, outer, inner):
+    def within(resource: Any) -> Iterator[Any]:
+        with pm.using(resource):
+            yield pm.current_resource(device)
+
+    first, second = within(outer), within(inner)
+    assert next(first) is outer
+    assert next(second) is inner
+    with pytest.raises(RuntimeError, match=r"take turns on a thread.*name the resource"):
+        next(first, None)
+    assert pm.current_resource(device) is inner
+    assert next(second, None) is None
+
+
+def test_a_block_that_ends_in_another_context_ends_nothing_there(pm, device, outer, inner):
+    scope = pm.using(outer)
+    context = contextvars.copy_context()
+    context.run(scope.__enter__)
+    with pytest.raises(RuntimeError, match="not open in this context"):
+        scope.__exit__(None, None, None)
+    assert context.run(pm.current_resource, device) is outer
+    other = pm.using(inner)
+    context.run(other.__enter__)
+    context.run(other.__exit__, None, None, None)
+    assert context.run(pm.current_resource, device) is outer
+
+
+def test_a_block_that_ends_in_its_context_on_another_thread_is_refused(pm, device, outer):
+    scope, context = pm.using(outer), contextvars.copy_context()
+    thread = threading.Thread(target=context.run, args=(scope.__enter__,))
+    thread.start()
+    thread.join()
+    with pytest.raises(RuntimeError, match="not open on this thread"):
+        context.run(scope.__exit__, None, None, None)
+    assert context.run(pm.current_resource, device) is pm.current_resource(device)
+
+
+def test_a_scope_that_has_ended_keeps_nothing(pm, device):
+    resource = pm.DeviceMemoryResource(device)
+    seen = weakref.ref(resource)
+    with pm.using(resource):
+        pm.empty(16, device=device).close()
+    del resource
+    gc.collect()
+    assert seen() is None
 
 
 def test_a_block_that_ends_on_another_thread_ends_nothing_there(pm, device, outer, inner):
@@ -90,6 +137,6 @@ def test_a_block_that_ends_on_another_thread_ends_nothing_there(pm, device, oute
     thread.start()
     thread.join()
     with pm.using(inner):
-        with pytest.raises(RuntimeError, match="not open on this thread"):
+        with pytest.raises(RuntimeError, match="not open in this context"):
             scope.__exit__(None, None, None)
         assert pm.current_resource(device) is inner

@@ -71,26 +71,49 @@ std::function<std::optional<std::size_t>(const PoolStats&)> to_release(const py:
     return PoolOptions::keep_share_of_peak(to_share(release));
 }
 
+// Returns a size of a pool, where text such as "70%" is a share of the device's memory.
+std::size_t to_pool_size(const py::object& value, const char* what, const MemoryTraits& memory) {
+    if (!py::isinstance<py::str>(value)) return to_size(value, what);
+    const auto percent = py::module_::import("portamem._sizes").attr("percentage")(value);
+    if (percent.is_none()) return to_size(value, what);
+    if (memory.is_host_memory) {
+        throw py::value_error(std::string(what) + ": a percentage is of a device's memory; give host memory in bytes");
+    }
+    std::size_t total = 0;
+    {
+        const WithoutGil nogil;
+        total = Device(memory.device).memory_info().total;
+    }
+    return static_cast<std::size_t>(static_cast<double>(total) * percent.cast<double>() / 100);
+}
+
+// Returns a limit in bytes; 0 for None.
+std::size_t to_limit(const py::object& limit, const MemoryTraits& memory) {
+    if (limit.is_none()) return 0;
+    const std::size_t nbytes = to_pool_size(limit, "limit", memory);
+    if (nbytes == 0) throw py::value_error("a pool with a limit of 0 bytes could give nothing");
+    return nbytes;
+}
+
 std::shared_ptr<MemoryPool> make_memory_pool(const py::object& over, const py::object& device, const py::object& limit,
                                              const py::object& release, const py::object& host_access,
-                                             const py::object& shares_idle) {
-    const std::shared_ptr<MemoryResource> upstream = over.is_none() ? nullptr : to_upstream(over);
+                                             const py::object& shares_idle, const py::object& initial_size) {
+    std::shared_ptr<MemoryResource> upstream = over.is_none() ? nullptr : to_upstream(over);
     PoolOptions options;
     options.host_access = to_flag(host_access, "host_access");
     options.shares_idle = to_flag(shares_idle, "shares_idle");
-    if (!limit.is_none()) {
-        options.limit = to_size(limit, "limit");
-        if (options.limit == 0) throw py::value_error("a pool with a limit of 0 bytes could give nothing");
-    }
     options.release = to_release(release);
     if (upstream != nullptr && !device.is_none() && to_device(device).ordinal() != upstream->device()) {
         throw py::value_error("the upstream resource is of device " + std::to_string(upstream->device()) +
                               ": leave the device out, or name that one");
     }
-    const int ordinal = upstream != nullptr ? upstream->device() : to_device(device).ordinal();
+    if (upstream == nullptr) upstream = std::make_shared<DeviceMemoryResource>(to_device(device).ordinal());
+    options.limit = to_limit(limit, upstream->traits());
+    if (!initial_size.is_none()) {
+        options.initial_size = to_pool_size(initial_size, "initial_size", upstream->traits());
+    }
     const WithoutGil nogil;
-    return MemoryPool::create(upstream != nullptr ? upstream : std::make_shared<DeviceMemoryResource>(ordinal),
-                              std::move(options));
+    return MemoryPool::create(std::move(upstream), std::move(options));
 }
 
 }  // namespace
@@ -99,12 +122,14 @@ void register_pool_resource(py::module_& m) {
     py::class_<MemoryPool, std::shared_ptr<MemoryPool>, MemoryResource>(m, "PoolMemoryResource", py::is_final())
         .def(py::init(&make_memory_pool), py::arg("upstream") = py::none(), py::kw_only(),
              py::arg("device") = py::none(), py::arg("limit") = py::none(), py::arg("release") = py::none(),
-             py::arg("host_access") = true, py::arg("shares_idle") = true)
+             py::arg("host_access") = true, py::arg("shares_idle") = true, py::arg("initial_size") = py::none())
         .def_property_readonly("upstream", &MemoryPool::upstream)
-        .def_property_readonly("limit",
-                               [](const MemoryPool& p) {
-                                   return p.limit() == 0 ? py::object(py::none()) : py::object(py::int_(p.limit()));
-                               })
+        .def_property(
+            "limit",
+            [](const MemoryPool& p) {
+                return p.limit() == 0 ? py::object(py::none()) : py::object(py::int_(p.limit()));
+            },
+            [](MemoryPool& p, const py::object& limit) { p.set_limit(to_limit(limit, p.traits())); })
         .def_property_readonly("is_checked", &MemoryPool::is_checked)
         .def("stats",
              [](const MemoryPool& p) {

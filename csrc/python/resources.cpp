@@ -49,11 +49,21 @@ PyObject* allocate(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
 
 void deallocate(const Resource& self, const py::object& ptr, const py::object& nbytes, const py::object& stream) {
     void* address = from_address(ptr, "an address");
-    const std::size_t size = to_size(nbytes);
+    const std::optional<std::size_t> size = nbytes.is_none() ? std::nullopt : std::optional(to_size(nbytes));
     auto on = to_stream(stream);
     if (!on) on = Stream::default_stream(self->device());
     const WithoutGil nogil;
-    self->deallocate(address, size, on);
+    if (size) {
+        self->deallocate(address, *size, on);
+    } else {
+        self->deallocate(address, on);
+    }
+}
+
+std::optional<std::size_t> size_of(const MemoryResource& self, const py::object& ptr) {
+    const void* address = from_address(ptr, "an address");
+    const WithoutGil nogil;
+    return self.size_of(address);
 }
 
 // Drops the GIL, because the thread that has the resource's lock may be waiting for it.
@@ -110,8 +120,9 @@ std::string repr_of(const py::object& self) {
 
 void register_base(py::module_& m) {
     py::class_<MemoryResource, Resource> type(m, "MemoryResource");
-    type.def("deallocate", &deallocate, py::arg("ptr"), py::arg("nbytes"), py::kw_only(),
+    type.def("deallocate", &deallocate, py::arg("ptr"), py::arg("nbytes") = py::none(), py::kw_only(),
              py::arg("stream") = py::none())
+        .def("size_of", &size_of, py::arg("ptr"))
         .def_property_readonly("device", [](const MemoryResource& r) { return Device(r.device()); })
         .def_property_readonly("device_id", &MemoryResource::device_id)
         .def_property_readonly("backend", [](const MemoryResource&) { return rt::BackendName; })

@@ -189,6 +189,21 @@ void portamem_debug_forget(const void* ptr) {
     all.freed.erase(ptr);
 }
 
+int portamem_debug_size_of(const void* owner, const void* ptr, std::size_t* nbytes) {
+    using namespace portamem::debug;
+    if (ptr == nullptr || portamem_forked() != 0) return 0;
+    try {
+        Blocks& all = blocks();
+        const std::lock_guard<std::mutex> lock(all.mutex);
+        const auto found = all.out.find(const_cast<void*>(ptr));
+        if (found == all.out.end() || found->second.owner != owner) return 0;
+        *nbytes = found->second.nbytes;
+        return 1;
+    } catch (...) {
+        return 0;
+    }
+}
+
 int portamem_debug_take(const void* owner, void* ptr, std::size_t nbytes, portamem_debug_block* block, char* text,
                         std::size_t text_size) {
     using namespace portamem::debug;

@@ -208,6 +208,13 @@ void* portamem_pool_allocate_aligned(portamem_pool* pool, size_t nbytes, size_t 
 int portamem_pool_deallocate(portamem_pool* pool, void* ptr, size_t nbytes, uint64_t identity, void* stream) {
     return portamem::pool::do_deallocate(pool, ptr, nbytes, identity, stream);
 }
+size_t portamem_pool_size_of(portamem_pool* pool, const void* ptr) {
+    return portamem::pool::pool_of(pool).asked_at(ptr);
+}
+void portamem_pool_set_limit(portamem_pool* pool, size_t limit) { portamem::pool::pool_of(pool).set_limit(limit); }
+size_t portamem_pool_get_limit(const portamem_pool* pool) {
+    return reinterpret_cast<const portamem::pool::Pool*>(pool)->limit();
+}
 void portamem_pool_stream_ended(portamem_pool* pool, uint64_t identity, void* event) {
     portamem::pool::do_stream_ended(pool, identity, event);
 }

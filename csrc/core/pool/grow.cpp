@@ -126,16 +126,17 @@ unsigned Pool::grow_with(bool& is_asked, const CallContext& context, const Reque
         const bool is_vain = !has_arrived && (calls_so_far() == before || ++in_vain > kMostLooksInVain);
         if (!is_late && !is_vain) continue;
         // Other pools cannot help with a limit of this pool's own.
-        const bool may_help = status == PORTAMEM_POOL_OUT_OF_MEMORY || options_.limit == 0;
+        const bool may_help = status == PORTAMEM_POOL_OUT_OF_MEMORY || limit() == 0;
         if (!may_help || !other_pools.have_given_back()) throw Refused{status, {}};
     }
 }
 
 // Whether live memory leaves no room for the request, so that only a free can help.
 bool Pool::is_beyond_limit(const Request& request) {
-    if (options_.limit == 0) return false;
+    const std::size_t limit = upstream_.limit();
+    if (limit == 0) return false;
     const std::uint64_t nbytes = live_bytes();
-    return nbytes >= options_.limit || request.size > options_.limit - nbytes;
+    return nbytes >= limit || request.size > limit - nbytes;
 }
 
 // Counts the allocations and frees of all threads that have ended.

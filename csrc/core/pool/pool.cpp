@@ -258,6 +258,22 @@ void* Pool::allocate(std::size_t nbytes, std::size_t alignment, std::uint64_t id
     return got_alone(exact);
 }
 
+std::size_t Pool::asked_at(const void* ptr) noexcept {
+    const auto address = reinterpret_cast<std::uintptr_t>(ptr);
+    const Block* block = heap_.pages().find(address);
+    if (__builtin_expect(block == nullptr || address < block->base, 0)) {
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        block = heap_.exact_at(address);
+        if (block == nullptr) return 0;
+    }
+    const std::size_t offset = address - block->base;
+    const std::size_t number = offset * kReciprocals[block->index] >> 32;
+    const bool is_small = block->index < kSmallClasses;
+    if (offset != (is_small ? number * size_of(block->index) : 0)) return 0;
+    const State state = block->states[number << block->spread].load(std::memory_order_acquire);
+    return state == kFree ? 0 : asked_of(block->size(), state);  // a block that is out keeps its length
+}
+
 void Pool::deallocate(void* ptr, std::size_t nbytes, std::uint64_t identity, void* stream) {
     if (portamem_forked() != 0) throw Refused{PORTAMEM_POOL_FORKED, {}};
     const CallGuard inside(*this);

@@ -46,6 +46,12 @@ class Pool : public std::enable_shared_from_this<Pool> {
     /// Allocates from the pending memory of a stream whose work has run.
     void* allocate_drained(Cache& cache, std::size_t nbytes, void* stream) noexcept;
 
+    /// Returns the bytes that were asked for at an address that is out; 0 for any other. A block cut to the byte is
+    /// found under the heap's lock, every other one without a lock.
+    std::size_t asked_at(const void* ptr) noexcept;
+    void set_limit(std::size_t limit) noexcept { upstream_.set_limit(limit); }
+    std::size_t limit() const noexcept { return upstream_.limit(); }
+
     void trim(std::size_t keep);
     /// Gives back memory that the policy no longer wants, and memory that waited for work. True: nothing more is due.
     bool release_due();

@@ -14,9 +14,9 @@ Upstream::Claim::Claim(Upstream& upstream, std::size_t least, std::size_t& nbyte
     : upstream_(upstream), transfer_(upstream.transfers_) {
     {
         const std::lock_guard<std::mutex> lock(upstream.heap_.mutex());
-        if (upstream.limit_ != 0) {
+        if (const std::size_t limit = upstream.limit(); limit != 0) {
             const std::size_t taken = upstream.heap_.reserved() + upstream.transfers_.nbytes;
-            const std::size_t left = upstream.limit_ > taken ? upstream.limit_ - taken : 0;
+            const std::size_t left = limit > taken ? limit - taken : 0;
             nbytes = left < least ? 0 : std::min(nbytes, std::max(least, left & ~(kGrain - 1)));
         }
         if (nbytes != 0) transfer_.begin(nbytes);

@@ -13,15 +13,18 @@
 namespace portamem::pool {
 
 /// Asks the upstream for chunks, and gives chunks back.
-/// Invariant: reserved bytes and bytes under way never exceed the pool's limit, and are its claims on a limit of many
-/// pools.
+/// Invariant: reserved bytes and bytes under way never grow past the pool's limit, and are its claims on a limit of
+/// many pools.
 /// Locks: the heap's covers reserved bytes and transfers; the upstream is called with no lock.
 class Upstream {
   public:
     Upstream(const Callbacks& callbacks, Heap& heap, std::size_t limit) noexcept
         : callbacks_(callbacks), heap_(heap), limit_(limit), transfers_(heap.mutex()) {}
 
-    std::size_t limit() const noexcept { return limit_; }
+    /// Give and change the most bytes reserved; 0: no limit. A lower limit takes nothing back: no chunk is asked for
+    /// until there is room.
+    std::size_t limit() const noexcept { return limit_.load(std::memory_order_relaxed); }
+    void set_limit(std::size_t limit) noexcept { limit_.store(limit, std::memory_order_relaxed); }
     Transfers& transfers() noexcept { return transfers_; }
 
     /// Takes bytes of the limits, for a chunk that the caller asks the upstream for. It looks and takes in one step.
@@ -67,7 +70,7 @@ class Upstream {
   private:
     const Callbacks& callbacks_;
     Heap& heap_;
-    const std::size_t limit_;  ///< most bytes reserved; 0: no limit
+    std::atomic<std::size_t> limit_;  ///< most bytes reserved; 0: no limit
     Transfers transfers_;
     Shortage shortage_;
     std::atomic<std::uint64_t> releases_{0};

@@ -90,14 +90,19 @@ CLAUSES = (
         "their block, also by an exception.",
         "every resource",
     ),
-    Clause("THREAD-14", "A scope is of its thread, and of its resource's device: others see nothing of it."),
+    Clause(
+        "THREAD-14",
+        "A scope is of its thread, and of its resource's device: others see nothing of it. On a thread, each task has "
+        "its own scopes; a thread that is given a context sees the scopes that were open in it.",
+    ),
     Clause(
         "THREAD-15",
         "A scope keeps its resource alive and is read at allocation only: live memory goes back to where it came from.",
     ),
     Clause(
         "THREAD-16",
-        "Without a scope there is a default resource for each device, the same for every thread; no call can close it.",
+        "Without a scope there is a default resource for each device, the same for every thread. While the program "
+        "sets none, portamem makes it, and no call can close it.",
     ),
     Clause(
         "THREAD-17",
@@ -117,5 +122,23 @@ CLAUSES = (
         "stream's are; none reaches a destroyed handle, and no memory is lost. A thread that waits for the stream's "
         "work meanwhile goes on waiting.",
         "every resource",
+    ),
+    Clause(
+        "THREAD-20",
+        "set_default_resource stores the default of a device, for every thread and every module of the process: memory "
+        "comes from it where no scope is open. Live memory goes back to where it came from. None sets back the "
+        "resource that portamem makes, the same as before.",
+        "every resource",
+    ),
+    Clause(
+        "THREAD-21",
+        "A set default is kept alive, and may be closed: then allocations without a scope are refused in words. A "
+        "closed resource, another device's and anything that is no resource is refused, with the default as it was.",
+    ),
+    Clause(
+        "THREAD-22",
+        "PORTAMEM_DEFAULT names the resource that portamem makes: a pool over plain device memory, a memory pool of "
+        "the driver, plain device memory, or a pool over managed memory. Any other word is refused, at the first use, "
+        "with the words that there are.",
     ),
 )

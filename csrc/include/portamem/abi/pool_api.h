@@ -186,6 +186,14 @@ PORTAMEM_EXPORT int portamem_pool_deallocate(portamem_pool* pool, void* ptr, siz
 PORTAMEM_EXPORT void* portamem_pool_allocate_cached(portamem_pool* pool, size_t nbytes, uint64_t identity);
 PORTAMEM_EXPORT int portamem_pool_deallocate_cached(portamem_pool* pool, void* ptr, size_t nbytes, uint64_t identity);
 
+/* Returns the bytes that were asked for at an address that the pool gave and that is out; 0 for any other address. It
+ * takes no lock, except for a block cut to the byte under a limit. */
+PORTAMEM_EXPORT size_t portamem_pool_size_of(portamem_pool* pool, const void* ptr);
+/* Changes the most bytes that may be reserved; 0: no limit of the pool's own. Nothing goes back: a pool that has more
+ * asks its upstream for no chunk until it has less. */
+PORTAMEM_EXPORT void portamem_pool_set_limit(portamem_pool* pool, size_t limit);
+PORTAMEM_EXPORT size_t portamem_pool_get_limit(const portamem_pool* pool);
+
 /* Tells that the stream has ended, behind an event that becomes the pool's (null: nothing to wait for). */
 PORTAMEM_EXPORT void portamem_pool_stream_ended(portamem_pool* pool, uint64_t identity, void* event);
 

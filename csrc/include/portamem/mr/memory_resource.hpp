@@ -85,8 +85,29 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
         do_deallocate(ptr, nbytes, stream);
     }
 
-    /// Both functions with a bare handle; null is the default stream of the resource's device. Stream::from_handle says
+    /// Returns the bytes that were asked for at an address that allocate returned and that is out. Returns nothing for
+    /// any other address, and where the resource keeps no sizes: of the resources here, those are fixed-size and
+    /// monotonic ones, and those over the program's own functions or another module. A pool takes no lock for it.
+    std::optional<std::size_t> size_of(const void* ptr) const {
+        refuse_forked();
+        std::size_t nbytes = 0;
+        if (detail::debug_on && portamem_debug_size_of(this, ptr, &nbytes) != 0) return nbytes;
+        return do_size_of(ptr);
+    }
+
+    /// Takes memory back by its address alone, for hooks of the form alloc(n), free(p). Throws std::invalid_argument
+    /// where size_of returns nothing, and as the function with the size does.
+    void deallocate(void* ptr, const std::shared_ptr<Stream>& stream) {
+        if (ptr == nullptr) return deallocate(ptr, 0, stream);
+        deallocate(ptr, known_size_of(ptr), stream);
+    }
+
+    /// These functions with a bare handle; null is the default stream of the resource's device. Stream::from_handle says
     /// by what identity pools know the handle.
+    void deallocate(void* ptr, rt::Stream_t handle) {
+        if (ptr == nullptr) return deallocate(ptr, 0, handle);
+        deallocate(ptr, known_size_of(ptr), handle);
+    }
     void* allocate(std::size_t nbytes, rt::Stream_t handle, std::size_t alignment = kAlignment) {
         if (const auto* stream = Stream::of_this_thread(handle, device())) {
             void* const ptr = allocate_cached(nbytes, *stream, alignment);
@@ -177,6 +198,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     }
     /// Closes where nothing is out, and returns true, also where it was closed before. Returns false otherwise.
     virtual bool try_close() = 0;
+    virtual std::optional<std::size_t> do_size_of(const void* /*ptr*/) const { return std::nullopt; }
     virtual void do_note_use(void* /*ptr*/, std::size_t /*nbytes*/, const Stream& /*stream*/) {}
     /// Describes the buffers that are out, as text that follows a sentence; it is empty for most resources.
     virtual std::string live_text() const { return {}; }
@@ -276,6 +298,13 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     // Allocates and frees with redzones (mr/detail/debug_guards.hpp).
     void* allocate_guarded(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options);
     void deallocate_guarded(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream);
+
+    std::size_t known_size_of(const void* ptr) const {
+        if (const auto nbytes = size_of(ptr)) return *nbytes;
+        throw std::invalid_argument(
+            "the memory resource knows no size for this address: it is not out, it is inside of a block, another "
+            "resource gave it, or this one keeps no sizes; give the size that was allocated");
+    }
 
     const MemoryTraits traits_;
     const bool serves_cached_;

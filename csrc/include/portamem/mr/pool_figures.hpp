@@ -56,10 +56,13 @@ struct KeepShareOfPeak {
 };
 
 /// Says how a pool is made: how much it may reserve, what it keeps, and whether the host uses its memory. The choices
-/// are the pool's for its life.
+/// are the pool's for its life, except for the limit (PoolMemoryResource::set_limit).
 struct PoolOptions {
     /// Limits the bytes to reserve; 0 means as many as the upstream gives.
     std::size_t limit = 0;
+    /// Is reserved when the pool is made, in one chunk of at least so many bytes. The pool gives it back as any other
+    /// chunk: at trim(), and where memory is short.
+    std::size_t initial_size = 0;
     /// Decides how much the pool keeps when memory has come back. Null keeps everything until trim(), until the
     /// upstream has no more, or until the pool would have more than its blocks ever needed.
     /// - Called: at every free of memory that the host reaches, and for other memory where a cache is full. It is not

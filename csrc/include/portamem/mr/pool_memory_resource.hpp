@@ -82,7 +82,7 @@ PORTAMEM_OPEN
 ///   pool. Where the free memory would do if it were in one piece, chunks have room for up to a sixth of the pool more,
 ///   in blocks of that size.
 /// - Blocks of up to 32 KiB have chunks of their own where the pool has more than 64 MiB.
-/// - Nothing is reserved before it is asked for.
+/// - Nothing is reserved before it is asked for, except PoolOptions::initial_size.
 /// - The pool's own records take 5 bytes of host memory for each block of 256 bytes, and about 90 for a larger one;
 ///   above 2 MiB, 4 more for each MiB.
 ///
@@ -92,16 +92,12 @@ PORTAMEM_OPEN
 ///   without a limit (portamem/abi/pool_settings.h).
 class PoolMemoryResource : public MemoryResource {
   public:
-    /// Throws std::invalid_argument where the upstream is null or closed, or where a setting of pools cannot be parsed.
+    /// Throws std::invalid_argument where the upstream is null or closed, where a setting of pools cannot be parsed, and
+    /// where the initial size is larger than the limit. Throws as allocate does where the initial size cannot be had.
     explicit PoolMemoryResource(std::shared_ptr<MemoryResource> upstream, PoolOptions options = {})
-        : MemoryResource(traits_over(upstream, options), true),
-          runtime_(detail::make_pool(std::move(upstream), std::move(options))),
-          pool_(runtime_->pool()),
-          passthrough_(detail::pools_pass_through()
-                           ? new detail::PoolPassthrough(runtime_->upstream(), runtime_->options().limit,
-                                                         runtime_->release().shared_limit())
-                           : nullptr),
-          is_watched_(passthrough_ != nullptr || runtime_->annotations() != nullptr) {}
+        : PoolMemoryResource(Empty{}, std::move(upstream), std::move(options)) {
+        reserve(runtime_->options().initial_size);  // the pool exists: if this throws, it ends as any other
+    }
 
     ~PoolMemoryResource() override {
         detail::unlocked([this] {
@@ -121,9 +117,20 @@ class PoolMemoryResource : public MemoryResource {
 
     const std::shared_ptr<MemoryResource>& upstream() const noexcept { return runtime_->upstream(); }
     PoolMemoryResource* as_pool() noexcept override { return this; }
-    /// Returns the most bytes that the pool reserves, or the present PORTAMEM_POOL_LIMIT, which the pools of the device
-    /// share; 0 where none is set.
-    std::size_t limit() const { return runtime_->release().limit(); }
+    /// Returns the most bytes that the pool reserves. For a pool without a limit of its own it is the present
+    /// PORTAMEM_POOL_LIMIT, which the pools of the device share; 0 where none is set.
+    std::size_t limit() const {
+        const std::size_t own = own_limit();
+        return own != 0 ? own : runtime_->release().shared_limit_bytes();
+    }
+    /// Changes the most bytes that the pool reserves; 0 takes its limit away. PORTAMEM_POOL_LIMIT goes on for a pool
+    /// that was made without a limit. Where the pool has reserved more, nothing goes back by itself: allocations that
+    /// need a new chunk throw OutOfMemory until it has less. trim(limit) gives back what is not out.
+    void set_limit(std::size_t limit) {
+        refuse_forked();
+        if (passthrough_) passthrough_->set_limit(limit);
+        portamem_pool_set_limit(pool_, limit);
+    }
 
     /// Returns whether a memory checker is told which bytes are in use: AddressSanitizer for memory that the host
     /// reaches, compute-sanitizer for plain device memory on CUDA. Returns nothing until the first allocation shows it.
@@ -224,6 +231,12 @@ class PoolMemoryResource : public MemoryResource {
         return !has_watcher() && portamem_pool_deallocate_cached(pool_, ptr, nbytes, stream->memory_identity()) != 0;
     }
 
+    std::optional<std::size_t> do_size_of(const void* ptr) const final {
+        if (passthrough_) return passthrough_->size_of(ptr);
+        const std::size_t nbytes = portamem_pool_size_of(pool_, ptr);
+        return nbytes == 0 ? std::nullopt : std::optional(nbytes);
+    }
+
     bool try_close() final {
         if (passthrough_ && !passthrough_->close()) return false;
         int status = portamem_pool_close(pool_);
@@ -244,9 +257,36 @@ class PoolMemoryResource : public MemoryResource {
     }
 
   private:
+    struct Empty {};
+
+    PoolMemoryResource(Empty, std::shared_ptr<MemoryResource> upstream, PoolOptions options)
+        : MemoryResource(traits_over(upstream, options), true),
+          runtime_(detail::make_pool(std::move(upstream), std::move(options))),
+          pool_(runtime_->pool()),
+          passthrough_(detail::pools_pass_through()
+                           ? new detail::PoolPassthrough(runtime_->upstream(), runtime_->options().limit,
+                                                         runtime_->release().shared_limit())
+                           : nullptr),
+          is_watched_(passthrough_ != nullptr || runtime_->annotations() != nullptr) {}
+
     // Limit how long close() waits for a call that is inside, and for memory that is going back.
     static constexpr std::chrono::milliseconds kCallsTime{100};
     static constexpr std::chrono::milliseconds kUpstreamsTime{10000};
+
+    std::size_t own_limit() const noexcept { return portamem_pool_get_limit(pool_); }
+
+    // Takes the first chunk of the upstream, for so many bytes. The memory becomes the default stream's, which other
+    // streams take over behind one event.
+    void reserve(std::size_t nbytes) {
+        if (nbytes == 0) return;
+        if (own_limit() != 0 && nbytes > own_limit()) {
+            throw std::invalid_argument("the pool's initial size of " + std::to_string(nbytes) +
+                                        " bytes is larger than its limit of " + std::to_string(own_limit()) + " bytes");
+        }
+        if (passthrough_) return;  // PORTAMEM_POOL=off keeps nothing
+        const auto stream = Stream::default_stream(device());
+        give_back(take(nbytes, stream, kAlignment), nbytes, stream);
+    }
 
     void* take_anyhow(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) {
         if (__builtin_expect(has_watcher(), 0)) return take_watched(nbytes, stream, alignment);
@@ -409,7 +449,7 @@ class PoolMemoryResource : public MemoryResource {
         const OutOfMemory refused(code, rt::GetErrorName(code), "allocate", "");
         std::string why = "other threads took the memory that the upstream gave";
         if (status == PORTAMEM_POOL_LIMIT) {
-            const detail::PoolLimit* shared = runtime_->release().shared_limit();
+            const detail::PoolLimit* shared = own_limit() != 0 ? nullptr : runtime_->release().shared_limit();
             why = std::string(shared == nullptr ? "the pool's" : "PORTAMEM_POOL_LIMIT, the") + " limit of " +
                   std::to_string(limit()) + " bytes is reached";
             if (shared != nullptr) {

@@ -28,6 +28,7 @@ class ResourceAdaptor : public CountedMemoryResource {
     void give_back(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) override {
         upstream_->deallocate(ptr, nbytes, stream);
     }
+    std::optional<std::size_t> do_size_of(const void* ptr) const override { return upstream_->size_of(ptr); }
     void do_note_use(void* ptr, std::size_t nbytes, const Stream& stream) override {
         upstream_->note_use(ptr, nbytes, stream);
     }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <unordered_map>
@@ -47,6 +48,14 @@ class LiveBlocks {
         part.sizes.insert_or_assign(ptr, nbytes);
     }
 
+    /// Returns the bytes of a block; nothing where the address is not out.
+    std::optional<std::size_t> size_of(const void* ptr) const {
+        const Part& part = part_of(ptr);
+        const std::lock_guard<std::mutex> lock(part.mutex);
+        const auto found = part.sizes.find(const_cast<void*>(ptr));
+        return found == part.sizes.end() ? std::nullopt : std::optional(found->second);
+    }
+
     /// Takes a block out before its memory goes back, because its address may be handed out again at once. Throws
     /// std::invalid_argument where it has another size, and the block stays.
     Block take(void* ptr, std::size_t nbytes) {
@@ -72,7 +81,7 @@ class LiveBlocks {
 
   private:
     struct alignas(64) Part {
-        std::mutex mutex;  // a leaf
+        mutable std::mutex mutex;  // a leaf
         Sizes sizes;
     };
 
@@ -87,10 +96,12 @@ class LiveBlocks {
         }
     }
 
-    Part& part_of(const void* ptr) noexcept {
+    static std::size_t index_of(const void* ptr) noexcept {
         const auto bits = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(ptr)) * 0x9E3779B97F4A7C15u;
-        return parts_[bits >> 60];
+        return bits >> 60;
     }
+    Part& part_of(const void* ptr) noexcept { return parts_[index_of(ptr)]; }
+    const Part& part_of(const void* ptr) const noexcept { return parts_[index_of(ptr)]; }
 
     std::array<Part, 16> parts_;
 };

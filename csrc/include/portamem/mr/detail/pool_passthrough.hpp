@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -121,6 +122,18 @@ class PoolPassthrough {
         return {blocks_.size(), used_};
     }
 
+    /// Returns the bytes of a block that is out.
+    std::optional<std::size_t> size_of(const void* ptr) const {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        const auto found = blocks_.find(const_cast<void*>(ptr));
+        return found == blocks_.end() ? std::nullopt : std::optional(found->second.nbytes);
+    }
+
+    void set_limit(std::size_t limit) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        limit_ = limit;
+    }
+
   private:
     struct Block {
         void* begin = nullptr;
@@ -170,7 +183,7 @@ class PoolPassthrough {
     }
 
     const std::shared_ptr<MemoryResource> upstream_;
-    const std::size_t limit_;
+    std::size_t limit_;  // under the mutex
     const PoolLimit* const shared_;
     mutable std::mutex mutex_;
     Blocks blocks_;  // the blocks that are out

@@ -27,9 +27,8 @@ class PoolRelease {
         if (options.limit == 0) default_limit_ = PoolLimit::of(memory);
     }
 
-    /// Returns the most bytes to reserve; 0 for no limit. PORTAMEM_POOL_LIMIT is read as it is now. Throws
-    /// std::invalid_argument.
-    std::size_t limit() const { return default_limit_ ? default_limit_->bytes() : options_.limit; }
+    /// Returns PORTAMEM_POOL_LIMIT as it is now, in bytes; 0 where it does not apply. Throws std::invalid_argument.
+    std::size_t shared_limit_bytes() const { return default_limit_ ? default_limit_->bytes() : 0; }
     /// Returns PORTAMEM_POOL_LIMIT, which all pools of the device share, or null where it does not apply.
     const PoolLimit* shared_limit() const noexcept { return default_limit_ ? &*default_limit_ : nullptr; }
     /// Returns whether frees can make the pool give memory back.

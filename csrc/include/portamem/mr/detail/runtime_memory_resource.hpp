@@ -57,6 +57,8 @@ class RuntimeMemoryResource : public CountedMemoryResource {
         return called(nbytes, *stream, [&] { return Block{call(), nbytes}; }).ptr;
     }
 
+    std::optional<std::size_t> do_size_of(const void* ptr) const final { return live_.size_of(ptr); }
+
     void give_back(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) final {
         stream->refuse_capture("deallocate");
         const Beside beside(traits(), *stream);

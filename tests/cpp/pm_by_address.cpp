@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT
+// tests/cpp/pm_by_address.cpp: sizes and frees by the address alone.
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "pm_support.hpp"
+
+namespace {
+
+StreamPtr on() { return pm::Stream::default_stream(0); }
+
+std::shared_ptr<pm::PoolMemoryResource> pool(pm::PoolOptions options = {}) {
+    return pm::PoolMemoryResource::create(device_resource(), std::move(options));
+}
+
+}  // namespace
+
+TEST_CASE("pm by address: a pool knows each of its blocks by the bytes that were asked for") {
+    if (no_device()) return;
+    const auto resource = pool();
+    for (const std::size_t nbytes :
+         {1, 255, 256, 257, 4096, 32 * 1024, 33 * 1024 + 1, 1 << 20, (1 << 20) + 1, 5 << 20, (65 << 20) + 3}) {
+        void* const ptr = resource->allocate(nbytes, on());
+        CHECK(resource->size_of(ptr) == nbytes);
+        CHECK(resource->size_of(static_cast<char*>(ptr) + 1) == std::nullopt);
+        CHECK(resource->size_of(static_cast<char*>(ptr) + 256) != nbytes);
+        resource->deallocate(ptr, on());
+        CHECK(resource->size_of(ptr) == std::nullopt);
+        CHECK(resource->live_buffers() == 0);
+    }
+    int mine = 0;
+    CHECK(resource->size_of(&mine) == std::nullopt);
+    CHECK(resource->size_of(nullptr) == std::nullopt);
+    resource->deallocate(nullptr, on());
+    resource->close();
+}
+
+TEST_CASE("pm by address: aligned blocks, and blocks that are cut to the byte") {
+    if (no_device()) return;
+    pm::PoolOptions options;
+    options.limit = 8 * MiB;
+    const auto resource = pool(options);
+    void* const aligned = resource->allocate(5000, on(), 4096);
+    CHECK(resource->size_of(aligned) == 5000);
+    resource->deallocate(aligned, on());
+    resource->trim();
+    std::vector<void*> out;
+    constexpr std::size_t kExact = 8 * MiB / 3 / 256 * 256;  // three fit by the byte alone
+    for (int i = 0; i < 3; ++i) out.push_back(resource->allocate(kExact, on()));
+    for (void* const ptr : out) CHECK(resource->size_of(ptr) == kExact);
+    for (void* const ptr : out) resource->deallocate(ptr, on());
+    CHECK(resource->live_bytes() == 0);
+    resource->close();
+}
+
+TEST_CASE("pm by address: what is not out is refused, and freed by its address on a bare handle") {
+    if (no_device()) return;
+    for (const std::shared_ptr<pm::MemoryResource>& resource :
+         {std::shared_ptr<pm::MemoryResource>(pool()), std::shared_ptr<pm::MemoryResource>(device_resource()),
+          std::shared_ptr<pm::MemoryResource>(std::make_shared<pm::LimitingAdaptor>(pool(), 64 * MiB))}) {
+        void* const ptr = resource->allocate(4096, rt::Stream_t{});
+        CHECK(resource->size_of(ptr) == 4096);
+        CHECK(keeps_bytes(ptr, 4096, 3));
+        CHECK(contains(refusal<std::invalid_argument>([&] { resource->deallocate(static_cast<char*>(ptr) + 8, on()); }),
+                       "knows no size"));
+        CHECK(resource->live_bytes() == 4096);
+        resource->deallocate(ptr, rt::Stream_t{});
+        CHECK_THROWS_AS(resource->deallocate(ptr, rt::Stream_t{}), std::invalid_argument);
+        CHECK(resource->live_buffers() == 0);
+        resource->close();
+    }
+    const auto fixed = std::make_shared<pm::FixedSizeMemoryResource>(device_resource(), 4096, 4);
+    void* const ptr = fixed->allocate(4096, on());
+    CHECK(fixed->size_of(ptr) == std::nullopt);
+    CHECK(contains(refusal<std::invalid_argument>([&] { fixed->deallocate(ptr, on()); }), "keeps no sizes"));
+    fixed->deallocate(ptr, 4096, on());
+    fixed->close();
+}
+
+TEST_CASE("pm by address: threads free each other's blocks, once each") {
+    if (no_device()) return;
+    const auto resource = pool();
+    constexpr int kThreads = 4;
+    constexpr int kEach = 200;
+    std::vector<void*> out(kThreads * kEach);
+    const auto in_threads = [](auto&& work) {
+        std::vector<std::thread> threads;
+        for (int number = 0; number < kThreads; ++number) threads.emplace_back([&work, number] { work(number); });
+        for (std::thread& thread : threads) thread.join();
+    };
+    in_threads([&](int number) {
+        const auto stream = pm::Stream::create(0);
+        for (int i = 0; i < kEach; ++i) {
+            out[static_cast<std::size_t>(number * kEach + i)] =
+                resource->allocate(static_cast<std::size_t>(64 + 777 * (i % 90)), stream);
+        }
+        stream->synchronize();
+    });
+    std::atomic<int> freed{0};
+    std::atomic<int> refused{0};
+    in_threads([&](int number) {  // each block is freed by two threads at once
+        for (int i = 0; i < kThreads * kEach / 2; ++i) {
+            const int at = (number / 2 * (kThreads * kEach / 2) + i) % (kThreads * kEach);
+            try {
+                resource->deallocate(out[static_cast<std::size_t>(at)], on());
+                ++freed;
+            } catch (const std::invalid_argument&) {
+                ++refused;
+            }
+        }
+    });
+    CHECK(freed == kThreads * kEach);
+    CHECK(refused == kThreads * kEach);
+    CHECK(resource->live_bytes() == 0);
+    resource->close();
+}
+
+TEST_CASE("pm pool limits: a limit is changed on a living pool") {
+    if (no_device()) return;
+    const auto resource = pool();
+    CHECK(resource->limit() == 0);
+    void* const first = resource->allocate(16 * MiB, on());
+    resource->set_limit(20 * MiB);
+    CHECK(resource->limit() == 20 * MiB);
+    CHECK(contains(refusal<pm::OutOfMemory>([&] { resource->allocate(16 * MiB, on()); }), "limit of 20971520 bytes"));
+    resource->set_limit(64 * MiB);
+    void* const second = resource->allocate(16 * MiB, on());
+    CHECK(keeps_bytes(second, 4096, 6));
+    resource->set_limit(8 * MiB);  // below what is out
+    CHECK_THROWS_AS(resource->allocate(16 * MiB, on()), pm::OutOfMemory);
+    resource->deallocate(first, on());
+    resource->deallocate(second, on());
+    resource->trim(resource->limit());
+    CHECK(resource->reserved() <= 8 * MiB);
+    resource->deallocate(resource->allocate(4 * MiB, on()), on());
+    CHECK_THROWS_AS(resource->allocate(16 * MiB, on()), pm::OutOfMemory);
+    resource->set_limit(0);
+    resource->deallocate(resource->allocate(32 * MiB, on()), on());
+    resource->close();
+}
+
+TEST_CASE("pm pool limits: the initial size is there before the first allocation") {
+    if (no_device()) return;
+    pm::PoolOptions options;
+    options.initial_size = 48 * MiB;
+    const auto upstream = device_resource();
+    {
+        const auto resource = pm::PoolMemoryResource::create(upstream, options);
+        CHECK(resource->reserved() >= 48 * MiB);
+        CHECK(resource->reserved() <= 56 * MiB);
+        CHECK(resource->live_buffers() == 0);
+        const auto reserved = resource->reserved();
+        const auto stream = pm::Stream::create(0);
+        void* const ptr = resource->allocate(48 * MiB, stream);
+        CHECK(keeps_bytes(ptr, 4096, 2));
+        CHECK(resource->reserved() == reserved);
+        resource->deallocate(ptr, stream);
+        resource->trim();
+        CHECK(resource->reserved() == 0);
+    }
+    options.limit = 32 * MiB;
+    CHECK(contains(refusal<std::invalid_argument>([&] { pm::PoolMemoryResource::create(upstream, options); }),
+                   "larger than its limit"));
+    options.limit = 0;
+    options.initial_size = std::size_t{1} << 50;
+    CHECK_THROWS_AS(pm::PoolMemoryResource::create(upstream, options), pm::OutOfMemory);
+    CHECK(eventually([&] { return upstream->live_buffers() == 0; }));
+    CHECK(upstream.use_count() == 1);
+}
