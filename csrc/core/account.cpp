@@ -3,18 +3,18 @@
 #include <array>
 #include <atomic>
 
-#include "portamem/c_api.h"
+#include "backends.hpp"
 #include "default_resource.hpp"
+#include "portamem/c_api.h"
 
 namespace {
 
 // One slot per device, host memory first. Ordinals beyond the table share its last slot: its count is a sum, but no
 // count is lost.
-constexpr int kBackends = 3;
 constexpr int kSlots = 130;
 
 std::atomic<int64_t>* slot(portamem_backend backend, int device) {
-    static std::array<std::array<std::atomic<int64_t>, kSlots>, kBackends> held{};
+    static std::array<std::array<std::atomic<int64_t>, kSlots>, portamem::kBackends> held{};
     const int index = device < 0 ? 0 : (device + 1 < kSlots ? device + 1 : kSlots - 1);
     return &held[static_cast<std::size_t>(backend)][static_cast<std::size_t>(index)];
 }

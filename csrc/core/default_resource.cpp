@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "backends.hpp"
 #include "portamem/abi/scope_api.h"
 
 namespace {
@@ -30,8 +31,7 @@ Defaults& defaults() {
 
 std::atomic<std::uint64_t> changes{0};
 
-constexpr int kBackends = 3;
-std::atomic<portamem_default_maker> makers[kBackends];
+std::atomic<portamem_default_maker> makers[portamem::kBackends];
 
 // The lock is held until the reference is counted, because set releases the one that the registry holds.
 int retained(const Resources& resources, const Key& key, portamem_resource* resource) {

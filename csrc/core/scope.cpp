@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends.hpp"
 #include "portamem/abi/scope_api.h"
 
 namespace {
@@ -31,8 +32,7 @@ Stack* stack_of(portamem_backend backend, int device) {
     return found == scopes().end() || found->second.empty() ? nullptr : &found->second;
 }
 
-constexpr int kBackends = 3;
-std::atomic<portamem_scope_source> sources[kBackends];
+std::atomic<portamem_scope_source> sources[portamem::kBackends];
 
 void push(portamem_backend backend, int device, portamem_resource resource, bool is_embedded) {
     resource.ops->retain(resource.self);

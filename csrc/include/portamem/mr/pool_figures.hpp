@@ -60,9 +60,6 @@ struct KeepShareOfPeak {
 struct PoolOptions {
     /// Limits the bytes to reserve; 0 means as many as the upstream gives.
     std::size_t limit = 0;
-    /// Is reserved when the pool is made, in one chunk of at least so many bytes. The pool gives it back as any other
-    /// chunk: at trim(), and where memory is short.
-    std::size_t initial_size = 0;
     /// Decides how much the pool keeps when memory has come back. Null keeps everything until trim(), until the
     /// upstream has no more, or until the pool would have more than its blocks ever needed.
     /// - Called: at every free of memory that the host reaches, and for other memory where a cache is full. It is not
@@ -81,6 +78,9 @@ struct PoolOptions {
     /// device's, or the host's) refuses a call, that call gives whole idle chunks of this pool back to this pool's
     /// upstream, on its own thread. False: idle chunks stay here until this pool's own calls give them back.
     bool shares_idle = true;
+    /// Is reserved when the pool is made, in one chunk of at least so many bytes. The pool gives it back as any other
+    /// chunk: at trim(), and where memory is short.
+    std::size_t initial_size = 0;
 
     /// Makes a release policy that keeps a share (from 0) of the most bytes that were reserved at once.
     static std::function<std::optional<std::size_t>(const PoolStats&)> keep_share_of_peak(double share) {

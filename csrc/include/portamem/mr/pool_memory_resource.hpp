@@ -275,8 +275,8 @@ class PoolMemoryResource : public MemoryResource {
 
     std::size_t own_limit() const noexcept { return portamem_pool_get_limit(pool_); }
 
-    // Takes the first chunk of the upstream, for so many bytes. The memory becomes the default stream's, which other
-    // streams take over behind one event.
+    // Takes the first chunk of the upstream, for so many bytes. The stream that it is taken for ends here, so that every
+    // stream may have the memory.
     void reserve(std::size_t nbytes) {
         if (nbytes == 0) return;
         if (own_limit() != 0 && nbytes > own_limit()) {
@@ -284,8 +284,9 @@ class PoolMemoryResource : public MemoryResource {
                                         " bytes is larger than its limit of " + std::to_string(own_limit()) + " bytes");
         }
         if (passthrough_) return;  // PORTAMEM_POOL=off keeps nothing
-        const auto stream = Stream::default_stream(device());
+        const auto stream = Stream::create(device());
         give_back(take(nbytes, stream, kAlignment), nbytes, stream);
+        stream->close();
     }
 
     void* take_anyhow(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment) {
