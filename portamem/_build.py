@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 _PACKAGE = Path(__file__).resolve().parent
+_BACKENDS = ("host", "cuda", "hip")
 
 
 def module_path(backend: str) -> Path | None:
@@ -19,9 +20,16 @@ def module_path(backend: str) -> Path | None:
     return Path(spec.origin) if spec and spec.origin else None
 
 
+def source_folder() -> Path | None:
+    """The checkout that the imported sources are a part of, if they have no compiled module; None otherwise."""
+    root = _PACKAGE.parent
+    is_checkout = (root / "pyproject.toml").is_file() and (root / "csrc").is_dir()
+    return root if is_checkout and not any(map(module_path, _BACKENDS)) else None
+
+
 def _folders() -> list[Path]:
     """The folders of installed files: beside the Python files, or, in an editable installation, beside the modules."""
-    modules = [module_path(backend) for backend in ("host", "cuda", "hip")]
+    modules = [module_path(backend) for backend in _BACKENDS]
     return list(dict.fromkeys([_PACKAGE, *(module.parent for module in modules if module)]))
 
 

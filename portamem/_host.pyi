@@ -188,7 +188,8 @@ class Device:
         """``(lowest, highest)``: what ``Stream(priority=...)`` may be. Numerically the highest priority is the smaller
         number."""
     def synchronize(self) -> None:
-        """Blocks until everything that was submitted to the device has run."""
+        """Blocks until everything that was submitted to the device has run, and lets go of what finished work kept.
+        Raises ValueError while a capture that portamem began is open."""
     def can_access_peer(self, peer: _DeviceLike) -> bool:
         """Whether kernels of this device may use memory of ``peer``, once ``enable_peer_access`` has been called."""
     def enable_peer_access(self, peer: _DeviceLike) -> None:
@@ -347,8 +348,8 @@ class Quirk:
         """Every field by its name, as a new dict of plain data."""
 
 def set_quirk(name: str, on: bool | None) -> bool | None:
-    """Switches a quirk's policy on or off for resources that this backend makes from now on, and for its copies; None:
-    as the table says.
+    """Switches a quirk's policy on or off for resources that this backend makes later, and for copies that it queues
+    later; None: as the table says.
 
     ``PORTAMEM_QUIRKS=name=off,other=on`` does the same from the start. Returns how it was switched before, for putting
     it back. Raises ValueError for a name that is none, and for a quirk that is met in any case; Error, named Forked,
@@ -436,13 +437,15 @@ class Stream:
     def end_capture(self) -> None:
         """Ends a capture and drops its graph: portamem launches nothing."""
     def query(self) -> bool:
-        """True when all work that was submitted to the stream has run. Never blocks."""
+        """True when all work that was submitted to the stream has run. Never blocks. If it has run, portamem drops the
+        references that it held for that work. Raises ValueError for a closed stream, and while it is captured."""
     def synchronize(self) -> None:
         """Blocks until all work that was submitted to the stream so far has run. Raises ValueError while the stream is
         captured."""
     def wait(self, other: Event | Stream) -> None:
         """Puts what is submitted to this stream later behind an event's mark, or behind all work that another stream
-        holds now. The host does not wait."""
+        holds now. The host does not wait; for another thread's per-thread stream it waits for the device instead.
+        Raises ValueError if a captured stream would wait for work outside its capture."""
     def record(self, event: Event | None = None) -> Event:
         """Marks the stream's present end with an event and answers that event: a new one for None.
 
@@ -452,7 +455,8 @@ class Stream:
         """Runs ``fn`` on a thread of the runtime, in stream order. It may call nothing of portamem."""
     def close(self) -> None:
         """Destroys the stream if portamem owns it; memory that waits for it is handed over first. Work that was
-        submitted still runs. Closing twice is fine.
+        submitted still runs. A second close does nothing. Raises ValueError for a default stream, and while the stream
+        is captured.
 
         Other threads may use the stream meanwhile: a call that has begun is completed, a later one is refused with
         ValueError.
@@ -510,7 +514,8 @@ class Event:
     def synchronize(self) -> None:
         """Blocks until the work before the mark has run. Raises ValueError for a mark within a capture."""
     def elapsed_time(self, end: Event) -> float:
-        """Milliseconds from this mark to ``end``; both need ``timing=True``."""
+        """Milliseconds from this mark to ``end``. Raises ValueError unless both events have ``timing=True``, and Error,
+        named NotReady, if one of the marks has not happened."""
     def close(self) -> None:
         """Lets go of the event, which the runtime destroys if portamem owns it. What waits for its mark still does.
         Closing twice is fine."""
@@ -538,14 +543,17 @@ class Buffer:
         stream: _StreamLike | None = None,
         readonly: bool = False,
     ) -> Buffer:
-        """Foreign memory as a Buffer: never freed by portamem, ``owner`` kept alive instead. ``readonly``: memory that
-        no copy and no fill writes, and that consumers are told to read only.
+        """Foreign memory as a Buffer; portamem never frees it, and keeps ``owner`` until the buffer has ended and all
+        declared work has run. ``stream``: the stream whose work may use the memory. ``readonly``: memory that no copy
+        and no fill writes, and that consumers are told to read only.
 
         ValueError for an address that neither the runtime knows nor this process can read: memory that was freed, or
         memory of the heap from which kernels allocate, which kernels alone copy, fill and free."""
     @property
     def handle(self) -> int:
-        """The address of the first byte, as a number, for other libraries. Raises ValueError for a closed buffer."""
+        """The address of the first byte, as a number, for other libraries. portamem does not see work that uses it. So
+        when the buffer ends, its memory goes back behind all work on its own stream and on its declared streams. Raises
+        ValueError for a closed buffer."""
     @property
     def nbytes(self) -> int:
         """The size in bytes, as it was asked for. A closed buffer keeps it."""
@@ -611,7 +619,10 @@ class Buffer:
         and the answer is None.
         """
     def fill(self, value: SupportsIndex, *, stream: _StreamLike | None = None) -> Event | None:
-        """Sets every byte to ``value`` (0 to 255)."""
+        """Sets every byte to ``value`` (0 to 255). With a stream the fill is queued and the answer is an Event. Without
+        one it runs behind all work declared on the memory, and is done on return. Raises ValueError for read-only
+        memory.
+        """
     def prefetch(self, location: _LocationLike, *, stream: _StreamLike | None = None) -> Event | None:
         """Moves managed memory, and system memory that the device reaches, to a location: a Device, an ordinal,
         "host", "host_numa:3" or "host_numa_current". The contents stay as they are.
@@ -642,10 +653,13 @@ class Buffer:
         "coherency_mode" (AMD's; a number). Raises ValueError for memory that does not move.
         """
     def record_stream(self, stream: _StreamLike) -> None:
-        """Declares that work on ``stream`` uses this memory: it is given back only behind that work."""
+        """Declares that work queued on ``stream`` from now on uses the memory. At the first call for a stream, that
+        stream waits for the buffer's own stream. The memory goes back behind that work. Raises ValueError if the buffer
+        or ``stream`` is closed, and if one of the two streams is captured."""
     def release(self) -> int:
         """Gives up ownership and returns the address; the caller hands it to the resource's ``deallocate``, on a stream
-        behind all work that uses the memory: what copies and fills have declared of it is forgotten here."""
+        behind all work that uses the memory, because the declared streams are forgotten. Raises BufferError while
+        exports live, and ValueError for a sub-view, foreign memory or a closed buffer."""
     def close(self, *, stream: _StreamLike | None = None) -> None:
         """Gives the memory back to its resource on ``stream`` (None: the stream of the allocation), behind all work
         declared on it. Closing twice is fine. A sub-view only ends its export, and foreign memory is left to its
@@ -975,8 +989,8 @@ class PoolMemoryResource(MemoryResource):
     def reset_peak(self) -> None:
         """Lets ``stats().peak`` start again at the bytes that are reserved now."""
     def trim(self, keep: _Size = 0) -> None:
-        """Waits for the work that used what is free, and gives whole chunks back to the upstream until at most ``keep``
-        bytes are reserved."""
+        """Gives chunks without a live block back to the upstream until at most ``keep`` bytes are reserved, and waits
+        for the work that used the pool's free memory."""
 
 class ResourceAdaptor(MemoryResource):
     """A resource over another one, whose memory it gives: its kind and its accessibility are that one's."""
@@ -1122,7 +1136,8 @@ class FixedSizeMemoryResource(MemoryResource):
 class MonotonicMemoryResource(MemoryResource):
     """Carves buffers one behind the other out of chunks of ``upstream``, each chunk twice as large as the one before.
 
-    Closing a buffer counts only: the memory goes back by ``release()`` or ``close()``, when no buffer lives."""
+    Closing a buffer only lowers the count of live buffers; no memory comes back before ``release()`` or ``close()``,
+    which need that no buffer lives."""
 
     def __init__(self, upstream: MemoryResource, *, initial_size: _Size = 1048576) -> None:
         """Makes a resource that carves buffers out of chunks of ``upstream``, which it keeps alive. The first chunk is
@@ -1273,7 +1288,7 @@ class AsyncMemoryResource(MemoryResource):
         """The native pool as a number, for other libraries. Raises ValueError for a closed resource."""
     @property
     def owns_pool(self) -> bool:
-        """Whether the resource made the pool, and destroys it."""
+        """Whether the resource made the pool. portamem keeps that pool for a later resource, and never destroys it."""
     @property
     def release_threshold(self) -> int:
         """The bytes that the pool keeps at a synchronize; 2**64 - 1 keeps all. It can be set."""
@@ -1321,7 +1336,8 @@ class AsyncMemoryResource(MemoryResource):
 
 @final
 class HostRegistration:
-    """Page-locks memory that a Python object owns, until closed. Keeps the object and its Python buffer."""
+    """Page-locks memory that a Python object owns, until closed. Keeps the object and its Python buffer. If it is
+    dropped without ``close()``, portamem unlocks the memory later, behind the work declared on it."""
 
     def __init__(
         self,
@@ -1355,7 +1371,7 @@ class HostRegistration:
     def is_closed(self) -> bool:
         """Whether the registration has been closed: the memory is ordinary again."""
     def close(self) -> None:
-        """Blocks until work that uses the memory has run, and unlocks it. Closing twice is fine."""
+        """Blocks until all work declared on the memory has run, and unlocks it. A second close does nothing."""
     def __enter__(self) -> Self:
         """Answers the registration itself."""
     def __exit__(

@@ -40,8 +40,7 @@ def load(backend: str) -> ModuleType:
     if backend not in BACKENDS:
         raise ValueError(f"there is no backend {backend!r}: they are {', '.join(BACKENDS)}")
     if _build.module_path(backend) is None:
-        why = _build.info()["not_built"].get(backend, "")
-        raise BackendUnavailableError(backend, reasons.not_built(backend, why))
+        raise BackendUnavailableError(backend, _not_built(backend))
     if not _machine.is_main_interpreter():
         raise ImportError("portamem runs in Python's main interpreter only, and this is a subinterpreter")
     try:
@@ -97,6 +96,12 @@ def info(backend: str) -> BackendInfo:
 def backends() -> dict[str, BackendInfo]:
     """Every backend by name, ready or not."""
     return {name: info(name) for name in BACKENDS}
+
+
+def _not_built(backend: str) -> Reason:
+    if folder := _build.source_folder():
+        return reasons.source_folder(str(folder))
+    return reasons.not_built(backend, _build.info()["not_built"].get(backend, ""))
 
 
 def _vendor(backend: str) -> str:

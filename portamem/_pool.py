@@ -32,6 +32,11 @@ class PoolStats:
     releases: int
     """Chunks that went back to the upstream."""
 
+    def __repr__(self) -> str:
+        """Names all figures, and rounds the fragmentation to three digits."""
+        figures = {**vars(self), "fragmentation": round(self.fragmentation, 3)}
+        return f"PoolStats({', '.join(f'{name}={value}' for name, value in figures.items())})"
+
     def _repr_html_(self) -> str:
         from portamem import _html
 

@@ -194,7 +194,8 @@ number.""",
         "method",
         "(self) -> None",
         "(self)",
-        """Blocks until everything that was submitted to the device has run.""",
+        """Blocks until everything that was submitted to the device has run, and lets go of what finished work kept.
+Raises ValueError while a capture that portamem began is open.""",
     ),
     "Device.can_access_peer": (
         "method",
@@ -503,8 +504,8 @@ in any case, cannot be switched) or "report" (nothing: it is for the user to kno
         "function",
         "(name: str, on: bool | None) -> bool | None",
         "(name, on)",
-        """Switches a quirk's policy on or off for resources that this backend makes from now on, and for its copies; None:
-as the table says.
+        """Switches a quirk's policy on or off for resources that this backend makes later, and for copies that it queues
+later; None: as the table says.
 
 ``PORTAMEM_QUIRKS=name=off,other=on`` does the same from the start. Returns how it was switched before, for putting
 it back. Raises ValueError for a name that is none, and for a quirk that is met in any case; Error, named Forked,
@@ -648,7 +649,8 @@ same thread, ends it.
         "method",
         "(self) -> bool",
         "(self)",
-        """True when all work that was submitted to the stream has run. Never blocks.""",
+        """True when all work that was submitted to the stream has run. Never blocks. If it has run, portamem drops the
+references that it held for that work. Raises ValueError for a closed stream, and while it is captured.""",
     ),
     "Stream.synchronize": (
         "method",
@@ -662,7 +664,8 @@ captured.""",
         "(self, other: Event | Stream) -> None",
         "(self, other)",
         """Puts what is submitted to this stream later behind an event's mark, or behind all work that another stream
-holds now. The host does not wait.""",
+holds now. The host does not wait; for another thread's per-thread stream it waits for the device instead.
+Raises ValueError if a captured stream would wait for work outside its capture.""",
     ),
     "Stream.record": (
         "method",
@@ -683,7 +686,8 @@ Raises ValueError for an event of another device, and for a closed stream or eve
         "(self) -> None",
         "(self)",
         """Destroys the stream if portamem owns it; memory that waits for it is handed over first. Work that was
-submitted still runs. Closing twice is fine.
+submitted still runs. A second close does nothing. Raises ValueError for a default stream, and while the stream
+is captured.
 
 Other threads may use the stream meanwhile: a call that has begun is completed, a later one is refused with
 ValueError.""",
@@ -795,7 +799,8 @@ Raises ValueError for a stream of another device.""",
         "method",
         "(self, end: Event) -> float",
         "(self, end)",
-        """Milliseconds from this mark to ``end``; both need ``timing=True``.""",
+        """Milliseconds from this mark to ``end``. Raises ValueError unless both events have ``timing=True``, and Error,
+named NotReady, if one of the marks has not happened.""",
     ),
     "Event.close": (
         "method",
@@ -829,8 +834,9 @@ buffers (``memoryview(buf)``) exist, ``close()`` raises BufferError and the buff
         "static",
         "(handle: int, nbytes: int | str, *, owner: object=None, device: Device | int | None=None, stream: Stream | Any | None=None, readonly: bool=False) -> Buffer",
         "(handle, nbytes, *, owner=None, device=None, stream=None, readonly=False)",
-        """Foreign memory as a Buffer: never freed by portamem, ``owner`` kept alive instead. ``readonly``: memory that
-no copy and no fill writes, and that consumers are told to read only.
+        """Foreign memory as a Buffer; portamem never frees it, and keeps ``owner`` until the buffer has ended and all
+declared work has run. ``stream``: the stream whose work may use the memory. ``readonly``: memory that no copy
+and no fill writes, and that consumers are told to read only.
 
 ValueError for an address that neither the runtime knows nor this process can read: memory that was freed, or
 memory of the heap from which kernels allocate, which kernels alone copy, fill and free.""",
@@ -839,7 +845,9 @@ memory of the heap from which kernels allocate, which kernels alone copy, fill a
         "property",
         "(self) -> int",
         "(self)",
-        """The address of the first byte, as a number, for other libraries. Raises ValueError for a closed buffer.""",
+        """The address of the first byte, as a number, for other libraries. portamem does not see work that uses it. So
+when the buffer ends, its memory goes back behind all work on its own stream and on its declared streams. Raises
+ValueError for a closed buffer.""",
     ),
     "Buffer.nbytes": (
         "property",
@@ -955,7 +963,9 @@ and the answer is None.""",
         "method",
         "(self, value: int, *, stream: Stream | Any | None=None) -> Event | None",
         "(self, value, *, stream=None)",
-        """Sets every byte to ``value`` (0 to 255).""",
+        """Sets every byte to ``value`` (0 to 255). With a stream the fill is queued and the answer is an Event. Without
+one it runs behind all work declared on the memory, and is done on return. Raises ValueError for read-only
+memory.""",
     ),
     "Buffer.prefetch": (
         "method",
@@ -999,14 +1009,17 @@ where the runtime refuses the advice.""",
         "method",
         "(self, stream: Stream | Any) -> None",
         "(self, stream)",
-        """Declares that work on ``stream`` uses this memory: it is given back only behind that work.""",
+        """Declares that work queued on ``stream`` from now on uses the memory. At the first call for a stream, that
+stream waits for the buffer's own stream. The memory goes back behind that work. Raises ValueError if the buffer
+or ``stream`` is closed, and if one of the two streams is captured.""",
     ),
     "Buffer.release": (
         "method",
         "(self) -> int",
         "(self)",
         """Gives up ownership and returns the address; the caller hands it to the resource's ``deallocate``, on a stream
-behind all work that uses the memory: what copies and fills have declared of it is forgotten here.""",
+behind all work that uses the memory, because the declared streams are forgotten. Raises BufferError while
+exports live, and ValueError for a sub-view, foreign memory or a closed buffer.""",
     ),
     "Buffer.close": (
         "method",
@@ -1529,8 +1542,8 @@ have address, nbytes and state ("free" with the identity of its stream, 0 for an
         "method",
         "(self, keep: int | str=0) -> None",
         "(self, keep=0)",
-        """Waits for the work that used what is free, and gives whole chunks back to the upstream until at most ``keep``
-bytes are reserved.""",
+        """Gives chunks without a live block back to the upstream until at most ``keep`` bytes are reserved, and waits
+for the work that used the pool's free memory.""",
     ),
     "ResourceAdaptor": (
         "class",
@@ -1766,7 +1779,8 @@ are reserved.""",
         "(upstream, *, initial_size=1048576)",
         """Carves buffers one behind the other out of chunks of ``upstream``, each chunk twice as large as the one before.
 
-Closing a buffer counts only: the memory goes back by ``release()`` or ``close()``, when no buffer lives.""",
+Closing a buffer only lowers the count of live buffers; no memory comes back before ``release()`` or ``close()``,
+which need that no buffer lives.""",
     ),
     "MonotonicMemoryResource.__init__": (
         "method",
@@ -1964,7 +1978,7 @@ bytes of the pool; 0 is as large as the device. Raises Error, named NotSupported
         "property",
         "(self) -> bool",
         "(self)",
-        """Whether the resource made the pool, and destroys it.""",
+        """Whether the resource made the pool. portamem keeps that pool for a later resource, and never destroys it.""",
     ),
     "AsyncMemoryResource.release_threshold": (
         "settable",
@@ -2045,7 +2059,8 @@ Raises Error where the devices have no path to each other, or the runtime does n
         "class",
         "(obj: Any, *, device: Device | int | None=None, portable: bool=True, mapped: bool=True, read_only: bool=False)",
         "(obj, *, device=None, portable=True, mapped=True, read_only=False)",
-        """Page-locks memory that a Python object owns, until closed. Keeps the object and its Python buffer.""",
+        """Page-locks memory that a Python object owns, until closed. Keeps the object and its Python buffer. If it is
+dropped without ``close()``, portamem unlocks the memory later, behind the work declared on it.""",
     ),
     "HostRegistration.__init__": (
         "method",
@@ -2092,7 +2107,7 @@ where the memory is registered already, or the runtime refuses.""",
         "method",
         "(self) -> None",
         "(self)",
-        """Blocks until work that uses the memory has run, and unlocks it. Closing twice is fine.""",
+        """Blocks until all work declared on the memory has run, and unlocks it. A second close does nothing.""",
     ),
     "HostRegistration.__enter__": (
         "method",
@@ -2230,8 +2245,30 @@ declared on the memory, and the answer is None.""",
         "function",
         "(device: Device | int | None=None) -> MemoryResource",
         "(device=None)",
-        """The resource that allocations on this thread take from where none is named: the innermost using(), else the
-process's default, a PoolMemoryResource over plain device memory, whose close is refused.""",
+        """The resource that allocations take from where none is named: that of the innermost using() of this context, else
+the process's default (``default_resource``).""",
+    ),
+    "default_resource": (
+        "function",
+        "(device: Device | int | None=None) -> MemoryResource",
+        "(device=None)",
+        """The resource that allocations of the process take from where no using() is open: the one that
+``set_default_resource`` stored, else one that is made at first use and whose close is refused.
+
+``PORTAMEM_DEFAULT`` names the one that is made: ``pool`` (a PoolMemoryResource over plain device memory, as without
+the setting), ``driver`` (an AsyncMemoryResource), ``plain`` (a DeviceMemoryResource) or ``managed`` (a
+PoolMemoryResource over managed memory). ValueError says that it cannot be read.""",
+    ),
+    "set_default_resource": (
+        "function",
+        "(device: Device | int | None, resource: MemoryResource | None) -> None",
+        "(device, resource)",
+        """Makes ``resource`` the default of its device (None: the calling thread's current device) for all threads and all
+modules of the process, C and C++ ones too.
+
+The process keeps it until another is set. ``resource=None`` sets back the one that is made at first use. Live
+buffers keep the resource that they are from. The resource may be closed while it is the default; allocations from
+it raise ValueError then. ValueError is raised where it is closed already, or is another device's.""",
     ),
     "current_tag": (
         "function",

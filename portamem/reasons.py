@@ -85,6 +85,12 @@ def not_built(backend: str, why: str = "") -> Reason:
     return Reason("not_built", text, _AGAIN if backend == "host" else fix)
 
 
+def source_folder(path: str) -> Reason:
+    """Python has imported the sources of a checkout, which have no compiled module."""
+    text = f"this is portamem's source folder {path}, and not the installed package"
+    return Reason("not_built", text, "Run Python in another folder. `pip install .` in this one installs portamem.")
+
+
 def from_import_error(backend: str, message: str, built: Built, found: Sequence[str] = ()) -> Reason:
     """The module is there and does not load. ``found``: files on this machine that go by its library's name."""
     # The loader's own words: it names the file whose version is too old, and not the one that lacks a symbol.

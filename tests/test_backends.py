@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 from helpers import backend
-from helpers.process import python_output, run_python
+from helpers.process import python_output, run, run_python
 
 import portamem
 from portamem.reasons import CODES
@@ -172,6 +174,28 @@ def test_a_backend_that_is_not_built(name: str) -> None:
         getattr(portamem, name)
     assert caught.value.reason.code == "not_built"
     assert "PORTAMEM_BACKENDS" in str(caught.value)
+
+
+@pytest.mark.parametrize("is_checkout", [True, False])
+def test_the_source_folder_is_not_the_installed_package(tmp_path: Path, is_checkout: bool) -> None:
+    """Python that is started in a checkout imports the sources, which have no module: installing again does not help.
+
+    The child runs without site, so that it does not see an editable installation.
+    """
+    not_sources = shutil.ignore_patterns("__pycache__", "*.so*", "include", "cmake", "_build_info.json")
+    shutil.copytree(Path(portamem.__file__).parent, tmp_path / "portamem", ignore=not_sources)
+    (tmp_path / "csrc").mkdir()
+    if is_checkout:
+        (tmp_path / "pyproject.toml").touch()
+    code = "import portamem.reasons, portamem; print(portamem.backends()['host'].reason); portamem.host"
+    done = run(sys.executable, "-S", "-c", code, env={"PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 1
+    assert "[not_built]" in done.stderr
+    told = f"this is portamem's source folder {tmp_path.resolve()}, and not the installed package"
+    assert (told in done.stdout) == is_checkout
+    assert (told in done.stderr) == is_checkout
+    assert ("Run Python in another folder" in done.stderr) == is_checkout
+    assert ("Install portamem again" in done.stderr) != is_checkout
 
 
 CHOOSE = "import portamem; print(portamem.Device().backend)"

@@ -111,6 +111,14 @@ def test_a_pools_figures_as_a_table(pm: ModuleType) -> None:
     assert "live 1 MiB" in rows[hex(chunk["address"])]
 
 
+def test_a_pools_figures_are_text_of_three_digits() -> None:
+    stats = PoolStats(1, 10, 10, 1, 9, 1 - 0.9, 5, 4, 0, 0)
+    assert "free_blocks=9, fragmentation=0.1, hits=5" in repr(stats)
+    assert repr(stats).startswith("PoolStats(used=1, reserved=10, peak=10, largest_free=1, ")
+    assert repr(stats).endswith(", hits=5, misses=4, steals=0, releases=0)")
+    assert stats.fragmentation == 1 - 0.9, "the figure itself stays as it is"
+
+
 def test_a_table_of_many_chunks_ends() -> None:
     piece = {"address": 1, "nbytes": 5, "state": "free"}
     chunks = [{"address": at, "nbytes": 5, "pieces": [piece]} for at in range(1000)]

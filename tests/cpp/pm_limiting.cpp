@@ -32,6 +32,21 @@ TEST_CASE("pm limiting: what is out never exceeds the limit") {
     }
 }
 
+TEST_CASE("pm limiting: a refusal gives exact bytes where rounded ones would hide its reason") {
+    const std::size_t gib = std::size_t{1} << 30;
+    CHECK(pm::detail::bytes_text(4 * gib + 1, 4 * gib) == "4294967297 bytes");
+    CHECK(pm::detail::bytes_text(4 * gib, 4 * gib + 1) == "4294967296 bytes");
+    CHECK(pm::detail::bytes_text(4 * gib, 4 * gib) == "4 GiB");
+    CHECK(pm::detail::bytes_text(4 * gib, 3 * gib) == "4 GiB");
+    CHECK(pm::detail::bytes_text(1001, 1000) == "1001 B");
+    if (no_device()) return;
+    const std::size_t limit = std::size_t{1} << 20;
+    const auto limited = std::make_shared<Limiting>(pinned_resource(), limit);
+    const std::string text = refusal<pm::OutOfMemory>([&] { pm::Buffer(limited, limit + 1); });
+    CHECK(contains(text, "asked for 1048577 bytes, the limit is 1 MiB"));
+    CHECK(contains(text, "1048576 bytes are left"));
+}
+
 TEST_CASE("pm limiting: adaptors that record nothing know what is theirs, also over one upstream") {
     if (no_device() || !has_managed()) return;
     const Resource upstream = std::make_shared<pm::ManagedMemoryResource>(0);

@@ -116,6 +116,23 @@ TEST_CASE("pm resources: out of memory carries the figures, and the next request
     }
 }
 
+TEST_CASE("pm resources: a refusal gives exact bytes where rounded ones would hide its reason") {
+    if (no_device()) return;
+    const auto plain = std::make_shared<pm::DeviceMemoryResource>(0);
+    const std::size_t asked = pm::Device(0).memory_info().total + 1;
+    try {
+        const pm::Buffer buffer(plain, asked);
+        FAIL("no exception");
+    } catch (const pm::OutOfMemory& e) {
+        REQUIRE(e.figures().free.has_value());
+        const std::size_t free = *e.figures().free;
+        const std::string asked_text = pm::detail::bytes_text(asked, free);
+        const std::string free_text = pm::detail::bytes_text(free, asked);
+        CHECK(asked_text != free_text);
+        CHECK(contains(e.what(), "asked for " + asked_text + ", device 0 has " + free_text + " of "));
+    }
+}
+
 TEST_CASE("pm resources: a size that no arithmetic survives is out of memory") {
     if (no_device()) return;
     for (const Resource& resource : every_resource()) {

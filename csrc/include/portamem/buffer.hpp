@@ -27,7 +27,9 @@ class Buffer {
         allocation_ = Allocation::make(std::move(resource), nbytes, std::move(stream), alignment);
     }
 
-    /// Shares all of an allocation.
+    /// Makes a buffer over `allocation`, which other buffers may share. The buffer is no export: its close() ends the
+    /// memory for all of them. nbytes: the size of the buffer, from the allocation's beginning and within it; portamem
+    /// does not check it.
     explicit Buffer(std::shared_ptr<Allocation> allocation, std::size_t nbytes)
         : allocation_(std::move(allocation)), nbytes_(nbytes) {}
 
@@ -35,8 +37,10 @@ class Buffer {
     Buffer& operator=(Buffer&&) = default;
     virtual ~Buffer() = default;
 
-    /// Wraps memory that the caller owns: it is never freed here, and `owner` is kept alive instead. `traits` says what
-    /// kind of memory it is; the runtime is not asked.
+    /// Wraps memory of the program; portamem never frees it.
+    /// - stream: the stream whose work may use the memory; not null.
+    /// - traits: portamem believes them, and does not ask the runtime.
+    /// - owner: portamem keeps it until the buffer has ended and all declared work has run.
     static Buffer from_handle(void* ptr, std::size_t nbytes, std::shared_ptr<Stream> stream, const MemoryTraits& traits,
                               std::shared_ptr<void> owner) {
         return Buffer(Allocation::foreign(ptr, nbytes, stream, traits, std::move(owner)), nbytes);
@@ -56,8 +60,9 @@ class Buffer {
         return part;
     }
 
-    /// Returns the address, or null for a buffer of 0 bytes. From here on the program may use the address unseen, and
-    /// so the memory goes back behind all work of its streams.
+    /// Returns the address; null for an allocation of 0 bytes. portamem does not see work that uses the address. So
+    /// when the buffer ends, its memory goes back behind all work on its own stream and on its declared streams. Throws
+    /// std::invalid_argument if the buffer is closed.
     void* ptr() const {
         const Allocation& memory = open();
         memory.expose();
@@ -80,7 +85,9 @@ class Buffer {
         return allocation_;
     }
 
-    /// Declares that work submitted to `stream` from now on uses the memory.
+    /// Declares that work queued on `stream` from now on uses the memory. At the first call for a stream, that stream
+    /// waits for the buffer's own stream. The memory goes back behind that work. Throws std::invalid_argument if the
+    /// buffer or `stream` is closed, and if one of the two streams is captured.
     void record_stream(const std::shared_ptr<Stream>& stream) const {
         refuse_forked();
         allocation()->use_on(stream);
@@ -103,7 +110,10 @@ class Buffer {
     /// Returns the allocation, or null once this buffer has let go of it.
     std::shared_ptr<Allocation> shared() const noexcept { return allocation_; }
 
-    /// Gives up ownership and returns the address. The caller hands it to the resource's deallocate.
+    /// Gives up ownership and returns the address; the buffer is closed then. The caller passes the address to
+    /// resource()->deallocate, on a stream that is behind all work that uses the memory, because the declared streams
+    /// are forgotten. Throws ExportError under an export, and std::invalid_argument for a sub-view, foreign memory or a
+    /// closed buffer.
     void* release() {
         if (is_sub_view()) throw std::invalid_argument("a sub-view does not own its memory: release the buffer itself");
         void* ptr = allocation()->release();
@@ -143,6 +153,8 @@ class Buffer {
 /// Owns rows of `width` bytes that start `pitch` bytes apart.
 class PitchedBuffer : public Buffer {
   public:
+    /// Takes the rows by DeviceMemoryResource::allocate_pitched. stream: as for Buffer; it is the stream on which the
+    /// memory goes back. Throws as allocate_pitched does.
     PitchedBuffer(const std::shared_ptr<DeviceMemoryResource>& resource, std::size_t width, std::size_t height,
                   std::shared_ptr<Stream> stream = nullptr)
         : PitchedBuffer(resource, width, height,

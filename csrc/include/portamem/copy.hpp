@@ -9,15 +9,6 @@
 
 PORTAMEM_OPEN
 
-// These rules hold for every function in this header:
-// - With a stream the work is queued. The returned event happens when the bytes are there, and both ends are kept alive
-//   until then.
-// - With a null stream the work runs on the default stream behind everything declared on the memory. It is done on
-//   return, and the result is null.
-// - Throws std::invalid_argument before any runtime call: for sizes that do not fit, ranges that overlap and a
-//   read-only target, and from copies of rows and boxes where PORTAMEM_QUIRKS cannot be parsed. Throws Error where the
-//   runtime refuses.
-
 namespace detail {
 
 [[noreturn]] inline void refuse_overlap() {
@@ -56,6 +47,12 @@ inline bool waits_in_its_call(const Span& dst, const Span& src) {
 }  // namespace detail
 
 /// Copies all of src to dst, which has the same size.
+/// - With a stream it queues the copy, and returns an event that happens when the bytes are there. portamem keeps both
+///   ends alive until then. Exception: it does not keep memory of Span::host without an owner; the caller keeps that.
+/// - With a null stream the copy runs on the default stream, behind all work declared on the memory. The copy is done
+///   on return, and the result is null.
+/// - Throws std::invalid_argument for unequal sizes, for ends that overlap, for a read-only target, and for a stream
+///   that is closed or captured. Throws Error if the runtime refuses.
 inline std::shared_ptr<Event> copy(const Span& dst, const Span& src, const std::shared_ptr<Stream>& stream = nullptr) {
     refuse_forked();
     dst.refuse_write();
@@ -74,6 +71,7 @@ inline std::shared_ptr<Event> copy(const Span& dst, const Span& src, const std::
     });
 }
 
+/// Copies all of one buffer to another, as the copy of their spans does.
 inline std::shared_ptr<Event> copy(const Buffer& dst, const Buffer& src,
                                    const std::shared_ptr<Stream>& stream = nullptr) {
     return copy(Span::of(dst), Span::of(src), stream);
@@ -135,7 +133,11 @@ inline rt::MemcpyKind kind_of_rows(const Span& dst, const Span& src, int device)
 
 }  // namespace detail
 
-/// Copies rows between memory of different pitch.
+/// Copies rows between memory of different pitch. The order and the lifetime of the ends are as for copy.
+///
+/// Throws std::invalid_argument for rows that leave an end or that are longer than its pitch, for ends that share a
+/// byte, for a read-only target, for a stream that is closed or captured, and if PORTAMEM_QUIRKS cannot be parsed.
+/// Throws Error if the runtime refuses.
 inline std::shared_ptr<Event> copy_2d(const Span& dst, const Span& src, const Rows2D& rows,
                                       const std::shared_ptr<Stream>& stream = nullptr) {
     refuse_forked();
@@ -158,7 +160,10 @@ inline std::shared_ptr<Event> copy_2d(const Span& dst, const Span& src, const Ro
 }
 
 /// Copies a box between memory of different pitch and height. Both ends begin where their spans begin: the caller gives
-/// a part of a larger volume as a part of its buffer.
+/// a part of a larger volume as a part of its buffer. The order and the lifetime of the ends are as for copy.
+///
+/// Throws std::invalid_argument for a box that leaves an end, for rows that are longer than their pitch, for fewer rows
+/// to a slice than `height`, and otherwise as copy_2d does. Throws Error if the runtime refuses.
 inline std::shared_ptr<Event> copy_3d(const Span& dst, const Span& src, const Box3D& box,
                                       const std::shared_ptr<Stream>& stream = nullptr) {
     refuse_forked();

@@ -41,8 +41,8 @@ inline const void* push_resource(const std::shared_ptr<MemoryResource>& resource
     portamem_scope_push(rt::BackendId, resource->device(), reference.handle());
     return reference.handle().self;  // the registry holds it
 }
-/// Ends that scope, innermost or not. Throws std::logic_error where scopes that began within it are open (they stay
-/// open), and where this thread has no such scope.
+/// Ends that scope. If scopes of the device that began within it are open, it ends this scope alone and throws
+/// std::logic_error. If the thread has no such scope, it ends nothing and throws std::logic_error.
 inline void pop_resource(int device, const void* scope) {
     const int answer = portamem_scope_end(rt::BackendId, device, scope);
     if (answer < 0) {
@@ -55,7 +55,7 @@ inline void pop_resource(int device, const void* scope) {
             "where tasks or generators take turns on a thread, name the resource in each call instead");
     }
 }
-/// Ends the innermost scope.
+/// Ends the thread's innermost scope of the device. Throws std::logic_error if the thread has none.
 inline void pop_resource(int device) {
     if (portamem_scope_pop(rt::BackendId, device) != 0) {
         throw std::logic_error("no resource scope is open on this thread");

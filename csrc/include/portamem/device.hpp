@@ -135,13 +135,15 @@ class Device {
         return info;
     }
 
-    /// Returns a limit, in bytes.
+    /// Returns a limit, in bytes. Throws Error if the device has no such limit.
     std::size_t limit(rt::Limit which) const {
         const DeviceGuard guard(ordinal_);
         std::size_t value = 0;
         check(rt::DeviceGetLimit(&value, which), "DeviceGetLimit");
         return value;
     }
+    /// Asks the runtime for another limit, in bytes. The runtime may round it: limit() says what it became. Throws
+    /// Error if the device has no such limit, or if the runtime refuses the size.
     void set_limit(rt::Limit which, std::size_t nbytes) const {
         const RelaxedCapture beside(ordinal_);
         check(rt::DeviceSetLimit(which, nbytes), "DeviceSetLimit");
@@ -156,7 +158,8 @@ class Device {
         return {least, greatest};
     }
 
-    /// Blocks until all work submitted to the device has run.
+    /// Blocks until all work submitted to the device has run. Then it lets go of what finished work kept. Throws
+    /// std::invalid_argument while a capture that portamem began is open on any stream.
     void synchronize() const {
         detail::refuse_in_capture("synchronizing the device");
         const RelaxedCapture beside(ordinal_);
@@ -168,15 +171,19 @@ class Device {
         Reaper::instance().run_once();
     }
 
+    /// Returns whether kernels of this device can use the memory of `peer`, once enable_peer_access was called.
     bool can_access_peer(Device peer) const {
         int can = 0;
         check(rt::DeviceCanAccessPeer(&can, ordinal_, peer.ordinal_), "DeviceCanAccessPeer");
         return can != 0;
     }
+    /// Lets this device's kernels use plain memory of `peer`, for this process. Memory of the driver's pools needs
+    /// AsyncMemoryResource::set_access instead. Throws Error if the runtime refuses, or if access is enabled already.
     void enable_peer_access(Device peer) const {
         const DeviceGuard guard(ordinal_);
         check(rt::DeviceEnablePeerAccess(peer.ordinal_), "DeviceEnablePeerAccess");
     }
+    /// Takes back what enable_peer_access allowed. Throws Error if access is not enabled.
     void disable_peer_access(Device peer) const {
         const DeviceGuard guard(ordinal_);
         check(rt::DeviceDisablePeerAccess(peer.ordinal_), "DeviceDisablePeerAccess");

@@ -60,7 +60,8 @@ class OutOfMemory : public Error {
     MemoryFigures figures_;
 };
 
-/// Reports that a sub-view, a typed view or a copy that is being submitted still uses memory that was to go back.
+/// Reports that something is still in use: a buffer with exports, a resource with buffers out or with a call under way,
+/// or the process's default resource. Nothing was closed.
 class ExportError : public std::logic_error {
     using std::logic_error::logic_error;
 };

@@ -19,7 +19,8 @@ PORTAMEM_OPEN
 /// for.
 class Event {
   public:
-    /// Makes an event on a device. flags: rt::EventFlags.
+    /// Makes an event on a device. By default it measures no time. flags: rt::EventFlags. Throws Error if the runtime
+    /// refuses.
     static std::shared_ptr<Event> create(int device, unsigned flags = rt::EventDisableTiming) {
         refuse_forked();
         const DeviceGuard guard(device);
@@ -84,9 +85,10 @@ class Event {
     /// Sets the work that the mark stands behind from now on: none while the mark is being set.
     void stand_behind(detail::DeclaredSoFar so_far) const { behind_.set(std::move(so_far)); }
 
-    /// Returns true when the work before the mark has run, or when there is no mark yet; then it lets go of what
-    /// finished work kept. A mark in a capture never runs by itself, so query() and synchronize() throw
-    /// std::invalid_argument for it, and the capture stays valid.
+    /// Returns whether the work before the mark has run, or there is no mark yet; does not wait. If so, portamem drops
+    /// the references that it held for finished work (owners of host memory, dropped buffers). A mark in a capture
+    /// never runs by itself, so query() and synchronize() throw std::invalid_argument for it, and the capture stays
+    /// valid.
     bool query() const {
         refuse_forked();
         refuse_captured("query");
@@ -95,7 +97,7 @@ class Event {
         return true;
     }
 
-    /// Blocks until query() would return true, and lets go of what finished work kept.
+    /// Blocks until query() would return true, and drops the same references.
     void synchronize() const {
         refuse_forked();
         refuse_captured("synchronize");
@@ -116,12 +118,15 @@ class Event {
         wait(handle_);
     }
 
-    /// Returns the milliseconds from this mark to the mark of `end`. Both events need timing, and must belong to one
-    /// device.
+    /// Returns the milliseconds from this mark to the mark of `end`. Throws Error (NotReady) if one of the marks has
+    /// not happened. Throws std::invalid_argument for an event that measures no time, for events of two devices, and
+    /// for a mark in a capture.
     float elapsed_time(const Event& end) const {
         refuse_forked();
         if (!timed_ || !end.timed_) {
-            throw std::invalid_argument("the time between events needs both to measure it: make them with timing=True");
+            throw std::invalid_argument(
+                "the time between events needs both to measure it: create both without rt::EventDisableTiming "
+                "(timing=True in Python)");
         }
         if (owned_ && end.owned_ && device_ != end.device_) {
             throw std::invalid_argument("there is no time between an event of device " + std::to_string(device_) +

@@ -9,7 +9,8 @@
 
 PORTAMEM_OPEN
 
-/// Counts an export, which keeps the allocation alive and open.
+/// Forbids the close of an allocation while this object lives, and keeps the allocation alive. Views, and copies that
+/// are being queued, hold one. The constructor throws std::invalid_argument if the allocation is closed.
 class Export {
   public:
     Export() = default;

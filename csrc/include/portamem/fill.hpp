@@ -46,7 +46,10 @@ inline void submit_fill(const Span& span, unsigned char value, const Stream& str
 
 }  // namespace detail
 
-/// Sets every byte. With a stream the work is queued and an event is returned; with a null stream it is done on return.
+/// Sets every byte to `value`. With a stream it queues the fill and returns an event. With a null stream the fill runs
+/// behind all work declared on the memory, is done on return, and the result is null. Host memory of Span::host is
+/// filled on return in either case. Throws std::invalid_argument for read-only memory and for a stream that is closed
+/// or captured, and Error if the runtime refuses.
 inline std::shared_ptr<Event> fill(const Span& span, unsigned char value,
                                    const std::shared_ptr<Stream>& stream = nullptr) {
     refuse_forked();
@@ -54,7 +57,9 @@ inline std::shared_ptr<Event> fill(const Span& span, unsigned char value,
     return detail::run_on(stream, span, Span{}, [&](const Stream& on) { detail::submit_fill(span, value, on); });
 }
 
-/// Sets every byte of `height` rows of `width` bytes, `pitch` bytes apart, and none of the padding between them.
+/// Sets every byte of `height` rows of `width` bytes, `pitch` bytes apart, and none of the padding between them. The
+/// order is as for fill. Throws as fill does, and std::invalid_argument for rows that leave the memory or that are
+/// longer than the pitch.
 inline std::shared_ptr<Event> fill_2d(const Span& span, std::size_t pitch, std::size_t width, std::size_t height,
                                       unsigned char value, const std::shared_ptr<Stream>& stream = nullptr) {
     refuse_forked();
@@ -66,6 +71,7 @@ inline std::shared_ptr<Event> fill_2d(const Span& span, std::size_t pitch, std::
     });
 }
 
+/// Sets every byte of all rows of a pitched buffer, and none of the padding between them. Throws as fill does.
 inline std::shared_ptr<Event> fill_2d(const PitchedBuffer& rows, unsigned char value,
                                       const std::shared_ptr<Stream>& stream = nullptr) {
     return fill_2d(Span::of(rows), rows.pitch(), rows.width(), rows.height(), value, stream);

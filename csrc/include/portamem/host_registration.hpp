@@ -10,8 +10,8 @@
 
 PORTAMEM_OPEN
 
-/// Page-locks memory of the program that `owner` keeps alive, by HostRegister. The last holder's end unregisters it,
-/// after all work that portamem queued on it.
+/// Page-locks memory that `owner` keeps alive, by HostRegister. close() waits for all work declared on it, and then
+/// unregisters it. The destructor does not wait: portamem unregisters the memory later, behind that work.
 class HostRegistration {
   public:
     /// Registers the memory. flags: rt::HostRegisterFlags. Throws Error, for example HostMemoryAlreadyRegistered.
@@ -37,7 +37,8 @@ class HostRegistration {
 
     bool is_closed() const noexcept { return buffer_.is_closed(); }
 
-    /// Waits for queued work and unregisters. Closing twice is allowed. Throws ExportError while views of it live.
+    /// Waits for all work declared on the memory, and then unregisters it. A second close does nothing. Throws
+    /// ExportError while views of it live; the memory stays registered then.
     void close() {
         if (const auto memory = buffer_.shared()) memory->close_and_wait();
     }

@@ -43,8 +43,10 @@ inline void require_device(const rt::Location& location) {
 
 }  // namespace detail
 
-/// Moves memory to a location, in stream order as copy does. It takes managed memory, and system memory that the device
-/// reaches.
+/// Moves the pages to `location`. It takes managed memory, and system memory that the device reaches. With a stream it
+/// queues the move and returns an event; with a null stream the move is done on return, and the result is null. Throws
+/// std::invalid_argument for memory that does not move and for a device that does not exist, and Error if the runtime
+/// refuses.
 inline std::shared_ptr<Event> prefetch(const Span& span, rt::Location location,
                                        const std::shared_ptr<Stream>& stream = nullptr) {
     refuse_forked();
@@ -55,7 +57,9 @@ inline std::shared_ptr<Event> prefetch(const Span& span, rt::Location location,
     });
 }
 
-/// Advises on such memory, at once.
+/// Gives the runtime advice on managed memory, or on system memory that the device reaches. It takes effect at once, in
+/// no stream's order. Throws std::invalid_argument for other memory and for a device that does not exist, and Error if
+/// the runtime refuses. For foreign memory the runtime decides.
 inline void advise(const Span& span, rt::MemoryAdvise advice, rt::Location location) {
     refuse_forked();
     detail::require_movable(span);
@@ -64,7 +68,8 @@ inline void advise(const Span& span, rt::MemoryAdvise advice, rt::Location locat
     check(rt::MemAdvise(span.ptr, span.nbytes, advice, location), "MemAdvise");
 }
 
-/// Returns one attribute of such memory: an int, or for AccessedBy the devices.
+/// Returns an attribute of memory that advise takes: one number, or for AccessedBy the ordinals of the devices (the
+/// host is rt::CpuDeviceId), filled up with rt::InvalidDeviceId. Throws as advise does.
 inline std::vector<int> range_attribute(const Span& span, rt::MemRangeAttribute attribute) {
     refuse_forked();
     detail::require_movable(span);

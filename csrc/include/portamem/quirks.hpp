@@ -35,8 +35,8 @@ struct Quirk {
     int first;
     int fixed;
     QuirkPolicy policy;
-    const char* about;
-    const char* thread;
+    const char* about;   ///< a sentence that says what goes wrong
+    const char* thread;  ///< the public reports, as owner/repository#number, with commas between
 };
 
 /// Lists all known faults. Arch "gfx" leaves out HIP on other devices.
@@ -154,11 +154,12 @@ inline QuirkSwitches& quirk_switches() {
 
 }  // namespace detail
 
-/// Switches a quirk's policy on or off on every device, for resources that this module makes from now on, and for its
-/// copies.
+/// Switches a quirk's policy on or off on every device. It affects resources made later, and copies queued later, by
+/// all modules of the process that have the same backend and the same headers.
 /// - nullopt goes back to the table. PORTAMEM_QUIRKS=name=off,other=on does the same from the start.
 /// - Returns how it was switched before; the program puts that back with another call.
-/// - Throws std::invalid_argument. Throws Error, named Forked, in a child of fork.
+/// - Throws std::invalid_argument for an unknown name and for a bridged quirk. Throws Error, named Forked, in a child
+///   of fork.
 inline std::optional<bool> set_quirk(const std::string& name, std::optional<bool> on) {
     refuse_forked();
     detail::refuse_bridged(detail::quirk_called(name));

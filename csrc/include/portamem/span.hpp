@@ -12,14 +12,16 @@
 PORTAMEM_OPEN
 
 /// Names a range of memory that an operation reads or writes: of an allocation, or the host's own, which `owner` keeps
-/// alive. It holds an export while the operation is being submitted.
+/// alive. A Span of an allocation holds an export of it.
 struct Span {
     void* ptr = nullptr;
     std::size_t nbytes = 0;
     std::shared_ptr<Allocation> allocation;  // null: plain host memory
-    std::shared_ptr<void> owner;             // of plain host memory; may be null where the caller waits for the end
+    std::shared_ptr<void> owner;             // of plain host memory; null: the caller keeps the memory
     Export pin;
 
+    /// Names all of a buffer. While the Span lives, it is an export: close() of the buffer that owns the memory throws
+    /// ExportError. Throws std::invalid_argument if the buffer is closed.
     static Span of(const Buffer& buffer) {
         Span span;
         span.pin = Export(buffer.allocation());
@@ -28,6 +30,8 @@ struct Span {
         span.nbytes = buffer.nbytes();
         return span;
     }
+    /// Names host memory of the program. portamem keeps `owner` until the work has run. With a null owner the caller
+    /// keeps the memory until then.
     static Span host(void* ptr, std::size_t nbytes, std::shared_ptr<void> owner = nullptr) {
         Span span;
         span.ptr = ptr;

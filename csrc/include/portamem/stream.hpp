@@ -265,7 +265,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
     /// Returns all work that was declared on the stream until now.
     detail::DeclaredSoFar declared_so_far() const noexcept { return {work_, work_->declared()}; }
 
-    /// Returns true when all work has run, and then lets go of what that work kept.
+    /// Returns whether all work has run; does not wait. If it has, portamem drops the references that it held for that
+    /// work (owners of host memory, dropped buffers). Throws std::invalid_argument if the stream is closed or captured.
     bool query() {
         refuse_forked();
         const RelaxedCapture beside(device_);
@@ -275,7 +276,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
         return true;
     }
 
-    /// Blocks until all work submitted so far has run, and lets go of what that work kept alive.
+    /// Blocks until all work submitted so far has run, and drops the references that query() drops. Throws as query()
+    /// does.
     void synchronize() {
         refuse_capture("synchronize");
         const RelaxedCapture beside(device_);
@@ -385,14 +387,16 @@ class Stream : public std::enable_shared_from_this<Stream> {
         return event;
     }
 
-    /// Makes later work wait for the event's mark, or for what `other` holds now. Under capture the event must belong
-    /// to the capture; otherwise it throws std::invalid_argument, and the capture stays valid.
+    /// Makes later work on this stream wait for the event's mark; the host does not wait. Throws std::invalid_argument
+    /// if the stream is closed, and if a captured stream would wait for work outside its capture, which stays valid.
     void wait(const Event& event) const {
         const Use use = in_use();
         if (is_default() || event.mark() == Event::Mark::Work) refuse_capture("waiting for work outside of a capture");
         const DeviceGuard guard(device_);
         check(rt::StreamWaitEvent(handle_, event.handle()), "StreamWaitEvent");
     }
+    /// Makes later work on this stream wait for all work that is on `other` now; the host does not wait. For another
+    /// thread's per-thread stream, the host waits for the device instead. Throws as the wait for an event does.
     void wait(Stream& other) {
         if (&other == this) return;
         const Use use = in_use();
@@ -403,7 +407,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     }
 
     /// Runs a function on a thread of the runtime, in stream order. The function may call neither the runtime nor
-    /// portamem.
+    /// portamem. The caller keeps user_data alive until the function has run; portamem does not.
     void launch_host_func(rt::HostFn_t fn, void* user_data) const {
         const Use use = in_use();
         if (is_default()) refuse_capture("launch_host_func");
@@ -461,10 +465,13 @@ class Stream : public std::enable_shared_from_this<Stream> {
         check(answer, "StreamEndCapture");
     }
 
-    /// Tells the listeners the stream's last event, and destroys the handle if it is owned. Closing twice is allowed; a
-    /// default stream throws std::invalid_argument. It waits for other threads' calls that submit. Of calls that wait
-    /// for the work, the last one destroys an owned handle. Throws std::invalid_argument within a call of this thread
-    /// that uses the stream.
+    /// Closes the stream, and tells its listeners its last event. Work that was queued still runs. A second close does
+    /// nothing.
+    /// - It waits for calls of other threads that queue work on the stream. A thread that waits for the stream's work
+    ///   goes on, and the last of these destroys the handle.
+    /// - It does not destroy a handle that portamem did not make, and waits for those threads as well.
+    /// - Throws std::invalid_argument for a default stream, under capture, and inside a call of this thread that uses
+    ///   the stream. Throws Error if the runtime refuses; the stream stays open then.
     void close() {
         refuse_forked();
         if (is_default()) throw std::invalid_argument("a default stream belongs to its device and cannot be closed");

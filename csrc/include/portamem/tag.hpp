@@ -23,8 +23,8 @@ inline std::uint64_t push_tag(const std::string& name) {
     if (number == 0) throw std::bad_alloc();
     return number;
 }
-/// Ends that tag, innermost or not. Throws std::logic_error where tags that began within it are open (they stay open),
-/// and where this thread has no such tag.
+/// Ends that tag. If tags that began within it are open, it ends this tag alone and throws std::logic_error. If the
+/// thread has no such tag, it ends nothing and throws std::logic_error.
 inline void pop_tag(std::uint64_t number) {
     const int answer = portamem_tag_pop(number);
     if (answer < 0) {

@@ -18,16 +18,16 @@
 
 PORTAMEM_OPEN
 
-/// Gives stream-ordered memory of one pool of the driver, by MallocFromPoolAsync and FreeAsync.
-/// The pool is its own, which keeps what it has,
-/// or one that the program owns, whose settings it changes only when asked. deallocate lets its stream reuse the memory
-/// at once.
+/// Allocates from one pool of the driver, in stream order, by MallocFromPoolAsync and FreeAsync. `create` makes that
+/// pool, which by default keeps its memory. `from_handle` takes one of the program, and the resource changes its
+/// settings only when asked. deallocate lets its stream reuse the memory at once.
 class AsyncMemoryResource : public RuntimeMemoryResource {
   public:
     static constexpr std::uint64_t kKeepAll = std::numeric_limits<std::uint64_t>::max();
 
-    /// Makes a resource over a pool of its own. max_size 0 means as large as the device. Throws Error (NotSupported) on
-    /// a device without pools.
+    /// Makes a resource over a pool of its own. Throws Error (NotSupported) on a device without pools.
+    /// - release_threshold: the bytes that the driver keeps at a synchronize.
+    /// - max_size: the most bytes of the pool; 0 means as large as the device.
     static std::shared_ptr<AsyncMemoryResource> create(int device, std::uint64_t release_threshold = kKeepAll,
                                                        std::size_t max_size = 0) {
         require_pools(device);
@@ -47,7 +47,7 @@ class AsyncMemoryResource : public RuntimeMemoryResource {
         return std::shared_ptr<AsyncMemoryResource>(new AsyncMemoryResource(device, pool, false, nullptr));
     }
 
-    /// Makes a resource over a pool that the program owns: it is never destroyed here, and `owner` is kept alive.
+    /// Makes a resource over a pool of the program. portamem never destroys the pool, and keeps `owner` alive.
     static std::shared_ptr<AsyncMemoryResource> from_handle(rt::MemPool_t pool, int device,
                                                             std::shared_ptr<void> owner = nullptr) {
         require_pools(device);
@@ -65,7 +65,8 @@ class AsyncMemoryResource : public RuntimeMemoryResource {
     }
     bool owns_pool() const noexcept { return owned_; }
 
-    /// Returns an attribute of the pool: Reuse* as 0 or 1, every other in bytes.
+    /// Returns an attribute of the pool: Reuse* as 0 or 1, every other in bytes. Throws std::invalid_argument if the
+    /// resource is closed, and Error if the runtime refuses.
     std::uint64_t get(rt::MemPoolAttr attr) const {
         refuse_forked();
         std::uint64_t value = 0;
@@ -73,6 +74,8 @@ class AsyncMemoryResource : public RuntimeMemoryResource {
         check(rt::MemPoolGetAttribute(pool_handle(), attr, &value), "MemPoolGetAttribute");
         return value;
     }
+    /// Sets an attribute of the pool: Reuse* and ReleaseThreshold to any value, the high-water marks to 0 alone. Throws
+    /// as get does.
     void set(rt::MemPoolAttr attr, std::uint64_t value) const {
         refuse_forked();
         const RelaxedCapture beside(device());
@@ -85,20 +88,22 @@ class AsyncMemoryResource : public RuntimeMemoryResource {
         set(rt::MemPoolAttr::ReservedMemHigh, 0);
     }
 
-    /// Gives unused memory back to the driver until at most `keep` bytes are reserved.
+    /// Gives unused memory back to the driver until at most `keep` bytes are reserved. Throws as get does.
     void trim(std::size_t keep = 0) const {
         refuse_forked();
         const RelaxedCapture beside(device());
         check(rt::MemPoolTrimTo(pool_handle(), keep), "MemPoolTrimTo");
     }
 
-    /// Returns the access that another device has to the pool's memory.
+    /// Returns the access that a device has to the pool's memory. Throws as get does.
     rt::MemAccessFlags access(int device) const {
         auto flags = rt::MemAccessFlags::None;
         const RelaxedCapture beside(this->device());
         check(rt::MemPoolGetAccess(&flags, pool_handle(), {rt::LocationType::Device, device}), "MemPoolGetAccess");
         return flags;
     }
+    /// Sets the access that a device has to the pool's memory; the pool's own device always has it. Throws as get does:
+    /// Error also means that the two devices have no path to each other.
     void set_access(int device, rt::MemAccessFlags flags) const {
         const RelaxedCapture beside(this->device());
         check(rt::MemPoolSetAccess(pool_handle(), {rt::LocationType::Device, device}, flags), "MemPoolSetAccess");

@@ -31,9 +31,11 @@ class CountedMemoryResource : public MemoryResource {
 
     explicit CountedMemoryResource(const MemoryTraits& traits) : MemoryResource(traits) {}
 
-    /// Takes memory of a resource that is open and follows the stream. nbytes may be 0.
+    /// Returns `nbytes` of memory for work on `stream`; for 0 bytes the address may be null. A derived class implements
+    /// it, and throws OutOfMemory if there is no memory. The base class has checked that the resource is open, that the
+    /// alignment is a power of two, and that a stream-ordered resource is of the stream's device.
     virtual void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) = 0;
-    /// Takes back what take gave. ptr may be null, with 0 bytes. Throws, and the memory is still allocated then.
+    /// Takes back memory that take returned. ptr may be null, with 0 bytes. If it throws, the memory stays allocated.
     virtual void give_back(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) = 0;
     /// Is called when nothing is out and nothing will be. If it throws, the resource stays open, and it is called again
     /// later.

@@ -7,9 +7,8 @@
 
 PORTAMEM_OPEN
 
-/// Gives plain device memory, by Malloc and Free.
-/// Each call costs the driver tens of microseconds, so use it for memory that lives long. (The
-/// class of this name in cuda.core is a pool; that is AsyncMemoryResource here.)
+/// Gives plain device memory, by Malloc and Free. Each call costs the driver tens of microseconds, so use it for memory
+/// that lives long. (The class of this name in cuda.core is a pool; that is AsyncMemoryResource here.)
 class DeviceMemoryResource : public RuntimeMemoryResource {
   public:
     /// coherence: Default, or AMD's FineGrained and Uncached.

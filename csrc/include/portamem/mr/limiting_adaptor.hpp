@@ -57,10 +57,12 @@ class LimitingAdaptor : public KnowingAdaptor {
         figures.asked = nbytes;
         figures.used = out;
         figures.free = limit_ - out;
-        const std::string text =
-            std::string(rt::BackendName) + " LimitingAdaptor: OutOfMemory: asked for " + detail::bytes_text(nbytes) +
-            ", the limit is " + detail::bytes_text(limit_) + ", of which " + detail::bytes_text(out) + " are out and " +
-            detail::bytes_text(limit_ - out) + " are left; close buffers that are no longer needed, or raise the limit";
+        const std::size_t left = limit_ - out;
+        const std::string text = std::string(rt::BackendName) + " LimitingAdaptor: OutOfMemory: asked for " +
+                                 detail::bytes_text(nbytes, left) + ", the limit is " + detail::bytes_text(limit_) +
+                                 ", of which " + detail::bytes_text(out) + " are out and " +
+                                 detail::bytes_text(left, nbytes) +
+                                 " are left; close buffers that are no longer needed, or raise the limit";
         const OutOfMemory refused(rt::Error_t::OutOfMemory, "OutOfMemory", "LimitingAdaptor", text);
         throw OutOfMemory(refused, text, figures);
     }

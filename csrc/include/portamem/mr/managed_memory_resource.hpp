@@ -6,9 +6,9 @@
 
 PORTAMEM_OPEN
 
-/// Gives managed memory, by MallocManaged and Free: one address serves host and devices.
-/// How the memory moves is a capability of the
-/// device (ManagedMode). Where it is host-resident, prefetches and advice are accepted and change nothing.
+/// Gives managed memory, by MallocManaged and Free: one address serves host and devices. How the memory moves is a
+/// capability of the device (ManagedMode). Where it is host-resident, prefetches and advice are accepted and change
+/// nothing.
 class ManagedMemoryResource : public RuntimeMemoryResource {
   public:
     /// attach: Global, or Host until a stream attaches the memory.

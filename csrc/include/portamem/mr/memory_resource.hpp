@@ -31,7 +31,7 @@ struct AllocateOptions {
 /// Gives memory and takes it back. Every Buffer keeps its resource alive. It is thread-safe.
 class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
   public:
-    /// Divides every address that the resource gives, unless the caller asks for a larger alignment. Bytes.
+    /// The alignment in bytes of every address, unless the caller asks for a larger one.
     static constexpr std::size_t kAlignment = 256;
 
     virtual ~MemoryResource() = default;
@@ -50,8 +50,8 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     /// Returns a number that is never reused in this process.
     std::uint64_t identity() const noexcept { return identity_; }
 
-    /// Takes memory that work submitted to `stream` from now on may use; on a resource that is not stream-ordered, any
-    /// work.
+    /// Takes memory that work submitted to `stream` from now on may use. If the resource is not stream-ordered, work on
+    /// any stream may use it at once.
     /// - 0 bytes give a null pointer, which deallocate takes back like any other.
     /// - alignment: a power of two. Resources that call the runtime for each allocation give up to kAlignment.
     /// - Where there is no memory, the call first lets go of what finished work has kept. It then waits, two seconds
@@ -73,7 +73,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
         return allocate(nbytes, stream, AllocateOptions{kAlignment, true});
     }
 
-    /// Takes memory of allocate back.
+    /// Takes back memory that allocate returned.
     /// - Stream-ordered memory goes back behind the work on `stream`, and the host does not wait. For other memory the
     ///   call blocks until that work has run, because no vendor promises that its Free waits.
     /// - A null pointer is accepted, even where nothing of 0 bytes is out.

@@ -33,7 +33,7 @@ inline const char* to_string(ResourceKind kind) noexcept {
 /// Describes a resource's memory. Accessibility is asked of the device, never derived from the kind.
 struct MemoryTraits {
     ResourceKind kind = ResourceKind::Device;
-    int device = 0;                 ///< the device whose current resource it can be, and whose default stream it uses
+    int device = 0;                 ///< the device that the resource belongs to
     bool is_host_memory = false;    ///< its device_id is -1
     bool stream_ordered = false;    ///< allocating and freeing take their place in the order of the stream's work
     bool host_accessible = false;   ///< the host may read and write it at its address
@@ -42,8 +42,10 @@ struct MemoryTraits {
     bool pageable = false;          ///< memory of malloc and the like: the runtime knows nothing of its pages
     bool is_pooled = false;         ///< cut from a pool's chunks
     bool free_may_wait = rt::FreeMayWait;  ///< a free may wait for other work, even where no work uses the memory
-    bool is_known_elsewhere = false;  ///< the program or a resource may have queued work on it before it is handed out
-    int levels = 0;                   ///< how many resources are below, one over the other
+    /// Other code has the address before the buffer exists, and may have queued work on it. So a dropped buffer waits
+    /// for all work on its streams.
+    bool is_known_elsewhere = false;
+    int levels = 0;  ///< how many resources are below, one over the other
 
     int device_id() const noexcept { return is_host_memory ? rt::CpuDeviceId : device; }
 };

@@ -22,7 +22,8 @@
 PORTAMEM_OPEN
 
 /// Carves allocations one behind the other out of chunks of its upstream. The memory is of the upstream's kind.
-/// - A free only counts. The memory of a step or of a request goes back by release(), when nothing is out.
+/// - deallocate only lowers the count of live buffers; no memory comes back before release(), which needs that nothing
+///   is out. So it fits the memory of a step or of a request.
 /// - Nothing is used twice in between, so no stream waits for another, except for the first use of a chunk of a
 ///   stream-ordered upstream.
 /// - A wrong free (a buffer that is not out, an address inside of one, another resource's address, another size) throws
@@ -68,9 +69,10 @@ class MonotonicMemoryResource : public CountedMemoryResource {
         return chunks_.empty() ? 0 : chunks_[current_].room();
     }
 
-    /// Gives all chunks back to the upstream, behind every stream on which memory was freed. It waits for the streams
-    /// that the upstream does not wait for itself. Throws ExportError while memory is out, and Error where the upstream
-    /// refuses; the rest goes back at the next call then.
+    /// Gives all chunks back to the upstream, behind every stream on which memory was freed. The upstream takes each
+    /// chunk back on the stream on which it gave the chunk (on the default stream if that one has ended); for all other
+    /// streams the host waits. Throws ExportError while memory is out, and Error where the upstream refuses; the rest
+    /// goes back at the next call then.
     void release() {
         refuse_forked();
         give_back_all();

@@ -69,18 +69,19 @@ PORTAMEM_OPEN
 ///   per-thread default stream is emptied behind all work of the device, because no other thread can mark that stream.
 /// - A stream keeps up to 32 MiB of freed blocks of 33 to 256 KiB and about 80 MiB of larger ones above 1 MiB unmerged,
 ///   until a call needs them together.
-/// - Before the upstream is asked, the free memory of the calling thread's cache and of its stream is merged. Where the
-///   pool would have a sixth more than was ever out at once (with several streams: as many times as much, up to four),
-///   chunks of which nothing is out go back first. Only chunks of streams whose work has run do, because the call waits
-///   for nothing.
+/// - Before the upstream is asked, the free memory of the calling thread's cache and of its stream is merged. If the
+///   pool would have more than a bound, chunks without a live block go back first. Only chunks of streams whose work
+///   has run do, because the call waits for nothing. On one stream the bound is the most that was ever out at once and
+///   a sixth of it, at least 4 MiB. With n streams the bound is n times the most that was out, at most four times, and
+///   4 MiB.
 /// - Arrays on one stream that grow and shrink all the time reserve about twice what is live, and up to four times
 ///   where that is a few MiB.
 ///
 /// Chunks:
-/// - A chunk is a power of two between an eighth and a quarter of what the pool has, from 2 to 256 MiB. For large
-///   blocks it is no more than these take, an eighth of that, and 2 MiB; for small ones it is up to an eighth of the
-///   pool. Where the free memory would do if it were in one piece, chunks have room for up to a sixth of the pool more,
-///   in blocks of that size.
+/// - A chunk is a power of two between an eighth and a quarter of what the pool has, from 2 to 256 MiB. A chunk for
+///   large blocks is at most 9/8 of their bytes plus 2 MiB; a chunk for small ones is up to an eighth of the pool.
+///   Where the free memory would do if it were in one piece, chunks have room for up to a sixth of the pool more, in
+///   blocks of that size.
 /// - Blocks of up to 32 KiB have chunks of their own where the pool has more than 64 MiB.
 /// - Nothing is reserved before it is asked for, except PoolOptions::initial_size.
 /// - The pool's own records take 5 bytes of host memory for each block of 256 bytes, and about 90 for a larger one;
@@ -175,8 +176,8 @@ class PoolMemoryResource : public MemoryResource {
         portamem_pool_reset_peak(pool_);
     }
 
-    /// Gives whole chunks back to the upstream until at most `keep` bytes are reserved, as far as nothing of them is
-    /// out. It waits for the work that used them. Other threads may allocate meanwhile.
+    /// Gives chunks without a live block back to the upstream until at most `keep` bytes are reserved, and waits for
+    /// the work that used the pool's free memory. Other threads may allocate meanwhile.
     void trim(std::size_t keep = 0) {
         refuse_forked();
         answer(portamem_pool_trim(pool_, keep), 0);

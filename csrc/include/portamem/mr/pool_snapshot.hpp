@@ -28,8 +28,7 @@ inline const char* to_string(PoolPieceState state) noexcept {
 }
 
 /// Lists the pieces of each chunk of a pool, with its figures; Python's PoolMemoryResource.snapshot() returns the same.
-/// The figures are of a moment before the pieces',
-/// because threads that allocate meanwhile are not stopped.
+/// The figures are of a moment before the pieces', because threads that allocate meanwhile are not stopped.
 struct PoolSnapshot {
     std::size_t used = 0;           ///< bytes that are out, as they were asked for
     std::size_t reserved = 0;       ///< bytes that the pool holds of its upstream

@@ -24,6 +24,13 @@ inline std::string bytes_text(std::size_t nbytes) {
     return text;
 }
 
+/// Returns a size as text for a sentence that compares it with `other`: exact, such as "1048577 bytes", if the rounded
+/// texts of the two are the same and the sizes are not.
+inline std::string bytes_text(std::size_t nbytes, std::size_t other) {
+    const std::string text = bytes_text(nbytes);
+    return nbytes != other && text == bytes_text(other) ? std::to_string(nbytes) + " bytes" : text;
+}
+
 }  // namespace detail
 
 PORTAMEM_CLOSE

@@ -156,7 +156,7 @@ class RuntimeMemoryResource : public CountedMemoryResource {
         } catch (const Error&) {
             throw refused;  // the device cannot even be asked
         }
-        std::string text = std::string(refused.what()) + "; asked for " + detail::bytes_text(asked);
+        std::string text = std::string(refused.what()) + "; asked for ";
         const std::size_t kept = is_permanent() ? 0 : detail::DefaultCache(traits().device).nbytes();
         std::size_t free = 0;
         std::size_t total = 0;
@@ -171,13 +171,16 @@ class RuntimeMemoryResource : public CountedMemoryResource {
             figures.used = held - idle;
             const std::size_t caches = figures.cached.value_or(0) + kept;
             figures.used_by_others = others > caches ? others - caches : 0;
-            text += ", device " + std::to_string(traits().device) + " has " + detail::bytes_text(free) + " of " +
-                    detail::bytes_text(total) + " free, portamem's buffers hold " + detail::bytes_text(held - idle) +
+            text += detail::bytes_text(asked, free) + ", device " + std::to_string(traits().device) + " has " +
+                    detail::bytes_text(free, asked) + " of " + detail::bytes_text(total) +
+                    " free, portamem's buffers hold " + detail::bytes_text(held - idle) +
                     ", used by others and caches " + detail::bytes_text(others);
             if (idle > 0) {
                 text += ", pools of this process keep " + detail::bytes_text(idle) +
                         " of which no buffer is out: trim() gives that back";
             }
+        } else {
+            text += detail::bytes_text(asked);
         }
         if (figures.cached) text += ", cached in this resource " + detail::bytes_text(*figures.cached);
         if (!traits().is_host_memory && kept > 0) {
