@@ -873,8 +873,8 @@ class MemoryResource:
         """
     def deallocate(self, ptr: int, nbytes: _Size | None = None, *, stream: _StreamLike | None = None) -> None:
         """Takes back memory that ``Buffer.release`` gave out, with its size, or by its address alone where ``size_of``
-        knows the size. ValueError for what cannot be the resource's own: memory while nothing is out, another size than was asked for (a pool: by more than a block's
-        waste), and what the resource, or one that records, knows not to be out; else the runtime's Error."""
+        knows the size. ValueError for what cannot be the resource's own: memory while nothing is out, another size than
+        was asked for, and what the resource, or one that records, knows not to be out; else the runtime's Error."""
     def size_of(self, ptr: int) -> int | None:
         """The bytes that were asked for at an address that is out. None for any other address, and where the resource
         keeps no sizes: fixed-size and monotonic resources, and those over functions of the program or over another

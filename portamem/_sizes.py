@@ -28,7 +28,7 @@ def parse_size(size: SupportsIndex | str) -> int:
 
 
 def percentage(text: str) -> float | None:
-    """The number in "70%"; None where the text is no percentage. Raises ValueError unless it is above 0 and up to 100."""
+    """The number in "70%"; None where the text is no percentage. Raises ValueError where it is 0 or above 100."""
     match = _PERCENTAGE.fullmatch(text)
     if match is None:
         return None

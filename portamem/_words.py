@@ -1375,11 +1375,19 @@ and an alignment that cannot be had, and TypeError where the stream is missing."
     ),
     "MemoryResource.deallocate": (
         "method",
-        "(self, ptr: int, nbytes: int | str, *, stream: Stream | Any | None=None) -> None",
-        "(self, ptr, nbytes, *, stream=None)",
-        """Takes back memory that ``Buffer.release`` gave out, with its size. ValueError for what cannot be the
-resource's own: memory while nothing is out, another size than was asked for (a pool: by more than a block's
+        "(self, ptr: int, nbytes: int | str | None=None, *, stream: Stream | Any | None=None) -> None",
+        "(self, ptr, nbytes=None, *, stream=None)",
+        """Takes back memory that ``Buffer.release`` gave out, with its size, or by its address alone where ``size_of``
+knows the size. ValueError for what cannot be the resource's own: memory while nothing is out, another size than was asked for (a pool: by more than a block's
 waste), and what the resource, or one that records, knows not to be out; else the runtime's Error.""",
+    ),
+    "MemoryResource.size_of": (
+        "method",
+        "(self, ptr: int) -> int | None",
+        "(self, ptr)",
+        """The bytes that were asked for at an address that is out. None for any other address, and where the resource
+keeps no sizes: fixed-size and monotonic resources, and those over functions of the program or over another
+module. A pool takes no lock for it.""",
     ),
     "MemoryResource.device": (
         "property",
@@ -1474,8 +1482,8 @@ the block is never hidden: where the close is refused then, the resource goes wi
     ),
     "PoolMemoryResource": (
         "class",
-        "(upstream: MemoryResource | None=None, *, device: Device | int | None=None, limit: int | str | None=None, release: float | int | Callable[[PoolStats], int | str | None] | None=None, host_access: bool=True, shares_idle: bool=True)",
-        "(upstream=None, *, device=None, limit=None, release=None, host_access=True, shares_idle=True)",
+        "(upstream: MemoryResource | None=None, *, device: Device | int | None=None, limit: int | str | None=None, release: float | int | Callable[[PoolStats], int | str | None] | None=None, host_access: bool=True, shares_idle: bool=True, initial_size: int | str | None=None)",
+        "(upstream=None, *, device=None, limit=None, release=None, host_access=True, shares_idle=True, initial_size=None)",
         """Stream-ordered memory cut from chunks of ``upstream`` (by default plain device memory), which is kept alive.
 
 What is freed on a stream is used on it again at once, above 1 MiB by any thread; memory that the host reaches only
@@ -1487,17 +1495,19 @@ back, a share from 0 to 1, or a function of a PoolStats that answers the bytes t
 everything stays until ``trim()``, until the upstream has no more, or until the pool would have more than its
 blocks needed. ``host_access=False``: buffers refuse the host also where it could reach the memory, which is
 then used again at once on its stream on every machine. ``shares_idle=False``: other pools, which find no memory, do
-not have what is idle here given back for them.""",
+not have what is idle here given back for them. ``initial_size``: bytes that the pool takes of the upstream when it
+is made, in one chunk. ``limit`` and ``initial_size`` also take a share of the device's memory, such as "70%".""",
     ),
     "PoolMemoryResource.__init__": (
         "method",
-        "(self, upstream: MemoryResource | None=None, *, device: Device | int | None=None, limit: int | str | None=None, release: float | int | Callable[[PoolStats], int | str | None] | None=None, host_access: bool=True, shares_idle: bool=True) -> None",
-        "(self, upstream=None, *, device=None, limit=None, release=None, host_access=True, shares_idle=True)",
+        "(self, upstream: MemoryResource | None=None, *, device: Device | int | None=None, limit: int | str | None=None, release: float | int | Callable[[PoolStats], int | str | None] | None=None, host_access: bool=True, shares_idle: bool=True, initial_size: int | str | None=None) -> None",
+        "(self, upstream=None, *, device=None, limit=None, release=None, host_access=True, shares_idle=True, initial_size=None)",
         """Makes a pool over ``upstream``, or over plain memory of ``device`` where that is None. The parameters are
 described with the class.
 
-Raises ValueError for a limit of 0, for a share that is not from 0 to 1, and for a device that is not the
-upstream's.""",
+Raises ValueError for a limit of 0, for a share that is not from 0 to 1, for a device that is not the
+upstream's, and for an initial size that is larger than the limit. Raises OutOfMemoryError where the initial
+size cannot be had.""",
     ),
     "PoolMemoryResource.upstream": (
         "property",
@@ -1506,10 +1516,14 @@ upstream's.""",
         """The resource below, kept alive.""",
     ),
     "PoolMemoryResource.limit": (
-        "property",
+        "settable",
         "(self) -> int | None",
         "(self)",
-        """The most bytes that the pool reserves of its upstream; None where there is no limit.""",
+        """The most bytes that the pool reserves of its upstream; None where there is no limit.
+
+It can be set, to bytes, to a share of the device's memory such as "70%", or to None. Where the pool has
+reserved more, nothing goes back by itself: allocations that need more of the upstream raise OutOfMemoryError
+until the pool has less. ``trim(limit)`` gives back what is not out.""",
     ),
     "PoolMemoryResource.is_checked": (
         "property",

@@ -67,7 +67,10 @@ py::object push_scope(const std::shared_ptr<MemoryResource>& resource) {
     const TableReference reference(resource);
     const portamem_resource handle = reference.handle();
     handle.ops->retain(handle.self);
-    const auto release = [](PyObject* capsule) { shared_ops()->release(PyCapsule_GetPointer(capsule, kScopeName)); };
+    const auto release = [](PyObject* capsule) {
+        const PendingErrorKept pending;  // the last reference to a resource may run code of the program
+        shared_ops()->release(PyCapsule_GetPointer(capsule, kScopeName));
+    };
     PyObject* const capsule = PyCapsule_New(handle.self, kScopeName, release);
     if (capsule == nullptr) {
         handle.ops->release(handle.self);

@@ -36,8 +36,8 @@ struct Knobs {
     static void fail(const char* call, unsigned nth, int code) { REQUIRE(pmhKnobFailCall(call, nth, code) == 0); }
 };
 
-/// Bytes of the process's addresses that can be written, which are not all that are mapped: the C library reserves tens
-/// of MiB for each of some threads, and keeps 40 MiB of stacks for the next ones: a test has to look for a difference of
+/// Returns the bytes of the process's addresses that can be written, which are not all that are mapped. The C library
+/// reserves tens of MiB for each of some threads and keeps 40 MiB of stacks, so that a test looks for a difference of
 /// 100 MiB and more. Only what lies where mmap() gives addresses counts, which is below the main thread's stack: a
 /// sanitizer's shadow lies far from there, and grows by several times what the program touches.
 std::size_t writable() {

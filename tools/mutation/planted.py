@@ -290,8 +290,8 @@ DEFECTS = (
     ),
     _one(
         "a scope of the current resource stays after its end",
-        "csrc/core/scope.cpp",
-        "    found->second.pop_back();\n    resource.ops->release(resource.self);\n",
+        "csrc/python/scope.cpp",
+        "    set_open_scopes(py::tuple(after));\n",
         "",
         "ALLOC-19",
     ),

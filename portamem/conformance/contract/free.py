@@ -134,4 +134,10 @@ CLAUSES = (
         "has changed.",
         "every resource",
     ),
+    Clause(
+        "FREE-19",
+        "A resource that keeps sizes says how many bytes were asked for at an address that is out, and takes the "
+        "memory back by the address alone. Of any other address it says nothing, and refuses it as a free.",
+        "every resource",
+    ),
 )

@@ -342,4 +342,17 @@ CLAUSES = (
         "forbids the pool to wait for that work, the memory goes back when the capture has ended.",
         "pools",
     ),
+    Clause(
+        "POOL-50",
+        "A living pool's limit can be changed, to bytes, to a share of the device's memory, or to none, and holds from "
+        "the next chunk on. A limit below what is reserved takes nothing away; trim(limit) gives back what is not out.",
+        "pools",
+    ),
+    Clause(
+        "POOL-51",
+        "A pool with an initial size has reserved that much when it is made, in bytes or as a share of the device's "
+        "memory, and memory of that size then costs no chunk, on any stream. A size that cannot be had, or that is "
+        "above the limit, is refused, and nothing stays reserved.",
+        "pools",
+    ),
 )

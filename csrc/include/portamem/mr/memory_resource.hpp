@@ -102,8 +102,8 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
         deallocate(ptr, known_size_of(ptr), stream);
     }
 
-    /// These functions with a bare handle; null is the default stream of the resource's device. Stream::from_handle says
-    /// by what identity pools know the handle.
+    /// These functions take a bare handle; null is the default stream of the resource's device. Stream::from_handle
+    /// says by what identity pools know the handle.
     void deallocate(void* ptr, rt::Stream_t handle) {
         if (ptr == nullptr) return deallocate(ptr, 0, handle);
         deallocate(ptr, known_size_of(ptr), handle);

@@ -93,8 +93,8 @@ PORTAMEM_OPEN
 ///   without a limit (portamem/abi/pool_settings.h).
 class PoolMemoryResource : public MemoryResource {
   public:
-    /// Throws std::invalid_argument where the upstream is null or closed, where a setting of pools cannot be parsed, and
-    /// where the initial size is larger than the limit. Throws as allocate does where the initial size cannot be had.
+    /// Throws std::invalid_argument where the upstream is null or closed, a setting of pools cannot be parsed, or the
+    /// initial size is larger than the limit. Throws as allocate does where the initial size cannot be had.
     explicit PoolMemoryResource(std::shared_ptr<MemoryResource> upstream, PoolOptions options = {})
         : PoolMemoryResource(Empty{}, std::move(upstream), std::move(options)) {
         reserve(runtime_->options().initial_size);  // the pool exists: if this throws, it ends as any other
@@ -276,8 +276,8 @@ class PoolMemoryResource : public MemoryResource {
 
     std::size_t own_limit() const noexcept { return portamem_pool_get_limit(pool_); }
 
-    // Takes the first chunk of the upstream, for so many bytes. The stream that it is taken for ends here, so that every
-    // stream may have the memory.
+    // Takes the first chunk of the upstream, for so many bytes. The stream that it is taken for ends here, so that
+    // every stream may have the memory.
     void reserve(std::size_t nbytes) {
         if (nbytes == 0) return;
         if (own_limit() != 0 && nbytes > own_limit()) {

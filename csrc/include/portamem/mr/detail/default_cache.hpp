@@ -12,8 +12,8 @@
 PORTAMEM_OPEN
 namespace detail {
 
-/// Represents the memory that the default resource of a device has cached which a module of the process made, even where
-/// the program has set another. It is empty where there is none yet. Asking never makes one.
+/// Represents the memory that portamem's own default resource of a device has cached, whichever module made that, and
+/// even where the program has set another default. It is empty where there is none yet. Asking never makes one.
 class DefaultCache {
   public:
     explicit DefaultCache(int device) noexcept {
