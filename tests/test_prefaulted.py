@@ -78,7 +78,7 @@ def test_a_runtime_that_registers_nothing_has_its_own_memory_used(knobs: Any, pr
 
 
 def test_exit_with_memory_out(pm: ModuleType) -> None:
-    """The process ends well also while a chunk is being prepared."""
+    """The process ends well with registered memory out, and with memory of HostMalloc."""
     code = f"""
         import portamem.{pm.backend} as pm
         resource = pm.PrefaultedPinnedMemoryResource(0)

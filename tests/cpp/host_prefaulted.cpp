@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: MIT
 // tests/cpp/host_prefaulted.cpp: prefaulted pinned memory where the runtime refuses, and at the edges of a process.
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "forked_child.hpp"
@@ -70,12 +66,6 @@ std::shared_ptr<Prefaulted> without_registration() {
     CHECK_FALSE(resource->registers());
     resource->deallocate(ptr, 4096, on());
     return resource;
-}
-
-int exit_status(pid_t child) {
-    int status = -1;
-    REQUIRE(waitpid(child, &status, 0) == child);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 }  // namespace
@@ -166,19 +156,6 @@ TEST_CASE("host prefaulted: whichever call fails, counts are right and the next 
     CHECK(failures > 0);
 }
 
-TEST_CASE("host prefaulted: without registration chunks that were made ahead of time are handed out") {
-    const Knobs knobs;
-    const auto resource = without_registration();
-    std::vector<std::pair<void*, std::size_t>> out;
-    for (const std::size_t nbytes : {2 * MiB, 4 * MiB, 8 * MiB, 16 * MiB, 16 * MiB, 3 * MiB}) {
-        out.emplace_back(resource->allocate(nbytes, on()), nbytes);
-        CHECK(is_usable(out.back().first, nbytes, 5));
-    }
-    CHECK(resource->live_bytes() == 49 * MiB);
-    for (const auto& [ptr, nbytes] : out) resource->deallocate(ptr, nbytes, on());
-    resource->close();
-}
-
 TEST_CASE("host prefaulted: resources over plain pinned memory have their chunks registered, through adaptors too") {
     const auto pinned = pinned_resource();
     const auto limited = std::make_shared<pm::LimitingAdaptor>(pinned, 64 * MiB);
@@ -215,35 +192,6 @@ TEST_CASE(
         int mine = 0;
         CHECK(rt::HostRegister(&mine, sizeof mine, rt::HostRegisterPortable) == rt::Error_t::Unknown);  // the first
     }
-}
-
-TEST_CASE("host prefaulted: what was prepared goes back with the last chunk, and before there is no memory") {
-    const Knobs knobs;
-    const std::size_t before = writable();
-    const auto pinned = pinned_resource();
-    const auto pool = pm::PoolMemoryResource::create(pinned);
-    Knobs::fail("HostRegister", 1, pmhErrorNotSupported);
-    void* ptr = pool->allocate(200 * MiB, on());
-    CHECK(eventually([&] { return writable() > before + 300 * MiB; }));  // as much again is ready
-    pool->deallocate(ptr, 200 * MiB, on());
-    pool->trim();
-    CHECK(writable() < before + 100 * MiB);
-    ptr = pool->allocate(200 * MiB, on());
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    CHECK(writable() < before + 300 * MiB);  // it may be one chunk at a time: the second is the first of many
-    void* const second = pool->allocate(200 * MiB, on());
-    CHECK(eventually([&] { return writable() > before + 500 * MiB; }));
-    Knobs::fail("HostMalloc", 1, pmhErrorOutOfMemory);
-    void* other = pinned->allocate(60 * MiB, on());  // there is memory once that has gone
-    CHECK(is_usable(other, 60 * MiB, 2));
-    CHECK(writable() < before + 560 * MiB);
-    Knobs::fail("HostMalloc", 1, pmhErrorOutOfMemory);
-    CHECK_THROWS_AS(pinned->allocate(60 * MiB, on()), pm::OutOfMemory);
-    pool->deallocate(second, 200 * MiB, on());
-    pinned->deallocate(other, 60 * MiB, on());
-    pool->deallocate(ptr, 200 * MiB, on());
-    pool->close();
-    CHECK(pinned->live_bytes() == 0);
 }
 
 TEST_CASE(
@@ -290,142 +238,12 @@ TEST_CASE("host prefaulted: a chunk that somebody freed behind its back is in no
     CHECK(seen.size() < 50);  // the runtime gives the same address again
 }
 
-TEST_CASE("host prefaulted: threads that make room at once free what is prepared once, and know that it was there") {
-    for (int round = 0; round < 10; ++round) {
-        const std::size_t before = writable();
-        pm::detail::PreparedChunk prepared(0, rt::HostMallocPortable);
-        prepared.expect_after(200 * MiB);
-        REQUIRE(eventually([&] { return writable() > before + 100 * MiB; }));
-        std::atomic<int> told{0};
-        std::vector<std::thread> threads;
-        for (int i = 0; i < 4; ++i) {
-            threads.emplace_back([&] { told += prepared.drop() ? 1 : 0; });
-        }
-        for (std::thread& thread : threads) thread.join();
-        CHECK(told >= 1);
-        CHECK_FALSE(prepared.drop());
-        CHECK(writable() < before + 100 * MiB);
-    }
-}
-
-TEST_CASE("host prefaulted: a pool that grows finds most of its chunks prepared") {
-    std::vector<std::size_t> chunks;
-    const auto upstream = std::make_shared<pm::CallbackMemoryResource>(
-        [&](std::size_t nbytes, const StreamPtr&) {
-            chunks.push_back(nbytes);
-            return std::aligned_alloc(4096, nbytes);
-        },
-        [](void* ptr, std::size_t, const StreamPtr&) { std::free(ptr); },
-        pm::CallbackMemoryResource::memory_of(pm::ResourceKind::Pinned, 0));
-    const auto pool = pm::PoolMemoryResource::create(upstream);
-    std::vector<void*> out;
-    while (pool->stats().reserved < 600 * MiB) out.push_back(pool->allocate(MiB, on()));
-    for (void* const ptr : out) pool->deallocate(ptr, MiB, on());
-    pool->close();
-    REQUIRE(chunks.size() > 20);
-    REQUIRE(chunks.back() >= 64 * MiB);
-    pm::detail::PreparedChunk prepared(0, rt::HostMallocPortable);
-    std::size_t found = 0;
-    for (const std::size_t nbytes : chunks) {
-        void* const ptr = prepared.take(nbytes);  // waits for one that is on its way
-        found += ptr != nullptr;
-        CHECK(rt::HostFree(ptr) == Success);
-        prepared.expect_after(nbytes);
-    }
-    CHECK(4 * found >= 3 * chunks.size());
-    prepared.end();
-}
-
-TEST_CASE("host prefaulted: a prepared chunk needs no call of the one who takes it") {
-    const Knobs knobs;
-    pm::detail::PreparedChunk prepared(0, rt::HostMallocPortable);
-    CHECK(prepared.take(4 * MiB) == nullptr);
-    prepared.expect_after(2 * MiB);
-    void* second = prepared.take(2 * MiB);  // waits for it
-    REQUIRE(second != nullptr);
-    CHECK(is_usable(second, 2 * MiB, 1));
-    CHECK(prepared.take(2 * MiB) == nullptr);
-    prepared.expect_after(4 * MiB);  // they double
-    CHECK(prepared.take(4 * MiB) == nullptr);
-    void* third = prepared.take(8 * MiB);
-    REQUIRE(third != nullptr);
-    CHECK(is_usable(third, 8 * MiB, 2));
-    prepared.expect_after(8 * MiB);
-    prepared.expect_after(8 * MiB);
-    prepared.expect_after(16 * MiB);  // some of a size, and then of the next one
-    CHECK(prepared.take(32 * MiB) == nullptr);
-    void* fourth = prepared.take(16 * MiB);
-    REQUIRE(fourth != nullptr);
-    CHECK(rt::HostFree(fourth) == rt::Error_t::Success);
-    prepared.expect_after(512);         // too small to be worth it
-    prepared.expect_after(1024 * MiB);  // too large
-    CHECK(prepared.take(512) == nullptr);
-    CHECK(prepared.take(1024 * MiB) == nullptr);
-    prepared.expect_after(3 * MiB);  // of this size nothing is known yet
-    CHECK(prepared.take(3 * MiB) == nullptr);
-    Knobs::fail("HostMalloc", 1, pmhErrorOutOfMemory);
-    prepared.expect_after(3 * MiB);
-    CHECK(prepared.take(3 * MiB) == nullptr);  // refused: the caller then makes the call, and gets the error
-    for (int n = 0; n < 2; ++n) prepared.expect_after(5 * MiB);
-    prepared.end();
-    CHECK(prepared.take(5 * MiB) == nullptr);
-    prepared.expect_after(5 * MiB);
-    CHECK(prepared.take(5 * MiB) == nullptr);
-    CHECK(rt::HostFree(second) == Success);
-    CHECK(rt::HostFree(third) == Success);
-}
-
-TEST_CASE("host prefaulted: what was prepared for nothing is freed") {
-    const std::size_t before = writable();
-    for (int i = 0; i < 10; ++i) {
-        pm::detail::PreparedChunk prepared(0, rt::HostMallocPortable);
-        prepared.expect_after(64 * MiB);
-        for (int n = 0; n < i % 3; ++n) prepared.expect_after(48 * MiB);  // the second time it replaces it
-    }
-    CHECK(writable() < before + 100 * MiB);
-}
-
-TEST_CASE("host prefaulted: what is being prepared at the end is freed there, and not later by the helper") {
-    // Freeing pinned memory waits for the device: a program does not expect that once the resource has ended.
-    const Knobs knobs;
-    std::atomic<bool> is_over{false};
-    std::vector<std::thread> others;  // the runtime is busy, and the helper's call takes a while
-    for (int i = 0; i < 6; ++i) {
-        others.emplace_back([&] {
-            std::size_t free = 0;
-            std::size_t total = 0;
-            while (!is_over) (void)rt::MemGetInfo(&free, &total);
-        });
-    }
-    int later = 0;
-    for (int i = 0; i < 300; ++i) {
-        void* own = nullptr;
-        REQUIRE(rt::HostMalloc(&own, 4096, rt::HostMallocPortable, rt::Coherence::Default) == Success);
-        {
-            pm::detail::PreparedChunk prepared(0, rt::HostMallocPortable);
-            prepared.expect_after(256 * MiB);
-            std::this_thread::sleep_for(std::chrono::microseconds(5 * (i % 60)));
-            prepared.end();
-            // The next HostFree fails: it has to be this thread's.
-            Knobs::fail("HostFree", 1, pmhErrorOutOfMemory);
-            std::this_thread::sleep_for(std::chrono::microseconds(300));
-            const bool is_freed = rt::HostFree(own) == Success;
-            later += is_freed ? 1 : 0;
-            REQUIRE(pmhKnobFailCall(nullptr, 0, 0) == 0);
-            if (!is_freed) CHECK(rt::HostFree(own) == Success);
-        }
-    }
-    is_over = true;
-    for (std::thread& other : others) other.join();
-    CHECK(later == 0);
-}
-
-TEST_CASE("host prefaulted: a forked child is refused, and does not wait for the helper") {
+TEST_CASE("host prefaulted: a forked child is refused") {
     const Knobs knobs;
     auto resource = without_registration();
     auto registering = prefaulted();
     void* kept = registering->allocate(MiB, on());
-    void* chunk = resource->allocate(64 * MiB, on());  // the next is being prepared
+    void* chunk = resource->allocate(64 * MiB, on());
     const int answer = answer_of_forked_child([&] {
         int refused = 1;
         try {
@@ -440,22 +258,4 @@ TEST_CASE("host prefaulted: a forked child is refused, and does not wait for the
     CHECK(answer == 0);
     registering->deallocate(kept, MiB, on());
     resource->deallocate(chunk, 64 * MiB, on());
-}
-
-TEST_CASE("host child: ends while chunks are prepared" * doctest::skip()) {
-    static auto resource = without_registration();
-    (void)resource->allocate(128 * MiB, on());
-}
-
-TEST_CASE("host prefaulted: exit does not wait for the helper, and does not crash on it") {
-    for (int i = 0; i < 5; ++i) {
-        const pid_t child = fork();
-        REQUIRE(child != -1);
-        if (child == 0) {
-            (void)execl("/proc/self/exe", "child", "--test-case=host child: ends while chunks are prepared",
-                        "--no-skip", "--minimal", static_cast<char*>(nullptr));
-            _exit(127);
-        }
-        CHECK(exit_status(child) == 0);
-    }
 }

@@ -193,7 +193,7 @@ def pages_that_cannot_be_registered(env: Env) -> None:
 
 
 def _shrinks_to(nbytes: int) -> bool:
-    """True once this process has no more memory than that. A helper thread may still have to free what it prepared."""
+    """True once this process has no more memory than that. portamem's thread may still have to free some."""
     return eventually(lambda: _resident() <= nbytes)
 
 

@@ -152,9 +152,8 @@ CLAUSES = (
     ),
     Clause(
         "PINNED-17",
-        "Where the runtime registers nothing, prefaulted pinned memory has the next chunk ready before it is asked "
-        "for: one like the last two, or twice as large where each is twice the one before. Who takes it calls nothing "
-        "that can be refused.",
+        "Where the runtime registers nothing, prefaulted pinned memory is HostMalloc's, like any other, and nothing is "
+        "allocated that the program has not asked for.",
         backends=("host",),
     ),
     Clause(

@@ -47,7 +47,6 @@ class PinnedMemoryResource : public RuntimeMemoryResource {
           coherence_(rt::Coherence::Default) {}
 
     void* call_allocate(std::size_t nbytes, Stream&) override {
-        if (is_usual() && has_chunks()) return chunks_->host_malloc(nbytes);
         void* ptr = nullptr;
         check(rt::HostMalloc(&ptr, nbytes, flags_, coherence_), "HostMalloc");
         return ptr;
@@ -61,10 +60,6 @@ class PinnedMemoryResource : public RuntimeMemoryResource {
     void call_deallocate(void* ptr, std::size_t nbytes, Stream&) override {
         if (has_chunks()) return chunks_->deallocate(ptr, nbytes);
         check(rt::HostFree(ptr), "HostFree");
-    }
-
-    void at_close() override {
-        if (has_chunks()) chunks_->end();
     }
 
     /// Returns the chunks. The caller has checked that the flags and the coherence are the usual ones.

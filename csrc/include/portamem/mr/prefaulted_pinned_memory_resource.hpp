@@ -10,8 +10,7 @@ PORTAMEM_OPEN
 /// - Several threads prefault the pages, which are huge where the system allows it and near the device. The runtime
 ///   registers them. That takes a tenth of the time of HostMalloc.
 /// - The memory is HostMalloc's where a device's capabilities do not say that registered memory is coherent and has one
-///   address everywhere, or where the runtime refuses to register. Then the next chunk, of 1 to 256 MiB, is allocated
-///   in the background while other chunks are out, and freed with the last of them. No limit counts that chunk.
+///   address everywhere, or where the runtime refuses to register.
 /// - Every allocation takes whole pages. Use it for large arrays that come and go; below a pool a PinnedMemoryResource
 ///   gives the same.
 class PrefaultedPinnedMemoryResource : public PinnedMemoryResource {

@@ -3,16 +3,15 @@
 #pragma once
 
 #include <atomic>
-#include <map>
 #include <mutex>
 #include <new>
+#include <set>
 #include <utility>
 
 #include "portamem/abi/host_pages.h"
 #include "portamem/capabilities.hpp"
 #include "portamem/device.hpp"
 #include "portamem/kept.hpp"
-#include "portamem/mr/detail/prepared_chunk.hpp"
 
 PORTAMEM_OPEN
 namespace detail {
@@ -21,13 +20,10 @@ namespace detail {
 /// - Where the device's capabilities say that registered memory is coherent and has one address everywhere, several
 ///   threads prefault the pages, which are huge where the system allows it and near the device, and the runtime
 ///   registers them. That takes a tenth of the time of HostMalloc.
-/// - Elsewhere, or where the runtime refuses to register, HostMalloc gives the memory. The next piece (of 1 to 256 MiB)
-///   is allocated in the background while another piece is out. It is freed with the last of them, and where HostMalloc
-///   has no more.
+/// - Elsewhere, or where the runtime refuses to register, HostMalloc gives the memory.
 class PinnedChunks {
   public:
-    explicit PinnedChunks(int device)
-        : registers_(can_register(device)), numa_node_(node_of(device)), prepared_(device, kFlags) {}
+    explicit PinnedChunks(int device) : registers_(can_register(device)), numa_node_(node_of(device)) {}
 
     /// Is the rt::HostMallocFlags of all this memory.
     static constexpr unsigned kFlags = rt::HostMallocPortable | rt::HostMallocMapped;
@@ -41,43 +37,24 @@ class PinnedChunks {
         if (registers()) {
             if (void* const pages = registered(nbytes)) return pages;
         }
-        void* ptr = prepared_.take(nbytes);
-        if (ptr == nullptr) ptr = host_malloc(nbytes);
-        if (!keep(ptr, {})) {
-            (void)rt::HostFree(ptr);
-            throw std::bad_alloc();
-        }
-        if (!registers()) prepared_.expect_after(nbytes);
-        return ptr;
-    }
-
-    /// Calls HostMalloc, and again without the prepared chunk where the first call finds no memory.
-    void* host_malloc(std::size_t nbytes) {
         void* ptr = nullptr;
-        rt::Error_t answer = rt::HostMalloc(&ptr, nbytes, kFlags, rt::Coherence::Default);
-        if (answer == rt::Error_t::OutOfMemory && prepared_.drop()) {
-            answer = rt::HostMalloc(&ptr, nbytes, kFlags, rt::Coherence::Default);
-        }
-        check(answer, "HostMalloc");
+        check(rt::HostMalloc(&ptr, nbytes, kFlags, rt::Coherence::Default), "HostMalloc");
+        (void)claim(ptr);  // forgets pages that were freed behind portamem's back
         return ptr;
     }
 
-    /// Takes back memory of allocate and of host_malloc. Throws Error, and the memory is still allocated.
+    /// Takes back memory of allocate, and other memory of HostMalloc. Throws Error, and the memory is still allocated.
     void deallocate(void* ptr, std::size_t nbytes) {
-        auto piece = claim(ptr);
-        const bool is_registered = !piece.empty() && piece.mapped().is_registered;
+        auto registered = claim(ptr);
+        const bool is_registered = !registered.empty();
         const rt::Error_t refused = is_registered ? unregister(ptr, nbytes) : rt::HostFree(ptr);
-        if (refused != rt::Error_t::Success && !piece.empty()) {
+        if (refused != rt::Error_t::Success && is_registered) {
             const std::lock_guard<std::mutex> lock(mutex_);
-            pieces_.insert(std::move(piece));
+            registered_.insert(std::move(registered));
         }
         check(refused, is_registered ? "HostUnregister" : "HostFree");
         if (is_registered) portamem_pages_unmap(ptr, nbytes);
-        if (!piece.empty() && is_empty()) (void)prepared_.drop();
     }
-
-    /// Prepares nothing from here on.
-    void end() noexcept { prepared_.end(); }
 
   private:
     static constexpr unsigned kRegisterFlags = rt::HostRegisterPortable | rt::HostRegisterMapped;
@@ -86,10 +63,7 @@ class PinnedChunks {
     // costs the time of a chunk.
     static constexpr int kMostRefusals = 4;
 
-    struct Piece {
-        bool is_registered = false;
-    };
-    using Pieces = std::map<void*, Piece>;  // by address
+    using Pieces = std::set<void*>;  // by address
 
     static bool can_register(int device) {
         using rt::DeviceAttr;
@@ -118,7 +92,7 @@ class PinnedChunks {
     void* registered(std::size_t nbytes) {
         void* pages = portamem_pages_map(nbytes, numa_node_);
         if (pages == nullptr) return nullptr;
-        if (!keep(pages, {true})) {
+        if (!keep(pages)) {
             portamem_pages_unmap(pages, nbytes);
             return nullptr;
         }
@@ -142,10 +116,10 @@ class PinnedChunks {
         return rt::HostGetDevicePointer(&seen, ptr) == rt::Error_t::Success && seen == ptr;
     }
 
-    bool keep(void* ptr, Piece piece) {
+    bool keep(void* pages) {
         try {
             const std::lock_guard<std::mutex> lock(mutex_);
-            pieces_.insert_or_assign(ptr, piece);  // replaces a piece that was freed behind portamem's back
+            registered_.insert(pages);
             return true;
         } catch (const std::bad_alloc&) {
             return false;
@@ -153,24 +127,18 @@ class PinnedChunks {
     }
 
     // Takes a piece out before it goes back, because its address may be handed out again at once. It is empty for
-    // memory of host_malloc.
+    // memory of HostMalloc.
     Pieces::node_type claim(void* ptr) {
         const std::lock_guard<std::mutex> lock(mutex_);
-        const auto found = pieces_.find(ptr);
-        return found == pieces_.end() ? Pieces::node_type() : pieces_.extract(found);
-    }
-
-    bool is_empty() {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        return pieces_.empty();
+        const auto found = registered_.find(ptr);
+        return found == registered_.end() ? Pieces::node_type() : registered_.extract(found);
     }
 
     std::atomic<bool> registers_;
     std::atomic<int> refusals_{0};
     const int numa_node_;
-    PreparedChunk prepared_;
     std::mutex mutex_;
-    Pieces pieces_;  // memory of allocate that is out
+    Pieces registered_;  // the pages that are out
 };
 
 }  // namespace detail
