@@ -124,6 +124,13 @@ inline int do_deallocate(portamem_pool* pool, void* ptr, size_t nbytes, uint64_t
     return deallocate_after_miss(of, ptr, nbytes, identity, stream);
 }
 
+inline bool do_deallocate_at(portamem_pool* pool, void* ptr, uint64_t identity) {
+    Pool& of = pool_of(pool);
+    Cache* const cache = remembered_cache(&of, identity);
+    if (__builtin_expect(cache != nullptr, 1)) return deallocate_at_into_cache(cache, of, ptr);
+    return deallocate_at_into_cache(find_cache(&of, identity), of, ptr);
+}
+
 inline void do_stream_ended(portamem_pool* pool, uint64_t identity, void* event) {
     (void)answered(pool_of(pool), [&] { pool_of(pool).stream_ended(identity, event); });
 }
@@ -207,6 +214,9 @@ void* portamem_pool_allocate_aligned(portamem_pool* pool, size_t nbytes, size_t 
 }
 int portamem_pool_deallocate(portamem_pool* pool, void* ptr, size_t nbytes, uint64_t identity, void* stream) {
     return portamem::pool::do_deallocate(pool, ptr, nbytes, identity, stream);
+}
+int portamem_pool_deallocate_at(portamem_pool* pool, void* ptr, uint64_t identity) {
+    return portamem::pool::do_deallocate_at(pool, ptr, identity) ? 1 : 0;
 }
 size_t portamem_pool_size_of(portamem_pool* pool, const void* ptr) {
     return portamem::pool::pool_of(pool).asked_at(ptr);

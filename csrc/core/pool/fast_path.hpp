@@ -82,6 +82,34 @@ namespace portamem::pool {
     return false;
 }
 
+// Frees a block by its address alone: its record has the class, and its state the bytes that were asked for.
+[[gnu::always_inline]] inline bool deallocate_at_into_cache(Cache* cache, const Pool& pool, void* ptr) noexcept {
+    if (cache == nullptr || cache->deferred || !cache->lock.enter()) return false;
+    bool is_done = false;
+    const auto address = reinterpret_cast<std::uintptr_t>(ptr);
+    const Block* const block = cache->block_of(pool.pages(), address);
+    if (block != nullptr && block->index < kClasses) {
+        const unsigned index = block->index;
+        Cache::Bin& bin = cache->bins[index];
+        const std::size_t offset = address - block->base;
+        const std::size_t number = offset * kReciprocals[index] >> 32;
+        if (number * bin.size == offset && bin.count < bin.capacity &&
+            cache->cached.get() + bin.size <= free_room_of(index)) {
+            std::atomic<State>& state = block->states[number << block->spread];
+            const State out = state.load(std::memory_order_relaxed);
+            if (out != kFree && becomes_in(state, out)) {
+                bin.items[bin.count++] = {address, &state};
+                cache->frees.add(1);
+                cache->live_bytes.add(0 - asked_of(bin.size, out));
+                cache->cached.add(bin.size);
+                is_done = true;
+            }
+        }
+    }
+    cache->lock.leave();
+    return is_done;
+}
+
 // These two serve from the classes just above. The path above calls them last and does not inline them, so that it
 // needs no stack frame; the functions below follow the same rule.
 

@@ -194,6 +194,9 @@ PORTAMEM_EXPORT size_t portamem_pool_size_of(portamem_pool* pool, const void* pt
 PORTAMEM_EXPORT void portamem_pool_set_limit(portamem_pool* pool, size_t limit);
 PORTAMEM_EXPORT size_t portamem_pool_get_limit(const portamem_pool* pool);
 
+/* Does what portamem_pool_deallocate_cached does for a block that is known by its address alone. */
+PORTAMEM_EXPORT int portamem_pool_deallocate_at(portamem_pool* pool, void* ptr, uint64_t identity);
+
 /* Tells that the stream has ended, behind an event that becomes the pool's (null: nothing to wait for). */
 PORTAMEM_EXPORT void portamem_pool_stream_ended(portamem_pool* pool, uint64_t identity, void* event);
 

@@ -98,6 +98,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     /// Takes memory back by its address alone, for hooks of the form alloc(n), free(p). Throws std::invalid_argument
     /// where size_of returns nothing, and as the function with the size does.
     void deallocate(void* ptr, const std::shared_ptr<Stream>& stream) {
+        if (deallocate_cached_at(ptr, stream)) return;
         if (ptr == nullptr) return deallocate(ptr, 0, stream);
         deallocate(ptr, known_size_of(ptr), stream);
     }
@@ -105,6 +106,9 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     /// These functions take a bare handle; null is the default stream of the resource's device. Stream::from_handle
     /// says by what identity pools know the handle.
     void deallocate(void* ptr, rt::Stream_t handle) {
+        if (const auto* stream = Stream::of_this_thread(handle, device())) {
+            if (__builtin_expect(deallocate_cached_at(ptr, *stream), 1)) return;
+        }
         if (ptr == nullptr) return deallocate(ptr, 0, handle);
         deallocate(ptr, known_size_of(ptr), handle);
     }
@@ -194,6 +198,9 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     }
     virtual bool do_deallocate_cached(void* /*ptr*/, std::size_t /*nbytes*/,
                                       const std::shared_ptr<Stream>& /*stream*/) noexcept {
+        return false;
+    }
+    virtual bool do_deallocate_cached_at(void* /*ptr*/, const std::shared_ptr<Stream>& /*stream*/) noexcept {
         return false;
     }
     /// Closes where nothing is out, and returns true, also where it was closed before. Returns false otherwise.
@@ -298,6 +305,10 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     // Allocates and frees with redzones (mr/detail/debug_guards.hpp).
     void* allocate_guarded(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options);
     void deallocate_guarded(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream);
+
+    bool deallocate_cached_at(void* ptr, const std::shared_ptr<Stream>& stream) noexcept {
+        return serves_cached_ && !is_watched() && do_deallocate_cached_at(ptr, stream);
+    }
 
     std::size_t known_size_of(const void* ptr) const {
         if (const auto nbytes = size_of(ptr)) return *nbytes;

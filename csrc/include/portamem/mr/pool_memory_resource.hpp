@@ -232,6 +232,10 @@ class PoolMemoryResource : public MemoryResource {
         return !has_watcher() && portamem_pool_deallocate_cached(pool_, ptr, nbytes, stream->memory_identity()) != 0;
     }
 
+    bool do_deallocate_cached_at(void* ptr, const std::shared_ptr<Stream>& stream) noexcept final {
+        return !has_watcher() && portamem_pool_deallocate_at(pool_, ptr, stream->memory_identity()) != 0;
+    }
+
     std::optional<std::size_t> do_size_of(const void* ptr) const final {
         if (passthrough_) return passthrough_->size_of(ptr);
         const std::size_t nbytes = portamem_pool_size_of(pool_, ptr);
