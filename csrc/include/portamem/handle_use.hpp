@@ -20,10 +20,10 @@
 #include <mutex>
 #include <system_error>
 #include <thread>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "portamem/detail/number_map.hpp"
 #include "portamem/kept.hpp"
 #include "portamem/process_object.hpp"
 
@@ -223,7 +223,7 @@ class KnownStreams {
 
   private:
     std::mutex mutex_;
-    std::unordered_map<rt::Stream_t, std::weak_ptr<Stream>> streams_;
+    NumberMap<rt::Stream_t, std::weak_ptr<Stream>> streams_;
     std::atomic<std::uint64_t> changes_{1};
 };
 
@@ -254,7 +254,7 @@ class HandlesOfThread {
 
     rt::Stream_t latest_handle_{};
     Entry* latest_ = nullptr;
-    std::unordered_map<rt::Stream_t, Entry> entries_;
+    NumberMap<rt::Stream_t, Entry> entries_;
 };
 
 inline void end_handles_of_thread(void* handles) noexcept { delete static_cast<HandlesOfThread*>(handles); }

@@ -4,10 +4,10 @@
 
 #include <cstdint>
 #include <limits>
-#include <map>
 #include <mutex>
 #include <optional>
 
+#include "portamem/detail/number_map.hpp"
 #include "portamem/device.hpp"
 
 PORTAMEM_OPEN
@@ -146,7 +146,7 @@ class Prober {
 inline ProbedCapabilities probe(const Device& device) {
     struct Found {
         std::mutex mutex;
-        std::map<int, ProbedCapabilities> of;
+        detail::NumberMap<int, ProbedCapabilities> of;
     };
     static auto* leaked = new Found;
     refuse_forked();

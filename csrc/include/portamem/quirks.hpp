@@ -5,11 +5,11 @@
 
 #include <cstdlib>
 #include <iterator>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "portamem/device.hpp"
@@ -96,7 +96,20 @@ inline void refuse_bridged(const Quirk& quirk) {
     throw std::invalid_argument("quirk '" + std::string(quirk.name) + "' is met in any case and cannot be switched");
 }
 
-using QuirkChoices = std::map<std::string, bool, std::less<>>;
+/// Says which quirks were switched on or off, in the order of kQuirks.
+class QuirkChoices {
+  public:
+    std::optional<bool>& of(const Quirk& quirk) noexcept { return switched_[&quirk - kQuirks]; }
+    bool empty() const noexcept {
+        for (const auto& one : switched_) {
+            if (one) return false;
+        }
+        return true;
+    }
+
+  private:
+    std::optional<bool> switched_[sizeof(kQuirks) / sizeof(kQuirks[0])];
+};
 
 /// Parses "name=off,other=on". Throws std::invalid_argument for anything else.
 inline QuirkChoices read_quirk_choices(std::string_view text) {
@@ -111,8 +124,9 @@ inline QuirkChoices read_quirk_choices(std::string_view text) {
         if (value != "on" && value != "off") {
             throw std::invalid_argument("'" + std::string(item) + "' switches no quirk: write name=on or name=off");
         }
-        refuse_bridged(quirk_called(name));
-        chosen.insert_or_assign(std::string(name), value == "on");
+        const Quirk& quirk = quirk_called(name);
+        refuse_bridged(quirk);
+        chosen.of(quirk) = value == "on";
     }
     return chosen;
 }
@@ -139,11 +153,10 @@ struct QuirkSwitches {
     }
 
     /// Returns how the program has switched a quirk, or nothing where it has not. Throws as require_readable does.
-    std::optional<bool> of(const char* name) {
+    std::optional<bool> of(const Quirk& quirk) {
         require_readable();
         const std::lock_guard<std::mutex> lock(mutex);
-        const auto found = chosen.find(name);
-        return found == chosen.end() ? std::nullopt : std::optional(found->second);
+        return chosen.of(quirk);
     }
 };
 
@@ -162,17 +175,11 @@ inline QuirkSwitches& quirk_switches() {
 ///   of fork.
 inline std::optional<bool> set_quirk(const std::string& name, std::optional<bool> on) {
     refuse_forked();
-    detail::refuse_bridged(detail::quirk_called(name));
+    const Quirk& quirk = detail::quirk_called(name);
+    detail::refuse_bridged(quirk);
     auto& switches = detail::quirk_switches();
     const std::lock_guard<std::mutex> lock(switches.mutex);
-    const auto found = switches.chosen.find(name);
-    const auto before = found == switches.chosen.end() ? std::nullopt : std::optional(found->second);
-    if (on) {
-        switches.chosen.insert_or_assign(name, *on);
-    } else {
-        switches.chosen.erase(name);
-    }
-    return before;
+    return std::exchange(switches.chosen.of(quirk), on);
 }
 
 namespace detail {
@@ -193,7 +200,7 @@ inline std::vector<DeviceQuirk> quirks(const Device& device) {
     refuse_forked();
     std::vector<DeviceQuirk> found;
     for (const Quirk& quirk : kQuirks) {
-        const auto chosen = detail::quirk_switches().of(quirk.name);
+        const auto chosen = detail::quirk_switches().of(quirk);
         if (chosen.value_or(false) || detail::applies(quirk, device)) found.push_back({&quirk, chosen.value_or(true)});
     }
     return found;
@@ -204,7 +211,7 @@ inline bool quirk_policy_applies(QuirkPolicy policy, const Device& device) {
     refuse_forked();
     for (const Quirk& quirk : kQuirks) {
         if (quirk.policy != policy) continue;
-        const auto chosen = detail::quirk_switches().of(quirk.name);
+        const auto chosen = detail::quirk_switches().of(quirk);
         if (chosen ? *chosen : detail::applies(quirk, device)) return true;
     }
     return false;

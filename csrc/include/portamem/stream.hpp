@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "portamem/detail/number_map.hpp"
 #include "portamem/declared_work.hpp"
 #include "portamem/detail/hearing.hpp"
 #include "portamem/device.hpp"
@@ -90,7 +90,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     static std::shared_ptr<Stream> default_stream(int device) {
         struct Defaults {
             std::mutex mutex;
-            std::map<int, std::shared_ptr<Stream>> streams;
+            detail::NumberMap<int, std::shared_ptr<Stream>> streams;
         };
         static auto& all = detail::process_object<Defaults>("default streams");
         static thread_local const std::shared_ptr<Stream>* latest = nullptr;  // most threads use one device
@@ -105,7 +105,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
     /// Returns the calling thread's own default stream of a device. Only that thread may submit to it.
     static std::shared_ptr<Stream> per_thread(int device) {
-        static thread_local std::map<int, std::shared_ptr<Stream>> streams;
+        static thread_local detail::NumberMap<int, std::shared_ptr<Stream>> streams;
         std::shared_ptr<Stream>& stream = streams[device];
         if (!stream) stream = make(rt::StreamPerThread(), device, Kind::PerThread, nullptr);
         return stream;

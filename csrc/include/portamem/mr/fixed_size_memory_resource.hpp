@@ -7,7 +7,6 @@
 #include <deque>
 #include <exception>
 #include <limits>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -15,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "portamem/detail/number_map.hpp"
 #include "portamem/mr/counted_memory_resource.hpp"
 #include "portamem/mr/detail/live_blocks.hpp"
 #include "portamem/mr/detail/upstream_chunks.hpp"
@@ -215,7 +215,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         to.blocks.reserve(to.blocks.size() + static_cast<std::size_t>(blocks.end() - half));
         if (mark) thief->wait(*mark);
         to.end.note(thief);
-        to.blocks.insert(to.blocks.end(), half, blocks.end());
+        for (auto block = half; block != blocks.end(); ++block) to.blocks.push_back(*block);
         blocks.erase(half, blocks.end());
         return given_out(pop(to.blocks), nbytes);
     }
@@ -290,7 +290,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         } else {
             common_.reserve(common_.size() + count);
         }
-        chunks_.emplace(reinterpret_cast<std::uintptr_t>(memory.ptr), std::move(chunk));
+        chunks_[reinterpret_cast<std::uintptr_t>(memory.ptr)] = std::move(chunk);
         for (std::size_t i = count; i-- > 0;) {
             if (lane != nullptr) {
                 lane->blocks.push_back(first + i * stride_);
@@ -342,7 +342,9 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         if (found != lanes_.end()) return found->second;
         if (lanes_.size() >= crowded_) {
             for (auto it = lanes_.begin(); it != lanes_.end();) {
-                it = &it->second != kept && is_over(it->second, dropped) ? lanes_.erase(it) : std::next(it);
+                const auto lane = it;
+                ++it;
+                if (&lane->second != kept && is_over(lane->second, dropped)) lanes_.erase(lane);
             }
             crowded_ = 2 * lanes_.size() + kFewLanes;
         }
@@ -442,8 +444,8 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
     const std::size_t stride_;
     const std::size_t blocks_per_chunk_;
     mutable std::mutex mutex_;                // guards what follows; never held while the upstream runs
-    std::map<std::uintptr_t, Chunk> chunks_;  // by address
-    std::map<std::uint64_t, Lane> lanes_;     // by the stream's identity
+    detail::NumberMap<std::uintptr_t, Chunk> chunks_;  // by address
+    detail::NumberMap<std::uint64_t, Lane> lanes_;     // by the stream's identity
     std::vector<FreeBlock> common_;
     std::size_t crowded_ = kFewLanes;
     std::size_t free_blocks_ = 0;

@@ -10,11 +10,11 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "portamem/detail/number_map.hpp"
 #include "portamem/mr/counted_memory_resource.hpp"
 #include "portamem/mr/detail/live_blocks.hpp"
 #include "portamem/mr/detail/upstream_chunks.hpp"
@@ -126,7 +126,7 @@ class MonotonicMemoryResource : public CountedMemoryResource {
         std::vector<Piece> pieces;  // by their offsets
         std::size_t used = 0;
         StreamEnd allocated;              // of a stream-ordered upstream: other streams wait for it
-        std::set<std::uint64_t> ordered;  // streams that are ordered behind it
+        detail::NumberTree ordered;       // the identities of streams that are ordered behind it
 
         std::size_t room() const noexcept { return memory.nbytes - used; }
         // Returns an offset below `used` for an address in the carved part, and a larger one for other addresses.
@@ -160,7 +160,7 @@ class MonotonicMemoryResource : public CountedMemoryResource {
         if (upstream_->is_stream_ordered() && chunk.ordered.count(stream->identity()) == 0) {
             stream->refuse_capture("allocate");
             if (const auto mark = chunk.allocated.mark()) stream->wait(*mark);
-            chunk.ordered.insert(stream->identity());
+            chunk.ordered.emplace(stream->identity(), 0);
         }
         chunk.pieces.push_back({offset, nbytes});
         chunk.used = offset + nbytes;
@@ -188,7 +188,7 @@ class MonotonicMemoryResource : public CountedMemoryResource {
         chunk.memory = memory;
         if (upstream_->is_stream_ordered()) {
             chunk.allocated.note(stream);
-            chunk.ordered.insert(stream->identity());
+            chunk.ordered.emplace(stream->identity(), 0);
         }
         const std::lock_guard<std::mutex> lock(mutex_);
         chunks_.reserve(chunks_.size() + 1);

@@ -34,7 +34,7 @@ class StatisticsAdaptor : public RecordingAdaptor {
         std::map<std::string, MemoryCounts> found;
         visit(PORTAMEM_COUNTS_BY_TAG, &found,
               [](void* self, const char* tag, std::uint64_t, const MemoryCounts* counts) {
-                  static_cast<std::map<std::string, MemoryCounts>*>(self)->emplace(tag, *counts);
+                  (*static_cast<std::map<std::string, MemoryCounts>*>(self))[tag] = *counts;
               });
         return found;
     }

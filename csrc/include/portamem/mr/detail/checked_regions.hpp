@@ -7,13 +7,13 @@
 #include <cstdint>
 #include <exception>
 #include <iterator>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <utility>
 
 #include "portamem/abi/pool_annotator.h"
 #include "portamem/capture.hpp"
+#include "portamem/detail/number_map.hpp"
 #include "portamem/mr/memory_resource.hpp"
 #include "portamem/rt/checker.hpp"
 
@@ -94,7 +94,8 @@ class CheckedRegions {
             const auto device = calls_.device_of(ptr, nbytes);
             if (!device) return;
             const OnDevice current(calls_, *device);
-            const auto made = heaps_.insert_or_assign(begin, Heap{begin, begin + nbytes, *device, nullptr, 0}).first;
+            const auto made = heaps_.at_or_new(begin);
+            made->second = Heap{begin, begin + nbytes, *device, nullptr, 0};
             if (calls_.heap_register(&made->second.handle, ptr, nbytes) == rt::Error_t::Success) {
                 return decide(Listener::Checker);
             }
@@ -148,7 +149,7 @@ class CheckedRegions {
         rt::DeviceState_t saved_{};
     };
 
-    using Regions = std::map<std::uintptr_t, std::uintptr_t>;
+    using Regions = NumberTree;  // the end of each, by its beginning
 
     static std::uintptr_t address(const void* ptr) noexcept { return reinterpret_cast<std::uintptr_t>(ptr); }
     static const void* pointer(std::uintptr_t at) noexcept { return reinterpret_cast<const void*>(at); }
@@ -191,9 +192,9 @@ class CheckedRegions {
     }
 
     Heap* heap_of(std::uintptr_t begin, std::uintptr_t end) {
-        const auto after = heaps_.upper_bound(begin);
+        auto after = heaps_.upper_bound(begin);
         if (after == heaps_.begin()) return nullptr;
-        Heap& heap = std::prev(after)->second;
+        Heap& heap = (--after)->second;
         return end <= heap.end ? &heap : nullptr;
     }
 
@@ -253,7 +254,7 @@ class CheckedRegions {
     const Calls calls_;
     std::atomic<Listener> listener_{Listener::Unknown};
     std::mutex mutex_;  // a leaf
-    std::map<std::uintptr_t, Heap> heaps_;
+    NumberMap<std::uintptr_t, Heap> heaps_;
     Regions regions_;
 };
 

@@ -18,7 +18,6 @@
 #include <chrono>
 #include <cstring>
 #include <limits>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -27,6 +26,7 @@
 #include <vector>
 
 #include "portamem/abi/debug_api.h"
+#include "portamem/detail/number_map.hpp"
 #include "portamem/detail/hearing.hpp"
 #include "portamem/event.hpp"
 #include "portamem/kept.hpp"
@@ -59,7 +59,7 @@ class DebugScope {
 inline const Stream& debug_stream(int device) {
     struct Streams {
         std::mutex mutex;
-        std::map<int, std::shared_ptr<Stream>> of;
+        NumberMap<int, std::shared_ptr<Stream>> of;
     };
     static auto* leaked = new Streams;
     const std::lock_guard<std::mutex> lock(leaked->mutex);

@@ -2,10 +2,10 @@
 // portamem/mr/detail/free_unused.hpp: a free of plain device memory that waits for nothing.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <mutex>
 
+#include "portamem/detail/number_map.hpp"
 #include "portamem/process_object.hpp"
 #include "portamem/stream.hpp"
 
@@ -30,7 +30,7 @@ class FreeingStreams {
 
   private:
     std::mutex mutex_;
-    std::map<int, std::shared_ptr<Stream>> streams_;
+    NumberMap<int, std::shared_ptr<Stream>> streams_;
 };
 
 /// Frees plain device memory that no work uses any more. Free waits for all work of the device, and blocks other

@@ -5,13 +5,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <utility>
 
 #include "portamem/abi/pool_annotator.h"
+#include "portamem/detail/number_map.hpp"
 #include "portamem/kept.hpp"
 #include "portamem/mr/detail/checked_regions.hpp"
 #include "portamem/mr/memory_resource.hpp"
@@ -124,12 +123,18 @@ class PoolAnnotations {
     void forget(std::uintptr_t begin, std::size_t nbytes) {
         const std::uintptr_t end = begin + nbytes;
         auto at = pending_.lower_bound(begin);
-        if (at != pending_.begin() && std::prev(at)->second.end > begin) --at;
+        if (at != pending_.begin()) {
+            auto before = at;
+            if ((--before)->second.end > begin) at = before;
+        }
         while (at != pending_.end() && at->first < end) {
             const auto [first, pending] = *at;
             at = pending_.erase(at);
             if (first < begin) pending_[first] = {begin, pending.until};
-            if (pending.end > end) at = pending_.insert_or_assign(end, pending).first;
+            if (pending.end > end) {
+                at = pending_.at_or_new(end);
+                at->second = pending;
+            }
         }
     }
 
@@ -163,8 +168,8 @@ class PoolAnnotations {
     const CheckedRegions* const regions_;
     std::mutex mutex_;
     std::uintptr_t next_look_ = 0;
-    std::map<std::uintptr_t, std::size_t> live_;  // blocks that are out, by address
-    std::map<std::uintptr_t, Pending> pending_;   // freed, and perhaps still used by earlier work
+    NumberTree live_;                              // the sizes of blocks that are out, by address
+    NumberMap<std::uintptr_t, Pending> pending_;  // freed, and perhaps still used by earlier work
 };
 
 }  // namespace detail

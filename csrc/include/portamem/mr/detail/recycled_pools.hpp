@@ -9,8 +9,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -35,10 +35,10 @@ class RecycledPools {
     rt::MemPool_t take(int device, std::size_t max_size) {
         {
             const std::lock_guard<std::mutex> lock(mutex_);
-            auto& free = free_[{device, max_size}];
-            while (!free.empty()) {
-                const rt::MemPool_t pool = free.back();
-                free.pop_back();
+            for (std::size_t i = free_.size(); i-- > 0;) {
+                if (free_[i].device != device || free_[i].max_size != max_size) continue;
+                const rt::MemPool_t pool = free_[i].pool;
+                free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(i));
                 std::uint64_t reserved = 0;  // a device that was reset has none of its pools any more
                 if (done(rt::MemPoolGetAttribute(pool, rt::MemPoolAttr::ReservedMemCurrent, &reserved))) return pool;
             }
@@ -65,6 +65,12 @@ class RecycledPools {
     }
 
   private:
+    struct Free {
+        int device;
+        std::size_t max_size;
+        rt::MemPool_t pool;
+    };
+
     // A pool that keeps its memory for longer is left alone.
     static constexpr std::chrono::minutes kPatience{5};
 
@@ -79,7 +85,7 @@ class RecycledPools {
             if (reserved != 0) return false;
             if (!as_new(pool, granted)) return true;
             const std::lock_guard<std::mutex> lock(mutex_);
-            free_[{device, max_size}].push_back(pool);
+            free_.push_back({device, max_size, pool});
         } catch (...) {
             // The runtime fails, so the pool cannot be recovered.
         }
@@ -103,7 +109,7 @@ class RecycledPools {
     static bool done(rt::Error_t answer) noexcept { return answer == rt::Error_t::Success; }
 
     std::mutex mutex_;
-    std::map<std::pair<int, std::size_t>, std::vector<rt::MemPool_t>> free_;
+    std::vector<Free> free_;
 };
 
 PORTAMEM_CLOSE
