@@ -1378,8 +1378,8 @@ and an alignment that cannot be had, and TypeError where the stream is missing."
         "(self, ptr: int, nbytes: int | str | None=None, *, stream: Stream | Any | None=None) -> None",
         "(self, ptr, nbytes=None, *, stream=None)",
         """Takes back memory that ``Buffer.release`` gave out, with its size, or by its address alone where ``size_of``
-knows the size. ValueError for what cannot be the resource's own: memory while nothing is out, another size than was asked for (a pool: by more than a block's
-waste), and what the resource, or one that records, knows not to be out; else the runtime's Error.""",
+knows the size. ValueError for what cannot be the resource's own: memory while nothing is out, another size than
+was asked for, and what the resource, or one that records, knows not to be out; else the runtime's Error.""",
     ),
     "MemoryResource.size_of": (
         "method",

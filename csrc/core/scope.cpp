@@ -59,7 +59,7 @@ void portamem_scope_push(portamem_backend backend, int device, portamem_resource
     push(backend, device, resource, false);
 }
 
-void portamem_scope_push_embedded(portamem_backend backend, int device, portamem_resource resource) {
+void portamem_push_embedded_scope(portamem_backend backend, int device, portamem_resource resource) {
     push(backend, device, resource, true);
 }
 

@@ -6,6 +6,7 @@
 #include <portamem/abi/scope_api.h>
 
 #include "convert.hpp"
+#include "fast/arrays.hpp"
 #include "gil.hpp"
 
 namespace portamem::python {
@@ -69,7 +70,11 @@ py::object push_scope(const std::shared_ptr<MemoryResource>& resource) {
     handle.ops->retain(handle.self);
     const auto release = [](PyObject* capsule) {
         const PendingErrorKept pending;  // the last reference to a resource may run code of the program
-        shared_ops()->release(PyCapsule_GetPointer(capsule, kScopeName));
+        void* const self = PyCapsule_GetPointer(capsule, kScopeName);
+        // Where the last context that had the scope is gone without its end, this thread may still have it.
+        const auto device = reinterpret_cast<std::intptr_t>(PyCapsule_GetContext(capsule));
+        (void)portamem_scope_end(rt::BackendId, static_cast<int>(device), self);
+        shared_ops()->release(self);
     };
     PyObject* const capsule = PyCapsule_New(handle.self, kScopeName, release);
     if (capsule == nullptr) {
@@ -77,11 +82,14 @@ py::object push_scope(const std::shared_ptr<MemoryResource>& resource) {
         throw py::error_already_set();
     }
     const auto held = py::reinterpret_steal<py::object>(capsule);
+    if (PyCapsule_SetContext(capsule, reinterpret_cast<void*>(std::intptr_t{resource->device()})) != 0) {
+        throw py::error_already_set();
+    }
     const py::tuple scope = py::make_tuple(resource->device(), held);
     PyObject* const scopes = PySequence_Concat(open_scopes().ptr(), py::make_tuple(scope).ptr());
     if (scopes == nullptr) throw py::error_already_set();
     set_open_scopes(py::reinterpret_steal<py::tuple>(scopes));
-    portamem_scope_push_embedded(rt::BackendId, resource->device(), handle);
+    portamem_push_embedded_scope(rt::BackendId, resource->device(), handle);
     portamem_set_scope_source(rt::BackendId, &innermost_scope);
     return scope;
 }
@@ -147,8 +155,11 @@ void register_scope(py::module_& m) {
         "set_default_resource",
         [](const py::object& device, const std::shared_ptr<MemoryResource>& resource) {
             const int ordinal = to_device(device).ordinal();
-            const WithoutGil nogil;
-            set_default_resource(ordinal, resource);
+            {
+                const WithoutGil nogil;
+                set_default_resource(ordinal, resource);
+            }
+            forget_changed_defaults();
         },
         py::arg("device"), py::arg("resource"));
     m.def("_push_resource", &push_scope, py::arg("resource").none(false),

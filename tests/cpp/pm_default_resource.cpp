@@ -161,8 +161,8 @@ TEST_CASE("pm default: of an embedding language's scopes only its task's count, 
     task_scope = mine_scope.handle();
     task_answer = 1;
     CHECK(pm::current_resource(0) == mine);  // of a context that another thread has made
-    portamem_scope_push_embedded(rt::BackendId, 0, mine_scope.handle());
-    portamem_scope_push_embedded(rt::BackendId, 0, others_scope.handle());
+    portamem_push_embedded_scope(rt::BackendId, 0, mine_scope.handle());
+    portamem_push_embedded_scope(rt::BackendId, 0, others_scope.handle());
     CHECK(pm::current_resource(0) == mine);
     {
         const auto inner = pinned_resource();

@@ -57,7 +57,10 @@ def test_a_module_is_bound_to_its_own_version_of_libportamem(name):
     bound = elf.needed_versions(installed.module(name), installed.library().name)
     assert elf.soname(installed.library()) == installed.library().name
     assert set(bound.values()) <= {"PORTAMEM_C_1", f"PORTAMEM_{installed.so_version()}"}
-    frozen = re.compile(r"portamem_(forked|new_identity|account|held|scope_\w+|(offer_)?default_resource)")
+    frozen = re.compile(
+        r"portamem_(forked|new_identity|account|held|scope_\w+|((offer|set)_)?default_resource|default_changes"
+        r"|current_resource)"
+    )
     assert {symbol for symbol, version in bound.items() if version == "PORTAMEM_C_1"} == {
         symbol for symbol in bound if frozen.fullmatch(symbol)
     }

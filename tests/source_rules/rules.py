@@ -169,7 +169,7 @@ _FIRST_FLOOR = {
     *("process_object", "handle_use", "handles_of_thread", "stream_users", "declared_work"),
     *("detail/embedder", "detail/hearing"),
 }
-_BELOW_ALL = {"backend", "c_api", "detail/sanitizers", "fwd", "version"}
+_BELOW_ALL = {"backend", "c_api", "detail/number_map", "detail/sanitizers", "fwd", "version"}
 
 
 def floor_of(path: str) -> int:

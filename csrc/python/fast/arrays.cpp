@@ -118,15 +118,15 @@ PyObject* default_stream_object(int device) {
     return kept->of(device) = made;
 }
 
+KeptObjects& default_objects() {
+    static auto* kept = new KeptObjects;
+    return *kept;
+}
+
 // Returns where the object of a device's default resource is kept: null after the process's defaults have changed.
 PyObject*& default_object(int device) {
-    static auto* kept = new KeptObjects;
-    static std::uint64_t changes = 0;
-    if (const std::uint64_t now = portamem_default_changes(); now != changes) {
-        changes = now;
-        kept->forget();
-    }
-    return kept->of(device);
+    forget_changed_defaults();
+    return default_objects().of(device);
 }
 
 bool is_named(PyObject* argument) noexcept { return argument != nullptr && argument != Py_None; }
@@ -237,6 +237,14 @@ PyObject* zeros(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* ke
 }
 
 }  // namespace
+
+void forget_changed_defaults() {
+    static std::uint64_t changes = 0;
+    const std::uint64_t now = portamem_default_changes();
+    if (now == changes) return;
+    changes = now;
+    default_objects().forget();
+}
 
 void register_arrays(py::module_& m) {
     static PyMethodDef functions[] = {

@@ -351,8 +351,8 @@ CLAUSES = (
     Clause(
         "POOL-51",
         "A pool with an initial size has reserved that much when it is made, in bytes or as a share of the device's "
-        "memory, and memory of that size then costs no chunk, on any stream. A size that cannot be had, or that is "
-        "above the limit, is refused, and nothing stays reserved.",
+        "memory, and the first memory of that size costs no chunk, on whichever stream. A size that cannot be had, or "
+        "that is above the limit, is refused, and nothing stays reserved.",
         "pools",
     ),
 )

@@ -126,7 +126,7 @@ CLAUSES = (
     Clause(
         "THREAD-20",
         "set_default_resource stores the default of a device, for every thread and every module of the process: memory "
-        "comes from it where no scope is open. Live memory goes back to where it came from. None sets back the "
+        "comes from it where no scope is open, and live memory goes back to where it came from. None sets back the "
         "resource that portamem makes, the same as before.",
         "every resource",
     ),

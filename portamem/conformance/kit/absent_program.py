@@ -45,6 +45,7 @@ SOURCE = '''
         "HostRegistration(memory, read_only=True)", "pointer_info(address)", "copy(memory, bytes(16))",
         "copy_2d(memory, bytes(16), width=4, height=4)",
         "copy_3d(memory, bytes(16), width=4, height=2, depth=2)", "current_resource()", "current_resource(0)",
+        "default_resource()", "default_resource(0)", "set_default_resource(0, None)",
         "empty(4)", "zeros((2, 2), 'float32')", "asarray([1, 2])", "empty(0)",
     ]
     if backend != "host":

@@ -19,7 +19,7 @@ extern "C" {
  *   and C++ are within it, and a thread that cannot tell sees it like any other. portamem_scope_end ends it. */
 typedef int (*portamem_scope_source)(int device, portamem_resource* resource);
 PORTAMEM_EXPORT void portamem_set_scope_source(portamem_backend backend, portamem_scope_source source);
-PORTAMEM_EXPORT void portamem_scope_push_embedded(portamem_backend backend, int device, portamem_resource resource);
+PORTAMEM_EXPORT void portamem_push_embedded_scope(portamem_backend backend, int device, portamem_resource resource);
 
 /* Stores the function that makes the default resource of a device and offers it, once for each backend. The function
  * returns 0, or a native error code. */
