@@ -50,8 +50,8 @@ def tasks_that_take_turns(env: Env) -> None:
 
     asyncio.run(all_tasks())
     expect(pm.current_resource(device) is outside, "a scope is left behind on the thread")
+    expect_soon(lambda: [resource.live_buffers for resource in resources], [0, 0, 0], "live buffers of the tasks' own")
     for resource in resources:
-        expect_soon(lambda resource=resource: resource.live_buffers, 0, "live buffers of a task's resource")
         resource.close()
 
 
