@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "portamem/detail/number_map.hpp"
 #include "portamem/declared_work.hpp"
 #include "portamem/detail/hearing.hpp"
+#include "portamem/detail/number_map.hpp"
 #include "portamem/device.hpp"
 #include "portamem/handle_use.hpp"
 #include "portamem/kept.hpp"

@@ -443,7 +443,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
     const std::size_t block_size_;
     const std::size_t stride_;
     const std::size_t blocks_per_chunk_;
-    mutable std::mutex mutex_;                // guards what follows; never held while the upstream runs
+    mutable std::mutex mutex_;                         // guards what follows; never held while the upstream runs
     detail::NumberMap<std::uintptr_t, Chunk> chunks_;  // by address
     detail::NumberMap<std::uint64_t, Lane> lanes_;     // by the stream's identity
     std::vector<FreeBlock> common_;

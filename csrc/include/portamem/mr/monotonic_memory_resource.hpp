@@ -125,8 +125,8 @@ class MonotonicMemoryResource : public CountedMemoryResource {
         UpstreamChunk memory;
         std::vector<Piece> pieces;  // by their offsets
         std::size_t used = 0;
-        StreamEnd allocated;              // of a stream-ordered upstream: other streams wait for it
-        detail::NumberTree ordered;       // the identities of streams that are ordered behind it
+        StreamEnd allocated;         // of a stream-ordered upstream: other streams wait for it
+        detail::NumberTree ordered;  // the identities of streams that are ordered behind it
 
         std::size_t room() const noexcept { return memory.nbytes - used; }
         // Returns an offset below `used` for an address in the carved part, and a larger one for other addresses.

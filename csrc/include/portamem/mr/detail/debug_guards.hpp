@@ -26,8 +26,8 @@
 #include <vector>
 
 #include "portamem/abi/debug_api.h"
-#include "portamem/detail/number_map.hpp"
 #include "portamem/detail/hearing.hpp"
+#include "portamem/detail/number_map.hpp"
 #include "portamem/event.hpp"
 #include "portamem/kept.hpp"
 #include "portamem/leaving.hpp"

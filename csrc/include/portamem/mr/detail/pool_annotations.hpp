@@ -168,7 +168,7 @@ class PoolAnnotations {
     const CheckedRegions* const regions_;
     std::mutex mutex_;
     std::uintptr_t next_look_ = 0;
-    NumberTree live_;                              // the sizes of blocks that are out, by address
+    NumberTree live_;                             // the sizes of blocks that are out, by address
     NumberMap<std::uintptr_t, Pending> pending_;  // freed, and perhaps still used by earlier work
 };
 
