@@ -20,8 +20,9 @@ std::shared_ptr<pm::PoolMemoryResource> pool(pm::PoolOptions options = {}) {
 TEST_CASE("pm by address: a pool knows each of its blocks by the bytes that were asked for") {
     if (no_device()) return;
     const auto resource = pool();
-    for (const std::size_t nbytes :
-         {1, 255, 256, 257, 4096, 32 * 1024, 33 * 1024 + 1, 1 << 20, (1 << 20) + 1, 5 << 20, (65 << 20) + 3}) {
+    const std::size_t sizes[] = {1,       255,         256,     257,         4096, 32 * 1024, 33 * 1024 + 1,
+                                 1 * MiB, 1 * MiB + 1, 5 * MiB, 65 * MiB + 3};
+    for (const std::size_t nbytes : sizes) {
         void* const ptr = resource->allocate(nbytes, on());
         CHECK(resource->size_of(ptr) == nbytes);
         CHECK(resource->size_of(static_cast<char*>(ptr) + 1) == std::nullopt);
