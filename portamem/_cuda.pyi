@@ -38,6 +38,7 @@ from portamem._host import copy_2d as copy_2d
 from portamem._host import copy_3d as copy_3d
 from portamem._host import current_resource as current_resource
 from portamem._host import current_tag as current_tag
+from portamem._host import default_resource as default_resource
 from portamem._host import device_count as device_count
 from portamem._host import driver_version as driver_version
 from portamem._host import empty as empty
@@ -47,6 +48,7 @@ from portamem._host import held as held
 from portamem._host import pointer_info as pointer_info
 from portamem._host import probe as probe
 from portamem._host import runtime_version as runtime_version
+from portamem._host import set_default_resource as set_default_resource
 from portamem._host import set_quirk as set_quirk
 from portamem._host import version_text as version_text
 from portamem._host import zeros as zeros

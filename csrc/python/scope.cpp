@@ -96,6 +96,9 @@ py::object push_scope(const std::shared_ptr<MemoryResource>& resource) {
 
 // Ends that scope, innermost or not, in the calling task's context.
 void pop_scope(const py::tuple& scope) {
+    if (scope.size() != 2 || PyCapsule_IsValid(py::object(scope[1]).ptr(), kScopeName) == 0) {
+        throw py::type_error("a scope is what _push_resource returns");
+    }
     const py::tuple before = open_scopes();
     py::list after;
     bool is_open = false;
