@@ -876,9 +876,8 @@ class MemoryResource:
         knows the size. ValueError for what cannot be the resource's own: memory while nothing is out, another size than
         was asked for, and what the resource, or one that records, knows not to be out; else the runtime's Error."""
     def size_of(self, ptr: int) -> int | None:
-        """The bytes that were asked for at an address that is out. None for any other address, and where the resource
-        keeps no sizes: fixed-size and monotonic resources, and those over functions of the program or over another
-        module. A pool takes no lock for it."""
+        """The bytes that were asked for at an address that is out. None for any other address, and for a resource of
+        another module. A pool takes no lock for it."""
     @property
     def device(self) -> Device:
         """The device whose memory the resource gives; of host memory the device that it was made for."""

@@ -11,7 +11,6 @@ _UNITS = {"": 1, "B": 1}
 _UNITS.update({f"{prefix}B": 1000**power for power, prefix in enumerate("KMGTPE", start=1)})
 _UNITS.update({f"{prefix}IB": 1024**power for power, prefix in enumerate("KMGTPE", start=1)})
 
-_PERCENTAGE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*", re.ASCII)
 _SIZE = re.compile(r"\s*(\d+)(?:\.(\d+))?\s*([A-Za-z]*)\s*", re.ASCII)
 _LARGEST = 2**63 - 1
 _EXAMPLES = 'a size is a number of bytes, such as 4096, "64 MiB" or "2 GB"'
@@ -25,17 +24,6 @@ def parse_size(size: SupportsIndex | str) -> int:
     if nbytes > _LARGEST:
         raise ValueError(f"{size!r} is more than {_LARGEST} bytes, the most that an address can be away")
     return nbytes
-
-
-def percentage(text: str) -> float | None:
-    """The number in "70%"; None where the text is no percentage. Raises ValueError where it is 0 or above 100."""
-    match = _PERCENTAGE.fullmatch(text)
-    if match is None:
-        return None
-    percent = float(match[1])
-    if not 0 < percent <= 100:
-        raise ValueError(f"{text!r} is not a share of a device: give a percentage above 0% and up to 100%")
-    return percent
 
 
 def format_size(nbytes: int) -> str:

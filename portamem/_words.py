@@ -1385,9 +1385,8 @@ was asked for, and what the resource, or one that records, knows not to be out; 
         "method",
         "(self, ptr: int) -> int | None",
         "(self, ptr)",
-        """The bytes that were asked for at an address that is out. None for any other address, and where the resource
-keeps no sizes: fixed-size and monotonic resources, and those over functions of the program or over another
-module. A pool takes no lock for it.""",
+        """The bytes that were asked for at an address that is out. None for any other address, and for a resource of
+another module. A pool takes no lock for it.""",
     ),
     "MemoryResource.device": (
         "property",

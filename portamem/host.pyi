@@ -95,8 +95,8 @@ def tag(name: str) -> Iterator[str]:
 
     Within another tag it is a part of that one: ``solver/setup``. What ``with`` binds is the tag in full.
 
-    The blocks of a thread end the last one first, as those of ``using`` do: one that ends before another that began
-    within it raises RuntimeError, and the other stays as it is.
+    The blocks of a thread end the last one first. One that ends before another that began within it raises
+    RuntimeError, and the other stays as it is. Tasks that take turns on a thread share its tags.
     """
 
 def asarray(

@@ -129,7 +129,7 @@ def test_a_refusal_says_what_it_keeps(pm: ModuleType, device: Any, default: Any,
     held = pm.held(device)
     with pytest.raises(portamem.OutOfMemoryError, match="default resource") as caught:
         device_resource.allocate("1024 TiB")
-    assert f"current_resource({device.ordinal}).trim()" in str(caught.value)
+    assert f"default_resource({device.ordinal}).trim()" in str(caught.value)
     assert caught.value.used == held
     assert cached(default) == kept  # that could not have helped, and no call waited for it
     default.trim()

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // python/pool_resource.cpp: PoolMemoryResource.
+#include <portamem/abi/pool_settings.h>
+
 #include "callbacks.hpp"
 #include "convert.hpp"
 #include "hold.hpp"
@@ -74,17 +76,20 @@ std::function<std::optional<std::size_t>(const PoolStats&)> to_release(const py:
 // Returns a size of a pool, where text such as "70%" is a share of the device's memory.
 std::size_t to_pool_size(const py::object& value, const char* what, const MemoryTraits& memory) {
     if (!py::isinstance<py::str>(value)) return to_size(value, what);
-    const auto percent = py::module_::import("portamem._sizes").attr("percentage")(value);
-    if (percent.is_none()) return to_size(value, what);
+    const std::string text = to_text(value, what);
+    std::uint64_t share = 0;
+    const int is_share = portamem_pool_parse_share(text.c_str(), 0, &share);
+    if (is_share == 0) return to_size(value, what);
+    if (is_share < 0) {
+        throw py::value_error(std::string(what) + ": '" + text +
+                              "' is not a share of a device's memory: give a percentage above 0% and up to 100%");
+    }
     if (memory.is_host_memory) {
         throw py::value_error(std::string(what) + ": a percentage is of a device's memory; give host memory in bytes");
     }
-    std::size_t total = 0;
-    {
-        const WithoutGil nogil;
-        total = Device(memory.device).memory_info().total;
-    }
-    return static_cast<std::size_t>(static_cast<double>(total) * percent.cast<double>() / 100);
+    const WithoutGil nogil;
+    (void)portamem_pool_parse_share(text.c_str(), Device(memory.device).memory_info().total, &share);
+    return share;
 }
 
 // Returns a limit in bytes; 0 for None.

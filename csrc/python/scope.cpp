@@ -40,8 +40,7 @@ Shared* shared_of(PyObject* scope) {
     return static_cast<Shared*>(PyCapsule_GetPointer(PyTuple_GET_ITEM(scope, 1), kScopeName));
 }
 
-// Finds the innermost scope of the calling task, for libportamem: see portamem_scope_source. It leaves an exception
-// that is on its way as it is.
+// Finds the innermost scope of the calling task, for libportamem: see portamem_scope_source.
 int innermost_scope(int device, portamem_resource* resource) {
     if (interpreter_is_going() || !holds_gil()) return -1;
     PyObject* value = nullptr;

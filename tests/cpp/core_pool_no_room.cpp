@@ -80,3 +80,36 @@ TEST_CASE("core pool: once memory has gone back to the owner, small blocks come 
         CHECK(portamem_pool_close(fake.pool) == PORTAMEM_POOL_OK);
     }
 }
+
+TEST_CASE("core pool: once a limit has been raised, small blocks come from slabs again") {
+    constexpr std::size_t kPiece = 34 * KiB;
+    constexpr std::size_t kSmall = 12 * KiB;
+    for (const bool is_raised : {false, true}) {
+        CAPTURE(is_raised);
+        FakeStream stream;
+        FakePool fake(false, 8192 * KiB);
+        std::vector<void*> pieces;
+        while (void* ptr = fake.take(kPiece, stream)) pieces.push_back(ptr);
+        std::sort(pieces.begin(), pieces.end());
+        const auto let_go = [&](std::size_t first, std::size_t last) {  // apart from each other
+            for (std::size_t i = first; i < last; i += 2) {
+                REQUIRE(fake.give(std::exchange(pieces[i], nullptr), kPiece, stream) == PORTAMEM_POOL_OK);
+            }
+        };
+        let_go(0, 1);
+        void* const alone = fake.take(kSmall, stream);  // there is no room for many
+        REQUIRE(alone != nullptr);
+        if (is_raised) portamem_pool_set_limit(fake.pool, 64 * 1024 * KiB);
+        let_go(2, 21);
+        const std::size_t before = fake.figures().reserved;
+        std::vector<void*> small;
+        for (int i = 0; i < 8; ++i) REQUIRE((small.emplace_back(fake.take(kSmall, stream))) != nullptr);
+        CHECK((fake.figures().reserved > before) == is_raised);
+        for (void* ptr : small) REQUIRE(fake.give(ptr, kSmall, stream) == PORTAMEM_POOL_OK);
+        REQUIRE(fake.give(alone, kSmall, stream) == PORTAMEM_POOL_OK);
+        for (void* ptr : pieces) {
+            if (ptr != nullptr) REQUIRE(fake.give(ptr, kPiece, stream) == PORTAMEM_POOL_OK);
+        }
+        CHECK(portamem_pool_close(fake.pool) == PORTAMEM_POOL_OK);
+    }
+}

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "pm_support.hpp"
+#include "portamem/abi/scope_api.h"
 
 namespace {
 
@@ -82,7 +83,7 @@ TEST_CASE("pm scope: what the default has cached is not held, and is another res
     const auto plain = device_resource();
     const std::string words = refusal<pm::OutOfMemory>([&] { pm::Buffer(plain, std::size_t{1} << 50); });
     CHECK(contains(words, "default resource"));
-    CHECK(contains(words, "current_resource(0).trim()"));
+    CHECK(contains(words, "default_resource(0).trim()"));
     CHECK(seen.ops->cached(seen.self) >= 1024 * MiB);  // not enough by far, so it stays
     {
         std::size_t free = 0;
@@ -255,4 +256,50 @@ TEST_CASE("pm scope: a resource of this module works through the table") {
     CHECK(mine.use_count() == 2);
     seen.ops->release(seen.self);
     CHECK(mine.use_count() == 1);
+}
+
+namespace {
+
+portamem_resource task_scope{};
+int task_answer = 0;
+
+int scope_of_task(int, portamem_resource* resource) {
+    if (task_answer == 1) {
+        *resource = task_scope;
+        resource->ops->retain(resource->self);
+    }
+    return task_answer;
+}
+
+}  // namespace
+
+TEST_CASE("pm scope: of an embedding language's scopes only its task's count, and C++ scopes within them") {
+    if (no_device()) return;
+    const auto outside = pm::current_resource(0);
+    const auto mine = device_resource();
+    const auto others = device_resource();
+    const pm::detail::TableReference mine_scope(mine);
+    const pm::detail::TableReference others_scope(others);
+    portamem_set_scope_source(rt::BackendId, &scope_of_task);
+    task_scope = mine_scope.handle();
+    task_answer = 1;
+    CHECK(pm::current_resource(0) == mine);  // of a context that another thread has made
+    portamem_push_embedded_scope(rt::BackendId, 0, mine_scope.handle());
+    portamem_push_embedded_scope(rt::BackendId, 0, others_scope.handle());
+    CHECK(pm::current_resource(0) == mine);
+    {
+        const auto inner = pinned_resource();
+        const pm::ResourceScope scope(inner);
+        CHECK(pm::current_resource(0) == inner);
+        CHECK(inner.use_count() == 2);
+    }
+    task_answer = 0;
+    CHECK(pm::current_resource(0) == outside);
+    task_answer = -1;  // without the language's lock
+    CHECK(pm::current_resource(0) == others);
+    CHECK(portamem_scope_end(rt::BackendId, 0, mine_scope.handle().self) == 1);
+    CHECK(portamem_scope_end(rt::BackendId, 0, others_scope.handle().self) == 0);
+    CHECK(pm::current_resource(0) == outside);
+    portamem_set_scope_source(rt::BackendId, nullptr);
+    CHECK(mine.use_count() == 2);
 }

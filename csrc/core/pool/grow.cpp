@@ -34,9 +34,8 @@ std::size_t power_of_two_from(std::size_t nbytes) {
 }  // namespace
 
 // Chunks grow with the pool, so that there are few and little is reserved in vain; in large ones streams seldom need
-// each other's memory. Sizes for slabs are powers of two, so that an upstream that prepares chunks has the right one. A
-// chunk of large blocks has at most an eighth and kLeastChunk left over. If enough is free, but in pieces, the next has
-// extra room.
+// each other's memory. A chunk for slabs is a power of two. A chunk of large blocks has at most an eighth and
+// kLeastChunk left over. If enough is free, but in pieces, the next has extra room.
 std::size_t Pool::chunk_size(const CallContext& context, const Request& request) {
     const std::lock_guard<std::mutex> lock(heap_.mutex());
     const std::size_t reserved = heap_.reserved();

@@ -65,8 +65,7 @@ std::size_t Upstream::release(std::size_t keep, bool throws) {
                 const std::lock_guard<std::mutex> lock(heap_.mutex());
                 heap_.forget_chunk(chunk);
                 shortage_.nbytes = SIZE_MAX;
-                shortage_.of_slabs.store(false, std::memory_order_relaxed);
-                shortage_.cuts_all.store(false, std::memory_order_relaxed);
+                shortage_.has_ended();
                 transfer.end(true);
             }
             releases_.fetch_add(1, std::memory_order_relaxed);

@@ -24,7 +24,10 @@ class Upstream {
     /// Give and change the most bytes reserved; 0: no limit. A lower limit takes nothing back: no chunk is asked for
     /// until there is room.
     std::size_t limit() const noexcept { return limit_.load(std::memory_order_relaxed); }
-    void set_limit(std::size_t limit) noexcept { limit_.store(limit, std::memory_order_relaxed); }
+    void set_limit(std::size_t limit) noexcept {
+        limit_.store(limit, std::memory_order_relaxed);
+        shortage_.has_ended();
+    }
     Transfers& transfers() noexcept { return transfers_; }
 
     /// Takes bytes of the limits, for a chunk that the caller asks the upstream for. It looks and takes in one step.
@@ -57,11 +60,16 @@ class Upstream {
     std::size_t release(std::size_t keep, bool throws);
     std::uint64_t releases() const noexcept { return releases_.load(std::memory_order_relaxed); }
 
-    /// Remembers that the upstream had no room, until memory goes back to it.
+    /// Remembers that the upstream or the limit had no room, until memory goes back or the limit changes.
     struct Shortage {
         std::size_t nbytes = SIZE_MAX;      ///< a chunk of so many bytes was refused; under the heap's lock
         std::atomic<bool> of_slabs{false};  ///< there was no room for one more slab, even after waiting
         std::atomic<bool> cuts_all{false};  ///< small blocks are cut from large ones, because there is no other place
+
+        void has_ended() noexcept {
+            of_slabs.store(false, std::memory_order_relaxed);
+            cuts_all.store(false, std::memory_order_relaxed);
+        }
     };
     Shortage& shortage() noexcept { return shortage_; }
     /// Notes that a chunk was refused. Returns the bytes to ask for instead: half as many, and at least `least`.

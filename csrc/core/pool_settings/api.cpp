@@ -135,4 +135,18 @@ uint64_t portamem_pool_claimed(const char* uuid) {
     return found == claims().of.end() ? 0 : found->second;
 }
 
+int portamem_pool_parse_share(const char* text, uint64_t total, uint64_t* share) {
+    try {
+        const std::string given = text;
+        if (given.find('%') == std::string::npos) return 0;
+        const auto limit = portamem::pool_settings::parse_limit(given);
+        if (!limit || !std::holds_alternative<Percentage>(*limit)) return -1;
+        *share = std::get<Percentage>(*limit).share(total, 1);
+        return 1;
+    } catch (const std::exception& e) {
+        set_error(e.what());
+        return -1;
+    }
+}
+
 const char* portamem_pool_settings_error(void) { return last_error; }

@@ -132,7 +132,7 @@ def what_the_default_keeps_is_told(env: Env, resource: Any) -> None:
     expect(_kept(default) >= 8 * MIB, f"the default keeps {_kept(default)} bytes of 8 MiB")
     with refused(OutOfMemoryError, saying="default resource 8 MiB") as it:
         env.allocate(resource, 1 << 50)
-    remedy = f"current_resource({env.device.ordinal}).trim()"
+    remedy = f"default_resource({env.device.ordinal}).trim()"
     expect(remedy in str(it.error), f"the text does not say what gives it back: {it.error}")
     default.trim()
     expect_equal(_kept(default), 0, "what a trimmed default keeps")

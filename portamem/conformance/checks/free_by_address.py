@@ -11,13 +11,7 @@ from portamem.conformance.kit.expect import expect_bytes, expect_equal, expect_s
 from portamem.conformance.kit.memory import KIB, MIB, pattern
 from portamem.conformance.kit.threads import in_threads
 
-# Kinds of resources that keep no sizes.
-WITHOUT_SIZES = ("FixedSizeMemoryResource", "MonotonicMemoryResource", "CallbackMemoryResource")
 SIZES = (1, 257, 4 * KIB, 40 * KIB + 1, MIB, 5 * MIB + 3)
-
-
-def _keeps_sizes(resource: Any) -> bool:
-    return type(resource).__name__ not in WITHOUT_SIZES
 
 
 def _released(env: Env, resource: Any, nbytes: int, stream: Any) -> int:
@@ -33,12 +27,10 @@ def _released(env: Env, resource: Any, nbytes: int, stream: Any) -> int:
 def by_the_address_alone(env: Env, resource: Any) -> None:
     stream = env.stream()
     for nbytes in SIZES:
-        if not _keeps_sizes(resource):
-            break
         where = _released(env, resource, nbytes, stream)
         expect_equal(resource.size_of(where), nbytes, "the size at an address that is out")
         expect_equal(resource.size_of(where + nbytes), None, "the size just behind the memory")
-        with refused(ValueError, saying="size"):
+        with refused(ValueError, saying="no allocation at this address"):
             resource.deallocate(where + 1, stream=stream)
         expect_equal(resource.live_bytes, nbytes, "live bytes after a refused free")
         resource.deallocate(where, stream=stream)
@@ -46,29 +38,19 @@ def by_the_address_alone(env: Env, resource: Any) -> None:
         expect_equal(resource.size_of(where), None, "the size at an address that was freed")
         with refused(ValueError):
             resource.deallocate(where, stream=stream)
-    if not _keeps_sizes(resource):
-        where = _released(env, resource, 1000, stream)
-        expect_equal(resource.size_of(where), None, "the size where none is kept")
-        with refused(ValueError, saying="keeps no sizes"):
-            resource.deallocate(where, stream=stream)
-        expect_equal(resource.live_bytes, 1000, "live bytes after a refused free")
-        resource.deallocate(where, 1000, stream=stream)
     expect_equal(resource.size_of(0), None, "the size at the null address")
     resource.deallocate(0, stream=stream)
 
 
 @check("FREE-19")
 def by_many_threads(env: Env, resource: Any) -> None:
-    stream, keeps_sizes = env.stream(), _keeps_sizes(resource)
+    stream = env.stream()
     addresses = [[_released(env, resource, 100 + 300 * i, stream) for i in range(20)] for _ in range(4)]
 
     def work(number: int) -> None:
         for i, where in enumerate(addresses[(number + 1) % 4]):
-            nbytes = 100 + 300 * i
-            expect_equal(
-                resource.size_of(where), nbytes if keeps_sizes else None, "the size of another thread's memory"
-            )
-            resource.deallocate(where, None if keeps_sizes else nbytes, stream=stream)
+            expect_equal(resource.size_of(where), 100 + 300 * i, "the size of another thread's memory")
+            resource.deallocate(where, stream=stream)
 
     in_threads(work, 4)
     expect_soon(lambda: resource.live_buffers, 0, "live buffers after frees by the address")

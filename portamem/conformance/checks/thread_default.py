@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Shows the clauses of the default resource that a program sets, and of scopes in tasks."""
+"""Shows the clauses of the default resource that a program sets."""
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,63 +22,6 @@ def default_of(env: Env, device: Any, resource: Any) -> Iterator[None]:
         yield
     finally:
         env.pm.set_default_resource(device, None)
-
-
-@check("THREAD-14")
-def tasks_that_take_turns(env: Env) -> None:
-    pm, device = env.pm, env.device
-    outside = pm.current_resource(device)
-    resources = [pm.DeviceMemoryResource(device) for _ in range(3)]
-
-    async def task(resource: Any, turns: int) -> None:
-        expect(pm.current_resource(device) is outside, "a task sees the scope of another one")
-        with pm.using(resource):
-            for value in range(turns):
-                with pm.empty(64, "uint8", device=device) as view:
-                    expect(view.buffer.resource is resource, "memory came from another task's resource")
-                    view.fill(value)
-                    await asyncio.sleep(0)
-                    expect_bytes(env.read(view), bytes([value]) * 64, "memory of a task")
-        expect(pm.current_resource(device) is outside, "a task's scope goes on, or another one's counts")
-        await asyncio.sleep(0)
-        expect(pm.current_resource(device) is outside, "a scope counts in a task that has ended its own")
-
-    async def all_tasks() -> None:
-        await asyncio.gather(*(task(resource, turns) for resource, turns in zip(resources, (3, 7, 5), strict=True)))
-
-    asyncio.run(all_tasks())
-    expect(pm.current_resource(device) is outside, "a scope is left behind on the thread")
-    expect_soon(lambda: [resource.live_buffers for resource in resources], [0, 0, 0], "live buffers of the tasks' own")
-    for resource in resources:
-        resource.close()
-
-
-@check("THREAD-14")
-def threads_with_a_context(env: Env) -> None:
-    pm, device, mine = env.pm, env.device, env.resource("device")
-    other = pm.DeviceMemoryResource(device)
-
-    async def within() -> Any:
-        with pm.using(mine):
-            return await asyncio.to_thread(pm.current_resource, device)
-
-    expect(asyncio.run(within()) is mine, "a thread that was given a context does not see its scope")
-    with pm.using(mine):
-        context = contextvars.copy_context()
-        expect(on_a_thread(lambda: pm.current_resource(device)) is not mine, "a scope counts on another thread")
-    expect(context.run(pm.current_resource, device) is mine, "a context has lost its scope")
-    with pm.using(other):
-        expect(context.run(pm.current_resource, device) is mine, "a scope counts in a context that it is not of")
-    seen: list[Any] = []
-
-    def nested() -> None:
-        with pm.using(other):
-            seen.append(pm.current_resource(device))
-        seen.append(pm.current_resource(device))
-
-    on_a_thread(lambda: context.run(nested))
-    expect(seen[0] is other and seen[1] is mine, f"scopes in a given context nested as {seen}")
-    other.close()
 
 
 @check("THREAD-20")

@@ -137,8 +137,7 @@ CLAUSES = (
     Clause(
         "FREE-19",
         "A resource says how many bytes were asked for at an address that is out, and takes the memory back by the "
-        "address alone. Where it knows no size (fixed-size, monotonic and callback resources keep none), a free "
-        "without one is refused in words, and nothing has changed.",
+        "address alone. Of any other address it says nothing, and a free of it is refused, with all as it was.",
         "every resource",
     ),
 )

@@ -50,6 +50,10 @@ PORTAMEM_EXPORT void portamem_pool_unclaim(const char* uuid, uint64_t nbytes);
 /* Returns the room that pools of the process have claimed on the device. */
 PORTAMEM_EXPORT uint64_t portamem_pool_claimed(const char* uuid);
 
+/* Reads a percentage such as "12.5 %", as PORTAMEM_POOL_LIMIT takes it. Returns 1 and that share of `total`; 0 where
+ * the text is no percentage; -1 where it is not above 0% and up to 100%. */
+PORTAMEM_EXPORT int portamem_pool_parse_share(const char* text, uint64_t total, uint64_t* share);
+
 /* Returns why the calling thread's last question had no answer: the variable and its allowed values. Valid until its
  * next question. */
 PORTAMEM_EXPORT const char* portamem_pool_settings_error(void);

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -112,6 +113,8 @@ class CallbackMemoryResource : public CountedMemoryResource {
             refuse_misaligned(ptr, nbytes, stream, options.alignment);
         return ptr;
     }
+
+    std::optional<std::size_t> do_size_of(const void* ptr) const override { return live_.size_of(ptr); }
 
     void give_back(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) override {
         if (ptr == nullptr) return;

@@ -129,6 +129,13 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         note_free(*chunk, index);
     }
 
+    std::optional<std::size_t> do_size_of(const void* ptr) const override {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        const auto [chunk, index] = block_at(ptr);
+        if (chunk == nullptr || chunk->asked[index] == 0) return std::nullopt;
+        return chunk->asked[index];
+    }
+
     void at_close() override { give_back_chunks(take_free_chunks(0)); }
 
   private:
@@ -325,7 +332,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
     }
 
     // Returns the chunk that has a block at this address, and the block's number there; a null chunk where none has.
-    std::pair<Chunk*, std::size_t> block_at(const void* ptr) {
+    std::pair<Chunk*, std::size_t> block_at(const void* ptr) const {
         const auto address = reinterpret_cast<std::uintptr_t>(ptr);
         auto after = chunks_.upper_bound(address);
         if (after == chunks_.begin()) return {nullptr, 0};

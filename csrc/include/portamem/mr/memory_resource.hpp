@@ -86,8 +86,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     }
 
     /// Returns the bytes that were asked for at an address that allocate returned and that is out. Returns nothing for
-    /// any other address, and where the resource keeps no sizes: of the resources here, those are fixed-size and
-    /// monotonic ones, and those over the program's own functions or another module. A pool takes no lock for it.
+    /// any other address, and for a resource of another module. A pool takes no lock for it.
     std::optional<std::size_t> size_of(const void* ptr) const {
         refuse_forked();
         std::size_t nbytes = 0;
@@ -313,8 +312,9 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     std::size_t known_size_of(const void* ptr) const {
         if (const auto nbytes = size_of(ptr)) return *nbytes;
         throw std::invalid_argument(
-            "the memory resource knows no size for this address: it is not out, it is inside of a block, another "
-            "resource gave it, or this one keeps no sizes; give the size that was allocated");
+            "the memory resource knows no allocation at this address: it is not out, it is inside of a block, or "
+            "another "
+            "resource gave it");
     }
 
     const MemoryTraits traits_;

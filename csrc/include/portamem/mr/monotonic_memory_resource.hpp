@@ -112,6 +112,17 @@ class MonotonicMemoryResource : public CountedMemoryResource {
         --out_;
     }
 
+    std::optional<std::size_t> do_size_of(const void* ptr) const override {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        for (const Chunk& chunk : chunks_) {
+            const std::size_t number = chunk.piece_at(ptr);
+            if (number == chunk.pieces.size()) continue;
+            const std::size_t nbytes = chunk.pieces[number].nbytes;
+            return nbytes == 0 ? std::nullopt : std::optional(nbytes);
+        }
+        return std::nullopt;
+    }
+
     void at_close() override { give_back_all(); }
 
   private:
@@ -133,18 +144,22 @@ class MonotonicMemoryResource : public CountedMemoryResource {
         std::size_t offset_of(const void* ptr) const noexcept {
             return reinterpret_cast<std::uintptr_t>(ptr) - reinterpret_cast<std::uintptr_t>(memory.ptr);
         }
+        // Returns the number of the piece that begins at an address; the number of all pieces where none does.
+        std::size_t piece_at(const void* ptr) const noexcept {
+            const std::size_t offset = offset_of(ptr);
+            const auto found = std::lower_bound(pieces.begin(), pieces.end(), offset,
+                                                [](const Piece& piece, std::size_t at) { return piece.offset < at; });
+            const bool is_here = found != pieces.end() && found->offset == offset;
+            return is_here ? static_cast<std::size_t>(found - pieces.begin()) : pieces.size();
+        }
     };
 
     // Returns the piece that begins at an address. The caller holds the lock.
     Piece& piece_at(const void* ptr) {
         for (Chunk& chunk : chunks_) {
-            const std::size_t offset = chunk.offset_of(ptr);
-            if (offset >= chunk.used) continue;
-            const auto after = std::upper_bound(chunk.pieces.begin(), chunk.pieces.end(), offset,
-                                                [](std::size_t at, const Piece& piece) { return at < piece.offset; });
-            if (after == chunk.pieces.begin()) break;
-            Piece& piece = *std::prev(after);
-            if (piece.offset == offset) return piece;
+            if (chunk.offset_of(ptr) >= chunk.used) continue;
+            const std::size_t number = chunk.piece_at(ptr);
+            if (number != chunk.pieces.size()) return chunk.pieces[number];
             throw std::invalid_argument(
                 "no buffer of the monotonic resource begins at this address: free its beginning");
         }

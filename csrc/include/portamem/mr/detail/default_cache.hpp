@@ -28,6 +28,14 @@ class DefaultCache {
 
     std::size_t nbytes() const noexcept { return speaks() ? resource_.ops->cached(resource_.self) : 0; }
 
+    /// Returns whether it is the default, and not one that the program has set.
+    bool is_default(int device) const noexcept {
+        portamem_resource found{};
+        if (portamem_default_resource(rt::BackendId, device, &found) != 0) return false;
+        found.ops->release(found.self);
+        return found.self == resource_.self;
+    }
+
     /// Gives back all that can go, and returns whether anything did. It waits for the work that used it.
     bool trim() const noexcept {
         const std::size_t before = nbytes();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "portamem/mr/detail/live_blocks.hpp"
@@ -35,6 +36,7 @@ class KnowingAdaptor : public ResourceAdaptor {
         if (block.empty()) detail::refuse_unknown_block();
         live_.give_back(std::move(block), [&] { ResourceAdaptor::give_back(ptr, nbytes, stream); });
     }
+    std::optional<std::size_t> do_size_of(const void* ptr) const override { return live_.size_of(ptr); }
 
   private:
     detail::LiveBlocks live_;

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "portamem/mr/detail/live_blocks.hpp"
@@ -44,6 +45,13 @@ class LiveRanges {
         return {};
     }
 
+    /// Returns the bytes of a block; nothing where none that is out begins at the address.
+    std::optional<std::size_t> size_of(const void* ptr) const {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        const auto found = sizes_.find(reinterpret_cast<std::uintptr_t>(ptr));
+        return found == sizes_.end() ? std::nullopt : std::optional(found->second);
+    }
+
     /// Takes a block out before its memory goes back, because its address may be handed out again at once. Throws
     /// std::invalid_argument where it has another size, and the block stays.
     Block take(void* ptr, std::size_t nbytes) {
@@ -68,7 +76,7 @@ class LiveRanges {
     }
 
   private:
-    std::mutex mutex_;  // a leaf
+    mutable std::mutex mutex_;  // a leaf
     Sizes sizes_;
 };
 

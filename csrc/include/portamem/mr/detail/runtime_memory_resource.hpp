@@ -157,7 +157,8 @@ class RuntimeMemoryResource : public CountedMemoryResource {
             throw refused;  // the device cannot even be asked
         }
         std::string text = std::string(refused.what()) + "; asked for ";
-        const std::size_t kept = is_permanent() ? 0 : detail::DefaultCache(traits().device).nbytes();
+        const detail::DefaultCache own_default(traits().device);
+        const std::size_t kept = is_permanent() ? 0 : own_default.nbytes();
         std::size_t free = 0;
         std::size_t total = 0;
         if (!traits().is_host_memory && rt::MemGetInfo(&free, &total) == rt::Error_t::Success) {
@@ -184,9 +185,10 @@ class RuntimeMemoryResource : public CountedMemoryResource {
         }
         if (figures.cached) text += ", cached in this resource " + detail::bytes_text(*figures.cached);
         if (!traits().is_host_memory && kept > 0) {
-            text += ", kept by the device's default resource " + detail::bytes_text(kept) +
-                    ", which current_resource(" + std::to_string(traits().device) +
-                    ").trim() gives back as far as none of it is out";
+            const std::string device = std::to_string(traits().device);
+            text += ", kept by portamem's own default resource " + detail::bytes_text(kept) + ", which ";
+            if (!own_default.is_default(traits().device)) text += "set_default_resource(" + device + ", None) and ";
+            text += "default_resource(" + device + ").trim() gives back as far as none of it is out";
         }
         text += "; close buffers that are no longer needed";
         text += figures.cached.value_or(0) > 0 ? ", trim() the pool, or ask for less" : ", or ask for less at a time";
