@@ -37,10 +37,11 @@ namespace portamem::pool {
     return false;
 }
 
-// The functions below return null or false where a cache alone cannot serve the call.
+// The functions below return null or false where a cache alone cannot serve the call. The first two leave out what is
+// above kLargestOwn: only few caches hold that, and the functions that are called next look there.
 
 [[gnu::always_inline]] inline void* allocate_from_cache(Cache* cache, std::size_t nbytes) noexcept {
-    if (__builtin_expect(cache != nullptr && nbytes - 1 < kLargestCached && cache->lock.enter(), 1)) {
+    if (__builtin_expect(cache != nullptr && nbytes - 1 < kLargestOwn && cache->lock.enter(), 1)) {
         const unsigned index = class_of(nbytes);
         Cache::Bin& bin = cache->bins[index];
         if (__builtin_expect(bin.count != 0, 1)) {
@@ -59,8 +60,7 @@ namespace portamem::pool {
 
 [[gnu::always_inline]] inline bool deallocate_into_cache(Cache* cache, const Pool& pool, void* ptr,
                                                          std::size_t nbytes) noexcept {
-    if (__builtin_expect(cache != nullptr && nbytes - 1 < kLargestCached && !cache->deferred && cache->lock.enter(),
-                         1)) {
+    if (__builtin_expect(cache != nullptr && nbytes - 1 < kLargestOwn && !cache->deferred && cache->lock.enter(), 1)) {
         const unsigned index = class_of(nbytes);
         const auto address = reinterpret_cast<std::uintptr_t>(ptr);
         Cache::Bin& bin = cache->bins[index];
@@ -166,17 +166,22 @@ namespace portamem::pool {
     return deallocate_into_cache(cache, pool, ptr, nbytes) || deallocate_into_next_class(cache, pool, ptr, nbytes);
 }
 
+// These two serve without a callback, so the caller can keep a lock of its own meanwhile. For shared blocks they take the
+// heap's lock, under which no callback runs.
+
 inline void* allocate_cached(Pool& pool, std::size_t nbytes, std::uint64_t identity) noexcept {
     Cache* const cache = remembered_cache(&pool, identity);
     if (__builtin_expect(cache == nullptr, 0)) return allocate_by_search(pool, nbytes, identity);
     void* const ptr = allocate_from_cache(cache, nbytes);
-    return __builtin_expect(ptr != nullptr, 1) ? ptr : allocate_from_next_class(cache, nbytes);
+    if (__builtin_expect(ptr != nullptr, 1)) return ptr;
+    return nbytes > kLargestOwn ? pool.allocate_with_heap(*cache, nbytes) : allocate_from_next_class(cache, nbytes);
 }
 
 inline bool deallocate_cached(Pool& pool, void* ptr, std::size_t nbytes, std::uint64_t identity) noexcept {
     Cache* const cache = remembered_cache(&pool, identity);
     if (__builtin_expect(cache == nullptr, 0)) return deallocate_by_search(pool, ptr, nbytes, identity);
     if (__builtin_expect(deallocate_into_cache(cache, pool, ptr, nbytes), 1)) return true;
+    if (nbytes > kLargestOwn) return pool.deallocate_with_heap(*cache, ptr, nbytes);
     return deallocate_into_next_class(cache, pool, ptr, nbytes);
 }
 

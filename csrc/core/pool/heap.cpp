@@ -234,7 +234,11 @@ void Heap::keep(Arena& arena, unsigned index, const Item* items, unsigned count)
     ++arena.insertions;
     std::vector<Item>& bin = arena.bins[index];
     try {
-        bin.insert(bin.end(), items, items + count);
+        if (count == 1) {  // a shared block, each time: push_back costs less than the general insert
+            bin.push_back(*items);
+        } else {
+            bin.insert(bin.end(), items, items + count);
+        }
     } catch (const std::bad_alloc&) {
         for (unsigned i = 0; i < count; ++i) merge(arena, items[i]);
         return;
@@ -257,8 +261,13 @@ unsigned Heap::take_kept(Arena& arena, unsigned index, Item* items, unsigned mos
     std::vector<Item>& bin = arena.bins[index];
     const auto count = static_cast<unsigned>(std::min<std::size_t>(most, bin.size()));
     if (count == 0) return 0;
-    std::copy(bin.end() - count, bin.end(), items);
-    bin.resize(bin.size() - count);
+    if (count == 1) {
+        *items = bin.back();
+        bin.pop_back();
+    } else {
+        std::copy(bin.end() - count, bin.end(), items);
+        bin.resize(bin.size() - count);
+    }
     arena.unmerged_of(index).nbytes -= count * size_of(index);
     if (bin.empty()) arena.kept[index / 64] &= ~(std::uint64_t{1} << index % 64);
     return count;

@@ -35,17 +35,18 @@ std::size_t Pool::most_cut_for(const Request& request) noexcept {
 }
 
 unsigned Pool::take_locked(Arena& own, const Request& request, Item* items, unsigned most, bool cuts_all) {
-    const std::size_t most_cut = cuts_all ? SIZE_MAX : most_cut_for(request);
     // An arena that has ended may go with this call, and would take the memory cut up for the call with it.
     Arena& from = own.has_ended ? heap_.common() : own;
+    const bool may_be_kept = is_kept(request.index) && request.alignment <= kGrain;
+    if (may_be_kept) {
+        if (const unsigned count = heap_.take_kept(from, request.index, items, most); count != 0) return count;
+    }
+    const std::size_t most_cut = cuts_all ? SIZE_MAX : most_cut_for(request);
     if (request.is_small()) return heap_.take(from, request.index, items, most, most_cut);
     const auto take_from = [&](Arena& arena) {
         if (request.index == kExact) return heap_.take_exact_from(arena, request.size, request.alignment, items[0]);
         return heap_.take_large_from(arena, request.size, request.index, request.alignment, items[0], most_cut);
     };
-    const bool may_be_kept = is_kept(request.index) && request.alignment <= kGrain;
-    const unsigned count = may_be_kept ? heap_.take_kept(from, request.index, items, most) : 0;
-    if (count != 0) return count;
     // A shared class is also served by a slightly larger block, which costs less than cutting one.
     const unsigned above =
         may_be_kept && is_shared(request.index) ? std::min(request.index + kMostAbove, kClasses - 1) : 0;
