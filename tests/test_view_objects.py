@@ -6,6 +6,7 @@ import gc
 import sys
 import threading
 import weakref
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -186,17 +187,67 @@ def test_an_element_type_of_a_programs_own_may_change_its_mind(pm: ModuleType, s
     assert pm.empty(1, Mine, stream=stream).dtype == "int16"
 
 
-@pytest.mark.parametrize("make", ["empty", "zeros"])
-def test_without_a_stream_the_memory_is_there_on_return(pm: ModuleType, device: Any, latch: Any, make: str) -> None:
+def make_held_pool(pm: ModuleType, device: Any, latch: Any) -> Any:
+    """A pool whose free memory of 1 KiB is the default stream's, which is held, and the latch that holds it."""
     default = device.default_stream
     resource = pm.PoolMemoryResource(pm.DeviceMemoryResource(device), host_access=False)
     resource.allocate(1024, stream=default).close()  # found again at once, in the order of the stream
     held = latch(default)
     with pm.empty(1024, "uint8", resource=resource, stream=default):
         pass
+    return resource, held
+
+
+def test_zeros_without_a_stream_are_there_on_return(pm: ModuleType, device: Any, latch: Any) -> None:
+    resource, held = make_held_pool(pm, device, latch)
     threading.Timer(0.05, held.release).start()
-    with getattr(pm, make)(1024, "uint8", resource=resource):
-        assert default.query()
+    with pm.zeros(1024, "uint8", resource=resource):
+        assert device.default_stream.query()
+
+
+ADDRESSES: dict[str, Callable[[ModuleType, Any], object]] = {
+    "handle": lambda pm, view: view.handle,
+    "buffer": lambda pm, view: view.buffer.handle,
+    "part": lambda pm, view: view[1:].handle,
+    "pointer_info": lambda pm, view: pm.pointer_info(view),
+    "interface": lambda pm, view: view.__cuda_array_interface__,
+    "dlpack": lambda pm, view: view.__dlpack__(max_version=(1, 0)),
+}
+
+
+@pytest.mark.parametrize("ask", ADDRESSES)
+def test_empty_without_a_stream_waits_when_its_address_is_told(
+    pm: ModuleType, device: Any, latch: Any, ask: str
+) -> None:
+    if pm.backend == "host" and ask in ("interface", "dlpack"):
+        pytest.skip("neither protocol has a word for memory that stands for a GPU's")
+    resource, held = make_held_pool(pm, device, latch)
+    with pm.empty(1024, "uint8", resource=resource) as view:
+        assert not device.default_stream.query(), "the call waited for work that it has no need of"
+        threading.Timer(0.05, held.release).start()
+        told = ADDRESSES[ask](pm, view)
+        assert device.default_stream.query()
+        del told
+
+
+def test_memory_of_empty_can_be_used_in_stream_order_before_it_is_there(
+    pm: ModuleType, device: Any, latch: Any, stream: Any
+) -> None:
+    resource, held = make_held_pool(pm, device, latch)
+    with pm.empty(1024, "uint8", resource=resource) as view:
+        filled = view.fill(5, stream=stream)
+        assert not filled.query(), "the stream does not wait for the memory"
+        threading.Timer(0.05, held.release).start()
+        assert (view.to_numpy() == 5).all()
+
+
+def test_releasing_memory_of_empty_waits_for_it(pm: ModuleType, device: Any, latch: Any) -> None:
+    resource, held = make_held_pool(pm, device, latch)
+    buffer = pm.empty(1024, "uint8", resource=resource).buffer
+    threading.Timer(0.05, held.release).start()
+    address = buffer.release()
+    assert device.default_stream.query()
+    resource.deallocate(address, 1024, stream=device.default_stream)
 
 
 def test_the_plain_names_are_the_chosen_backends_own(pm: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 // python/array_interface.cpp: __array_interface__ and __cuda_array_interface__.
 #include "array_interface.hpp"
 
+#include "buffer_object.hpp"
 #include "convert.hpp"
 #include "host_export.hpp"
 
@@ -14,7 +15,7 @@ py::dict array_interface(const View& view, int version) {
     py::dict interface;
     interface["shape"] = to_tuple(view.shape());
     interface["typestr"] = view.type().typestr;
-    interface["data"] = py::make_tuple(to_address(view.memory().ptr()), view.is_read_only());
+    interface["data"] = py::make_tuple(to_address(address_for_program(view.memory())), view.is_read_only());
     interface["strides"] = py::none();
     interface["version"] = version;
     return interface;

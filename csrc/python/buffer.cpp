@@ -153,7 +153,7 @@ PyObject* view(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject
 }
 
 PyObject* get_handle(PyObject* self, void*) {
-    return answer_python([&] { return PyLong_FromVoidPtr(buffer_of(self)->ptr()); });
+    return answer_python([&] { return PyLong_FromVoidPtr(address_for_program(*buffer_of(self))); });
 }
 
 PyObject* get_nbytes(PyObject* self, void*) { return PyLong_FromSize_t(buffer_of(self)->nbytes()); }
@@ -227,7 +227,11 @@ void register_buffer(py::module_& m) {
                 memory->use_on(on);
             },
             py::arg("stream"))
-        .def("release", [](Buffer& b) { return to_address(b.release()); })
+        .def("release",
+             [](Buffer& b) {
+                 settle_unlocked(b);
+                 return to_address(b.release());
+             })
         .def("__len__", &Buffer::nbytes)
         .def("__bool__", [](const Buffer& b) { return !b.is_closed(); })
         .def("__getitem__", &get_item, py::arg("key"), py::pos_only())

@@ -226,6 +226,18 @@ bool close_unshared(Buffer& buffer) {
     return true;
 }
 
+void settle_unlocked(const Buffer& buffer) {
+    if (!buffer.is_unsettled()) return;
+    const auto memory = buffer.allocation();  // another thread may close the buffer meanwhile
+    const WithoutGil nogil;
+    memory->settle();
+}
+
+void* address_for_program(const Buffer& buffer) {
+    settle_unlocked(buffer);
+    return buffer.ptr();
+}
+
 PyTypeObject* make_buffer_type(PyMethodDef* methods, PyGetSetDef* attributes, getbufferproc get) {
     static PyMemberDef members[] = {
         {"__weaklistoffset__", T_PYSSIZET, offsetof(Head, weak_references), READONLY, nullptr},

@@ -44,6 +44,12 @@ bool close_cached(Buffer& buffer) noexcept;
 /// Throws as Buffer::close does.
 bool close_unshared(Buffer& buffer);
 
+/// Does the wait that was put off until the program gets the address (Buffer::settle), while other Python threads run.
+void settle_unlocked(const Buffer& buffer);
+
+/// Returns the address for the program, after that wait.
+void* address_for_program(const Buffer& buffer);
+
 /// Make the types, the first one first. methods and attributes: what Python finds without pybind11; each ends with a
 /// null name. get: the buffer protocol, of which release_py_buffer is the other half.
 PyTypeObject* make_buffer_type(PyMethodDef* methods, PyGetSetDef* attributes, getbufferproc get);

@@ -21,7 +21,7 @@ constexpr const char* kTypeNames[] = {
 rt::MemoryType type_of(const Buffer& memory) {
     const MemoryTraits& traits = memory.traits();
     const auto otherwise = traits.is_host_memory ? rt::MemoryType::Unregistered : rt::MemoryType::Device;
-    const rt::MemoryType type = memory.ptr() == nullptr ? otherwise : pointer_info(memory.ptr()).type;
+    const rt::MemoryType type = memory.address() == nullptr ? otherwise : pointer_info(memory.address()).type;
     return type == rt::MemoryType::Unregistered ? otherwise : type;
 }
 

@@ -6,6 +6,7 @@
 #include <new>
 #include <optional>
 
+#include "buffer_object.hpp"
 #include "convert.hpp"
 #include "dlpack.hpp"
 #include "hold.hpp"
@@ -210,7 +211,7 @@ dlpack::DataType to_dlpack(const ElementType& type) {
 
 // Returns the address by which the device sees the memory. Page-locked memory may have another one there.
 void* address_on(const Buffer& memory, const dlpack::Device& device) {
-    void* ptr = memory.ptr();
+    void* ptr = address_for_program(memory);
     if (!memory.traits().is_host_memory || device.type == rt::DlpackCpu) return ptr;
     if (device.type != rt::DlpackTypes.device) return ptr;
     const PointerInfo info = [&] {

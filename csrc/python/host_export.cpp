@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "buffer_object.hpp"
 #include "callbacks.hpp"
 
 namespace portamem::python {
@@ -51,7 +52,7 @@ int fill_py_buffer(PyObject* exporter, Py_buffer* view, int flags, HostExport ex
         }
         auto owned = std::make_unique<HostExport>(std::move(exported));
         static char nothing = 0;  // some consumers refuse a null address, even of no bytes
-        void* address = owned->memory.ptr();
+        void* address = address_for_program(owned->memory);
         view->buf = address == nullptr ? &nothing : address;
         view->len = static_cast<Py_ssize_t>(owned->memory.nbytes());
         view->itemsize = owned->itemsize;

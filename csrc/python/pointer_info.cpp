@@ -21,8 +21,8 @@ std::optional<std::uintptr_t> known(const void* ptr) {
 }
 
 const void* address_of(const py::handle& value) {
-    if (const Buffer* buffer = buffer_of(value)) return buffer->ptr();
-    if (const View* view = view_of(value)) return view->memory().ptr();
+    if (const Buffer* buffer = buffer_of(value)) return address_for_program(*buffer);
+    if (const View* view = view_of(value)) return address_for_program(view->memory());
     if (py::isinstance<HostRegistration>(value)) return value.cast<const HostRegistration&>().buffer().ptr();
     return from_address(value, "an address");
 }

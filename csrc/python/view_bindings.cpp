@@ -104,7 +104,7 @@ PyObject* to_cupy(PyObject* self, PyObject*) {
 }
 
 PyObject* view_handle(PyObject* self, void*) {
-    return answer_python([&] { return PyLong_FromVoidPtr(view_of(self)->memory().ptr()); });
+    return answer_python([&] { return PyLong_FromVoidPtr(address_for_program(view_of(self)->memory())); });
 }
 
 PyObject* view_nbytes(PyObject* self, void*) { return PyLong_FromSize_t(view_of(self)->nbytes()); }

@@ -147,6 +147,36 @@ TEST_CASE("pm buffer: released memory is the caller's to deallocate") {
     }
 }
 
+TEST_CASE("pm buffer: where the wait for memory was put off, the first look at the address does it") {
+    if (no_device()) return;
+    const auto pool = pm::PoolMemoryResource::create(device_resource());
+    const auto stream = pm::Stream::create(0);
+    for (const bool releases : {false, true}) {
+        CAPTURE(releases);
+        pm::Buffer buffer(pool, 4096, stream);
+        CHECK_FALSE(buffer.is_unsettled());
+        buffer.settle_when_exposed();
+        {
+            const pm::Buffer part = buffer.sub(16, 16);
+            const Gate gate(stream);
+            const void* const known = part.address();  // portamem's own operations wait in stream order
+            CHECK_FALSE(gate.is_open());
+            if (!releases) {
+                gate.open_soon();
+                CHECK(part.ptr() == known);
+                CHECK(gate.is_open());
+                CHECK_FALSE(buffer.is_unsettled());
+            }
+        }
+        if (!releases) continue;
+        const Gate gate(stream);
+        gate.open_soon();
+        void* const ptr = buffer.release();
+        CHECK(gate.is_open());
+        pool->deallocate(ptr, 4096, stream);
+    }
+}
+
 TEST_CASE("pm buffer: memory outlives every other holder of its resource and its stream") {
     if (no_device()) return;
     for (Resource& resource : every_resource()) {

@@ -82,6 +82,17 @@ class Allocation {
     void expose() const noexcept {
         if (!is_exposed_.load(std::memory_order_relaxed)) is_exposed_.store(true, std::memory_order_relaxed);
     }
+    /// Puts the wait for the memory's own stream off until the program asks for the address, for memory that every
+    /// stream may use at once. portamem's own operations need no wait, because they order their streams.
+    void settle_when_exposed() const noexcept { is_unsettled_.store(true, std::memory_order_release); }
+    bool is_unsettled() const noexcept { return is_unsettled_.load(std::memory_order_acquire); }
+    /// Does that wait, where it was put off and not done yet. Throws as Stream::synchronize does, and waits again at the
+    /// next call then. In a forked child it waits for nothing, because no work of the child can use the memory.
+    void settle() const {
+        if (!is_unsettled()) return;
+        if (portamem_forked() == 0) (*stream_)->settle();
+        is_unsettled_.store(false, std::memory_order_release);
+    }
     std::size_t nbytes() const noexcept { return nbytes_; }
     const std::shared_ptr<Stream>& stream() const noexcept { return *stream_; }
     /// Returns null for foreign memory.
@@ -264,6 +275,7 @@ class Allocation {
     /// the memory. The declarations on it are forgotten here.
     void* release() {
         if (!resource_) throw std::invalid_argument("the memory is not owned by this buffer: nothing to release");
+        settle();
         if (!begin_close()) throw std::invalid_argument("the buffer is closed");
         return ptr_;
     }
@@ -324,6 +336,7 @@ class Allocation {
         used_.store(false, std::memory_order_relaxed);
         latest_use_here_.store(0, std::memory_order_relaxed);
         is_exposed_.store(traits_->is_known_elsewhere, std::memory_order_relaxed);
+        is_unsettled_.store(false, std::memory_order_relaxed);
         exports_.store(0, std::memory_order_release);
     }
 
@@ -747,6 +760,7 @@ class Allocation {
     std::vector<int> borrowers_;                      // devices of streams that were handed the memory, undeclared
     std::vector<std::shared_ptr<Event>> operations_;  // portamem's own, the latest at least
     mutable std::atomic<bool> is_exposed_{false};
+    mutable std::atomic<bool> is_unsettled_{false};  // the wait of settle() is still to be done
     std::atomic<bool> shared_{false};                // another stream or a borrower uses the memory
     std::atomic<bool> used_{false};                  // work was declared on the allocation's stream or another
     std::atomic<std::uint64_t> latest_use_here_{0};  // on the allocation's own stream; 0: none

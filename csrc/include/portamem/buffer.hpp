@@ -62,12 +62,20 @@ class Buffer {
 
     /// Returns the address; null for an allocation of 0 bytes. portamem does not see work that uses the address. So
     /// when the buffer ends, its memory goes back behind all work on its own stream and on its declared streams. Throws
-    /// std::invalid_argument if the buffer is closed.
+    /// std::invalid_argument if the buffer is closed. Where the buffer is for every stream at once, and was made by a
+    /// call without a stream, the first call waits until the memory is there (Allocation::settle).
     void* ptr() const {
         const Allocation& memory = open();
         memory.expose();
-        return at(memory.ptr());
+        void* const address = at(memory.ptr());
+        if (memory.is_unsettled()) settle();
+        return address;
     }
+    /// Lets the first ptr() wait for the memory (Allocation::settle_when_exposed).
+    void settle_when_exposed() const { open().settle_when_exposed(); }
+    bool is_unsettled() const { return open().is_unsettled(); }
+    /// Does the wait of ptr(), for callers that have a lock to leave meanwhile.
+    void settle() const { allocation()->settle(); }
     /// Returns the same address for portamem's own operations, which declare each use of the memory.
     void* address() const { return at(open().ptr()); }
     std::size_t nbytes() const noexcept { return nbytes_; }

@@ -182,11 +182,11 @@ struct ArrayRequest {
     PyObject* stream;
 };
 
-// Says whether the call waits for the memory: empty without a stream does. Otherwise the next work is on its stream
-// anyway.
-enum class Wait { UntilThere, Never };
+// Says whether the memory waits to be there for all streams, as that of empty without a stream does. The memory of
+// zeros goes to the next work on its stream first.
+enum class There { ForAllStreams, ForItsStream };
 
-py::object make_array(const ArrayRequest& request, Wait wait) {
+py::object make_array(const ArrayRequest& request, There there) {
     const Extents extents(request.shape);
     const ElementType& type = to_element_type(request.dtype);
     const std::size_t nbytes = extents.nbytes(type.itemsize);
@@ -197,11 +197,7 @@ py::object make_array(const ArrayRequest& request, Wait wait) {
     auto buffer = py::reinterpret_steal<py::object>(
         allocate_buffer(resource.ptr(), known, nbytes, stream, MemoryResource::kAlignment));
     const Buffer& memory = *buffer_of(buffer);
-    if (unnamed && wait == Wait::UntilThere) {
-        const auto on = memory.stream();
-        const WithoutGil nogil;
-        on->settle();  // without a stream the memory is there on return, for every stream
-    }
+    if (unnamed && there == There::ForAllStreams) memory.settle_when_exposed();
     return open_view(std::move(buffer), memory, type, extents.data(), extents.ndim(), 0);
 }
 
@@ -217,7 +213,7 @@ constexpr std::array<const char*, 5> kParameters = {"shape", "dtype", "resource"
 PyObject* empty(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* keywords) {
     return answer_python([&] {
         static const Parameters<5> parameters("empty", 2, kParameters);
-        return make_array(parse(parameters, args, nargs, keywords), Wait::UntilThere).release().ptr();
+        return make_array(parse(parameters, args, nargs, keywords), There::ForAllStreams).release().ptr();
     });
 }
 
@@ -225,7 +221,7 @@ PyObject* zeros(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* ke
     return answer_python([&] {
         static const Parameters<5> parameters("zeros", 2, kParameters);
         const ArrayRequest request = parse(parameters, args, nargs, keywords);
-        py::object view = make_array(request, Wait::Never);
+        py::object view = make_array(request, There::ForItsStream);
         const auto on = to_stream(is_named(request.stream) ? py::handle(request.stream) : py::none());
         {
             const Span span = Span::of(view_of(view)->memory());

@@ -194,6 +194,23 @@ def empty_zeros_asarray(env: Env, resource: Any) -> None:
 
 
 @check("ALLOC-20")
+def empty_memory_is_there_when_its_address_is_told(env: Env, resource: Any) -> None:
+    if not resource.is_stream_ordered:
+        expect(env.pm.empty(4096, "uint8", resource=resource).handle != 0, "the memory has no address")
+        return
+    default, other = env.device.default_stream, env.stream()
+    resource.allocate(4096, stream=default).close()
+    with env.latch(default) as held, env.pm.empty(4096, "uint8", resource=resource) as view:
+        queued = view.fill(3, stream=other)
+        expect(not queued.query(), "work on another stream ran before the memory was there")
+        held.release_soon()
+        expect(view.handle != 0, "the memory has no address")
+        expect(default.query(), "the address was told before the memory was there")
+        queued.synchronize()
+        expect_bytes(env.read(view), b"\x03" * 4096, "the filled memory")
+
+
+@check("ALLOC-20")
 def the_memory_goes_with_the_last_part(env: Env, resource: Any) -> None:
     with env.pm.using(resource):
         view = env.pm.zeros(4096, "uint8", device=env.device)

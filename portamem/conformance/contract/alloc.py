@@ -159,8 +159,9 @@ CLAUSES = (
     ),
     Clause(
         "ALLOC-20",
-        "empty, zeros and asarray give typed memory of the shape and the resource asked for, ready on return without a "
-        "stream and in a stream's order with one; zeros are zero, and asarray holds what it was given.",
+        "empty, zeros and asarray give typed memory of the shape and the resource asked for, in a stream's order with "
+        "one; zeros are zero, and asarray holds what it was given. Without a stream it is ready for every stream: on "
+        "return, or for empty by the time that its address is told.",
         "every resource",
     ),
     Clause(
