@@ -10,6 +10,7 @@
 #include "convert.hpp"
 #include "dlpack.hpp"
 #include "dlpack_contents.hpp"
+#include "dlpack_exchange.hpp"
 #include "fast/view_object.hpp"
 #include "foreign.hpp"
 #include "hold.hpp"
@@ -121,6 +122,18 @@ Managed* take(const py::object& capsule) {
     return managed;
 }
 
+Imported imported(dlpack::ManagedTensorVersioned* managed) {
+    py::object owner = own(managed);
+    const dlpack::Version version = managed->version;
+    if (version.major != dlpack::kVersion.major) {
+        // For another major version, nothing behind the deleter may be read.
+        throw ExportError("the producer speaks DLPack " + std::to_string(version.major) + "." +
+                          std::to_string(version.minor) + ", and portamem knows version " +
+                          std::to_string(dlpack::kVersion.major));
+    }
+    return {std::move(owner), managed->tensor, (managed->flags & dlpack::ReadOnly) != 0, true};
+}
+
 Imported take(const py::object& capsule) {
     if (PyCapsule_IsValid(capsule.ptr(), dlpack::ManagedTensor::kName) != 0) {
         auto* managed = take<dlpack::ManagedTensor>(capsule);
@@ -129,16 +142,7 @@ Imported take(const py::object& capsule) {
         return {std::move(owner), managed->tensor, true, false};
     }
     if (PyCapsule_IsValid(capsule.ptr(), dlpack::ManagedTensorVersioned::kName) != 0) {
-        auto* managed = take<dlpack::ManagedTensorVersioned>(capsule);
-        py::object owner = own(managed);
-        const dlpack::Version version = managed->version;
-        if (version.major != dlpack::kVersion.major) {
-            // For another major version, nothing behind the deleter may be read.
-            throw ExportError("the producer speaks DLPack " + std::to_string(version.major) + "." +
-                              std::to_string(version.minor) + ", and portamem knows version " +
-                              std::to_string(dlpack::kVersion.major));
-        }
-        return {std::move(owner), managed->tensor, (managed->flags & dlpack::ReadOnly) != 0, true};
+        return imported(take<dlpack::ManagedTensorVersioned>(capsule));
     }
     if (PyCapsule_CheckExact(capsule.ptr()) == 0) {
         throw ExportError(std::string("__dlpack__ answered a ") + type_name(capsule) + ", not a capsule");
@@ -249,7 +253,48 @@ bool says_writable(const py::object& obj, const void* ptr) {
     return false;
 }
 
+void take_over(Incoming& incoming, Imported&& imported) {
+    incoming.owner = std::move(imported.owner);
+    incoming.tensor = imported.tensor;
+    incoming.read_only = imported.read_only;
+    incoming.is_versioned = imported.is_versioned;
+}
+
+// Receives by the producer's C table. The table's function does not wait for the producer's work, so the stream that
+// the importer works on waits for the stream that the producer works on.
+// Returns nothing where the table's function fails: __dlpack__ says in the producer's own words why.
+std::optional<Incoming> receive_by_table(const dlpack::ExchangeTable& table, const py::object& obj,
+                                         const std::shared_ptr<Stream>& wanted) {
+    dlpack::ManagedTensorVersioned* managed = nullptr;
+    if (table.from_object(obj.ptr(), &managed) != 0) {
+        if (PyErr_Occurred() != nullptr && PyErr_ExceptionMatches(PyExc_Exception) == 0) throw py::error_already_set();
+        PyErr_Clear();
+        return std::nullopt;
+    }
+    if (managed == nullptr) throw ExportError("the DLPack table of the producer gave no tensor and no reason");
+    Incoming incoming;
+    take_over(incoming, imported(managed));
+    const dlpack::Device& device = incoming.tensor.device;
+    incoming.place = place_of(device);
+    incoming.ordinal = wanted ? wanted->device() : -1;
+    incoming.contents = dlpack::contents_of(incoming.tensor);
+    if (incoming.place == Place::Host) return incoming;
+    incoming.ordinal = incoming.place == Place::Device ? Device(device.id).ordinal() : current_device();
+    void* handle = nullptr;
+    if (table.current_stream(device.type, device.id, &handle) != 0) {
+        if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+        throw ExportError("the DLPack table of the producer does not say on which stream it works");
+    }
+    incoming.on = ImportStream{Stream::from_handle(static_cast<rt::Stream_t>(handle), incoming.ordinal), 0};
+    incoming.on->stream->refuse_capture("from_dlpack");
+    if (wanted) wanted->refuse_capture("from_dlpack");
+    return incoming;
+}
+
 Incoming receive(const py::object& obj, const std::shared_ptr<Stream>& wanted) {
+    if (const auto* table = dlpack::table_for(obj)) {
+        if (auto incoming = receive_by_table(*table, obj, wanted)) return *std::move(incoming);
+    }
     const dlpack::Device said = device_of(obj);
     Incoming incoming;
     incoming.place = place_of(said);
@@ -259,22 +304,18 @@ Incoming receive(const py::object& obj, const std::shared_ptr<Stream>& wanted) {
         incoming.on = import_stream(wanted, incoming.ordinal);
         incoming.on->stream->refuse_capture("from_dlpack");
     }
-    Imported imported = take([&] {
-        // Producers look at the current device, and some give away no memory of any other.
-        std::optional<DeviceGuard> guard;
-        if (incoming.place == Place::Device) guard.emplace(incoming.ordinal);
-        return ask(obj, incoming.on);
-    }());
-    incoming.owner = std::move(imported.owner);
-    incoming.tensor = imported.tensor;
+    take_over(incoming, take([&] {
+                  // Producers look at the current device, and some give away no memory of any other.
+                  std::optional<DeviceGuard> guard;
+                  if (incoming.place == Place::Device) guard.emplace(incoming.ordinal);
+                  return ask(obj, incoming.on);
+              }()));
     const dlpack::Device& device = incoming.tensor.device;
     if (place_of(device) != incoming.place || (incoming.place == Place::Device && device.id != said.id)) {
         throw py::value_error("the producer says " + to_text(said) + ", and its tensor says " + to_text(device));
     }
     incoming.contents = dlpack::contents_of(incoming.tensor);
-    incoming.is_versioned = imported.is_versioned;
-    incoming.read_only = imported.read_only;
-    if (!imported.is_versioned && says_writable(obj, incoming.contents.ptr)) incoming.read_only = false;
+    if (!incoming.is_versioned && says_writable(obj, incoming.contents.ptr)) incoming.read_only = false;
     return incoming;
 }
 

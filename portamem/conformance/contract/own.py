@@ -215,4 +215,10 @@ CLAUSES = (
         "cannot tell: it and its buffer and their parts say so to every consumer, go into no capsule that cannot say "
         "it, and refuse with ValueError to be the target of a copy or a fill.",
     ),
+    Clause(
+        "OWN-34",
+        "A producer whose class has DLPack's C exchange table is taken by the table, behind the stream that the table "
+        "names, and by its __dlpack__ where the table fails or is of no use, and where the object says that it needs "
+        "gradients or is a conjugate view. A negative view is refused with BufferError.",
+    ),
 )

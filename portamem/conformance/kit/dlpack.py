@@ -161,6 +161,60 @@ class Producer:
         return self.capsule
 
 
+_FromObject = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(ctypes.c_void_p))
+_CurrentStream = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
+
+
+class ExchangeTable(ctypes.Structure):
+    """DLPack's C exchange table, with the functions that a consumer needs."""
+
+    name = b"dlpack_exchange_api"
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("previous", ctypes.c_void_p),
+        ("allocate", ctypes.c_void_p),
+        ("from_object", _FromObject),
+        ("to_object", ctypes.c_void_p),
+        ("lend", ctypes.c_void_p),
+        ("current_stream", _CurrentStream),
+    )
+
+
+class TableProducer(Producer):
+    """One whose class has the C exchange table. ``on`` is the handle of the stream that it works on."""
+
+    on = 0
+    fails = False
+    gives_nothing = False
+    table_calls = 0
+
+    def _give(self, out: Any) -> int:
+        self.table_calls += 1
+        if self.fails:
+            return -1
+        out[0] = None if self.gives_nothing else ctypes.addressof(self.managed)
+        return 0
+
+
+def with_table(cls: type[TableProducer] = TableProducer, version: tuple[int, int] = (1, 3), **missing: None) -> Any:
+    """A class with a table of its own, whose functions named in ``missing`` are null."""
+    made: Any = type(cls.__name__, (cls,), {"__dlpack__": cls.__dlpack__})
+
+    def from_object(given: Any, out: Any) -> int:
+        return int(given._give(out))
+
+    def current_stream(device_type: int, device_id: int, out: Any) -> int:
+        out[0] = made.on or None
+        return 0
+
+    table = ExchangeTable(*version, None, None, _FromObject(from_object), None, None, _CurrentStream(current_stream))
+    for field in missing:
+        setattr(table, field, type(getattr(table, field))())
+    made.table, made.__dlpack_c_exchange_api__ = table, _new(ctypes.addressof(table), ExchangeTable.name, None)
+    return made
+
+
 class OldProducer(Producer):
     """One that knows the arguments of before version 1 only."""
 
