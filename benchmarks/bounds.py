@@ -118,7 +118,8 @@ LARGER = {16 << 10: "16 KiB", 64 << 10: "64 KiB", 1 << 20: "1 MiB"}
 REGISTERED = "pinned start-up, registered pages"
 
 
-SET, FROM_TORCH, FROM_VIEW = "cupy.ndarray.set", "torch.from_dlpack of it", "torch.from_dlpack"
+SET, SET_AND_WAIT, GET = "cupy.ndarray.set", "cupy.ndarray.set and a wait", "cupy.ndarray.get"
+FROM_TORCH, FROM_VIEW = "torch.from_dlpack of it", "torch.from_dlpack"
 EMPTY = "cupy.empty"
 
 
@@ -147,8 +148,10 @@ ROWS = (
         "Python: the same without a stream, there for all streams",
         (times("typed", NUMPY, 1.5), times("typed", EMPTY, 1)),
     ),
-    Row("copy in", "Python: 4 KiB from NumPy, done on return", (times("copy in", SET, 0.8),)),
-    Row("copy out", "Python: 4 KiB to NumPy, done on return"),
+    # CuPy's set returns while the bytes are still on their way, so each form has its like beside it.
+    Row("copy in, queued", "Python: 4 KiB from NumPy, on a stream", (times("copy in, queued", SET, 0.8),)),
+    Row("copy in", "Python: 4 KiB from NumPy, done on return", (times("copy in", SET_AND_WAIT, 1),)),
+    Row("copy out", "Python: 4 KiB to NumPy, done on return", (times("copy out", GET, 0.8),)),
     Row("to_torch", "Python: a View's host memory as a PyTorch tensor", (times("to_torch", FROM_VIEW, 1.2),)),
     Row("from_dlpack", "Python: a PyTorch tensor of host memory as a View", (times("from_dlpack", FROM_TORCH, 1.2),)),
     *(

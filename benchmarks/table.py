@@ -96,6 +96,7 @@ def typed_rows(pm: Any, stream: Any, stack: ExitStack) -> dict[str, Statements]:
     rows: dict[str, Statements] = {
         "typed, on a stream": {OWN: ("empty(n, 'uint8', stream=s)", names), "np.empty": np_empty},
         "typed": {OWN: ("empty(n, 'uint8')", names), "np.empty": np_empty},
+        "copy in, queued": {OWN: ("copy(a, stream=s)", {"copy": view.copy_from, "a": array, "s": stream})},
         "copy in": {OWN: ("copy(a)", {"copy": view.copy_from, "a": array})},
         "copy out": {OWN: ("copy(a)", {"copy": view.copy_to, "a": array})},
     }
@@ -103,7 +104,12 @@ def typed_rows(pm: Any, stream: Any, stack: ExitStack) -> dict[str, Statements]:
         theirs = cupy.empty(4096, cupy.uint8)
         for row in ("typed, on a stream", "typed"):
             rows[row]["cupy.empty"] = ("empty(n, u)", {"empty": cupy.empty, "n": elements, "u": cupy.uint8})
-        rows["copy in"]["cupy.ndarray.set"] = ("set(a)", {"set": theirs.set, "a": array})
+        wait = cupy.cuda.get_current_stream().synchronize
+        rows["copy in, queued"]["cupy.ndarray.set"] = ("set(a)", {"set": theirs.set, "a": array})
+        rows["copy in"]["cupy.ndarray.set and a wait"] = (
+            "set(a); wait()",
+            {"set": theirs.set, "a": array, "wait": wait},
+        )
         rows["copy out"]["cupy.ndarray.get"] = ("get(out=a)", {"get": theirs.get, "a": array})
     if torch := module_with_device("torch", lambda m: True):
         near = stack.enter_context(pm.empty(4096, "uint8", resource=stack.enter_context(pm.PinnedMemoryResource(0))))
