@@ -1423,8 +1423,8 @@ def empty(
 ) -> View:
     """A View of new memory, whose contents are whatever was there.
 
-    The memory comes from ``resource``, or else from the current resource of ``device``. Without a stream it is there on
-    return, for every stream."""
+    The memory comes from ``resource``, or else from the current resource of ``device``. Without a stream it is there
+    for every stream: the first call that tells its address waits until that is so."""
 
 def zeros(
     shape: _Shape,

@@ -2203,8 +2203,8 @@ runtime does not know is an answer, with the kind "unregistered", and no error."
         "(shape, dtype='float64', *, resource=None, device=None, stream=None)",
         """A View of new memory, whose contents are whatever was there.
 
-The memory comes from ``resource``, or else from the current resource of ``device``. Without a stream it is there on
-return, for every stream.""",
+The memory comes from ``resource``, or else from the current resource of ``device``. Without a stream it is there
+for every stream: the first call that tells its address waits until that is so.""",
     ),
     "zeros": (
         "function",

@@ -166,8 +166,8 @@ namespace portamem::pool {
     return deallocate_into_cache(cache, pool, ptr, nbytes) || deallocate_into_next_class(cache, pool, ptr, nbytes);
 }
 
-// These two serve without a callback, so the caller can keep a lock of its own meanwhile. For shared blocks they take the
-// heap's lock, under which no callback runs.
+// These two serve without a callback, so the caller can keep a lock of its own meanwhile. For shared blocks they take
+// the heap's lock, under which no callback runs.
 
 inline void* allocate_cached(Pool& pool, std::size_t nbytes, std::uint64_t identity) noexcept {
     Cache* const cache = remembered_cache(&pool, identity);

@@ -18,7 +18,7 @@ PORTAMEM_OPEN
 /// library constructs objects in the memory at once, so device memory is refused.
 class HostAllocation {
   public:
-    /// stream: where stream-ordered memory goes back behind its work; null: the default stream of the resource's device.
+    /// stream: stream-ordered memory goes back behind its work; null: the default stream of the resource's device.
     /// Throws std::invalid_argument for a null resource, and for memory that the host does not reach.
     explicit HostAllocation(std::shared_ptr<MemoryResource> resource, std::shared_ptr<Stream> stream = nullptr)
         : resource_(std::move(resource)), stream_(std::move(stream)) {
