@@ -2,6 +2,7 @@
 // python/dlpack_export.cpp: Views as DLPack tensors.
 #include "dlpack_export.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <new>
 #include <optional>
@@ -115,12 +116,11 @@ Consumer consumer_of(const Request& request, const dlpack::Device& device) {
 }
 
 // Makes the memory ready for the consumer. Runs without the GIL.
-void hand_over(const Buffer& memory, const Consumer& consumer) {
-    const auto allocation = memory.allocation();
+void hand_over(Allocation& allocation, const Consumer& consumer) {
     if (consumer.stream) {
-        allocation->hand_over(consumer.stream);
+        allocation.hand_over(consumer.stream);
     } else if (consumer.waits) {
-        allocation->synchronize_users();
+        allocation.synchronize_users();
     }
 }
 
@@ -225,11 +225,12 @@ void* address_on(const Buffer& memory, const dlpack::Device& device) {
 }
 
 template <class Managed>
-py::object make_capsule(const View& view, Buffer memory, const dlpack::Device& device, Managed header) {
-    const View::Shape& shape = view.shape();
-    const std::size_t ndim = shape.size();
-    const dlpack::DataType dtype = to_dlpack(view.type());
-    void* data = view.size() == 0 ? nullptr : address_on(memory, device);
+using Owned = std::unique_ptr<Managed, void (*)(Managed*)>;
+
+// Makes a tensor that owns the memory, C-contiguous and of the shape given.
+template <class Managed, class Extent>
+Owned<Managed> make_managed(Managed header, Buffer memory, void* data, const dlpack::Device& device,
+                            const dlpack::DataType& dtype, const Extent* shape, std::size_t ndim) {
     auto* exported = Exported<Managed>::make(ndim);
     Managed& managed = exported->managed;
     managed = header;
@@ -244,22 +245,55 @@ py::object make_capsule(const View& view, Buffer memory, const dlpack::Device& d
         extents[ndim + i] = stride;
         stride *= extent;
     }
-    std::unique_ptr<Managed, void (*)(Managed*)> owned(&managed, managed.deleter);
+    Owned<Managed> owned(&managed, managed.deleter);
     exported->memory.emplace(std::move(memory));
-    PyObject* capsule = PyCapsule_New(&managed, Managed::kName, destroy_capsule<Managed>);
+    return owned;
+}
+
+template <class Managed>
+Owned<Managed> make_managed(const View& view, Buffer memory, const dlpack::Device& device, Managed header) {
+    const View::Shape& shape = view.shape();
+    const dlpack::DataType dtype = to_dlpack(view.type());
+    void* data = view.size() == 0 ? nullptr : address_on(memory, device);
+    return make_managed(header, std::move(memory), data, device, dtype, shape.data(), shape.size());
+}
+
+template <class Managed>
+py::object make_capsule(Owned<Managed> managed) {
+    PyObject* capsule = PyCapsule_New(managed.get(), Managed::kName, destroy_capsule<Managed>);
     if (capsule == nullptr) throw py::error_already_set();
-    (void)owned.release();
+    (void)managed.release();
     return py::reinterpret_steal<py::object>(capsule);
+}
+
+dlpack::ManagedTensorVersioned header_of(const Buffer& memory, const dlpack::Version& version, bool is_copied) {
+    dlpack::ManagedTensorVersioned header{};
+    header.version = version;
+    if (is_copied) header.flags |= dlpack::IsCopied;
+    if (memory.traits().read_only) header.flags |= dlpack::ReadOnly;
+    return header;
 }
 
 py::object make_capsule(const View& view, Buffer memory, const dlpack::Device& device,
                         const std::optional<dlpack::Version>& version, bool is_copied) {
-    if (!version) return make_capsule(view, std::move(memory), device, dlpack::ManagedTensor{});
-    dlpack::ManagedTensorVersioned header{};
-    header.version = *version;
-    if (is_copied) header.flags |= dlpack::IsCopied;
-    if (memory.traits().read_only) header.flags |= dlpack::ReadOnly;
-    return make_capsule(view, std::move(memory), device, header);
+    if (!version) return make_capsule(make_managed(view, std::move(memory), device, dlpack::ManagedTensor{}));
+    const auto header = header_of(memory, *version, is_copied);
+    return make_capsule(make_managed(view, std::move(memory), device, header));
+}
+
+// Makes the memory ready for the consumer, with the GIL where that takes no wait.
+void make_ready(const Buffer& memory, const Consumer& consumer) {
+    if (!consumer.waits) return;
+    const auto allocation = memory.allocation();  // another thread may close the view meanwhile
+    if (consumer.stream && allocation->hand_over_at_once(consumer.stream)) return;
+    const WithoutGil nogil;
+    hand_over(*allocation, consumer);
+}
+
+// Makes the memory ready for a consumer of the C table. The host waits only for work that was declared.
+void make_ready_by_table(const Buffer& memory, const dlpack::Device& device) {
+    const Consumer consumer = consumer_of(Request{}, device);
+    if (consumer.stream || memory.allocation()->is_declared()) make_ready(memory, consumer);
 }
 
 [[noreturn]] void refuse_unnamed(const Buffer& memory) {
@@ -306,10 +340,7 @@ py::object export_dlpack(const View& view, py::handle stream, py::handle max_ver
             "a copy with copy=True");
     }
     if (!copies) {
-        if (consumer.waits && !(consumer.stream && memory.allocation()->hand_over_at_once(consumer.stream))) {
-            const WithoutGil nogil;
-            hand_over(memory, consumer);
-        }
+        make_ready(memory, consumer);
         return make_capsule(view, std::move(memory), device, request.version, false);
     }
     Buffer target = [&] {
@@ -317,6 +348,56 @@ py::object export_dlpack(const View& view, py::handle stream, py::handle max_ver
         return copied(memory, device, fits, consumer);
     }();
     return make_capsule(view, std::move(target), device, request.version, true);
+}
+
+dlpack::ManagedTensorVersioned* export_managed(const View& view) {
+    refuse_forked();
+    Buffer memory = view.memory().sub(0, view.nbytes());
+    const dlpack::Devices devices = dlpack::devices_of(memory);
+    if (devices.empty()) refuse_unnamed(memory);
+    const dlpack::Device device = *devices.begin();
+    make_ready_by_table(memory, device);
+    const auto header = header_of(memory, dlpack::kVersion, false);
+    return make_managed(view, std::move(memory), device, header).release();
+}
+
+dlpack::Tensor lend(const View& view) {
+    refuse_forked();
+    const Buffer& memory = view.memory();
+    const dlpack::Devices devices = dlpack::devices_of(memory);
+    if (devices.empty()) refuse_unnamed(memory);
+    if (memory.traits().read_only) {
+        throw ExportError("the memory is read-only, which a tensor that is lent cannot say: use __dlpack__");
+    }
+    const dlpack::Device device = *devices.begin();
+    const dlpack::DataType dtype = to_dlpack(view.type());
+    void* data = view.size() == 0 ? nullptr : address_on(memory, device);
+    const std::size_t ndim = view.shape().size();
+    std::int64_t* extents = view.lent_extents();
+    make_ready_by_table(memory, device);
+    return {data, device, static_cast<std::int32_t>(ndim), dtype, extents, extents + ndim, 0};
+}
+
+dlpack::ManagedTensorVersioned* allocate_managed(const dlpack::Tensor& like) {
+    refuse_forked();
+    const std::size_t ndim = static_cast<std::size_t>(std::max(like.ndim, 0));
+    if (like.ndim < 0 || (ndim != 0 && like.shape == nullptr)) throw ExportError("a DLPack prototype without a shape");
+    std::size_t nbytes = (std::size_t{like.dtype.bits} * like.dtype.lanes + 7) / 8;
+    for (std::size_t i = 0; i < ndim; ++i) {
+        if (like.shape[i] < 0 || __builtin_mul_overflow(nbytes, static_cast<std::size_t>(like.shape[i]), &nbytes)) {
+            throw ExportError("a DLPack prototype with an extent of " + std::to_string(like.shape[i]));
+        }
+    }
+    const bool is_cpu = like.device.type == rt::DlpackCpu;
+    if (!is_cpu && like.device.type != rt::DlpackTypes.device) {
+        throw ExportError("portamem." + std::string(rt::BackendName) + " allocates no " + to_text(like.device));
+    }
+    const int ordinal = is_cpu ? current_device() : Device(like.device.id).ordinal();
+    const auto resource = is_cpu ? std::make_shared<SystemMemoryResource>(ordinal) : current_resource(ordinal);
+    Buffer memory(resource, nbytes, Stream::default_stream(ordinal));
+    void* data = memory.ptr();
+    const auto header = header_of(memory, dlpack::kVersion, false);
+    return make_managed(header, std::move(memory), data, like.device, like.dtype, like.shape, ndim).release();
 }
 
 py::tuple dlpack_device(const View& view) {

@@ -2,6 +2,7 @@
 // python/dlpack_export.hpp: Views as DLPack tensors.
 #pragma once
 
+#include "dlpack.hpp"
 #include "view.hpp"
 
 namespace portamem::python {
@@ -12,6 +13,20 @@ inline namespace PORTAMEM_BACKEND {
 /// and ValueError for a stream that has no meaning.
 py::object export_dlpack(const View& view, py::handle stream, py::handle max_version, py::handle dl_device,
                          py::handle copy);
+
+/// Returns the tensor that __dlpack__ gives for version 1 without arguments, for the C exchange table: memory of the
+/// device is ready on its default stream. The caller calls the deleter once. Throws as export_dlpack does.
+dlpack::ManagedTensorVersioned* export_managed(const View& view);
+
+/// Returns a tensor of the View's memory for one call of a consumer, which must not keep it. The memory is ready as for
+/// export_managed; work on the default stream may go on using it. Throws ExportError for read-only memory, and as
+/// export_dlpack does.
+dlpack::Tensor lend(const View& view);
+
+/// Returns new, C-contiguous memory of the prototype's device, type and shape: the host's from the C library, and a
+/// device's from its current resource, on its default stream. It needs no GIL. The caller calls the deleter once.
+/// Throws ExportError for a prototype that cannot be, and as MemoryResource::allocate does.
+dlpack::ManagedTensorVersioned* allocate_managed(const dlpack::Tensor& like);
 
 /// Implements __dlpack_device__: returns (type, ID).
 py::tuple dlpack_device(const View& view);

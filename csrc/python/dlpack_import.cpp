@@ -378,6 +378,30 @@ Span dlpack_span(const py::handle& value, bool writable, const char* role, const
     return Span::of(*buffer_of(to_buffer(incoming, stream)));
 }
 
+namespace {
+
+py::object to_view(const Incoming& incoming, const std::shared_ptr<Stream>& wanted) {
+    const ElementType& type = element_type_of(incoming.tensor.dtype);
+    py::object buffer = to_buffer(incoming, wanted);
+    const Buffer& memory = *buffer_of(buffer);
+    const View::Shape& shape = incoming.contents.shape;
+    return open_view(std::move(buffer), memory, type, shape.data(), shape.size(), 0);
+}
+
+}  // namespace
+
+py::object from_managed(dlpack::ManagedTensorVersioned* managed) {
+    Incoming incoming;
+    take_over(incoming, imported(managed));
+    refuse_forked();
+    const dlpack::Device& device = incoming.tensor.device;
+    incoming.place = place_of(device);
+    incoming.contents = dlpack::contents_of(incoming.tensor);
+    if (incoming.place == Place::Device) incoming.ordinal = Device(device.id).ordinal();
+    if (incoming.place == Place::Managed) incoming.ordinal = current_device();
+    return to_view(incoming, nullptr);
+}
+
 py::object from_dlpack(const py::object& obj, const py::object& stream) {
     refuse_forked();
     if (view_of(obj) != nullptr) return obj;
@@ -387,12 +411,7 @@ py::object from_dlpack(const py::object& obj, const py::object& stream) {
     }
     refuse_more_than_bytes(obj, "the DLPack producer");
     const auto wanted = to_stream(stream);
-    const Incoming incoming = receive(obj, wanted);
-    const ElementType& type = element_type_of(incoming.tensor.dtype);
-    py::object buffer = to_buffer(incoming, wanted);
-    const Buffer& memory = *buffer_of(buffer);
-    const View::Shape& shape = incoming.contents.shape;
-    return open_view(std::move(buffer), memory, type, shape.data(), shape.size(), 0);
+    return to_view(receive(obj, wanted), wanted);
 }
 
 }  // namespace PORTAMEM_BACKEND

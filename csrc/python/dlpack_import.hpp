@@ -2,6 +2,7 @@
 // python/dlpack_import.hpp: foreign DLPack tensors as Views.
 #pragma once
 
+#include "dlpack.hpp"
 #include "host_bytes.hpp"
 
 namespace portamem::python {
@@ -18,6 +19,10 @@ inline namespace PORTAMEM_BACKEND {
 ///   unknown elements; BufferError for a tensor that is malformed, taken already, or of a newer major version; and
 ///   whatever the producer raises.
 py::object from_dlpack(const py::object& obj, const py::object& stream);
+
+/// Returns the tensor as a View, for the C exchange table: nothing is waited for, and the View's stream is the default
+/// one of the tensor's device. It takes the tensor over, also where it throws; it throws as from_dlpack does.
+py::object from_managed(dlpack::ManagedTensorVersioned* managed);
 
 bool is_dlpack_producer(const py::handle& obj);
 

@@ -138,6 +138,7 @@ const ElementType& to_element_type(const py::handle& dtype) {
 void View::open(py::object buffer, const Buffer& memory, const ElementType& type, const std::size_t* extents,
                 std::size_t ndim, std::size_t offset) {
     shape_.assign(extents, extents + ndim);
+    lent_.clear();
     type_ = &type;
     memory_ = memory.sub(offset, elements(extents, ndim, type.itemsize) * type.itemsize);
     buffer_ = std::move(buffer);
@@ -156,6 +157,20 @@ View::Shape View::strides() const {
         bytes *= shape_[i];
     }
     return strides;
+}
+
+std::int64_t* View::lent_extents() const {
+    const std::size_t ndim = shape_.size();
+    if (lent_.empty() && ndim != 0) {
+        lent_.resize(2 * ndim);
+        std::int64_t stride = 1;
+        for (std::size_t i = ndim; i-- > 0;) {
+            lent_[i] = static_cast<std::int64_t>(shape_[i]);
+            lent_[ndim + i] = stride;
+            stride *= lent_[i];
+        }
+    }
+    return lent_.data();
 }
 
 std::size_t View::size() const noexcept {

@@ -40,6 +40,9 @@ class View {
     const ElementType& type() const noexcept { return *type_; }
     const Shape& shape() const noexcept { return shape_; }
     Shape strides() const;
+    /// Returns the shape and behind it the strides in elements, as DLPack has them, until the View is closed. It needs
+    /// the GIL.
+    std::int64_t* lent_extents() const;
     std::size_t size() const noexcept;
     std::size_t nbytes() const noexcept { return size() * type_->itemsize; }
     bool is_closed() const noexcept { return memory_.is_closed(); }
@@ -59,6 +62,7 @@ class View {
     Buffer memory_;
     const ElementType* type_ = nullptr;
     Shape shape_;
+    mutable std::vector<std::int64_t> lent_;  // made at first use
 };
 
 /// Convert shapes between Python and C++. to_shape takes an int or a sequence of ints.

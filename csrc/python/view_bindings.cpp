@@ -4,6 +4,7 @@
 #include "convert.hpp"
 #include "dlpack_export.hpp"
 #include "dlpack_import.hpp"
+#include "dlpack_table.hpp"
 #include "event.hpp"
 #include "fast/transfers.hpp"
 #include "fast/view_object.hpp"
@@ -147,6 +148,7 @@ void register_view(py::module_& m) {
     };
     PyTypeObject* made = make_view_type(methods, attributes, view_getbuffer, make_object);
     m.add_object("View", reinterpret_cast<PyObject*>(made));
+    install_exchange_table(made);
     PlainClass<View> type(made);
     type.def_property_readonly("buffer", [](const View& v) { return v.memory(), v.buffer(); })
         .def_property_readonly("dtype", [](const View& v) { return v.type().name; })

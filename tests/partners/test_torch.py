@@ -67,6 +67,22 @@ def test_host_memory_is_shared(pm: ModuleType, torch: Any, pinned_resource: Any)
         gc.collect()
 
 
+def test_what_pytorch_alone_knows_of_a_tensor(pm: ModuleType, torch: Any) -> None:
+    """Its C table gives these away as if memory told all of them."""
+    complex_numbers = torch.ones(4, dtype=torch.complex64)
+    refused = {
+        "gradient": torch.ones(4, requires_grad=True),
+        "conjugate": complex_numbers.conj(),
+        "negative view": complex_numbers[:1].conj().imag,
+        "layout": torch.ones(4).to_sparse(),
+    }
+    for saying, tensor in refused.items():
+        with pytest.raises(BufferError, match=saying):
+            pm.from_dlpack(tensor)
+    with pm.from_dlpack(refused["gradient"].detach()) as view:
+        assert view.handle == refused["gradient"].data_ptr()
+
+
 def test_a_tensor_keeps_the_memory(torch: Any, make_resource: Callable[[str], Any]) -> None:
     resource = make_resource("pinned")
     buf = resource.allocate(4096)

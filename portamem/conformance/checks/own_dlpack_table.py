@@ -3,16 +3,29 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 from typing import Any
 
 import numpy as np
 
-from portamem.conformance.checks.own_dlpack import NBYTES
+from portamem.conformance.checks.own_dlpack import NBYTES, types_of
+from portamem.conformance.kit import dlpack
 from portamem.conformance.kit.check import check
-from portamem.conformance.kit.dlpack import Producer, TableProducer, with_table
+from portamem.conformance.kit.dlpack import (
+    CPU,
+    Producer,
+    TableProducer,
+    Taken,
+    allocated_by_table,
+    lent_by_table,
+    made_by_table,
+    table_of,
+    taken_by_table,
+    with_table,
+)
 from portamem.conformance.kit.env import Env
-from portamem.conformance.kit.expect import expect, expect_bytes, expect_equal, refused
+from portamem.conformance.kit.expect import expect, expect_bytes, expect_equal, expect_soon, refused
 from portamem.conformance.kit.memory import pattern
 
 
@@ -136,3 +149,117 @@ def a_table_that_fails(env: Env) -> None:
         env.pm.from_dlpack(malformed)
     gc.collect()
     expect_equal(len(malformed.deleted), 1, "calls of the deleter of what was malformed")
+
+
+@check("OWN-35")
+def a_table_gives_a_views_tensor(env: Env) -> None:
+    table = table_of(env.pm.View)
+    with env.resource("pinned").allocate(96) as buffer:
+        env.write(buffer, pattern(96))
+        view = buffer.view("float32", (4, 6))
+        taken = taken_by_table(table, view)
+        expect_equal((taken.managed.major, taken.shape, taken.strides), (1, (4, 6), (6, 1)), "the tensor")
+        expect_equal(taken.tensor.data, buffer.handle, "its address")
+        said = (taken.tensor.device.type, taken.tensor.device.id)
+        expect_equal(said, view.__dlpack_device__(), "its device")
+        lent = lent_by_table(table, view)
+        shown = (lent.data, lent.ndim, lent.shape[:2], lent.strides[:2], lent.byte_offset)
+        expect_equal(shown, (buffer.handle, 2, [4, 6], [6, 1], 0), "the tensor that is lent")
+        view.close()
+        expect_equal(buffer.exports, 1, "exports while the tensor lives")
+        expect_equal(ctypes.string_at(taken.tensor.data, 96), pattern(96), "what the tensor shows")
+        taken.delete()
+        expect_equal(buffer.exports, 0, "exports after the deleter")
+        with refused(ValueError, saying="closed"):
+            taken_by_table(table, view)
+        with refused(TypeError, saying="takes Views"):
+            taken_by_table(table, buffer)
+
+
+@check("OWN-35")
+def a_table_orders_device_memory_before_the_default_stream(env: Env) -> None:
+    stream, default = env.stream(), env.device.default_stream
+    table = table_of(env.pm.View)
+    handle = ctypes.c_void_p(1)
+    expect_equal(table.current_stream(CPU, 0, ctypes.byref(handle)), 0, "the answer of current_stream")
+    expect_equal(handle.value, None, "the stream that the table names")
+    with env.resource("device").allocate(NBYTES) as buffer, buffer.view("float32") as view:
+        if env.pm.backend == "host":
+            with refused(BufferError, saying="no device"):
+                taken_by_table(table, view)
+            return
+        with env.latch(stream) as held:
+            buffer.fill(3, stream=stream)
+            taken = taken_by_table(table, view)
+            expect(not default.query(), "the default stream does not wait for the memory's work")
+            held.release()
+        default.synchronize()
+        expect_bytes(env.read(view), b"\x03" * NBYTES, "the memory")
+        taken.delete()
+
+
+@check("OWN-35")
+def a_table_makes_a_view(env: Env) -> None:
+    table = table_of(env.pm.View)
+    array = np.arange(24, dtype=np.float32)
+    theirs = _of(Producer, array)
+    view = made_by_table(table, ctypes.addressof(theirs.managed))
+    expect_equal((view.handle, view.shape, view.dtype), (array.ctypes.data, (24,), "float32"), "the View")
+    expect_equal(theirs.deleted, [], "calls of the deleter while the View lives")
+    del view
+    gc.collect()
+    expect_equal(len(theirs.deleted), 1, "calls of the deleter")
+    malformed = _of(Producer, array, byte_offset=1)
+    with refused(BufferError):
+        made_by_table(table, ctypes.addressof(malformed.managed))
+    gc.collect()
+    expect_equal(len(malformed.deleted), 1, "calls of the deleter of a tensor that was refused")
+
+
+@check("OWN-35")
+def a_table_allocates(env: Env) -> None:
+    table = table_of(env.pm.View)
+
+    def prototype(extents: tuple[int, ...], device: tuple[int, int] = (CPU, 0)) -> Any:
+        shape = (ctypes.c_int64 * max(len(extents), 1))(*extents)
+        tensor = dlpack.Tensor(None, dlpack.Device(*device), len(extents), dlpack.DataType(dlpack.FLOAT, 64, 1))
+        tensor.shape = ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64))
+        return tensor
+
+    for extents, strides in (((3, 5), (5, 1)), ((), ()), ((7,), (1,))):
+        given = allocated_by_table(table, prototype(extents))
+        if not isinstance(given, Taken):
+            raise AssertionError(f"{extents}: {given}")
+        expect_equal((given.shape, given.strides), (extents, strides), "the tensor")
+        ctypes.memset(given.tensor.data, 7, 8)
+        expect_equal(ctypes.string_at(given.tensor.data, 8), b"\x07" * 8, "its memory")
+        given.delete()
+    default = env.pm.default_resource(env.device)
+    if env.pm.backend != "host":
+        before = default.live_bytes
+        given = allocated_by_table(table, prototype((512,), (types_of(env)["device"], env.ordinal)))
+        if not isinstance(given, Taken):
+            raise AssertionError(str(given))
+        expect_equal(default.live_bytes, before + 4096, "live bytes of the current resource")
+        given.delete()
+        expect_soon(lambda: default.live_bytes, before, "live bytes after the deleter")
+    for wrong, kind in (((-1,), "BufferError"), ((1 << 62, 1 << 62), "BufferError"), ((1 << 58,), "MemoryError")):
+        answer = allocated_by_table(table, prototype(wrong))
+        expect(isinstance(answer, tuple) and answer[0] == kind, f"{wrong} was answered {answer}")
+    answer = allocated_by_table(table, prototype((4,), (4, 0)))
+    expect(isinstance(answer, tuple) and "OpenCL" in answer[1], f"another kind of device was answered {answer}")
+
+
+@check("OWN-35")
+def a_table_lends_no_read_only_memory(env: Env) -> None:
+    table = table_of(env.pm.View)
+    theirs = _of(Producer, np.arange(24, dtype=np.float32), flags=dlpack.READ_ONLY)
+    view = env.pm.from_dlpack(theirs)
+    with refused(BufferError, saying="read-only"):
+        lent_by_table(table, view)
+    taken = taken_by_table(table, view)
+    expect_equal(taken.managed.flags, dlpack.READ_ONLY, "the flags of its tensor")
+    taken.delete()
+    del view
+    gc.collect()
+    expect_equal(len(theirs.deleted), 1, "calls of the deleter")

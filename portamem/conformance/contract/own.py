@@ -221,4 +221,10 @@ CLAUSES = (
         "names, and by its __dlpack__ where the table fails or is of no use, and where the object says that it needs "
         "gradients or is a conjugate view. A negative view is refused with BufferError.",
     ),
+    Clause(
+        "OWN-35",
+        "The class of Views has DLPack's C exchange table: it gives a View's tensor as __dlpack__ does without "
+        "arguments, takes a consumer's tensor over as a View, and allocates memory of the host and of the device. A "
+        "failure sets an exception, or calls the consumer's function for errors.",
+    ),
 )

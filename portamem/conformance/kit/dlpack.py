@@ -90,6 +90,13 @@ class Taken:
         self.managed: Any = self.kind.from_address(self.address)
         _set_name(capsule, self.kind.used_name)
 
+    @classmethod
+    def at(cls, address: int) -> Taken:
+        """One of version 1 that never was in a capsule."""
+        self = cls.__new__(cls)
+        self.kind, self.address, self.managed = Versioned, address, Versioned.from_address(address)
+        return self
+
     @property
     def tensor(self) -> Any:
         return self.managed.tensor
@@ -161,24 +168,69 @@ class Producer:
         return self.capsule
 
 
+_SetError = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
+_Allocate = ctypes.CFUNCTYPE(  # without the GIL, as a library in C may
+    ctypes.c_int, ctypes.POINTER(Tensor), ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p, _SetError
+)
+_ToObject = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.py_object))
 _FromObject = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(ctypes.c_void_p))
+_Lend = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(Tensor))
 _CurrentStream = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
 
 
 class ExchangeTable(ctypes.Structure):
-    """DLPack's C exchange table, with the functions that a consumer needs."""
+    """DLPack's C exchange table."""
 
     name = b"dlpack_exchange_api"
     _fields_ = (
         ("major", ctypes.c_uint32),
         ("minor", ctypes.c_uint32),
         ("previous", ctypes.c_void_p),
-        ("allocate", ctypes.c_void_p),
+        ("allocate", _Allocate),
         ("from_object", _FromObject),
-        ("to_object", ctypes.c_void_p),
-        ("lend", ctypes.c_void_p),
+        ("to_object", _ToObject),
+        ("lend", _Lend),
         ("current_stream", _CurrentStream),
     )
+
+
+def table_of(cls: Any) -> Any:
+    """The table of a class."""
+    return ExchangeTable.from_address(_get_pointer(cls.__dlpack_c_exchange_api__, ExchangeTable.name))
+
+
+def taken_by_table(table: Any, given: Any) -> Taken:
+    """The tensor that a table gives of an object."""
+    out = ctypes.c_void_p()
+    table.from_object(given, ctypes.byref(out))
+    return Taken.at(out.value or 0)
+
+
+def allocated_by_table(table: Any, like: Tensor) -> Taken | tuple[str, str]:
+    """The tensor that a table allocates, or the kind and the text of its error."""
+    errors: list[tuple[str, str]] = []
+    note = _SetError(lambda context, kind, text: errors.append((kind.decode(), text.decode())))
+    out = ctypes.c_void_p()
+    code = table.allocate(ctypes.byref(like), ctypes.byref(out), None, note)
+    if (code == 0) == bool(errors) or (code == 0) != bool(out.value):
+        raise AssertionError(f"the answer is {code}, the address {out.value}, the errors {errors}")
+    return errors[0] if errors else Taken.at(out.value or 0)
+
+
+def made_by_table(table: Any, address: int) -> Any:
+    """The object that a table makes of a tensor of version 1."""
+    out = ctypes.py_object()
+    table.to_object(address, ctypes.byref(out))
+    made = out.value  # a reference of its own, beside the one that the table gave
+    ctypes.pythonapi.Py_DecRef(out)
+    return made
+
+
+def lent_by_table(table: Any, given: Any) -> Tensor:
+    """The tensor that a table lends of an object."""
+    out = Tensor()
+    table.lend(given, ctypes.byref(out))
+    return out
 
 
 class TableProducer(Producer):
@@ -208,7 +260,9 @@ def with_table(cls: type[TableProducer] = TableProducer, version: tuple[int, int
         out[0] = made.on or None
         return 0
 
-    table = ExchangeTable(*version, None, None, _FromObject(from_object), None, None, _CurrentStream(current_stream))
+    table = ExchangeTable(
+        *version, None, _Allocate(), _FromObject(from_object), _ToObject(), _Lend(), _CurrentStream(current_stream)
+    )
     for field in missing:
         setattr(table, field, type(getattr(table, field))())
     made.table, made.__dlpack_c_exchange_api__ = table, _new(ctypes.addressof(table), ExchangeTable.name, None)

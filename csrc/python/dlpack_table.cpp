@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+// python/dlpack_table.cpp: DLPack's C exchange table of Views.
+#include "dlpack_table.hpp"
+
+#include "dlpack_exchange.hpp"
+#include "dlpack_export.hpp"
+#include "dlpack_import.hpp"
+#include "fast/view_object.hpp"
+#include "fastcall.hpp"
+
+namespace portamem::python {
+inline namespace PORTAMEM_BACKEND {
+
+namespace {
+
+// Runs a function of the table that may throw. It needs the GIL. Returns 0, or -1 with a Python exception set.
+template <class Function>
+int answer_table(Function&& function) noexcept {
+    const PyObject* const answer = answer_python([&] {
+        function();
+        return Py_None;  // borrowed, and not used as an object
+    });
+    return answer == nullptr ? -1 : 0;
+}
+
+const View& to_view(void* object) {
+    const View* view = view_of(static_cast<PyObject*>(object));
+    if (view == nullptr) throw py::type_error("portamem's DLPack table takes Views");
+    return *view;
+}
+
+int from_object(void* object, dlpack::ManagedTensorVersioned** out) noexcept {
+    return answer_table([&] { *out = export_managed(to_view(object)); });
+}
+
+int lend_object(void* object, dlpack::Tensor* out) noexcept {
+    return answer_table([&] { *out = lend(to_view(object)); });
+}
+
+int to_object(dlpack::ManagedTensorVersioned* tensor, void** object) noexcept {
+    return answer_table([&] { *object = from_managed(tensor).release().ptr(); });
+}
+
+// A consumer may call it without the GIL.
+int allocate(dlpack::Tensor* prototype, dlpack::ManagedTensorVersioned** out, void* context,
+             void (*set_error)(void* context, const char* kind, const char* message)) noexcept {
+    try {
+        *out = allocate_managed(*prototype);
+        return 0;
+    } catch (const OutOfMemory& e) {
+        set_error(context, "MemoryError", e.what());
+    } catch (const std::bad_alloc& e) {
+        set_error(context, "MemoryError", e.what());
+    } catch (const ExportError& e) {
+        set_error(context, "BufferError", e.what());
+    } catch (const std::invalid_argument& e) {
+        set_error(context, "ValueError", e.what());
+    } catch (const std::exception& e) {
+        set_error(context, "RuntimeError", e.what());
+    }
+    *out = nullptr;
+    return -1;
+}
+
+// portamem has no current stream: memory goes to the default one, which null names in every library.
+int current_stream(std::int32_t, std::int32_t, void** stream) noexcept {
+    *stream = nullptr;
+    return 0;
+}
+
+const dlpack::ExchangeTable kTable = {dlpack::kVersion, nullptr,     allocate,      from_object,
+                                      to_object,        lend_object, current_stream};
+
+}  // namespace
+
+void install_exchange_table(PyTypeObject* view_type) {
+    auto* table = const_cast<dlpack::ExchangeTable*>(&kTable);
+    const auto capsule = py::reinterpret_steal<py::object>(PyCapsule_New(table, dlpack::ExchangeTable::kName, nullptr));
+    if (!capsule) throw py::error_already_set();
+    py::setattr(reinterpret_cast<PyObject*>(view_type), dlpack::ExchangeTable::kAttribute, capsule);
+}
+
+}  // namespace PORTAMEM_BACKEND
+}  // namespace portamem::python

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+// python/dlpack_table.hpp: DLPack's C exchange table of Views.
+#pragma once
+
+#include "bindings.hpp"
+
+namespace portamem::python {
+inline namespace PORTAMEM_BACKEND {
+
+/// Gives the type of Views the attribute __dlpack_c_exchange_api__, by which consumers in C take Views, make them of
+/// their own tensors, and allocate. Memory of a device is handed over on its default stream, as the table says.
+void install_exchange_table(PyTypeObject* view_type);
+
+}  // namespace PORTAMEM_BACKEND
+}  // namespace portamem::python
