@@ -202,8 +202,8 @@ def upward_includes(sources: Sources) -> list[str]:
 _OWN_WAY_TO_PYTHON = re.compile(
     r"\b(?:PyGILState_Ensure|gil_scoped_acquire|error_scope|PyErr_Fetch|PyErr_Restore|Py(?:_|Err_)[GS]etRaisedException)\b"
 )
-# Python calls these as it lets go of an object, maybe with an exception set.
-_LETTING_GO = re.compile(r"\b(?:PyCapsule_New|Py_tp_dealloc)\b")
+# Python calls what these name as it lets go of an object, maybe with an exception set. A null destructor calls nothing.
+_LETTING_GO = re.compile(r"\bPyCapsule_New\b(?!\([^;]*,\s*nullptr\))|\bPy_tp_dealloc\b")
 
 
 def ways_to_python(sources: Sources) -> list[str]:

@@ -217,7 +217,7 @@ DEFECTS = (
     _one(
         "a DLPack export to the CPU does not wait",
         "csrc/python/dlpack_export.cpp",
-        "        allocation->synchronize_users();\n    }\n}\n",
+        "        allocation.synchronize_users();\n    }\n}\n",
         "    }\n}\n",
         "OWN-23",
     ),

@@ -86,8 +86,8 @@ class Allocation {
     /// stream may use at once. portamem's own operations need no wait, because they order their streams.
     void settle_when_exposed() const noexcept { is_unsettled_.store(true, std::memory_order_release); }
     bool is_unsettled() const noexcept { return is_unsettled_.load(std::memory_order_acquire); }
-    /// Does that wait, where it was put off and not done yet. Throws as Stream::synchronize does, and waits again at the
-    /// next call then. In a forked child it waits for nothing, because no work of the child can use the memory.
+    /// Does that wait, where it was put off and not done yet. Throws as Stream::synchronize does; then the next call
+    /// waits again. In a forked child it waits for nothing, because no work of the child can use the memory.
     void settle() const {
         if (!is_unsettled()) return;
         if (portamem_forked() == 0) (*stream_)->settle();

@@ -126,9 +126,9 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     }
 
     /// Does allocate where the resource has the memory at hand: it calls no runtime, no upstream and no function of the
-    /// program's, and waits for no device, so an embedding language's lock may be held. Returns null otherwise (0 bytes,
-    /// a closed stream, a forked child, a recorder and redzones are among the reasons). Then allocate does it, or says
-    /// why not.
+    /// program's, and waits for no device, so an embedding language's lock may be held. Returns null otherwise (0
+    /// bytes, a closed stream, a forked child, a recorder and redzones are among the reasons). Then allocate does it,
+    /// or says why not.
     void* allocate_cached(std::size_t nbytes, const std::shared_ptr<Stream>& stream,
                           std::size_t alignment = kAlignment) noexcept {
         return serves_cached_ && !is_watched() ? do_allocate_cached(nbytes, stream, alignment) : nullptr;
