@@ -15,7 +15,7 @@ Conventions of every call here:
 import os
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import Any, Literal, Protocol, SupportsFloat, SupportsIndex, SupportsInt, TypeAlias, final
+from typing import Any, ClassVar, Literal, Protocol, SupportsFloat, SupportsIndex, SupportsInt, TypeAlias, final
 
 from typing_extensions import Buffer as _HostBuffer
 from typing_extensions import CapsuleType, Self
@@ -821,6 +821,7 @@ class View:
 
         BufferError for what cannot be had without a copy, and for memory that DLPack has no device for (of ``host``,
         what stands for a GPU's); ValueError for a stream that has no meaning."""
+    __dlpack_c_exchange_api__: ClassVar[CapsuleType]
     def __dlpack_device__(self) -> tuple[int, int]:
         """DLPack's device type and ID. BufferError for memory that it has no device for."""
     def _dlpack_devices(self) -> list[tuple[int, int]]: ...

@@ -42,23 +42,16 @@ bool is_more_than_memory(const py::object& object) {
     return needs.ptr() != Py_False || says(object, is_conj);
 }
 
-// Returns the attribute of the first class that has the table or a __dlpack__: a class that overrides only __dlpack__
-// wants to be asked by that. Borrowed; null where there is none.
+// Returns the attribute of the class itself, borrowed; null where it has none. A class that derives from one with a
+// table may change what the object means, so its objects are asked by __dlpack__.
 PyObject* table_attribute(PyTypeObject* type) {
     static PyObject* const name = PyUnicode_InternFromString(ExchangeTable::kAttribute);
-    static PyObject* const method = PyUnicode_InternFromString("__dlpack__");
-    if (type->tp_mro == nullptr) return nullptr;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
-        const auto own =
-            py::reinterpret_steal<py::object>(PyObject_GetAttrString(PyTuple_GET_ITEM(type->tp_mro, i), "__dict__"));
-        if (!own) throw py::error_already_set();
-        const auto found = py::reinterpret_steal<py::object>(PyObject_GetItem(own.ptr(), name));
-        if (found) return found.ptr();  // the class keeps it
-        PyErr_Clear();
-        const int has_method = PySequence_Contains(own.ptr(), method);
-        if (has_method != 0) return nullptr;
-    }
-    return nullptr;
+    const auto own =
+        py::reinterpret_steal<py::object>(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__dict__"));
+    if (!own) throw py::error_already_set();
+    const auto found = py::reinterpret_steal<py::object>(PyObject_GetItem(own.ptr(), name));
+    if (!found) PyErr_Clear();
+    return found.ptr();  // the class keeps it
 }
 
 // Returns the table of a type, which stays for the life of the process.
@@ -71,7 +64,7 @@ const ExchangeTable* table_of(PyTypeObject* type) {
     return is_whole ? table : nullptr;
 }
 
-// Returns the same, and remembers it for the types that come most: a type that is remembered is kept.
+// Returns the same, and remembers the first types that have a table: a type that is remembered is kept.
 const ExchangeTable* remembered_table(PyTypeObject* type) {
     struct Known {
         PyTypeObject* type = nullptr;
@@ -83,6 +76,7 @@ const ExchangeTable* remembered_table(PyTypeObject* type) {
         if (one.type == nullptr) break;
     }
     const ExchangeTable* table = table_of(type);
+    if (table == nullptr) return nullptr;
     const auto free = std::find_if(known.begin(), known.end(), [](const Known& one) { return one.type == nullptr; });
     if (free != known.end()) {
         Py_INCREF(type);

@@ -25,7 +25,7 @@ struct ExchangeTable {
 };
 static_assert(offsetof(ExchangeTable, allocate) == 16 && sizeof(ExchangeTable) == 56);
 
-/// Returns the table of the object's type, of a version that portamem knows. Returns null where the type has none, and
+/// Returns the table of the object's own class, of a version that portamem knows. Returns null where it has none, and
 /// where the object is one that only its __dlpack__ would refuse: PyTorch's table gives away tensors that require
 /// gradients, and conjugate views. Throws ExportError for a negative view. It needs the GIL.
 const ExchangeTable* table_for(const py::object& object);

@@ -393,8 +393,15 @@ dlpack::ManagedTensorVersioned* allocate_managed(const dlpack::Tensor& like) {
         throw ExportError("portamem." + std::string(rt::BackendName) + " allocates no " + to_text(like.device));
     }
     const int ordinal = is_cpu ? current_device() : Device(like.device.id).ordinal();
-    const auto resource = is_cpu ? std::make_shared<SystemMemoryResource>(ordinal) : current_resource(ordinal);
-    Buffer memory(resource, nbytes, Stream::default_stream(ordinal));
+    std::shared_ptr<MemoryResource> resource;
+    if (is_cpu) resource = std::make_shared<SystemMemoryResource>(ordinal);
+    if (!is_cpu && has_resource_scope(ordinal)) resource = current_resource(ordinal);  // Python's scopes need the GIL
+    Buffer memory = [&] {
+        std::optional<WithoutGil> nogil;
+        if (holds_gil()) nogil.emplace();
+        if (!resource) resource = default_resource(ordinal);
+        return Buffer(resource, nbytes, Stream::default_stream(ordinal));
+    }();
     void* data = memory.ptr();
     const auto header = header_of(memory, dlpack::kVersion, false);
     return make_managed(header, std::move(memory), data, like.device, like.dtype, like.shape, ndim).release();

@@ -15,16 +15,19 @@ py::object export_dlpack(const View& view, py::handle stream, py::handle max_ver
                          py::handle copy);
 
 /// Returns the tensor that __dlpack__ gives for version 1 without arguments, for the C exchange table: memory of the
-/// device is ready on its default stream. The caller calls the deleter once. Throws as export_dlpack does.
+/// device is ready on its default stream, and memory of the host once declared work has run. The caller calls the
+/// deleter once. Throws as export_dlpack does.
 dlpack::ManagedTensorVersioned* export_managed(const View& view);
 
-/// Returns a tensor of the View's memory for one call of a consumer, which must not keep it. The memory is ready as for
-/// export_managed; work on the default stream may go on using it. Throws ExportError for read-only memory, and as
+/// Returns a tensor of the View's memory for one call of a consumer, which must not keep it. It counts as no export, so
+/// the View must not be closed meanwhile. The memory is ready as for export_managed; work on the default stream may go
+/// on using it. Throws ExportError for read-only memory, and as
 /// export_dlpack does.
 dlpack::Tensor lend(const View& view);
 
 /// Returns new, C-contiguous memory of the prototype's device, type and shape: the host's from the C library, and a
-/// device's from its current resource, on its default stream. It needs no GIL. The caller calls the deleter once.
+/// device's from its current resource, on its default stream. It needs no GIL, and leaves one that the caller holds
+/// while it may wait; scopes of Python count where the caller holds it. The caller calls the deleter once.
 /// Throws ExportError for a prototype that cannot be, and as MemoryResource::allocate does.
 dlpack::ManagedTensorVersioned* allocate_managed(const dlpack::Tensor& like);
 

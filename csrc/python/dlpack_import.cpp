@@ -364,6 +364,10 @@ HostBytes dlpack_bytes(const py::handle& value, bool writable, const char* role)
         throw py::type_error(std::string(role) + " is " + to_text(said) + ", and has to be the host's");
     }
     const Incoming incoming = receive(obj, nullptr);
+    if (incoming.place != Place::Host) {
+        throw py::type_error(std::string(role) + " calls itself memory of the host, and its tensor is " +
+                             to_text(incoming.tensor.device));
+    }
     refuse_what_is_no_end(incoming, writable, role);
     return {incoming.contents.ptr, incoming.contents.nbytes, hold(incoming.owner)};
 }
@@ -391,6 +395,7 @@ py::object to_view(const Incoming& incoming, const std::shared_ptr<Stream>& want
 }  // namespace
 
 py::object from_managed(dlpack::ManagedTensorVersioned* managed) {
+    if (managed == nullptr) throw ExportError("the DLPack tensor to be taken over is null");
     Incoming incoming;
     take_over(incoming, imported(managed));
     refuse_forked();

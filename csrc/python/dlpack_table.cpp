@@ -2,6 +2,7 @@
 // python/dlpack_table.cpp: DLPack's C exchange table of Views.
 #include "dlpack_table.hpp"
 
+#include "callbacks.hpp"
 #include "dlpack_exchange.hpp"
 #include "dlpack_export.hpp"
 #include "dlpack_import.hpp"
@@ -30,6 +31,7 @@ const View& to_view(void* object) {
 }
 
 int from_object(void* object, dlpack::ManagedTensorVersioned** out) noexcept {
+    *out = nullptr;
     return answer_table([&] { *out = export_managed(to_view(object)); });
 }
 
@@ -38,10 +40,11 @@ int lend_object(void* object, dlpack::Tensor* out) noexcept {
 }
 
 int to_object(dlpack::ManagedTensorVersioned* tensor, void** object) noexcept {
+    *object = nullptr;
     return answer_table([&] { *object = from_managed(tensor).release().ptr(); });
 }
 
-// A consumer may call it without the GIL.
+// A consumer may call it with the GIL or without.
 int allocate(dlpack::Tensor* prototype, dlpack::ManagedTensorVersioned** out, void* context,
              void (*set_error)(void* context, const char* kind, const char* message)) noexcept {
     try {
@@ -56,6 +59,7 @@ int allocate(dlpack::Tensor* prototype, dlpack::ManagedTensorVersioned** out, vo
     } catch (const std::invalid_argument& e) {
         set_error(context, "ValueError", e.what());
     } catch (const std::exception& e) {
+        if (holds_gil()) keep_interrupt();
         set_error(context, "RuntimeError", e.what());
     }
     *out = nullptr;

@@ -2,7 +2,7 @@
 // core/pool/fast_path.hpp: the hit path, on which a cache alone serves a call.
 //
 // It reads the thread's memo and the cache, and writes the cache and the block's state. It takes no lock and touches no
-// memory that other threads write.
+// memory that other threads write. The last two functions leave it for shared blocks.
 #pragma once
 
 #include <atomic>
@@ -166,8 +166,8 @@ namespace portamem::pool {
     return deallocate_into_cache(cache, pool, ptr, nbytes) || deallocate_into_next_class(cache, pool, ptr, nbytes);
 }
 
-// These two serve without a callback, so the caller can keep a lock of its own meanwhile. For shared blocks they take
-// the heap's lock, under which no callback runs.
+// These two serve without a callback but `drop`, so the caller can keep a lock of its own meanwhile. For shared blocks
+// they take the heap's lock.
 
 inline void* allocate_cached(Pool& pool, std::size_t nbytes, std::uint64_t identity) noexcept {
     Cache* const cache = remembered_cache(&pool, identity);

@@ -226,8 +226,8 @@ def a_table_allocates(env: Env) -> None:
         tensor.shape = ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64))
         return tensor
 
-    for extents, strides in (((3, 5), (5, 1)), ((), ()), ((7,), (1,))):
-        given = allocated_by_table(table, prototype(extents))
+    for extents, strides, with_gil in (((3, 5), (5, 1), False), ((), (), False), ((7,), (1,), True)):
+        given = allocated_by_table(table, prototype(extents), with_gil=with_gil)
         if not isinstance(given, Taken):
             raise AssertionError(f"{extents}: {given}")
         expect_equal((given.shape, given.strides), (extents, strides), "the tensor")

@@ -223,8 +223,8 @@ CLAUSES = (
     ),
     Clause(
         "OWN-35",
-        "The class of Views has DLPack's C exchange table: it gives a View's tensor as __dlpack__ does without "
-        "arguments, takes a consumer's tensor over as a View, and allocates memory of the host and of the device. A "
-        "failure sets an exception, or calls the consumer's function for errors.",
+        "The class of Views has DLPack's C exchange table: it gives and lends a View's tensor, behind its work on the "
+        "default stream, or for the host after declared work; takes a consumer's tensor over as a View; and allocates "
+        "memory of the host and of the device. A failure sets an exception, or calls the consumer's error function.",
     ),
 )

@@ -172,6 +172,9 @@ _SetError = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_ch
 _Allocate = ctypes.CFUNCTYPE(  # without the GIL, as a library in C may
     ctypes.c_int, ctypes.POINTER(Tensor), ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p, _SetError
 )
+_AllocateWithGil = ctypes.PYFUNCTYPE(
+    ctypes.c_int, ctypes.POINTER(Tensor), ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p, _SetError
+)
 _ToObject = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.py_object))
 _FromObject = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(ctypes.c_void_p))
 _Lend = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(Tensor))
@@ -206,12 +209,13 @@ def taken_by_table(table: Any, given: Any) -> Taken:
     return Taken.at(out.value or 0)
 
 
-def allocated_by_table(table: Any, like: Tensor) -> Taken | tuple[str, str]:
+def allocated_by_table(table: Any, like: Tensor, *, with_gil: bool = False) -> Taken | tuple[str, str]:
     """The tensor that a table allocates, or the kind and the text of its error."""
     errors: list[tuple[str, str]] = []
     note = _SetError(lambda context, kind, text: errors.append((kind.decode(), text.decode())))
     out = ctypes.c_void_p()
-    code = table.allocate(ctypes.byref(like), ctypes.byref(out), None, note)
+    call = ctypes.cast(table.allocate, _AllocateWithGil) if with_gil else table.allocate
+    code = call(ctypes.byref(like), ctypes.byref(out), None, note)
     if (code == 0) == bool(errors) or (code == 0) != bool(out.value):
         raise AssertionError(f"the answer is {code}, the address {out.value}, the errors {errors}")
     return errors[0] if errors else Taken.at(out.value or 0)

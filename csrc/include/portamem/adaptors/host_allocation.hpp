@@ -38,7 +38,17 @@ class HostAllocation {
     /// Throws as MemoryResource::allocate does. Resources that call the runtime each time align to kAlignment at most.
     void* allocate(std::size_t nbytes, std::size_t alignment) const {
         const std::size_t least = MemoryResource::kAlignment;
-        return resource_->allocate(nbytes, stream_, alignment < least ? least : alignment);
+        void* const ptr = resource_->allocate(nbytes, stream_, alignment < least ? least : alignment);
+        // A pool hands out memory that is idle where the host reaches it. Others may promise no more than stream order.
+        if (resource_->is_stream_ordered() && resource_->as_pool() == nullptr) {
+            try {
+                stream_->settle();
+            } catch (...) {
+                deallocate(ptr, nbytes);
+                throw;
+            }
+        }
+        return ptr;
     }
 
     /// Throws nothing, because containers give back in their destructors. Where the resource refuses, the memory stays
