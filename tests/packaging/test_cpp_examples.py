@@ -81,7 +81,9 @@ WITHOUT_RTTI = """
 #include <cstddef>
 #include <portamem/fwd.hpp>
 std::size_t reserved(portamem::PoolMemoryResource& pool);
+#include <portamem/adaptors/std_memory_resource.hpp>
 #include <portamem/portamem.hpp>
+#include <vector>
 std::size_t reserved(portamem::PoolMemoryResource& pool) { return pool.stats().reserved; }
 int main() {
     portamem::PoolOptions options;
@@ -91,6 +93,8 @@ int main() {
     portamem::Buffer(portamem::StatisticsAdaptor::create(pool), 1000, stream).close();
     const portamem::ResourceScope scope(pool);
     const bool is_current = portamem::current_resource(0)->as_pool() == pool.get();
-    return is_current && reserved(*pool) > 0 ? 0 : 1;
+    portamem::StdMemoryResource memory(portamem::PinnedMemoryResource::create(0));
+    const std::pmr::vector<int> values(3, 7, &memory);
+    return is_current && reserved(*pool) > 0 && values[2] == 7 && memory == memory ? 0 : 1;
 }
 """
