@@ -77,6 +77,17 @@ static_assert(sizeof(void*) == 8, "the offsets below are those of 64-bit machine
 static_assert(offsetof(Tensor, shape) == 24 && sizeof(Tensor) == 48);
 static_assert(offsetof(ManagedTensor, deleter) == 56 && offsetof(ManagedTensorVersioned, tensor) == 32);
 
+/// Writes a shape, and behind it its C-contiguous strides in elements, to 2 * ndim numbers.
+template <class Extent>
+void write_extents(std::int64_t* to, const Extent* shape, std::size_t ndim) noexcept {
+    std::int64_t stride = 1;
+    for (std::size_t i = ndim; i-- > 0;) {
+        to[i] = static_cast<std::int64_t>(shape[i]);
+        to[ndim + i] = stride;
+        stride *= to[i];
+    }
+}
+
 /// Returns "CUDA device memory (2, 0)" and the like, with DLPack's own names.
 std::string to_text(const Device& device);
 

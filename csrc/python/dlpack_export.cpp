@@ -238,13 +238,7 @@ Owned<Managed> make_managed(Managed header, Buffer memory, void* data, const dlp
     managed.deleter = Exported<Managed>::destroy;
     std::int64_t* extents = exported->extents();
     managed.tensor = {data, device, static_cast<std::int32_t>(ndim), dtype, extents, extents + ndim, 0};
-    std::int64_t stride = 1;
-    for (std::size_t i = ndim; i-- > 0;) {
-        const auto extent = static_cast<std::int64_t>(shape[i]);
-        extents[i] = extent;
-        extents[ndim + i] = stride;
-        stride *= extent;
-    }
+    dlpack::write_extents(extents, shape, ndim);
     Owned<Managed> owned(&managed, managed.deleter);
     exported->memory.emplace(std::move(memory));
     return owned;

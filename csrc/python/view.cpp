@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "convert.hpp"
+#include "dlpack.hpp"
 
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
@@ -163,12 +164,7 @@ std::int64_t* View::lent_extents() const {
     const std::size_t ndim = shape_.size();
     if (lent_.empty() && ndim != 0) {
         lent_.resize(2 * ndim);
-        std::int64_t stride = 1;
-        for (std::size_t i = ndim; i-- > 0;) {
-            lent_[i] = static_cast<std::int64_t>(shape_[i]);
-            lent_[ndim + i] = stride;
-            stride *= lent_[i];
-        }
+        dlpack::write_extents(lent_.data(), shape_.data(), ndim);
     }
     return lent_.data();
 }

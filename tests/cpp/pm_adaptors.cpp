@@ -21,7 +21,9 @@ std::vector<Resource> host_resources() {
     for (const Resource& resource : every_resource()) {
         if (resource->is_host_accessible()) all.push_back(resource);
     }
-    all.push_back(pm::PoolMemoryResource::create(pinned_resource()));
+    const Resource pool = pm::PoolMemoryResource::create(pinned_resource());
+    all.push_back(pm::StatisticsAdaptor::create(pool));  // stream-ordered, and no pool itself
+    all.push_back(pool);
     return all;
 }
 

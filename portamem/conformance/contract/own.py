@@ -217,9 +217,9 @@ CLAUSES = (
     ),
     Clause(
         "OWN-34",
-        "A producer whose class has DLPack's C exchange table is taken by the table, behind the stream that the table "
-        "names, and by its __dlpack__ where the table fails or is of no use, and where the object says that it needs "
-        "gradients or is a conjugate view. A negative view is refused with BufferError.",
+        "A producer whose own class has DLPack's C exchange table is taken by the table, behind the stream that the "
+        "table names, and by its __dlpack__ where the table fails or is of no use, and where the object says that it "
+        "needs gradients or is a conjugate view. A negative view is refused with BufferError.",
     ),
     Clause(
         "OWN-35",

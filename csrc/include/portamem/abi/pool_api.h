@@ -181,9 +181,9 @@ PORTAMEM_EXPORT int portamem_pool_deallocate(portamem_pool* pool, void* ptr, siz
                                              void* stream);
 
 /* Do the same where the calling thread's cache serves, or, above 1 MiB, what its stream has freed: no callback runs
- * but `drop`. The call waits for no device, and at most for the lock of the pool's heap. They
- * return null, or 0, where neither serves: nothing was done, and there is no portamem_pool_error. That is so in a
- * forked child, whose threads have no caches. */
+ * but `drop`. The call waits for no device, and at most for the lock of the pool's heap. They return null, or 0, where
+ * neither serves: nothing was done, and there is no portamem_pool_error. That is so in a forked child, whose threads
+ * have no caches. */
 PORTAMEM_EXPORT void* portamem_pool_allocate_cached(portamem_pool* pool, size_t nbytes, uint64_t identity);
 PORTAMEM_EXPORT int portamem_pool_deallocate_cached(portamem_pool* pool, void* ptr, size_t nbytes, uint64_t identity);
 

@@ -28,8 +28,9 @@ class StdAllocator {
     /// Takes the arguments of HostAllocation, and throws as its constructor does.
     explicit StdAllocator(std::shared_ptr<MemoryResource> resource, std::shared_ptr<Stream> stream = nullptr)
         : from_(std::move(resource), std::move(stream)) {}
+    /// Converts implicitly, as containers do to allocate their nodes.
     template <class U>
-    StdAllocator(const StdAllocator<U>& other) noexcept : from_(other.from()) {}  // NOLINT(google-explicit-constructor)
+    StdAllocator(const StdAllocator<U>& other) noexcept : from_(other.from()) {}
 
     /// Returns room for `count` objects. Throws std::bad_array_new_length where their bytes cannot be counted, and
     /// otherwise as MemoryResource::allocate does.
