@@ -260,9 +260,8 @@ void take_over(Incoming& incoming, Imported&& imported) {
     incoming.is_versioned = imported.is_versioned;
 }
 
-// Receives by the producer's C table. The table's function does not wait for the producer's work, so the stream that
-// the importer works on waits for the stream that the producer works on.
-// Returns nothing where the table's function fails: __dlpack__ says in the producer's own words why.
+// Receives by the producer's C table, whose function does not wait for the producer's work: put_behind() does. Returns
+// nothing where the function fails, because __dlpack__ then says in the producer's own words why.
 std::optional<Incoming> receive_by_table(const dlpack::ExchangeTable& table, const py::object& obj,
                                          const std::shared_ptr<Stream>& wanted) {
     dlpack::ManagedTensorVersioned* managed = nullptr;

@@ -58,6 +58,7 @@ struct FakeOwner {
     std::atomic<int> fail_next_question{0};
     void (*while_deallocating)() = nullptr;
     std::function<void()> while_waiting;  // of a stream for an event, once
+    std::function<void()> while_marking;  // a stream, once
 
     ~FakeOwner() {
         for (const auto& chunk : chunks) ::munmap(chunk.first, chunk.second);
@@ -118,6 +119,7 @@ inline portamem_pool_ops fake_ops() {
     };
     ops.mark = [](void* self, void* ref, void* stream, void** event) {
         const Spared mine;
+        if (const auto run = std::exchange(owner_of(self).while_marking, nullptr)) run();
         FakeStream& on = stream_at(ref == nullptr ? stream : ref);
         if (on.is_gone) return static_cast<int>(PORTAMEM_POOL_GONE);
         if (on.captured) return static_cast<int>(PORTAMEM_POOL_BUSY);

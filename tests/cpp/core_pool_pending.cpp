@@ -234,3 +234,39 @@ TEST_CASE("core pool: wrong frees of what the host reaches are refused, and chan
     CHECK(refused(fake, out[0], KiB, stream, PORTAMEM_POOL_INVALID).find("freed before") != std::string::npos);
     CHECK(fake.figures().used == 0);
 }
+
+TEST_CASE("core pool: a trim finds what another thread is about to mark, because it ends or frees") {
+    constexpr std::size_t kLarge = 80 * MiB;  // a chunk each
+    FakeStream stream;
+    FakePool fake(true);
+    const auto leaves = [&fake](std::size_t chunks) {
+        return [&fake, chunks] {
+            CHECK(portamem_pool_trim(fake.pool, 0) == PORTAMEM_POOL_OK);
+            CHECK(fake.figures().chunks == chunks);
+        };
+    };
+    SUBCASE("ends") {
+        std::thread([&] {
+            const auto out = blocks(fake, stream, 3, KiB);
+            for (void* const ptr : out) CHECK(fake.give(ptr, KiB, stream) == PORTAMEM_POOL_OK);
+            fake.owner.while_marking = leaves(0);
+        }).join();
+        CHECK(fake.figures().reserved == 0);
+    }
+    SUBCASE("frees") {
+        std::vector<void*> out;
+        while (out.size() < 4) out.push_back(fake.take(kLarge, stream));
+        REQUIRE(fake.figures().chunks == 4);
+        CHECK(fake.give(out[0], kLarge, stream) == PORTAMEM_POOL_OK);
+        stream.captured = true;
+        leaves(4)();  // out of the cache, but it cannot be marked
+        stream.captured = false;
+        CHECK(fake.give(out[1], kLarge, stream) == PORTAMEM_POOL_OK);
+        fake.owner.while_marking = leaves(2);
+        CHECK(fake.give(out[2], kLarge, stream) == PORTAMEM_POOL_OK);
+        leaves(1)();
+        CHECK(fake.give(out[3], kLarge, stream) == PORTAMEM_POOL_OK);
+    }
+    CHECK_FALSE(fake.owner.while_marking);
+    CHECK(portamem_pool_close(fake.pool) == PORTAMEM_POOL_OK);
+}

@@ -57,6 +57,7 @@ struct Arena {
     /// Memory in no bin yet: in a pool that the host reaches for want of an event, in any other for want of host
     /// memory.
     Batches unmarked;
+    std::uint64_t latest_unmarked = 0;  ///< the number of the batch that became unmarked last
     /// The donor's `insertions`, by donor stream, up to which this stream waits for the donor's work.
     std::unordered_map<std::uint64_t, std::uint64_t> waited;
     std::list<std::weak_ptr<Arena>> ticket;  ///< a node that names this arena, ready for the list of ended arenas
@@ -104,6 +105,11 @@ struct Arena {
         }
         knows_largest = true;
         return largest;
+    }
+
+    void add_unmarked(Batches&& one) noexcept {
+        one.front().number = ++latest_unmarked;
+        unmarked.splice(unmarked.end(), one);
     }
 
     /// Whether no memory is free here.

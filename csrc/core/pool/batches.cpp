@@ -83,7 +83,7 @@ void Heap::put(Arena& arena, Batches&& one) noexcept {
     } catch (const std::bad_alloc&) {
         batch.mark = nullptr;
         if (is_anybodys) return waiting_.add(std::move(one));
-        arena.unmarked.splice(arena.unmarked.end(), one);
+        arena.add_unmarked(std::move(one));
     }
 }
 

@@ -165,17 +165,21 @@ void EventQueue::drain(std::uint64_t stream, bool waits) {
     }
 }
 
+void EventQueue::put_one_behind(const MarkPtr& mark, Batches&& one) noexcept {
+    if (mark == nullptr) {
+        heap_.put(heap_.common(), std::move(one));
+    } else if (!one.front().empty()) {
+        one.front().mark = mark;
+        heap_.waiting().add(std::move(one));
+    }
+}
+
 void EventQueue::put_behind(const MarkPtr& mark, Batches&& batches) noexcept {
     const std::lock_guard<std::mutex> lock(heap_.mutex());
     while (!batches.empty()) {
         Batches one;
         one.splice(one.end(), batches, batches.begin());
-        if (mark == nullptr) {
-            heap_.put(heap_.common(), std::move(one));
-        } else if (!one.front().empty()) {
-            one.front().mark = mark;
-            heap_.waiting().add(std::move(one));
-        }
+        put_one_behind(mark, std::move(one));
     }
 }
 
@@ -187,26 +191,33 @@ void EventQueue::put_back(Arena& arena, Batches&& batches) noexcept {
         if (!needs_event_ || arena.has_ended) {
             heap_.put(arena, std::move(one));
         } else if (!one.front().empty()) {
-            arena.unmarked.splice(arena.unmarked.end(), one);
+            arena.add_unmarked(std::move(one));
         }
     }
 }
 
+std::uint64_t EventQueue::latest_unmarked(const Arena& arena) {
+    const std::lock_guard<std::mutex> lock(heap_.mutex());
+    return arena.latest_unmarked;
+}
+
+void EventQueue::put_unmarked_behind(const MarkPtr& mark, Arena& arena, std::uint64_t latest) noexcept {
+    const std::lock_guard<std::mutex> lock(heap_.mutex());
+    while (!arena.unmarked.empty() && arena.unmarked.front().number <= latest) {
+        Batches one;
+        one.splice(one.end(), arena.unmarked, arena.unmarked.begin());
+        put_one_behind(mark, std::move(one));
+    }
+}
+
 void EventQueue::mark_unmarked(Arena& arena) {
-    Batches late;
+    std::uint64_t latest = 0;
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
-        late.splice(late.end(), arena.unmarked);
+        if (arena.unmarked.empty()) return;
+        latest = arena.latest_unmarked;
     }
-    if (late.empty()) return;
-    MarkPtr mark;
-    try {
-        mark = mark_of(arena);
-    } catch (...) {
-        put_back(arena, std::move(late));
-        throw;
-    }
-    put_behind(mark, std::move(late));
+    put_unmarked_behind(mark_of(arena), arena, latest);
 }
 
 void EventQueue::retry_unmarked(Arena& arena) noexcept {

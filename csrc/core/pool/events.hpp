@@ -66,11 +66,18 @@ class EventQueue {
 
     /// Puts batches behind a mark; null puts them into the common arena.
     void put_behind(const MarkPtr& mark, Batches&& batches) noexcept;
+    /// Does the same for one batch. The caller holds the heap's lock, and may have detached the batch under it: memory
+    /// that is in no list while the lock is open would be missed by a thread that puts everything together.
+    void put_one_behind(const MarkPtr& mark, Batches&& one) noexcept;
     /// Puts batches that no mark could order back into their arena.
     void put_back(Arena& arena, Batches&& batches) noexcept;
     /// Marks an arena's stream, and puts the arena's unmarked memory behind the mark. On Refused and std::bad_alloc the
     /// memory stays unmarked.
     void mark_unmarked(Arena& arena);
+    /// Does the same in two steps, around a mark that the caller makes. The memory stays in the arena in between, where
+    /// other threads find it; what becomes unmarked in between may be freed after the mark, and is left there.
+    std::uint64_t latest_unmarked(const Arena& arena);
+    void put_unmarked_behind(const MarkPtr& mark, Arena& arena, std::uint64_t latest) noexcept;
     /// Moves memory that is unmarked for want of host memory into the arena's bins, as far as there is host memory now.
     /// The caller holds the heap's lock.
     void retry_unmarked(Arena& arena) noexcept;

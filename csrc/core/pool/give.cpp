@@ -154,34 +154,22 @@ void Pool::defer(const CallContext& context, const Item& item, std::size_t size)
     context.cache->put_pending(item, size);
 }
 
-// Marks the stream, and puts the memory that the cache has freed on it behind the mark.
+// Marks the stream, and puts the memory that was freed on it before behind the mark: what is unmarked in the arena, and
+// what the cache has. Other threads find that memory all the while, in one place or the other.
 void Pool::flush_pending(const CallContext& context) {
     Batches late = one_batch(context.identity);
     std::vector<Item>& items = late.front().items;
     items.reserve(kMostPending);
-    {  // before the mark: memory that comes here later may be freed later
-        const std::lock_guard<std::mutex> lock(heap_.mutex());
-        late.splice(late.end(), context.arena->unmarked);
-    }
-    MarkPtr mark;
-    try {
-        mark = events_.mark_here(context.stream);
-    } catch (...) {
-        events_.put_back(*context.arena, std::move(late));
-        throw;
-    }
-    try {
-        const CacheLock entered(caches_, *context.cache);
-        auto& pending = context.cache->pending;
-        items.assign(pending.begin(), pending.end());  // at most kMostPending
-        pending.clear();
-        context.cache->cached.add(0 - context.cache->pending_bytes);
-        context.cache->pending_bytes = 0;
-        context.cache->note_pending();
-    } catch (const Refused&) {  // the cache has ended, and is empty
-        events_.put_behind(mark, std::move(late));
-        throw;
-    }
+    const std::uint64_t latest = events_.latest_unmarked(*context.arena);
+    const MarkPtr mark = events_.mark_here(context.stream);
+    events_.put_unmarked_behind(mark, *context.arena, latest);
+    const CacheLock entered(caches_, *context.cache);
+    auto& pending = context.cache->pending;
+    items.assign(pending.begin(), pending.end());  // at most kMostPending
+    pending.clear();
+    context.cache->cached.add(0 - context.cache->pending_bytes);
+    context.cache->pending_bytes = 0;
+    context.cache->note_pending();
     events_.put_behind(mark, std::move(late));
 }
 

@@ -58,6 +58,7 @@ using MarkPtr = std::shared_ptr<Mark>;  ///< null: nothing to wait for
 struct Batch {
     MarkPtr mark;
     std::uint64_t stream = 0;
+    std::uint64_t number = 0;    ///< of unmarked memory: its place in the arena's order of frees
     std::vector<Item> items;     ///< small blocks, and larger ones that were in caches or kept
     std::vector<Block*> blocks;  ///< larger blocks that were in lists
 

@@ -60,8 +60,8 @@ bool Pool::drain_behind_mark(const std::shared_ptr<Arena>& arena) {
             const std::lock_guard<std::mutex> lock(heap_.mutex());
             if (arena->insertions != seen || !arena->unmarked.empty()) continue;
             heap_.detach(*arena, all.front());
+            events_.put_one_behind(mark, std::move(all));
         }
-        events_.put_behind(mark, std::move(all));
         return true;
     }
     return false;
@@ -220,8 +220,8 @@ void Pool::drain_if_idle(const std::shared_ptr<Arena>& arena, bool is_urgent) {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
         if (arena->has_ended || arena->insertions != seen || !arena->unmarked.empty()) return;
         heap_.detach(*arena, all.front());
+        events_.put_one_behind(mark, std::move(all));
     }
-    events_.put_behind(mark, std::move(all));
     events_.drain(arena->stream, false);
 }
 

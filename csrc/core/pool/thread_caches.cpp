@@ -65,7 +65,7 @@ void CacheSet::empty(Cache& cache) {
     if (arena.has_ended) {
         heap_.put(arena, std::move(late));
     } else {
-        arena.unmarked.splice(arena.unmarked.end(), late);
+        arena.add_unmarked(std::move(late));
     }
     cache.pending.clear();
     cache.cached.add(0 - cache.pending_bytes);

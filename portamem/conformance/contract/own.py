@@ -187,8 +187,8 @@ CLAUSES = (
     Clause(
         "OWN-28",
         "What is no producer is refused with TypeError, an answer that is no tensor with BufferError; a producer's own "
-        "exception passes through, and memory that this backend cannot reach is refused before the producer is asked "
-        "for it.",
+        "exception passes through, and memory that this backend cannot reach is refused before the producer's "
+        "__dlpack__ is called.",
     ),
     Clause(
         "OWN-29",
