@@ -53,7 +53,7 @@ add_module_names = False
 python_maximum_signature_line_length = 100
 # Names of Python's own libraries and of the stubs' imports, which have no page here.
 nitpick_ignore_regex = [
-    ("py:.*", r"(typing|collections|abc|os|datetime|types|pathlib)\..*"),
+    ("py:.*", r"(typing|collections|abc|os|datetime|types|pathlib|numpy)\..*"),
     (
         "py:.*",
         r"(Any|Self|Callable|Iterator|Sequence|SupportsIndex|SupportsFloat|SupportsInt|ModuleType|TracebackType)",

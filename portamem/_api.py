@@ -89,5 +89,5 @@ def populate(namespace: dict[str, Any], backend: str) -> None:
     api = {name: value for name, value in vars(native).items() if not name.startswith("_")}
     api["_c_api"] = native._c_api  # where c_api.h tells other extension modules to look
     api.update(devices=scopes.devices, using=scopes.using, tag=scopes.tag, check=scopes.check)
-    api.update(asarray=arrays.asarray)
+    api.update(asarray=arrays.asarray, from_any=arrays.from_any)
     namespace.update(api)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""``asarray``: whatever holds numbers as a View, over any native module. ``empty`` and ``zeros`` are native."""
+"""``asarray`` and ``from_any``: whatever holds numbers as a View, over any native module. ``empty``, ``zeros`` and
+``from_dlpack`` are native."""
 
 from __future__ import annotations
 
@@ -8,9 +9,9 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, SupportsIndex
 
-from portamem._dtypes import parse_dtype
+from portamem._dtypes import numpy_dtype, parse_dtype
 from portamem._types import View
-from portamem.interop.array_interface import device_buffer, refuse_mask
+from portamem.interop.array_interface import describe, device_buffer, refuse_mask
 from portamem.interop.host_memory import refuse_masked, refuse_no_bytes
 
 Shape = SupportsIndex | Sequence[SupportsIndex]
@@ -34,7 +35,7 @@ class Arrays:
         A View is returned as it is, and device, managed and page-locked memory of other libraries is wrapped where it
         lies, unless a resource or device is named: through DLPack, or else ``__cuda_array_interface__``. With a stream
         it is ready for work on that stream, without one it is ready on return. Anything else (NumPy arrays and other
-        data of the host, bytes, nested sequences) is copied there; ``from_dlpack`` wraps such memory too.
+        data of the host, bytes, nested sequences) is copied there; ``from_any`` wraps such memory too.
         """
         source = self._on_device(obj, stream)
         if source is None:
@@ -42,14 +43,70 @@ class Arrays:
             if _is_dlpack_alone(obj):
                 obj = self._native.from_dlpack(obj, stream=stream)
             source = _host_array(obj, dtype)
-            return self._copied(source, source.dtype.str, resource, device, stream)
-        if dtype is not None and parse_dtype(dtype).name != source.dtype:
+            return self._copied(source, source.dtype, resource, device, stream)
+        if dtype is not None and parse_dtype(dtype).name != source.dtype.name:
             raise ValueError(f"the memory holds {source.dtype}, and asarray converts only host data, so not to {dtype}")
         if resource is None and device is None:
             return source
         return self._copied(source, source.dtype, resource, device, stream)
 
-    def _copied(self, source: Any, dtype: str, resource: Any, device: Any, stream: Any) -> Any:
+    def from_any(self, obj: Any, *, stream: Any = None) -> Any:
+        """The memory of any object as a View, where it lies: nothing is copied.
+
+        A View is returned as it is, and a Buffer as its bytes. Any other object is asked by DLPack; where it has none,
+        or that refuses, by ``__cuda_array_interface__``, and last by ``__array_interface__`` or as a Python buffer.
+        With a stream the memory is ready for work on that stream, without one it is ready on return. Memory that may
+        be read only becomes a read-only View.
+
+        TypeError for an object that has none of these, and for memory of a backend that this one cannot reach;
+        ValueError for elements that have no name here, negative strides and masked arrays; and what DLPack's producer
+        raises, where it alone knows the memory.
+        """
+        native = self._native
+        if isinstance(obj, native.View):
+            return obj
+        if isinstance(obj, native.Buffer):
+            return obj.view()
+        refused = None
+        if hasattr(obj, "__dlpack__") and hasattr(obj, "__dlpack_device__"):
+            try:
+                return native.from_dlpack(obj, stream=stream)
+            except BufferError as error:
+                refused = error
+        found = self._wrapped(obj, stream) or self._wrapped_host(obj)
+        if found is not None:
+            return found
+        if refused is not None:
+            raise refused
+        raise TypeError(
+            f"an object of type {type(obj).__name__} gives no memory away: it has no DLPack, no array interface and no "
+            "buffer. asarray copies what it holds"
+        )
+
+    def _wrapped(self, obj: Any, stream: Any) -> Any:
+        """A View of an object with ``__cuda_array_interface__``, or None."""
+        wrapped = device_buffer(self._native, obj, stream, "the device memory", takes_strides=True)
+        if wrapped is None:
+            return None
+        buffer, described = wrapped
+        return self._native.View(buffer, described.typestr, described.shape, strides=described.strides)
+
+    def _wrapped_host(self, obj: Any) -> Any:
+        """A View of an object with ``__array_interface__`` or a Python buffer, or None."""
+        if not hasattr(obj, "__array_interface__") and not _has_buffer(obj):
+            return None
+        import numpy as np
+
+        refuse_no_bytes(obj, "the memory")
+        array = np.asarray(memoryview(obj) if isinstance(obj, (bytes, bytearray)) else obj)
+        parse_dtype(array.dtype)
+        described = describe(array.__array_interface__, "the memory", takes_strides=True)
+        buffer = self._native.Buffer.from_handle(
+            described.pointer, described.nbytes, owner=array, readonly=described.read_only
+        )
+        return self._native.View(buffer, array.dtype, described.shape, strides=described.strides)
+
+    def _copied(self, source: Any, dtype: Any, resource: Any, device: Any, stream: Any) -> Any:
         view = self._native.empty(source.shape, dtype, resource=resource, device=device, stream=stream)
         view.copy_from(source, stream=stream)
         return view
@@ -74,11 +131,7 @@ class Arrays:
             return None if is_host_data else self._native.from_dlpack(obj, stream=stream)
         if self._native.backend == "host":
             return None
-        wrapped = device_buffer(self._native, obj, stream, "the device memory")
-        if wrapped is None:
-            return None
-        buffer, described = wrapped
-        return self._native.View(buffer, described.typestr, described.shape)
+        return self._wrapped(obj, stream)
 
 
 def extents_of(shape: Shape) -> tuple[int, ...]:
@@ -97,6 +150,14 @@ def extents_of(shape: Shape) -> tuple[int, ...]:
     return extents
 
 
+def _has_buffer(obj: Any) -> bool:
+    try:
+        memoryview(obj).release()
+    except (TypeError, ValueError, BufferError):
+        return False
+    return True
+
+
 def _is_dlpack_alone(obj: Any) -> bool:
     """True for host memory by DLPack in which NumPy's asarray would see nothing but an object."""
     if not hasattr(obj, "__dlpack__") or isinstance(obj, View):
@@ -110,7 +171,7 @@ def _host_array(obj: Any, dtype: Any) -> Any:
 
     if isinstance(obj, (bytes, bytearray)):
         obj = memoryview(obj)  # NumPy would take them for text
-    wanted = None if dtype is None else parse_dtype(dtype).typestr
+    wanted = None if dtype is None else numpy_dtype(parse_dtype(dtype).name)
     interface = None if isinstance(obj, np.ndarray) else getattr(obj, "__array_interface__", None)
     if isinstance(interface, dict):
         refuse_mask(interface, "the data")

@@ -14,9 +14,10 @@ Conventions of every call here:
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from types import TracebackType
+from types import EllipsisType, TracebackType
 from typing import Any, ClassVar, Literal, Protocol, SupportsFloat, SupportsIndex, SupportsInt, TypeAlias, final
 
+import numpy
 from typing_extensions import Buffer as _HostBuffer
 from typing_extensions import CapsuleType, Self
 
@@ -27,6 +28,7 @@ from portamem._record import MemoryCounts, OutstandingAllocation, StatisticsScop
 _Size: TypeAlias = SupportsIndex | str
 _Shape: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
 _StreamLike: TypeAlias = Stream | Any
+_Part: TypeAlias = SupportsIndex | slice | EllipsisType | None
 _DeviceLike: TypeAlias = Device | SupportsIndex
 _LocationLike: TypeAlias = Device | SupportsIndex | str
 
@@ -701,7 +703,11 @@ class PitchedBuffer(Buffer):
 
 @final
 class View:
-    """Typed, C-contiguous memory of a Buffer: what array libraries take. A live View is an export of its buffer."""
+    """Typed memory of a Buffer: what array libraries take. A live View is an export of its buffer.
+
+    Element types are NumPy's numbers, by name ("float32"), by ``numpy.dtype`` or by Python type, and those of ml_dtypes
+    ("bfloat16", "float8_e4m3fn", "int4"); numbers of less than a byte have a byte each.
+    """
 
     def __new__(
         cls,
@@ -710,8 +716,10 @@ class View:
         shape: SupportsIndex | Sequence[SupportsIndex] | None = None,
         *,
         offset: _Size = 0,
+        strides: Sequence[SupportsIndex] | None = None,
     ) -> Self:
-        """Views the memory of a buffer, or a part of it, as elements of a type, as ``Buffer.view`` does."""
+        """Views the memory of a buffer, or a part of it, as elements of a type, as ``Buffer.view`` does. ``strides``
+        are in bytes, of whole elements and from 0 on; None means C order."""
     @property
     def buffer(self) -> Buffer:
         """The buffer whose memory it is. Raises ValueError for a closed view."""
@@ -722,11 +730,11 @@ class View:
     def nbytes(self) -> int:
         """The size in bytes: ``size * itemsize``."""
     @property
-    def dtype(self) -> str:
-        """The name as NumPy spells it: "float32"."""
+    def dtype(self) -> numpy.dtype[Any]:
+        """The element type. ImportError for a type of ml_dtypes where that is not installed."""
     @property
     def typestr(self) -> str:
-        """The element type as array interfaces spell it: "<f4"."""
+        """The element type as array interfaces spell it: "<f4". They do not know those of ml_dtypes: "<V2"."""
     @property
     def itemsize(self) -> int:
         """The bytes of one element."""
@@ -736,6 +744,12 @@ class View:
     @property
     def strides(self) -> tuple[int, ...]:
         """Bytes from one element to the next along each axis."""
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie in C order without gaps. Copies, fills and reshapes take such Views alone."""
+    @property
+    def T(self) -> View:  # noqa: N802
+        """The same elements with the axes reversed: ``transpose()``."""
     @property
     def ndim(self) -> int:
         """The number of axes."""
@@ -762,7 +776,11 @@ class View:
         """Whether the view has been closed."""
     def reshape(self, *shape: SupportsIndex | Sequence[SupportsIndex]) -> View:
         """The same elements in another shape, as a new View of the same memory. The shape is given as one sequence or
-        as several ints. Raises ValueError where the number of elements differs."""
+        as several ints, of which one may be -1: what the others leave. Raises ValueError where the number of elements
+        differs, and for a View that is not contiguous."""
+    def transpose(self, *axes: SupportsIndex | Sequence[SupportsIndex]) -> View:
+        """The same elements with the axes in the order given, as one sequence or as several ints; reversed, where none
+        is given. Raises ValueError unless each axis is named once."""
     def copy_to(self, dst: _Memory, *, stream: _StreamLike | None = None) -> Event | None:
         """Copies all bytes to ``dst``, which must be of the same size; see ``Buffer.copy_to``."""
     def copy_from(self, src: _Memory, *, stream: _StreamLike | None = None) -> Event | None:
@@ -796,8 +814,8 @@ class View:
         a capsule of before DLPack 1, which cannot tell, unless the producer's array interface says that it may be
         written.
 
-        TypeError for what is no producer, or another backend's memory; ValueError for memory that is not C-contiguous,
-        for elements that have no name here, and under capture; BufferError for a tensor that is malformed, taken
+        TypeError for what is no producer, or another backend's memory; ValueError for negative strides, for elements
+        that have no name here, and under capture; BufferError for a tensor that is malformed, taken
         already, or of a newer major version of DLPack; and what the producer raises."""
     def __dlpack__(
         self,
@@ -831,7 +849,7 @@ class View:
     @property
     def __array_interface__(self) -> dict[str, Any]:
         """NumPy's array interface, version 3, after the work declared on the memory. AttributeError for memory that
-        the host cannot reach."""
+        the host cannot reach, and for types of ml_dtypes."""
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """The interface by which GPU array libraries take memory, version 3: it names the stream that their work is to
@@ -843,14 +861,16 @@ class View:
         """Whether it is open, of whatever size and contents."""
     def __iter__(self) -> Iterator[View]:
         """The parts along the first axis. TypeError for a view without dimensions."""
-    def __getitem__(self, key: SupportsIndex | slice, /) -> View:
-        """A part of the first axis: an index takes one row and drops the axis, a slice with step 1 keeps it. The
-        answer is a View of the same memory."""
+    def __getitem__(self, key: _Part | tuple[_Part, ...], /) -> View:
+        """A part of the memory, as NumPy indexes it: ints, slices with a step from 1 on, None and ``...``. An int drops
+        its axis. IndexError for too many of them and for an int beyond its axis; ValueError for a negative step."""
     def __buffer__(self, flags: int, /) -> memoryview:
         """The elements for ``memoryview`` and others that take Python buffers, after the work declared on the memory.
-        BufferError for memory that the host cannot reach."""
-    def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        """Refuses memory that the host cannot reach; NumPy takes the rest through the buffer protocol."""
+        BufferError for memory that the host cannot reach, for types of ml_dtypes, and for a consumer that wants an
+        order that the memory has not."""
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """The memory as a NumPy array of ml_dtypes; NumPy takes other types through the buffer protocol. BufferError
+        for memory that the host cannot reach."""
     def __enter__(self) -> Self:
         """Answers the view itself."""
     def __exit__(

@@ -1094,9 +1094,12 @@ refused then, the memory goes back with its last export.""",
     ),
     "View": (
         "class",
-        "(buffer: Buffer, dtype: Any='uint8', shape: int | Sequence[int] | None=None, *, offset: int | str=0)",
-        "(buffer, dtype='uint8', shape=None, *, offset=0)",
-        """Typed, C-contiguous memory of a Buffer: what array libraries take. A live View is an export of its buffer.""",
+        "(buffer: Buffer, dtype: Any='uint8', shape: int | Sequence[int] | None=None, *, offset: int | str=0, strides: Sequence[int] | None=None)",
+        "(buffer, dtype='uint8', shape=None, *, offset=0, strides=None)",
+        """Typed memory of a Buffer: what array libraries take. A live View is an export of its buffer.
+
+Element types are NumPy's numbers, by name ("float32"), by ``numpy.dtype`` or by Python type, and those of ml_dtypes
+("bfloat16", "float8_e4m3fn", "int4"); numbers of less than a byte have a byte each.""",
     ),
     "View.buffer": (
         "property",
@@ -1118,15 +1121,15 @@ refused then, the memory goes back with its last export.""",
     ),
     "View.dtype": (
         "property",
-        "(self) -> str",
+        "(self) -> numpy.dtype[Any]",
         "(self)",
-        """The name as NumPy spells it: "float32".""",
+        """The element type. ImportError for a type of ml_dtypes where that is not installed.""",
     ),
     "View.typestr": (
         "property",
         "(self) -> str",
         "(self)",
-        """The element type as array interfaces spell it: "<f4".""",
+        """The element type as array interfaces spell it: "<f4". They do not know those of ml_dtypes: "<V2".""",
     ),
     "View.itemsize": (
         "property",
@@ -1145,6 +1148,18 @@ refused then, the memory goes back with its last export.""",
         "(self) -> tuple[int, ...]",
         "(self)",
         """Bytes from one element to the next along each axis.""",
+    ),
+    "View.is_contiguous": (
+        "property",
+        "(self) -> bool",
+        "(self)",
+        """Whether the elements lie in C order without gaps. Copies, fills and reshapes take such Views alone.""",
+    ),
+    "View.T": (
+        "property",
+        "(self) -> View",
+        "(self)",
+        """The same elements with the axes reversed: ``transpose()``.""",
     ),
     "View.ndim": (
         "property",
@@ -1199,7 +1214,15 @@ refused then, the memory goes back with its last export.""",
         "(self, *shape: int | Sequence[int]) -> View",
         "(self, *shape)",
         """The same elements in another shape, as a new View of the same memory. The shape is given as one sequence or
-as several ints. Raises ValueError where the number of elements differs.""",
+as several ints, of which one may be -1: what the others leave. Raises ValueError where the number of elements
+differs, and for a View that is not contiguous.""",
+    ),
+    "View.transpose": (
+        "method",
+        "(self, *axes: int | Sequence[int]) -> View",
+        "(self, *axes)",
+        """The same elements with the axes in the order given, as one sequence or as several ints; reversed, where none
+is given. Raises ValueError unless each axis is named once.""",
     ),
     "View.copy_to": (
         "method",
@@ -1260,8 +1283,8 @@ Memory that may be read only, such as that of an array that is not writeable, be
 a capsule of before DLPack 1, which cannot tell, unless the producer's array interface says that it may be
 written.
 
-TypeError for what is no producer, or another backend's memory; ValueError for memory that is not C-contiguous,
-for elements that have no name here, and under capture; BufferError for a tensor that is malformed, taken
+TypeError for what is no producer, or another backend's memory; ValueError for negative strides, for elements
+that have no name here, and under capture; BufferError for a tensor that is malformed, taken
 already, or of a newer major version of DLPack; and what the producer raises.""",
     ),
     "View.__dlpack__": (
@@ -1300,7 +1323,7 @@ what stands for a GPU's); ValueError for a stream that has no meaning.""",
         "(self) -> dict[str, Any]",
         "(self)",
         """NumPy's array interface, version 3, after the work declared on the memory. AttributeError for memory that
-the host cannot reach.""",
+the host cannot reach, and for types of ml_dtypes.""",
     ),
     "View.__cuda_array_interface__": (
         "property",
@@ -1330,16 +1353,17 @@ host backend.""",
     ),
     "View.__getitem__": (
         "method",
-        "(self, key: int | slice, /) -> View",
+        "(self, key: int | slice | EllipsisType | None | tuple[int | slice | EllipsisType | None, ...], /) -> View",
         "(self, key, /)",
-        """A part of the first axis: an index takes one row and drops the axis, a slice with step 1 keeps it. The
-answer is a View of the same memory.""",
+        """A part of the memory, as NumPy indexes it: ints, slices with a step from 1 on, None and ``...``. An int drops
+its axis. IndexError for too many of them and for an int beyond its axis; ValueError for a negative step.""",
     ),
     "View.__array__": (
         "method",
-        "(self, *args: Any, **kwargs: Any) -> Any",
-        "(self, *args, **kwargs)",
-        """Refuses memory that the host cannot reach; NumPy takes the rest through the buffer protocol.""",
+        "(self, dtype: Any=None, copy: bool | None=None) -> Any",
+        "(self, dtype=None, copy=None)",
+        """The memory as a NumPy array of ml_dtypes; NumPy takes other types through the buffer protocol. BufferError
+for memory that the host cannot reach.""",
     ),
     "View.__enter__": (
         "method",

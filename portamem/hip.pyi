@@ -43,6 +43,7 @@ from portamem.host import devices as devices
 from portamem.host import driver_version as driver_version
 from portamem.host import empty as empty
 from portamem.host import fill_2d as fill_2d
+from portamem.host import from_any as from_any
 from portamem.host import from_dlpack as from_dlpack
 from portamem.host import held as held
 from portamem.host import pointer_info as pointer_info

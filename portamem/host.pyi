@@ -112,5 +112,18 @@ def asarray(
     A View is returned as it is, and device, managed and page-locked memory of other libraries is wrapped where it
     lies, unless a resource or device is named: through DLPack, or else ``__cuda_array_interface__``. With a stream
     it is ready for work on that stream, without one it is ready on return. Anything else (NumPy arrays and other
-    data of the host, bytes, nested sequences) is copied there; ``from_dlpack`` wraps such memory too.
+    data of the host, bytes, nested sequences) is copied there; ``from_any`` wraps such memory too.
+    """
+
+def from_any(obj: Any, *, stream: Stream | Any = None) -> View:
+    """The memory of any object as a View, where it lies: nothing is copied.
+
+    A View is returned as it is, and a Buffer as its bytes. Any other object is asked by DLPack; where it has none,
+    or that refuses, by ``__cuda_array_interface__``, and last by ``__array_interface__`` or as a Python buffer.
+    With a stream the memory is ready for work on that stream, without one it is ready on return. Memory that may
+    be read only becomes a read-only View.
+
+    TypeError for an object that has none of these, and for memory of a backend that this one cannot reach;
+    ValueError for elements that have no name here, negative strides and masked arrays; and what DLPack's producer
+    raises, where it alone knows the memory.
     """

@@ -11,24 +11,31 @@ inline namespace PORTAMEM_BACKEND {
 
 namespace {
 
+[[noreturn]] void missing(const char* attribute, const std::string& why) {
+    throw py::attribute_error(std::string(attribute) + ": " + why);
+}
+
+void require_typestr(const View& view, const char* attribute) {
+    if (view.type().format.empty()) {
+        missing(attribute, "array interfaces have no name for " + view.type().name + ": DLPack has (from_dlpack)");
+    }
+}
+
 py::dict array_interface(const View& view, int version) {
     py::dict interface;
     interface["shape"] = to_tuple(view.shape());
     interface["typestr"] = view.type().typestr;
     interface["data"] = py::make_tuple(to_address(address_for_program(view.memory())), view.is_read_only());
-    interface["strides"] = py::none();
+    interface["strides"] = view.is_contiguous() ? py::object(py::none()) : py::object(to_tuple(view.strides()));
     interface["version"] = version;
     return interface;
-}
-
-[[noreturn]] void missing(const char* attribute, const char* why) {
-    throw py::attribute_error(std::string(attribute) + ": " + why);
 }
 
 }  // namespace
 
 py::dict host_interface(const View& view) {
     if (!view.memory().traits().host_accessible) missing("__array_interface__", "the host cannot reach this memory");
+    require_typestr(view, "__array_interface__");
     refuse_after_signal();
     const auto allocation = view.memory().allocation();  // another thread may close the view meanwhile
     {
@@ -45,6 +52,7 @@ py::dict device_interface(const View& view) {
     if (!view.memory().traits().device_accessible) {
         missing("__cuda_array_interface__", "the device cannot reach this memory");
     }
+    require_typestr(view, "__cuda_array_interface__");
     py::dict interface = array_interface(view, 3);
     const auto allocation = view.memory().allocation();
     std::shared_ptr<Stream> stream;

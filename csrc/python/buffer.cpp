@@ -146,7 +146,8 @@ PyObject* view(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject
         static const Parameters<3> parameters("view", 2, {"dtype", "shape", "offset"});
         static PyObject* const uint8 = PyUnicode_InternFromString("uint8");
         const auto [dtype, shape, offset] = parameters.parse(args, nargs, keywords);
-        return to_python(make_view(self, dtype == nullptr ? uint8 : dtype, shape == nullptr ? Py_None : shape, offset))
+        return to_python(make_view(self, dtype == nullptr ? uint8 : dtype, shape == nullptr ? Py_None : shape, offset,
+                                   nullptr))
             .release()
             .ptr();
     });

@@ -189,7 +189,7 @@ Span interface_span(const py::handle& value, const char* role, const std::shared
 
 Span to_span(const py::handle& value, bool writable, const char* role, const std::shared_ptr<Stream>& stream) {
     if (const Buffer* buffer = buffer_of(value)) return Span::of(*buffer);
-    if (const View* view = view_of(value)) return Span::of(view->memory());
+    if (const View* view = view_of(value)) return Span::of(view->contiguous_memory(role));
     if (is_host_data(Py_TYPE(value.ptr()))) return host_span(value, writable, role);
     if (py::isinstance<HostRegistration>(value)) {
         const auto& registered = value.cast<const HostRegistration&>();

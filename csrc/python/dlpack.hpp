@@ -51,7 +51,8 @@ struct Version {
 
 inline constexpr Version kVersion{1, 3};  ///< the newest that portamem knows
 
-enum Flags : std::uint64_t { ReadOnly = 1, IsCopied = 2 };
+/// IsPadded: elements of less than a byte have one each. Without it, and before version 1.1, they lie packed.
+enum Flags : std::uint64_t { ReadOnly = 1, IsCopied = 2, IsPadded = 4 };
 
 /// Represents a tensor with its owner, of 0.8 and of 1. `deleter` is called once, on any thread; it may be null.
 struct ManagedTensor {

@@ -39,14 +39,14 @@ bool has_bits(const DataType& type) {
     return bits == 4 || bits == 6 || bits == 8;
 }
 
-std::size_t itemsize_of(const DataType& type) {
+std::size_t itemsize_of(const DataType& type, bool is_padded) {
     const auto name = [&type] {
         return "elements of code " + std::to_string(type.code) + " with " + std::to_string(type.bits) + " bits and " +
                std::to_string(type.lanes) + " lanes";
     };
     if (type.code > kLastCode) refuse(name() + ", a code that DLPack has not");
     if (type.lanes == 0 || !has_bits(type)) refuse(name() + " cannot be");
-    const std::size_t bits = std::size_t{type.bits} * type.lanes;
+    const std::size_t bits = std::size_t{is_padded ? std::max<unsigned>(type.bits, 8) : type.bits} * type.lanes;
     if (bits % 8 != 0) throw py::value_error("DLPack " + name() + " are no whole bytes: convert them first");
     return bits / 8;
 }
@@ -86,25 +86,50 @@ std::size_t bytes_of(const View::Shape& shape, std::size_t itemsize) {
     return nbytes;
 }
 
-void require_contiguous(const Tensor& tensor) {
+// Returns the strides in bytes; none for C order. The tensor has elements.
+View::Shape strides_of(const Tensor& tensor, std::size_t itemsize) {
+    View::Shape strides;
     std::int64_t expected = 1;
+    bool is_c_order = true;
     for (std::int32_t i = tensor.ndim; i-- > 0;) {
-        if (tensor.shape[i] != 1 && tensor.strides[i] != expected) {
-            throw py::value_error("the DLPack tensor is not C-contiguous: make a contiguous copy of it first");
+        const std::int64_t stride = tensor.shape[i] == 1 ? expected : tensor.strides[i];
+        if (stride < 0) {
+            throw py::value_error("the DLPack tensor has the negative stride " + std::to_string(stride) +
+                                  ": make a copy of it first");
         }
+        is_c_order = is_c_order && stride == expected;
+        std::size_t bytes = 0;
+        if (__builtin_mul_overflow(static_cast<std::size_t>(stride), itemsize, &bytes)) bytes = SIZE_MAX;
+        strides.insert(strides.begin(), bytes);
         expected *= tensor.shape[i];
     }
+    return is_c_order ? View::Shape{} : strides;
+}
+
+// Returns the bytes from the first element to the last.
+std::size_t reach_of(const View::Shape& shape, const View::Shape& strides, std::size_t itemsize) {
+    std::size_t nbytes = itemsize;
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+        std::size_t axis = 0;
+        if (__builtin_mul_overflow(shape[i] - 1, strides[i], &axis) || __builtin_add_overflow(nbytes, axis, &nbytes) ||
+            nbytes > static_cast<std::size_t>(PTRDIFF_MAX)) {
+            refuse("its strides lead beyond any memory");
+        }
+    }
+    return nbytes;
 }
 
 }  // namespace
 
-Contents contents_of(const Tensor& tensor) {
+Contents contents_of(const Tensor& tensor, bool is_padded) {
     Contents contents;
-    const std::size_t itemsize = itemsize_of(tensor.dtype);
+    const std::size_t itemsize = itemsize_of(tensor.dtype, is_padded);
     contents.shape = shape_of(tensor);
     contents.nbytes = bytes_of(contents.shape, itemsize);
     if (contents.nbytes == 0) return contents;
     if (tensor.data == nullptr) refuse("it has elements at the address 0");
+    if (tensor.strides != nullptr) contents.strides = strides_of(tensor, itemsize);
+    if (!contents.strides.empty()) contents.nbytes = reach_of(contents.shape, contents.strides, itemsize);
     const auto data = reinterpret_cast<std::uintptr_t>(tensor.data);
     const std::uintptr_t room = UINTPTR_MAX - data;
     if (tensor.byte_offset > room || contents.nbytes > room - tensor.byte_offset) {
@@ -114,7 +139,6 @@ Contents contents_of(const Tensor& tensor) {
         refuse("its elements begin at an address that is not a multiple of " +
                std::to_string(alignment_of(tensor.dtype)) + " bytes");
     }
-    if (tensor.strides != nullptr) require_contiguous(tensor);
     contents.ptr = static_cast<char*>(tensor.data) + tensor.byte_offset;
     return contents;
 }

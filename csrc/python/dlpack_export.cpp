@@ -189,25 +189,7 @@ void destroy_capsule(PyObject* capsule) {
     managed->deleter(managed);
 }
 
-dlpack::DataType to_dlpack(const ElementType& type) {
-    const auto bits = static_cast<std::uint8_t>(8 * type.itemsize);
-    switch (type.typestr.size() < 2 ? '?' : type.typestr[1]) {
-        case 'b':
-            return {dlpack::Bool, bits, 1};
-        case 'i':
-            return {dlpack::Int, bits, 1};
-        case 'u':
-            return {dlpack::UInt, bits, 1};
-        case 'f':
-            return {dlpack::Float, bits, 1};
-        case 'c':
-            return {dlpack::Complex, bits, 1};
-        default:
-            break;
-    }
-    if (type.name == "bfloat16") return {dlpack::BFloat, bits, 1};
-    throw ExportError("DLPack has no element type " + type.name);
-}
+dlpack::DataType to_dlpack(const ElementType& type) { return {type.code, type.bits, 1}; }
 
 // Returns the address by which the device sees the memory. Page-locked memory may have another one there.
 void* address_on(const Buffer& memory, const dlpack::Device& device) {
@@ -227,10 +209,10 @@ void* address_on(const Buffer& memory, const dlpack::Device& device) {
 template <class Managed>
 using Owned = std::unique_ptr<Managed, void (*)(Managed*)>;
 
-// Makes a tensor that owns the memory, C-contiguous and of the shape given.
-template <class Managed, class Extent>
+// Makes a tensor that owns the memory. `write` writes its shape and strides.
+template <class Managed, class Write>
 Owned<Managed> make_managed(Managed header, Buffer memory, void* data, const dlpack::Device& device,
-                            const dlpack::DataType& dtype, const Extent* shape, std::size_t ndim) {
+                            const dlpack::DataType& dtype, std::size_t ndim, const Write& write) {
     auto* exported = Exported<Managed>::make(ndim);
     Managed& managed = exported->managed;
     managed = header;
@@ -238,7 +220,7 @@ Owned<Managed> make_managed(Managed header, Buffer memory, void* data, const dlp
     managed.deleter = Exported<Managed>::destroy;
     std::int64_t* extents = exported->extents();
     managed.tensor = {data, device, static_cast<std::int32_t>(ndim), dtype, extents, extents + ndim, 0};
-    dlpack::write_extents(extents, shape, ndim);
+    write(extents);
     Owned<Managed> owned(&managed, managed.deleter);
     exported->memory.emplace(std::move(memory));
     return owned;
@@ -246,10 +228,9 @@ Owned<Managed> make_managed(Managed header, Buffer memory, void* data, const dlp
 
 template <class Managed>
 Owned<Managed> make_managed(const View& view, Buffer memory, const dlpack::Device& device, Managed header) {
-    const View::Shape& shape = view.shape();
-    const dlpack::DataType dtype = to_dlpack(view.type());
     void* data = view.size() == 0 ? nullptr : address_on(memory, device);
-    return make_managed(header, std::move(memory), data, device, dtype, shape.data(), shape.size());
+    return make_managed(header, std::move(memory), data, device, to_dlpack(view.type()), view.shape().size(),
+                        [&view](std::int64_t* extents) { view.write_extents(extents); });
 }
 
 template <class Managed>
@@ -260,9 +241,13 @@ py::object make_capsule(Owned<Managed> managed) {
     return py::reinterpret_steal<py::object>(capsule);
 }
 
-dlpack::ManagedTensorVersioned header_of(const Buffer& memory, const dlpack::Version& version, bool is_copied) {
+constexpr const char* kPadded = ", each in a byte of its own, which ";
+
+dlpack::ManagedTensorVersioned header_of(const Buffer& memory, const ElementType* type, const dlpack::Version& version,
+                                         bool is_copied) {
     dlpack::ManagedTensorVersioned header{};
     header.version = version;
+    if (type != nullptr && type->is_padded()) header.flags |= dlpack::IsPadded;
     if (is_copied) header.flags |= dlpack::IsCopied;
     if (memory.traits().read_only) header.flags |= dlpack::ReadOnly;
     return header;
@@ -271,7 +256,7 @@ dlpack::ManagedTensorVersioned header_of(const Buffer& memory, const dlpack::Ver
 py::object make_capsule(const View& view, Buffer memory, const dlpack::Device& device,
                         const std::optional<dlpack::Version>& version, bool is_copied) {
     if (!version) return make_capsule(make_managed(view, std::move(memory), device, dlpack::ManagedTensor{}));
-    const auto header = header_of(memory, *version, is_copied);
+    const auto header = header_of(memory, &view.type(), *version, is_copied);
     return make_capsule(make_managed(view, std::move(memory), device, header));
 }
 
@@ -317,7 +302,7 @@ py::object export_dlpack(const View& view, py::handle stream, py::handle max_ver
                          py::handle copy) {
     refuse_forked();
     // The memory is an export from here on: another thread may close the view while this one is without the GIL.
-    Buffer memory = view.memory().sub(0, view.nbytes());
+    Buffer memory = view.memory().sub(0, view.memory().nbytes());
     const Request request = to_request(stream, max_version, dl_device, copy);
     const dlpack::Devices devices = dlpack::devices_of(memory);
     if (!request.device && devices.empty()) refuse_unnamed(memory);
@@ -333,6 +318,10 @@ py::object export_dlpack(const View& view, py::handle stream, py::handle max_ver
             "the memory is read-only, which DLPack can say from version 1 on only: ask with max_version=(1, 0), or for "
             "a copy with copy=True");
     }
+    if (view.type().is_padded() && (!request.version || request.version->minor < 1)) {
+        throw ExportError("the elements are " + view.type().name + kPadded +
+                          "DLPack can say from version 1.1 on only: ask with max_version=(1, 1)");
+    }
     if (!copies) {
         make_ready(memory, consumer);
         return make_capsule(view, std::move(memory), device, request.version, false);
@@ -346,12 +335,12 @@ py::object export_dlpack(const View& view, py::handle stream, py::handle max_ver
 
 dlpack::ManagedTensorVersioned* export_managed(const View& view) {
     refuse_forked();
-    Buffer memory = view.memory().sub(0, view.nbytes());
+    Buffer memory = view.memory().sub(0, view.memory().nbytes());
     const dlpack::Devices devices = dlpack::devices_of(memory);
     if (devices.empty()) refuse_unnamed(memory);
     const dlpack::Device device = *devices.begin();
     make_ready_by_table(memory, device);
-    const auto header = header_of(memory, dlpack::kVersion, false);
+    const auto header = header_of(memory, &view.type(), dlpack::kVersion, false);
     return make_managed(view, std::move(memory), device, header).release();
 }
 
@@ -362,6 +351,10 @@ dlpack::Tensor lend(const View& view) {
     if (devices.empty()) refuse_unnamed(memory);
     if (memory.traits().read_only) {
         throw ExportError("the memory is read-only, which a tensor that is lent cannot say: use __dlpack__");
+    }
+    if (view.type().is_padded()) {
+        throw ExportError("the elements are " + view.type().name + kPadded +
+                          "a tensor that is lent cannot say: use __dlpack__");
     }
     const dlpack::Device device = *devices.begin();
     const dlpack::DataType dtype = to_dlpack(view.type());
@@ -397,8 +390,10 @@ dlpack::ManagedTensorVersioned* allocate_managed(const dlpack::Tensor& like) {
         return Buffer(resource, nbytes, Stream::default_stream(ordinal));
     }();
     void* data = memory.ptr();
-    const auto header = header_of(memory, dlpack::kVersion, false);
-    return make_managed(header, std::move(memory), data, like.device, like.dtype, like.shape, ndim).release();
+    const auto header = header_of(memory, nullptr, dlpack::kVersion, false);
+    return make_managed(header, std::move(memory), data, like.device, like.dtype, ndim,
+                        [&](std::int64_t* extents) { dlpack::write_extents(extents, like.shape, ndim); })
+        .release();
 }
 
 py::tuple dlpack_device(const View& view) {

@@ -3,7 +3,6 @@
 #include "dlpack_import.hpp"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <optional>
 
@@ -113,6 +112,7 @@ struct Imported {
     dlpack::Tensor tensor{};
     bool read_only = false;
     bool is_versioned = false;
+    bool is_padded = false;
 };
 
 template <class Managed>
@@ -131,7 +131,8 @@ Imported imported(dlpack::ManagedTensorVersioned* managed) {
                           std::to_string(version.minor) + ", and portamem knows version " +
                           std::to_string(dlpack::kVersion.major));
     }
-    return {std::move(owner), managed->tensor, (managed->flags & dlpack::ReadOnly) != 0, true};
+    const auto has = [flags = managed->flags](dlpack::Flags flag) { return (flags & flag) != 0; };
+    return {std::move(owner), managed->tensor, has(dlpack::ReadOnly), true, has(dlpack::IsPadded)};
 }
 
 Imported take(const py::object& capsule) {
@@ -139,7 +140,7 @@ Imported take(const py::object& capsule) {
         auto* managed = take<dlpack::ManagedTensor>(capsule);
         // Before version 1 no producer could say that its memory is read-only, so whether it may be written is unknown.
         py::object owner = own(managed);
-        return {std::move(owner), managed->tensor, true, false};
+        return {std::move(owner), managed->tensor, true, false, false};
     }
     if (PyCapsule_IsValid(capsule.ptr(), dlpack::ManagedTensorVersioned::kName) != 0) {
         return imported(take<dlpack::ManagedTensorVersioned>(capsule));
@@ -156,42 +157,6 @@ Imported take(const py::object& capsule) {
     throw ExportError("the capsule of __dlpack__ is called '" + std::string(text) +
                       "', which is not a DLPack tensor: '" + dlpack::ManagedTensorVersioned::kName + "' or '" +
                       dlpack::ManagedTensor::kName + "' is one");
-}
-
-std::string element_type_name(const dlpack::DataType& dtype) {
-    const std::string bits = std::to_string(dtype.bits);
-    if (dtype.lanes == 1) {
-        switch (dtype.code) {
-            case dlpack::Int:
-                return "int" + bits;
-            case dlpack::UInt:
-                return "uint" + bits;
-            case dlpack::Float:
-                return "float" + bits;
-            case dlpack::BFloat:
-                return "bfloat" + bits;
-            case dlpack::Complex:
-                return "complex" + bits;
-            case dlpack::Bool:
-                if (dtype.bits == 8) return "bool";
-                break;
-            default:
-                break;
-        }
-    }
-    throw py::value_error("DLPack elements of code " + std::to_string(dtype.code) + " with " + bits + " bits and " +
-                          std::to_string(dtype.lanes) + " lanes are no element type here: convert them first");
-}
-
-// Returns the element type, which is the same whenever it comes. It needs the GIL.
-const ElementType& element_type_of(const dlpack::DataType& dtype) {
-    static std::array<std::array<const ElementType*, 256>, dlpack::Bool + 1> known{};  // by code and bits
-    const bool is_plain = dtype.lanes == 1 && dtype.code < known.size();
-    const ElementType* found = is_plain ? known[dtype.code][dtype.bits] : nullptr;
-    if (found != nullptr) return *found;
-    const ElementType& type = to_element_type(py::str(element_type_name(dtype)));
-    if (is_plain) known[dtype.code][dtype.bits] = &type;
-    return type;
 }
 
 // Returns the traits of the memory: as the tag says, and where the tag leaves something open, as the runtime says.
@@ -233,6 +198,7 @@ struct Incoming {
     dlpack::Contents contents;
     bool read_only = false;
     bool is_versioned = false;
+    bool is_padded = false;
     Place place = Place::Host;
     int ordinal = -1;
     std::optional<ImportStream> on;  // the stream that the producer was told
@@ -258,6 +224,7 @@ void take_over(Incoming& incoming, Imported&& imported) {
     incoming.tensor = imported.tensor;
     incoming.read_only = imported.read_only;
     incoming.is_versioned = imported.is_versioned;
+    incoming.is_padded = imported.is_padded;
 }
 
 // Receives by the producer's C table, whose function does not wait for the producer's work: put_behind() does. Returns
@@ -276,7 +243,7 @@ std::optional<Incoming> receive_by_table(const dlpack::ExchangeTable& table, con
     const dlpack::Device& device = incoming.tensor.device;
     incoming.place = place_of(device);
     incoming.ordinal = wanted ? wanted->device() : -1;
-    incoming.contents = dlpack::contents_of(incoming.tensor);
+    incoming.contents = dlpack::contents_of(incoming.tensor, incoming.is_padded);
     if (incoming.place == Place::Host) return incoming;
     incoming.ordinal = incoming.place == Place::Device ? Device(device.id).ordinal() : current_device();
     void* handle = nullptr;
@@ -313,7 +280,7 @@ Incoming receive(const py::object& obj, const std::shared_ptr<Stream>& wanted) {
     if (place_of(device) != incoming.place || (incoming.place == Place::Device && device.id != said.id)) {
         throw py::value_error("the producer says " + to_text(said) + ", and its tensor says " + to_text(device));
     }
-    incoming.contents = dlpack::contents_of(incoming.tensor);
+    incoming.contents = dlpack::contents_of(incoming.tensor, incoming.is_padded);
     if (!incoming.is_versioned && says_writable(obj, incoming.contents.ptr)) incoming.read_only = false;
     return incoming;
 }
@@ -342,6 +309,11 @@ void refuse_what_is_no_end(const Incoming& incoming, bool writable, const char* 
     const dlpack::DataType& type = incoming.tensor.dtype;
     if (type.code == dlpack::Opaque) {
         throw py::type_error(std::string(role) + " is a DLPack tensor of handles, which are no bytes to copy");
+    }
+    if (!incoming.contents.strides.empty()) {
+        throw py::value_error(std::string(role) +
+                              " is a DLPack tensor that is not C-contiguous: make a contiguous "
+                              "copy of it first");
     }
     if (!writable || !incoming.read_only) return;
     throw py::value_error(std::string(role) +
@@ -384,11 +356,12 @@ Span dlpack_span(const py::handle& value, bool writable, const char* role, const
 namespace {
 
 py::object to_view(const Incoming& incoming, const std::shared_ptr<Stream>& wanted) {
-    const ElementType& type = element_type_of(incoming.tensor.dtype);
+    const dlpack::DataType& dtype = incoming.tensor.dtype;
+    const ElementType& type = element_type_of_dlpack(dtype.code, dtype.bits, dtype.lanes);
     py::object buffer = to_buffer(incoming, wanted);
     const Buffer& memory = *buffer_of(buffer);
     const View::Shape& shape = incoming.contents.shape;
-    return open_view(std::move(buffer), memory, type, shape.data(), shape.size(), 0);
+    return open_view(std::move(buffer), memory, type, shape.data(), shape.size(), 0, incoming.contents.strides);
 }
 
 }  // namespace
@@ -400,7 +373,7 @@ py::object from_managed(dlpack::ManagedTensorVersioned* managed) {
     refuse_forked();
     const dlpack::Device& device = incoming.tensor.device;
     incoming.place = place_of(device);
-    incoming.contents = dlpack::contents_of(incoming.tensor);
+    incoming.contents = dlpack::contents_of(incoming.tensor, incoming.is_padded);
     if (incoming.place == Place::Device) incoming.ordinal = Device(device.id).ordinal();
     if (incoming.place == Place::Managed) incoming.ordinal = current_device();
     return to_view(incoming, nullptr);

@@ -35,6 +35,36 @@ void require_host_access(const Buffer& memory, const char* what) {
                       " memory: copy it to host memory first (copy_to, or View.to_numpy)");
 }
 
+namespace {
+
+// Returns whether elements lie in C order, or with `is_reversed` in Fortran order, without gaps.
+bool is_in_order(const HostExport& exported, bool is_reversed) {
+    const std::size_t ndim = exported.shape.size();
+    Py_ssize_t expected = exported.itemsize;
+    bool is_ordered = true;
+    for (std::size_t i = 0; i < ndim; ++i) {
+        const std::size_t axis = is_reversed ? i : ndim - 1 - i;
+        if (exported.shape[axis] == 0) return true;
+        is_ordered = is_ordered && (exported.shape[axis] == 1 || exported.strides[axis] == expected);
+        expected *= exported.shape[axis];
+    }
+    return is_ordered;
+}
+
+// Refuses a consumer that wants an order that the memory has not. Without strides a consumer takes C order.
+void refuse_order(const HostExport& exported, int flags) {
+    const auto wants = [flags](int order) { return (flags & order) == order; };
+    const bool is_c = is_in_order(exported, false);
+    if (!is_c && (wants(PyBUF_C_CONTIGUOUS) || !wants(PyBUF_STRIDES))) {
+        throw ExportError("the memory is not C-contiguous: ask for its strides, or copy it (View.to_numpy)");
+    }
+    if (is_in_order(exported, true)) return;
+    if (wants(PyBUF_F_CONTIGUOUS)) throw ExportError("the memory is not Fortran-contiguous");
+    if (!is_c && wants(PyBUF_ANY_CONTIGUOUS)) throw ExportError("the memory is not contiguous");
+}
+
+}  // namespace
+
 int fill_py_buffer(PyObject* exporter, Py_buffer* view, int flags, HostExport exported) noexcept {
     ended_by_signal() = nullptr;
     try {
@@ -47,14 +77,13 @@ int fill_py_buffer(PyObject* exporter, Py_buffer* view, int flags, HostExport ex
         if (read_only && (flags & PyBUF_WRITABLE) == PyBUF_WRITABLE) {
             throw ExportError("the memory is read-only: copy it to memory of your own, and write there");
         }
-        if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && exported.shape.size() > 1) {
-            throw ExportError("the memory is C-contiguous, not Fortran-contiguous");
-        }
+        refuse_order(exported, flags);
         auto owned = std::make_unique<HostExport>(std::move(exported));
         static char nothing = 0;  // some consumers refuse a null address, even of no bytes
         void* address = address_for_program(owned->memory);
         view->buf = address == nullptr ? &nothing : address;
-        view->len = static_cast<Py_ssize_t>(owned->memory.nbytes());
+        view->len = owned->itemsize;
+        for (const Py_ssize_t extent : owned->shape) view->len *= extent;
         view->itemsize = owned->itemsize;
         view->readonly = read_only ? 1 : 0;
         view->ndim = static_cast<int>(owned->shape.size());

@@ -2,9 +2,6 @@
 // python/view.cpp: View.
 #include "view.hpp"
 
-#include <array>
-#include <cstring>
-#include <map>
 #include <utility>
 
 #include "convert.hpp"
@@ -60,88 +57,51 @@ py::tuple to_tuple(const View::Shape& values) {
 
 namespace {
 
-// Keeps element types by the objects that stood for them. The objects are kept too, so that their addresses stay
-// theirs. It needs the GIL.
-class KnownObjects {
-  public:
-    const ElementType* find(PyObject* object) const noexcept {
-        const Entry& entry = entries_[index_of(object)];
-        return entry.object == object ? entry.type : nullptr;
+View::Shape c_strides(const std::size_t* extents, std::size_t ndim, std::size_t itemsize) {
+    View::Shape strides(ndim);
+    std::size_t bytes = itemsize;
+    for (std::size_t i = ndim; i-- > 0;) {
+        strides[i] = bytes;
+        bytes *= extents[i];
     }
-    void add(PyObject* object, const ElementType& type) {
-        Entry& entry = entries_[index_of(object)];
-        PyObject* former = std::exchange(entry.object, Py_NewRef(object));
-        entry.type = &type;
-        Py_XDECREF(former);
-    }
+    return strides;
+}
 
-    // Returns whether the object means the same for ever, and will come again. That excludes a class of the program's,
-    // which may change its meaning, and any text but that of source code.
-    static bool is_constant(PyObject* object) noexcept {
-        if (PyType_Check(object)) return (reinterpret_cast<PyTypeObject*>(object)->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0;
-        if (PyUnicode_CheckExact(object)) return PyUnicode_CHECK_INTERNED(object) != 0;
-        return std::strncmp(Py_TYPE(object)->tp_name, "numpy.", 6) == 0;
+// Returns whether strides are those of C order, where they matter: on axes of several elements.
+bool is_c_order(const std::size_t* extents, const View::Shape& strides, std::size_t itemsize) {
+    std::size_t expected = itemsize;
+    for (std::size_t i = strides.size(); i-- > 0;) {
+        if (extents[i] != 1 && strides[i] != expected) return false;
+        expected *= extents[i];
     }
+    return true;
+}
 
-  private:
-    struct Entry {
-        PyObject* object = nullptr;
-        const ElementType* type = nullptr;
-    };
-
-    static std::size_t index_of(PyObject* object) noexcept {
-        return (reinterpret_cast<std::uintptr_t>(object) >> 4) % kMost;
+// Returns the bytes from the first element to the last.
+std::size_t reach(const std::size_t* extents, const View::Shape& strides, std::size_t itemsize) {
+    std::size_t nbytes = itemsize;
+    for (std::size_t i = 0; i < strides.size(); ++i) {
+        std::size_t axis = 0;
+        if (__builtin_mul_overflow(extents[i] - 1, strides[i], &axis) || __builtin_add_overflow(nbytes, axis, &nbytes))
+            refuse_shape(extents, strides.size());
     }
-
-    static constexpr std::size_t kMost = 128;
-    std::array<Entry, kMost> entries_{};
-};
-
-const ElementType& element_type_by_name(const py::handle& dtype) {
-    // Maps what they were called, and their names, to element types. It needs the GIL; calling Python may run other
-    // threads.
-    static auto* known = new std::map<std::string, const ElementType*, std::less<>>;
-    std::string_view spelling;
-    if (PyUnicode_CheckExact(dtype.ptr())) {
-        Py_ssize_t length = 0;
-        const char* text = PyUnicode_AsUTF8AndSize(dtype.ptr(), &length);
-        if (text == nullptr) {
-            PyErr_Clear();
-            (void)to_text(dtype, "an element type");  // throws
-        }
-        spelling = {text, static_cast<std::size_t>(length)};
-        const auto found = known->find(spelling);
-        if (found != known->end()) return *found->second;
-    }
-    static const auto* parse = new py::object(py::module_::import("portamem._dtypes").attr("parse_dtype"));
-    const py::tuple parsed = (*parse)(dtype);
-    const auto name = parsed[0].cast<std::string>();
-    auto found = known->find(name);
-    if (found == known->end()) {
-        const auto* type = new ElementType{name, parsed[1].cast<std::string>(), parsed[2].cast<std::string>(),
-                                           parsed[3].cast<std::size_t>()};
-        found = known->emplace(name, type).first;
-    }
-    if (!spelling.empty()) known->emplace(spelling, found->second);
-    return *found->second;
+    return nbytes;
 }
 
 }  // namespace
 
-const ElementType& to_element_type(const py::handle& dtype) {
-    static auto* known = new KnownObjects;
-    if (const ElementType* found = known->find(dtype.ptr())) return *found;
-    const ElementType& type = element_type_by_name(dtype);
-    if (KnownObjects::is_constant(dtype.ptr())) known->add(dtype.ptr(), type);
-    return type;
-}
-
 void View::open(py::object buffer, const Buffer& memory, const ElementType& type, const std::size_t* extents,
-                std::size_t ndim, std::size_t offset) {
+                std::size_t ndim, std::size_t offset, const Shape& strides) {
     shape_.assign(extents, extents + ndim);
+    strides_.clear();
     lent_.clear();
     type_ = &type;
-    memory_ = memory.sub(offset, elements(extents, ndim, type.itemsize) * type.itemsize);
+    std::size_t nbytes = elements(extents, ndim, type.itemsize) * type.itemsize;
+    if (nbytes != 0 && !strides.empty() && !is_c_order(extents, strides, type.itemsize)) {
+        nbytes = reach(extents, strides, type.itemsize);
+        strides_ = strides;
+    }
+    memory_ = memory.sub(offset, nbytes);
     buffer_ = std::move(buffer);
 }
 
@@ -150,21 +110,32 @@ const Buffer& View::memory() const {
     return memory_;
 }
 
-View::Shape View::strides() const {
-    Shape strides(shape_.size());
-    std::size_t bytes = type_->itemsize;
-    for (std::size_t i = shape_.size(); i-- > 0;) {
-        strides[i] = bytes;
-        bytes *= shape_[i];
+const Buffer& View::contiguous_memory(const char* role) const {
+    if (!is_contiguous()) {
+        throw std::invalid_argument(std::string(role) + " is not C-contiguous: it has the shape " + text_of(shape_) +
+                                    " and the strides " + text_of(strides_) +
+                                    ". Take parts of it that are, or a copy (to_numpy)");
     }
-    return strides;
+    return memory();
+}
+
+View::Shape View::strides() const {
+    return is_contiguous() ? c_strides(shape_.data(), shape_.size(), type_->itemsize) : strides_;
+}
+
+void View::write_extents(std::int64_t* to) const noexcept {
+    const std::size_t ndim = shape_.size();
+    dlpack::write_extents(to, shape_.data(), ndim);
+    for (std::size_t i = 0; i < strides_.size(); ++i) {
+        to[ndim + i] = static_cast<std::int64_t>(strides_[i] / type_->itemsize);
+    }
 }
 
 std::int64_t* View::lent_extents() const {
     const std::size_t ndim = shape_.size();
     if (lent_.empty() && ndim != 0) {
         lent_.resize(2 * ndim);
-        dlpack::write_extents(lent_.data(), shape_.data(), ndim);
+        write_extents(lent_.data());
     }
     return lent_.data();
 }
@@ -175,27 +146,29 @@ std::size_t View::size() const noexcept {
     return count;
 }
 
-View View::part(const Shape& shape, std::size_t offset) const { return View(buffer_, memory(), *type_, shape, offset); }
+View View::part(const Shape& shape, const Shape& strides, std::size_t offset) const {
+    return View(buffer_, memory(), *type_, shape, offset, strides);
+}
 
 View View::reshaped(const Shape& shape) const {
+    (void)contiguous_memory("the view");
     if (elements(shape.data(), shape.size(), type_->itemsize) != size()) {
         throw py::value_error("a view of " + std::to_string(size()) + " elements cannot take the shape " +
                               text_of(shape));
     }
-    return part(shape, 0);
+    return part(shape, {}, 0);
 }
 
-View View::at(std::size_t index) const {
-    return part(Shape(shape_.begin() + 1, shape_.end()), index * strides().front());
-}
-
-View View::rows(std::size_t begin, std::size_t end) const {
-    Shape shape = shape_;
-    shape.front() = end > begin ? end - begin : 0;
-    return part(shape, shape.front() == 0 ? 0 : begin * strides().front());
+View View::bytes() const {
+    static const ElementType& type = to_element_type(py::str("uint8"));
+    return View(buffer_, memory(), type, {memory_.nbytes()}, 0);
 }
 
 HostExport View::host_export() const {
+    if (type_->format.empty()) {
+        throw ExportError("the buffer protocol has no name for " + type_->name +
+                          ": numpy.asarray takes it, and DLPack");
+    }
     const auto itemsize = static_cast<Py_ssize_t>(type_->itemsize);
     HostExport exported{memory().sub(0, memory_.nbytes()), type_->format, {}, {}, itemsize};
     for (const std::size_t n : shape_) exported.shape.push_back(static_cast<Py_ssize_t>(n));
@@ -208,7 +181,32 @@ void View::close() noexcept {
     buffer_ = py::object();
 }
 
-View make_view(const py::handle& buffer, const py::handle& dtype, const py::handle& shape, const py::handle& offset) {
+namespace {
+
+// Returns strides as Python gives them; none for C order.
+View::Shape to_strides(const py::handle& strides, const View::Shape& shape, const ElementType& type) {
+    if (strides.ptr() == nullptr || strides.is_none()) return {};
+    if (PySequence_Check(strides.ptr()) == 0 || PyUnicode_Check(strides.ptr())) {
+        throw py::type_error("strides are a sequence of ints, in bytes");
+    }
+    View::Shape bytes;
+    for (const auto& n : py::reinterpret_borrow<py::sequence>(strides)) bytes.push_back(to_count(n, "a stride"));
+    if (bytes.size() != shape.size()) {
+        throw py::value_error(std::to_string(bytes.size()) + " strides for the " + std::to_string(shape.size()) +
+                              " dimensions of " + text_of(shape));
+    }
+    for (const std::size_t stride : bytes) {
+        if (stride % type.itemsize == 0) continue;
+        throw py::value_error("a stride of " + std::to_string(stride) + " bytes is not a multiple of the " +
+                              std::to_string(type.itemsize) + " bytes of " + type.name);
+    }
+    return bytes;
+}
+
+}  // namespace
+
+View make_view(const py::handle& buffer, const py::handle& dtype, const py::handle& shape, const py::handle& offset,
+               const py::handle& strides) {
     if (buffer_of(buffer) == nullptr) throw py::type_error("a View is a view of a Buffer");
     const Buffer& memory = *buffer_of(buffer);
     const ElementType& type = to_element_type(dtype);
@@ -218,7 +216,11 @@ View make_view(const py::handle& buffer, const py::handle& dtype, const py::hand
                               std::to_string(type.itemsize) + " bytes of " + type.name);
     }
     const auto held = py::reinterpret_borrow<py::object>(buffer);
-    if (!shape.is_none()) return View(held, memory, type, to_shape(shape), first);
+    if (!shape.is_none()) {
+        const View::Shape extents = to_shape(shape);
+        return View(held, memory, type, extents, first, to_strides(strides, extents, type));
+    }
+    if (strides.ptr() != nullptr && !strides.is_none()) throw py::value_error("strides take a shape");
     if (first > memory.nbytes() || (memory.nbytes() - first) % type.itemsize != 0) {
         throw py::value_error(std::to_string(memory.nbytes()) + " bytes from offset " + std::to_string(first) +
                               " are no whole number of " + type.name + ": give a shape");

@@ -12,40 +12,32 @@
 #include "hold.hpp"
 #include "host_bytes.hpp"
 #include "transfer.hpp"
+#include "view_parts.hpp"
 
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
 namespace {
 
-View view_item(const View& view, const py::object& key) {
-    if (view.shape().empty()) throw py::index_error("a view without dimensions has no parts");
-    const auto length = static_cast<Py_ssize_t>(view.shape().front());
-    if (py::isinstance<py::slice>(key)) {
-        py::ssize_t start = 0, stop = 0, step = 0, count = 0;
-        if (!key.cast<py::slice>().compute(length, &start, &stop, &step, &count)) throw py::error_already_set();
-        if (step != 1) throw py::value_error("a view is contiguous: a slice of it has step 1");
-        return view.rows(static_cast<std::size_t>(start), static_cast<std::size_t>(start + count));
-    }
-    if (PyIndex_Check(key.ptr()) == 0) throw py::type_error("a part of a view is an int or a slice of its first axis");
-    Py_ssize_t index = PyNumber_AsSsize_t(key.ptr(), PyExc_IndexError);
-    if (index == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
-    if (index < 0) index += length;
-    if (index < 0 || index >= length) throw py::index_error("index is out of the view's " + std::to_string(length));
-    return view.at(static_cast<std::size_t>(index));
+// Returns a NumPy array over `memory`, an object with the bytes from the View's first element to its last.
+py::object numpy_array(const View& view, const py::object& memory, const py::object& dtype, const py::object& copy) {
+    return py::module_::import("portamem.interop.numpy_arrays")
+        .attr("typed")(memory, numpy_dtype(view.type()), to_tuple(view.shape()), to_tuple(view.strides()), dtype, copy);
 }
 
 py::object to_numpy(const View& view, const py::object& stream) {
-    const py::object array = py::module_::import("numpy").attr("empty")(to_tuple(view.shape()), view.type().typestr);
-    const auto on = to_stream(stream);
+    const py::object empty = py::module_::import("numpy").attr("empty");
     const Span source = Span::of(view.memory());
+    const py::object array = view.is_contiguous() ? empty(to_tuple(view.shape()), numpy_dtype(view.type()))
+                                                  : empty(view.memory().nbytes(), "uint8");
+    const auto on = to_stream(stream);
     const HostBytes target = host_bytes(array, true, "the target");
     {
         const WithoutGil nogil;
         const auto done = copy(Span::host(target.ptr, target.nbytes, target.owner), source, on);
         if (done) done->synchronize();
     }
-    return array;
+    return view.is_contiguous() ? array : numpy_array(view, array, py::none(), py::bool_(true));
 }
 
 int view_getbuffer(PyObject* self, Py_buffer* view, int flags) {
@@ -54,14 +46,14 @@ int view_getbuffer(PyObject* self, Py_buffer* view, int flags) {
 
 PyObject* make_object(PyTypeObject*, PyObject* args, PyObject* keywords) {
     return answer_python([&] {
-        static const char* names[] = {"buffer", "dtype", "shape", "offset", nullptr};
+        static const char* names[] = {"buffer", "dtype", "shape", "offset", "strides", nullptr};
         static PyObject* const uint8 = PyUnicode_InternFromString("uint8");
-        PyObject *buffer = nullptr, *dtype = uint8, *shape = Py_None, *offset = nullptr;
-        if (PyArg_ParseTupleAndKeywords(args, keywords, "O|OO$O:View", const_cast<char**>(names), &buffer, &dtype,
-                                        &shape, &offset) == 0) {
+        PyObject *buffer = nullptr, *dtype = uint8, *shape = Py_None, *offset = nullptr, *strides = nullptr;
+        if (PyArg_ParseTupleAndKeywords(args, keywords, "O|OO$OO:View", const_cast<char**>(names), &buffer, &dtype,
+                                        &shape, &offset, &strides) == 0) {
             throw py::error_already_set();
         }
-        return to_python(make_view(buffer, dtype, shape, offset)).release().ptr();
+        return to_python(make_view(buffer, dtype, shape, offset, strides)).release().ptr();
     });
 }
 
@@ -120,9 +112,11 @@ PyObject* view_readonly(PyObject* self, void*) {
     return answer_python([&] { return PyBool_FromLong(view_of(self)->is_read_only()); });
 }
 
-View reshape(const View& view, const py::args& shape) {
-    const bool one_sequence = shape.size() == 1 && PyIndex_Check(py::object(shape[0]).ptr()) == 0;
-    return view.reshaped(to_shape(one_sequence ? py::object(shape[0]) : py::object(shape)));
+// Answers NumPy where the buffer protocol refused: with an array of ml_dtypes, which that protocol cannot name.
+py::object to_array(const View& view, const py::object& dtype, const py::object& copy) {
+    require_host_access(view.memory(), "NumPy");
+    refuse_after_signal();
+    return numpy_array(view, to_python(view.bytes()), dtype, copy);
 }
 
 }  // namespace
@@ -151,7 +145,7 @@ void register_view(py::module_& m) {
     install_exchange_table(made);
     PlainClass<View> type(made);
     type.def_property_readonly("buffer", [](const View& v) { return v.memory(), v.buffer(); })
-        .def_property_readonly("dtype", [](const View& v) { return v.type().name; })
+        .def_property_readonly("dtype", [](const View& v) { return numpy_dtype(v.type()); })
         .def_property_readonly("typestr", [](const View& v) { return v.type().typestr; })
         .def_property_readonly("itemsize", [](const View& v) { return v.type().itemsize; })
         .def_property_readonly("strides", [](const View& v) { return to_tuple(v.strides()); })
@@ -162,7 +156,10 @@ void register_view(py::module_& m) {
         .def_property_readonly("is_host_accessible", [](const View& v) { return v.memory().traits().host_accessible; })
         .def_property_readonly("is_device_accessible",
                                [](const View& v) { return v.memory().traits().device_accessible; })
-        .def("reshape", &reshape)
+        .def_property_readonly("is_contiguous", &View::is_contiguous)
+        .def_property_readonly("T", [](const View& v) { return transposed(v, py::args()); })
+        .def("transpose", &transposed)
+        .def("reshape", &reshaped)
         .def("to_numpy", &to_numpy, py::kw_only(), py::arg("stream") = py::none())
         .def_static("from_dlpack", &from_dlpack, py::arg("obj"), py::kw_only(), py::arg("stream") = py::none())
         .def("close", &View::close)
@@ -183,7 +180,7 @@ void register_view(py::module_& m) {
                  return parts;
              })
         .def("__bool__", [](const View& v) { return !v.is_closed(); })
-        .def("__getitem__", &view_item, py::arg("key"), py::pos_only())
+        .def("__getitem__", &part_of, py::arg("key"), py::pos_only())
         .def("__enter__", [](const py::object& self) { return self; })
         .def(
             "__exit__", [](View& v, const py::object&, const py::object&, const py::object&) { v.close(); },
@@ -195,8 +192,8 @@ void register_view(py::module_& m) {
                    (v.is_closed() ? " closed>" : ">");
         });
     m.def("from_dlpack", &from_dlpack, py::arg("obj"), py::kw_only(), py::arg("stream") = py::none());
-    define_array_refusal(type, [](const View& v) -> const Buffer& { return v.memory(); });
-    define_fill(type, [](View& v) { return Span::of(v.memory()); });
+    type.def("__array__", &to_array, py::arg("dtype") = py::none(), py::arg("copy") = py::none());
+    define_fill(type, [](View& v) { return Span::of(v.contiguous_memory("the view")); });
 }
 
 }  // namespace PORTAMEM_BACKEND

@@ -18,17 +18,20 @@ _MOST_BYTES = (1 << 63) - 1
 
 
 class Described(NamedTuple):
-    """C-contiguous memory as an array interface describes it."""
+    """Memory as an array interface describes it: the bytes from the first element to the last. Strides are in bytes,
+    and None for C order."""
 
     pointer: int
     nbytes: int
     read_only: bool
     shape: tuple[int, ...]
     typestr: str
+    strides: tuple[int, ...] | None = None
 
 
-def describe(interface: Any, role: str) -> Described:
-    """Reads an array interface. TypeError and ValueError for what is malformed or cannot be taken as bytes."""
+def describe(interface: Any, role: str, *, takes_strides: bool = False) -> Described:
+    """Reads an array interface. TypeError and ValueError for what is malformed or cannot be taken as bytes, and without
+    ``takes_strides`` for what is not C-contiguous."""
     try:
         shape = tuple(map(operator.index, interface["shape"]))
         typestr, (pointer, read_only) = interface["typestr"], interface["data"]
@@ -52,9 +55,15 @@ def describe(interface: Any, role: str) -> Described:
     strides = interface.get("strides")
     if strides is not None and len(strides) != len(shape):
         raise ValueError(f"the array interface of {role} has {len(strides)} strides for {len(shape)} dimensions")
-    if not is_contiguous(shape, strides, itemsize):
+    if is_contiguous(shape, strides, itemsize):
+        return Described(pointer, nbytes, bool(read_only), shape, typestr)
+    strides = tuple(map(operator.index, strides))
+    if not takes_strides or any(stride < 0 or stride % itemsize for stride in strides):
         raise ValueError(f"{role} is not C-contiguous: make a contiguous copy of it first")
-    return Described(pointer, nbytes, bool(read_only), shape, typestr)
+    reach = itemsize + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
+    if pointer + reach > 2 * _MOST_BYTES:
+        raise ValueError(f"the array interface of {role} describes more than any memory: {shape} at {pointer}")
+    return Described(pointer, reach, bool(read_only), shape, typestr, strides)
 
 
 def refuse_mask(interface: Any, role: str) -> None:
@@ -85,14 +94,16 @@ def host_bytes(obj: Any, role: str) -> tuple[int, int, bool] | None:
     return described.pointer, described.nbytes, described.read_only
 
 
-def device_buffer(native: ModuleType, obj: Any, stream: Any, role: str) -> tuple[Any, Described] | None:
+def device_buffer(
+    native: ModuleType, obj: Any, stream: Any, role: str, *, takes_strides: bool = False
+) -> tuple[Any, Described] | None:
     """The memory of an object with ``__cuda_array_interface__`` as a Buffer, ready as asarray says; else None."""
     interface = getattr(obj, "__cuda_array_interface__", None)
     if interface is None:
         return None
     if native.backend == "host":
         raise TypeError(f"{role} is memory of a GPU, which the host backend cannot reach: copy it through host memory")
-    described = describe(interface, role)
+    described = describe(interface, role, takes_strides=takes_strides)
     device = native.pointer_info(described.pointer).device_id if described.nbytes else None
     _order(native, interface.get("stream"), stream, device)
     buffer = native.Buffer.from_handle(

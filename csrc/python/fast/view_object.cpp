@@ -82,9 +82,9 @@ py::object to_python(View&& view) {
 }
 
 py::object open_view(py::object buffer, const Buffer& memory, const ElementType& type, const std::size_t* extents,
-                     std::size_t ndim, std::size_t offset) {
+                     std::size_t ndim, std::size_t offset, const View::Shape& strides) {
     py::object made = make_closed();
-    object_of(made.ptr())->view.open(std::move(buffer), memory, type, extents, ndim, offset);
+    object_of(made.ptr())->view.open(std::move(buffer), memory, type, extents, ndim, offset, strides);
     return made;
 }
 
@@ -94,8 +94,8 @@ PyTypeObject* make_view_type(PyMethodDef* methods, PyGetSetDef* attributes, getb
         {nullptr, 0, 0, 0, nullptr},
     };
     static char doc[] =
-        "View(buffer, dtype='uint8', shape=None, *, offset=0)\n--\n\n"
-        "Typed, C-contiguous memory of a Buffer, and an export of it.";
+        "View(buffer, dtype='uint8', shape=None, *, offset=0, strides=None)\n--\n\n"
+        "Typed memory of a Buffer, and an export of it.";
     PyType_Slot slots[] = {
         {Py_tp_new, view_slot(make)},
         {Py_tp_dealloc, view_slot(dealloc_view)},

@@ -20,7 +20,7 @@ py::object to_python(View&& view);
 
 /// Returns a new object of a View of a Buffer object, by View::open.
 py::object open_view(py::object buffer, const Buffer& memory, const ElementType& type, const std::size_t* extents,
-                     std::size_t ndim, std::size_t offset);
+                     std::size_t ndim, std::size_t offset, const View::Shape& strides = {});
 
 /// Makes the type. methods and attributes: what Python finds without pybind11; each ends with a null name. get: the
 /// buffer protocol, of which release_py_buffer is the other half. make: the class, called.

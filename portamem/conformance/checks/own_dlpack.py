@@ -132,6 +132,46 @@ def element_types_go_out_and_come_in(env: Env) -> None:
                 taken.delete()
 
 
+# The types of ml_dtypes, by DLPack's codes; only the package knows them as dtypes.
+ML_ELEMENTS = (
+    *(("bfloat16", dlpack.BFLOAT, 16), ("float8_e3m4", 7, 8), ("float8_e4m3", 8, 8), ("float8_e4m3b11fnuz", 9, 8)),
+    *(("float8_e4m3fn", 10, 8), ("float8_e4m3fnuz", 11, 8), ("float8_e5m2", 12, 8), ("float8_e5m2fnuz", 13, 8)),
+    *(("float8_e8m0fnu", 14, 8), ("float6_e2m3fn", 15, 6), ("float6_e3m2fn", 16, 6), ("float4_e2m1fn", 17, 4)),
+    *(("int2", dlpack.INT, 2), ("int4", dlpack.INT, 4), ("uint2", dlpack.UINT, 2), ("uint4", dlpack.UINT, 4)),
+)
+
+
+@check("OWN-18")
+def element_types_of_ml_dtypes(env: Env) -> None:
+    with env.resource("pinned").allocate(64) as buf:
+        env.write(buf, pattern(64))
+        for name, code, bits in ML_ELEMENTS:
+            itemsize = max(bits // 8, 1)
+            is_padded = bits < 8
+            with buf.view(name, 2) as view:
+                expect_equal(
+                    (view.itemsize, view.nbytes, f"{name}(2,)" in repr(view)), (itemsize, 2 * itemsize, True), name
+                )
+                taken = Taken(view.__dlpack__(max_version=(1, 1)))
+                said = (taken.tensor.dtype.code, taken.tensor.dtype.bits, taken.tensor.dtype.lanes)
+                expect_equal(said, (code, bits, 1), f"DLPack's element type of {name}")
+                expect_equal(bool(taken.managed.flags & dlpack.IS_PADDED), is_padded, f"whether {name} is padded")
+                taken.delete()
+                if is_padded:
+                    for version in (None, (0, 8), (1, 0)):
+                        with refused(BufferError, saying="1.1"):
+                            view.__dlpack__(max_version=version)
+                with refused(BufferError, saying=name):
+                    memoryview(view)
+                with refused(AttributeError, saying=name):
+                    getattr(view, "__array_interface__")  # noqa: B009
+            flags = dlpack.IS_PADDED if is_padded else 0
+            theirs = dlpack.Producer(buf.handle, (2,), memory=buf, dtype=(code, bits, 1), flags=flags)
+            with env.pm.from_dlpack(theirs) as again:
+                expect(f"{name}(2,)" in repr(again), f"{name} came in as {again!r}")
+                expect_bytes(env.read(again), pattern(64)[: 2 * itemsize], f"the bytes of {name}")
+
+
 @check("OWN-19")
 def capsules_are_exports(env: Env, resource: Any) -> None:
     with env.allocate(resource, NBYTES) as buf:

@@ -73,12 +73,19 @@ def parts_of_views(env: Env, resource: Any) -> None:
         for index in (3, -4):
             with refused(IndexError, saying="3"):
                 view[index]
+        with view.reshape(-1) as flat, view.reshape(5, -1) as rows:
+            expect_equal((flat.shape, rows.shape), ((60,), (5, 12)), "Views of an open extent")
+        for shape, said in (((5, 5), "60"), ((7, -1), "60"), ((-1, -1), "two"), ((0, -1), "60")):
+            with refused(ValueError, saying=said):
+                view.reshape(*shape)
         with refused(ValueError, saying="step"):
-            view[::2]
-        with refused(ValueError, saying="60"):
-            view.reshape(5, 5)
-        with refused(TypeError):
-            view["a"]
+            view[::-1]
+        for wrong in ("a", 1.5, [1], True):
+            with refused(TypeError, saying="ints, slices"):
+                view[wrong]
+        for many in ((0, 0, 0, 0), (..., ...)):
+            with refused(IndexError):
+                view[many]
 
 
 @check("OWN-09")

@@ -53,8 +53,8 @@ CLAUSES = (
     ),
     Clause(
         "OWN-09",
-        "A View has the type, shape, strides and offset asked for; its slices and reshapes are the same memory, and "
-        "what does not fit is refused with ValueError before anything is touched.",
+        "A View has the type, shape, strides and offset asked for; its parts, transposes and reshapes are the same "
+        "memory, and what does not fit is refused with ValueError before anything is touched.",
         "every resource",
     ),
     Clause(
@@ -123,7 +123,8 @@ CLAUSES = (
     ),
     Clause(
         "OWN-18",
-        "Every element type that DLPack knows goes out and comes in as itself.",
+        "Every element type that DLPack knows goes out and comes in as itself. One of less than a byte has a byte for "
+        "each element, which DLPack says from version 1.1 on; for older versions it is refused with BufferError.",
     ),
     Clause(
         "OWN-19",
@@ -180,7 +181,7 @@ CLAUSES = (
     ),
     Clause(
         "OWN-27",
-        "A tensor that is of no use here (not C-contiguous, of elements without a name here) is refused with "
+        "A tensor that is of no use here (with a negative stride, of elements without a name here) is refused with "
         "ValueError, and one that is malformed in any field, of a newer major version or taken already with "
         "BufferError, before anything that it points to is used; its deleter is called once.",
     ),
@@ -226,5 +227,18 @@ CLAUSES = (
         "The class of Views has DLPack's C exchange table: it gives and lends a View's tensor, behind its work on the "
         "default stream, or for the host after declared work; takes a consumer's tensor over as a View; and allocates "
         "memory of the host and of the device. A failure sets an exception, or calls the consumer's error function.",
+    ),
+    Clause(
+        "OWN-36",
+        "Memory with strides goes out with them (the buffer protocol, array interfaces, DLPack) and comes in with "
+        "them; a copy, a fill or a reshape of it is refused with ValueError, a consumer that wants C order with "
+        "BufferError, and no byte is touched.",
+        "host-accessible memory",
+    ),
+    Clause(
+        "OWN-37",
+        "from_any takes Views, Buffers, DLPack producers, objects with an array interface and Python buffers where "
+        "they lie, read-only ones as read-only Views, and keeps them; what gives no memory away is refused with "
+        "TypeError.",
     ),
 )

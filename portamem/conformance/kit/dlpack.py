@@ -8,7 +8,7 @@ from typing import Any
 
 CPU, CUDA, CUDA_HOST, ROCM, ROCM_HOST, CUDA_MANAGED = 1, 2, 3, 10, 11, 13
 INT, UINT, FLOAT, OPAQUE, BFLOAT, COMPLEX, BOOL = range(7)
-READ_ONLY, IS_COPIED = 1, 2
+READ_ONLY, IS_COPIED, IS_PADDED = 1, 2, 4
 
 
 class Device(ctypes.Structure):

@@ -7,7 +7,7 @@ import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-SIMPLE, WRITABLE, FORMAT, ND, STRIDES, F_CONTIGUOUS = 0, 0x1, 0x4, 0x8, 0x18, 0x58
+SIMPLE, WRITABLE, FORMAT, ND, STRIDES, C_CONTIGUOUS, F_CONTIGUOUS = 0, 0x1, 0x4, 0x8, 0x18, 0x38, 0x58
 
 
 class PyBuffer(ctypes.Structure):
