@@ -10,8 +10,9 @@ from types import ModuleType
 from typing import Any, SupportsIndex
 
 from portamem._dtypes import numpy_dtype, parse_dtype
+from portamem._imported import imported
 from portamem._types import View
-from portamem.interop.array_interface import describe, device_buffer, refuse_mask
+from portamem.interop.array_interface import describe, device_buffer, refuse_mask, refuse_misaligned
 from portamem.interop.host_memory import refuse_masked, refuse_no_bytes
 
 Shape = SupportsIndex | Sequence[SupportsIndex]
@@ -54,34 +55,35 @@ class Arrays:
         """The memory of any object as a View, where it lies: nothing is copied.
 
         A View is returned as it is, and a Buffer as its bytes. Any other object is asked by DLPack; where it has none,
-        or that refuses, by ``__cuda_array_interface__``, and last by ``__array_interface__`` or as a Python buffer.
-        With a stream the memory is ready for work on that stream, without one it is ready on return. Memory that may
-        be read only becomes a read-only View.
+        by ``__cuda_array_interface__``, and last by ``__array_interface__`` or as a Python buffer. So are NumPy's
+        arrays of types that its DLPack does not know. With a stream the memory is ready for work on that stream,
+        without one it is ready on return. Memory that may be read only becomes a read-only View.
 
         TypeError for an object that has none of these, and for memory of a backend that this one cannot reach;
-        ValueError for elements that have no name here, negative strides and masked arrays; and what DLPack's producer
-        raises, where it alone knows the memory.
+        ValueError for elements that have no name here or are not aligned, negative strides and masked arrays; and what
+        the producer raises.
         """
         native = self._native
         if isinstance(obj, native.View):
             return obj
         if isinstance(obj, native.Buffer):
             return obj.view()
-        refused = None
         if hasattr(obj, "__dlpack__") and hasattr(obj, "__dlpack_device__"):
             try:
                 return native.from_dlpack(obj, stream=stream)
-            except BufferError as error:
-                refused = error
-        found = self._wrapped(obj, stream) or self._wrapped_host(obj)
-        if found is not None:
-            return found
-        if refused is not None:
-            raise refused
-        raise TypeError(
-            f"an object of type {type(obj).__name__} gives no memory away: it has no DLPack, no array interface and no "
-            "buffer. asarray copies what it holds"
-        )
+            except BufferError:
+                # A producer may refuse because the memory alone does not tell the values. Of NumPy's arrays it does.
+                if not _is_numpy_array(obj):
+                    raise
+        found = self._wrapped(obj, stream)
+        if found is None:
+            found = self._wrapped_host(obj, stream)
+        if found is None:
+            raise TypeError(
+                f"an object of type {type(obj).__name__} gives no memory away: it has no DLPack, no array interface "
+                "and no buffer. asarray copies what it holds"
+            )
+        return found
 
     def _wrapped(self, obj: Any, stream: Any) -> Any:
         """A View of an object with ``__cuda_array_interface__``, or None."""
@@ -89,20 +91,27 @@ class Arrays:
         if wrapped is None:
             return None
         buffer, described = wrapped
+        refuse_misaligned(described, "the device memory")
         return self._native.View(buffer, described.typestr, described.shape, strides=described.strides)
 
-    def _wrapped_host(self, obj: Any) -> Any:
+    def _wrapped_host(self, obj: Any, stream: Any) -> Any:
         """A View of an object with ``__array_interface__`` or a Python buffer, or None."""
-        if not hasattr(obj, "__array_interface__") and not _has_buffer(obj):
-            return None
         import numpy as np
 
+        interface = getattr(obj, "__array_interface__", None)
+        if isinstance(obj, np.generic):
+            raise TypeError(f"a NumPy scalar ({type(obj).__name__}) is a value, and gives no memory away: see asarray")
+        if interface is None and not _has_buffer(obj):
+            return None
         refuse_no_bytes(obj, "the memory")
+        if isinstance(interface, dict):
+            refuse_mask(interface, "the memory")
         array = np.asarray(memoryview(obj) if isinstance(obj, (bytes, bytearray)) else obj)
         parse_dtype(array.dtype)
         described = describe(array.__array_interface__, "the memory", takes_strides=True)
+        refuse_misaligned(described, "the memory")
         buffer = self._native.Buffer.from_handle(
-            described.pointer, described.nbytes, owner=array, readonly=described.read_only
+            described.pointer, described.nbytes, owner=array, stream=stream, readonly=described.read_only
         )
         return self._native.View(buffer, array.dtype, described.shape, strides=described.strides)
 
@@ -150,10 +159,16 @@ def extents_of(shape: Shape) -> tuple[int, ...]:
     return extents
 
 
+def _is_numpy_array(obj: Any) -> bool:
+    numpy = imported("numpy")
+    return numpy is not None and isinstance(obj, numpy.ndarray)
+
+
 def _has_buffer(obj: Any) -> bool:
+    """What else a buffer's owner raises, it says itself."""
     try:
         memoryview(obj).release()
-    except (TypeError, ValueError, BufferError):
+    except TypeError:
         return False
     return True
 

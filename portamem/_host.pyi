@@ -782,14 +782,18 @@ class View:
         """The same elements with the axes in the order given, as one sequence or as several ints; reversed, where none
         is given. Raises ValueError unless each axis is named once."""
     def copy_to(self, dst: _Memory, *, stream: _StreamLike | None = None) -> Event | None:
-        """Copies all bytes to ``dst``, which must be of the same size; see ``Buffer.copy_to``."""
+        """Copies all bytes to ``dst``, which must be of the same size; see ``Buffer.copy_to``. ValueError for a View
+        that is not contiguous."""
     def copy_from(self, src: _Memory, *, stream: _StreamLike | None = None) -> Event | None:
-        """Copies all bytes of ``src``, which must be of the same size, to this memory; see ``Buffer.copy_from``."""
+        """Copies all bytes of ``src``, which must be of the same size, to this memory; see ``Buffer.copy_from``.
+        ValueError for a View that is not contiguous."""
     def fill(self, value: SupportsIndex, *, stream: _StreamLike | None = None) -> Event | None:
         """Sets every byte (not every element) to ``value``, from 0 to 255. With a stream the fill is queued and the
-        answer is an Event; without one it is done on return."""
+        answer is an Event; without one it is done on return. ValueError for a View that is not contiguous."""
     def to_numpy(self, *, stream: _StreamLike | None = None) -> Any:
-        """A new NumPy array with the contents; done on return, also with a stream."""
+        """A new NumPy array with the contents; done on return, also with a stream. Of a View that is not contiguous all
+        bytes from the first element to the last are copied to the host, and its elements there. ImportError for a type
+        of ml_dtypes where that is not installed."""
     def to_torch(self) -> Any:
         """The same memory as a ``torch.Tensor``, which keeps it alive. Device and managed memory becomes a tensor of
         the device, ready on PyTorch's current stream; host memory a CPU tensor, after the work declared on it.
@@ -837,8 +841,9 @@ class View:
         (1, 0) for a copy on the CPU. ``copy=True`` copies to new memory of the same resource, on the stream that the
         memory came from, and the consumer's stream waits for that.
 
-        BufferError for what cannot be had without a copy, and for memory that DLPack has no device for (of ``host``,
-        what stands for a GPU's); ValueError for a stream that has no meaning."""
+        BufferError for what cannot be had without a copy, for memory that DLPack has no device for (of ``host``, what
+        stands for a GPU's), and for elements of less than a byte where the consumer is of before DLPack 1.1;
+        ValueError for a stream that has no meaning."""
     __dlpack_c_exchange_api__: ClassVar[CapsuleType]
     def __dlpack_device__(self) -> tuple[int, int]:
         """DLPack's device type and ID. BufferError for memory that it has no device for."""
@@ -853,8 +858,8 @@ class View:
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """The interface by which GPU array libraries take memory, version 3: it names the stream that their work is to
-        wait for, or the work is waited for here. AttributeError for memory that the device cannot reach, and on the
-        host backend."""
+        wait for, or the work is waited for here. AttributeError for memory that the device cannot reach, for types of
+        ml_dtypes, and on the host backend."""
     def __len__(self) -> int:
         """The extent of the first axis. TypeError for a view without dimensions."""
     def __bool__(self) -> bool:

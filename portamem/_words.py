@@ -1228,26 +1228,30 @@ is given. Raises ValueError unless each axis is named once.""",
         "method",
         "(self, dst: Buffer | View | HostRegistration | Any, *, stream: Stream | Any | None=None) -> Event | None",
         "(self, dst, *, stream=None)",
-        """Copies all bytes to ``dst``, which must be of the same size; see ``Buffer.copy_to``.""",
+        """Copies all bytes to ``dst``, which must be of the same size; see ``Buffer.copy_to``. ValueError for a View
+that is not contiguous.""",
     ),
     "View.copy_from": (
         "method",
         "(self, src: Buffer | View | HostRegistration | Any, *, stream: Stream | Any | None=None) -> Event | None",
         "(self, src, *, stream=None)",
-        """Copies all bytes of ``src``, which must be of the same size, to this memory; see ``Buffer.copy_from``.""",
+        """Copies all bytes of ``src``, which must be of the same size, to this memory; see ``Buffer.copy_from``.
+ValueError for a View that is not contiguous.""",
     ),
     "View.fill": (
         "method",
         "(self, value: int, *, stream: Stream | Any | None=None) -> Event | None",
         "(self, value, *, stream=None)",
         """Sets every byte (not every element) to ``value``, from 0 to 255. With a stream the fill is queued and the
-answer is an Event; without one it is done on return.""",
+answer is an Event; without one it is done on return. ValueError for a View that is not contiguous.""",
     ),
     "View.to_numpy": (
         "method",
         "(self, *, stream: Stream | Any | None=None) -> Any",
         "(self, *, stream=None)",
-        """A new NumPy array with the contents; done on return, also with a stream.""",
+        """A new NumPy array with the contents; done on return, also with a stream. Of a View that is not contiguous all
+bytes from the first element to the last are copied to the host, and its elements there. ImportError for a type
+of ml_dtypes where that is not installed.""",
     ),
     "View.to_torch": (
         "method",
@@ -1303,8 +1307,9 @@ of another stream that ``record_stream`` did not declare, the memory goes back b
 (1, 0) for a copy on the CPU. ``copy=True`` copies to new memory of the same resource, on the stream that the
 memory came from, and the consumer's stream waits for that.
 
-BufferError for what cannot be had without a copy, and for memory that DLPack has no device for (of ``host``,
-what stands for a GPU's); ValueError for a stream that has no meaning.""",
+BufferError for what cannot be had without a copy, for memory that DLPack has no device for (of ``host``, what
+stands for a GPU's), and for elements of less than a byte where the consumer is of before DLPack 1.1;
+ValueError for a stream that has no meaning.""",
     ),
     "View.__dlpack_device__": (
         "method",
@@ -1330,8 +1335,8 @@ the host cannot reach, and for types of ml_dtypes.""",
         "(self) -> dict[str, Any]",
         "(self)",
         """The interface by which GPU array libraries take memory, version 3: it names the stream that their work is to
-wait for, or the work is waited for here. AttributeError for memory that the device cannot reach, and on the
-host backend.""",
+wait for, or the work is waited for here. AttributeError for memory that the device cannot reach, for types of
+ml_dtypes, and on the host backend.""",
     ),
     "View.__len__": (
         "method",

@@ -119,11 +119,11 @@ def from_any(obj: Any, *, stream: Stream | Any = None) -> View:
     """The memory of any object as a View, where it lies: nothing is copied.
 
     A View is returned as it is, and a Buffer as its bytes. Any other object is asked by DLPack; where it has none,
-    or that refuses, by ``__cuda_array_interface__``, and last by ``__array_interface__`` or as a Python buffer.
-    With a stream the memory is ready for work on that stream, without one it is ready on return. Memory that may
-    be read only becomes a read-only View.
+    by ``__cuda_array_interface__``, and last by ``__array_interface__`` or as a Python buffer. So are NumPy's
+    arrays of types that its DLPack does not know. With a stream the memory is ready for work on that stream,
+    without one it is ready on return. Memory that may be read only becomes a read-only View.
 
     TypeError for an object that has none of these, and for memory of a backend that this one cannot reach;
-    ValueError for elements that have no name here, negative strides and masked arrays; and what DLPack's producer
-    raises, where it alone knows the memory.
+    ValueError for elements that have no name here or are not aligned, negative strides and masked arrays; and what
+    the producer raises.
     """

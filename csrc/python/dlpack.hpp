@@ -29,7 +29,7 @@ struct DataType {
     std::uint16_t lanes;
 };
 
-/// Are codes of element types. Higher codes have less than two bytes, and are not portamem's.
+/// Are codes of element types. Higher codes are floats of a byte and less.
 enum Code : std::uint8_t { Int = 0, UInt = 1, Float = 2, Opaque = 3, BFloat = 4, Complex = 5, Bool = 6 };
 inline constexpr std::uint8_t kLastEightBits = 14;  ///< the last of the floats of 8 bits, which begin at 7
 inline constexpr std::uint8_t kLastCode = 17;       ///< the last that version 1.3 knows
@@ -81,11 +81,11 @@ static_assert(offsetof(ManagedTensor, deleter) == 56 && offsetof(ManagedTensorVe
 /// Writes a shape, and behind it its C-contiguous strides in elements, to 2 * ndim numbers.
 template <class Extent>
 void write_extents(std::int64_t* to, const Extent* shape, std::size_t ndim) noexcept {
-    std::int64_t stride = 1;
+    std::uint64_t stride = 1;  // an empty shape may have extents whose product is beyond all numbers
     for (std::size_t i = ndim; i-- > 0;) {
         to[i] = static_cast<std::int64_t>(shape[i]);
-        to[ndim + i] = stride;
-        stride *= to[i];
+        to[ndim + i] = static_cast<std::int64_t>(stride);
+        stride *= static_cast<std::uint64_t>(shape[i]);
     }
 }
 

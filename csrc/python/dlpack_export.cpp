@@ -320,7 +320,7 @@ py::object export_dlpack(const View& view, py::handle stream, py::handle max_ver
     }
     if (view.type().is_padded() && (!request.version || request.version->minor < 1)) {
         throw ExportError("the elements are " + view.type().name + kPadded +
-                          "DLPack can say from version 1.1 on only: ask with max_version=(1, 1)");
+                          "DLPack can say from version 1.1 on only, and an older one was asked for");
     }
     if (!copies) {
         make_ready(memory, consumer);

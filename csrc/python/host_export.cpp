@@ -2,6 +2,7 @@
 // python/host_export.cpp: the buffer protocol over portamem's memory.
 #include "host_export.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -22,6 +23,8 @@ std::shared_ptr<void>& ended_by_signal() {
 
 }  // namespace
 
+void forget_signal() noexcept { ended_by_signal() = nullptr; }
+
 void refuse_after_signal() {
     if (auto error = std::exchange(ended_by_signal(), nullptr)) throw CallbackError(std::move(error), "a signal");
 }
@@ -40,15 +43,14 @@ namespace {
 // Returns whether elements lie in C order, or with `is_reversed` in Fortran order, without gaps.
 bool is_in_order(const HostExport& exported, bool is_reversed) {
     const std::size_t ndim = exported.shape.size();
+    if (std::count(exported.shape.begin(), exported.shape.end(), 0) != 0) return true;
     Py_ssize_t expected = exported.itemsize;
-    bool is_ordered = true;
     for (std::size_t i = 0; i < ndim; ++i) {
         const std::size_t axis = is_reversed ? i : ndim - 1 - i;
-        if (exported.shape[axis] == 0) return true;
-        is_ordered = is_ordered && (exported.shape[axis] == 1 || exported.strides[axis] == expected);
+        if (exported.shape[axis] != 1 && exported.strides[axis] != expected) return false;
         expected *= exported.shape[axis];
     }
-    return is_ordered;
+    return true;
 }
 
 // Refuses a consumer that wants an order that the memory has not. Without strides a consumer takes C order.
@@ -66,7 +68,6 @@ void refuse_order(const HostExport& exported, int flags) {
 }  // namespace
 
 int fill_py_buffer(PyObject* exporter, Py_buffer* view, int flags, HostExport exported) noexcept {
-    ended_by_signal() = nullptr;
     try {
         require_host_access(exported.memory, "the buffer protocol");
         {
@@ -83,7 +84,10 @@ int fill_py_buffer(PyObject* exporter, Py_buffer* view, int flags, HostExport ex
         void* address = address_for_program(owned->memory);
         view->buf = address == nullptr ? &nothing : address;
         view->len = owned->itemsize;
-        for (const Py_ssize_t extent : owned->shape) view->len *= extent;
+        for (const Py_ssize_t extent : owned->shape) {
+            // An empty shape may have extents whose product is beyond all numbers.
+            view->len = extent == 0 || view->len == 0 ? 0 : view->len * extent;
+        }
         view->itemsize = owned->itemsize;
         view->readonly = read_only ? 1 : 0;
         view->ndim = static_cast<int>(owned->shape.size());

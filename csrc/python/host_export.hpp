@@ -31,9 +31,13 @@ void release_py_buffer(PyObject* exporter, Py_buffer* view);
 /// Makes a type that is not ready yet export its memory.
 void install_buffer_protocol(PyHeapTypeObject* type, getbufferproc get);
 
+/// Forgets the exception that refuse_after_signal() would throw: a new Python buffer is asked for.
+void forget_signal() noexcept;
+
 /// Runs code that may throw inside a bf_getbuffer, and sets the Python error.
 template <class Describe>
 int get_py_buffer(PyObject* self, Py_buffer* view, int flags, Describe&& describe) noexcept {
+    forget_signal();
     try {
         return fill_py_buffer(self, view, flags, describe());
     } catch (py::error_already_set& e) {

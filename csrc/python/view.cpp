@@ -82,8 +82,10 @@ std::size_t reach(const std::size_t* extents, const View::Shape& strides, std::s
     std::size_t nbytes = itemsize;
     for (std::size_t i = 0; i < strides.size(); ++i) {
         std::size_t axis = 0;
-        if (__builtin_mul_overflow(extents[i] - 1, strides[i], &axis) || __builtin_add_overflow(nbytes, axis, &nbytes))
-            refuse_shape(extents, strides.size());
+        if (__builtin_mul_overflow(extents[i] - 1, strides[i], &axis) ||
+            __builtin_add_overflow(nbytes, axis, &nbytes)) {
+            throw py::value_error("strides of " + text_of(strides) + " bytes lead beyond any memory");
+        }
     }
     return nbytes;
 }
@@ -111,12 +113,13 @@ const Buffer& View::memory() const {
 }
 
 const Buffer& View::contiguous_memory(const char* role) const {
+    const Buffer& all = memory();
     if (!is_contiguous()) {
         throw std::invalid_argument(std::string(role) + " is not C-contiguous: it has the shape " + text_of(shape_) +
                                     " and the strides " + text_of(strides_) +
                                     ". Take parts of it that are, or a copy (to_numpy)");
     }
-    return memory();
+    return all;
 }
 
 View::Shape View::strides() const {

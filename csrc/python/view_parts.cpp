@@ -13,6 +13,13 @@ namespace {
 
 bool is_index(const py::handle& key) { return PyIndex_Check(key.ptr()) != 0 && PyBool_Check(key.ptr()) == 0; }
 
+// Returns what was given as one sequence, or as several arguments. An array is a sequence, though it may be an int too.
+py::object one_or_several(const py::args& args) {
+    const bool is_one =
+        args.size() == 1 && (!is_index(py::object(args[0])) || PySequence_Check(py::object(args[0]).ptr()));
+    return is_one ? py::object(args[0]) : py::object(args);
+}
+
 // Collects a part, axis by axis, from the first axis of the View on.
 class Part {
   public:
@@ -39,7 +46,9 @@ class Part {
         if (!key.compute(length, &start, &stop, &step, &count)) throw py::error_already_set();
         if (step < 1) throw py::value_error("a slice of a view has a step from 1 on, not " + std::to_string(step));
         offset_ += static_cast<std::size_t>(start) * from_[axis_];
-        add(static_cast<std::size_t>(count), static_cast<std::size_t>(step) * from_[axis_++]);
+        // A step that leads to no further element may be beyond all memory.
+        add(static_cast<std::size_t>(count), (count > 1 ? static_cast<std::size_t>(step) : 1) * from_[axis_]);
+        ++axis_;
     }
     View made() const {
         const bool is_empty = std::find(shape_.begin(), shape_.end(), 0U) != shape_.end();
@@ -69,6 +78,7 @@ std::vector<std::size_t> axes_of(const py::object& given, std::size_t ndim) {
     for (const py::object one : py::sequence(given)) {
         if (!is_index(one)) throw py::type_error(std::string("axes are ints, not ") + type_name(one));
         const Py_ssize_t axis = PyNumber_AsSsize_t(one.ptr(), nullptr);  // clipped, where it is out of all ranges
+        if (axis == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
         axes.push_back(static_cast<std::size_t>(axis < 0 ? axis + static_cast<Py_ssize_t>(ndim) : axis));
     }
     std::vector<std::size_t> sorted = axes;
@@ -140,8 +150,7 @@ View transposed(const View& view, const py::args& args) {
     if (args.empty()) {
         for (std::size_t axis = ndim; axis-- > 0;) axes.push_back(axis);
     } else {
-        const bool is_one = args.size() == 1 && !is_index(py::object(args[0]));
-        axes = axes_of(is_one ? py::object(args[0]) : py::object(args), ndim);
+        axes = axes_of(one_or_several(args), ndim);
     }
     const View::Shape from = view.strides();
     View::Shape shape, strides;
@@ -153,8 +162,7 @@ View transposed(const View& view, const py::args& args) {
 }
 
 View reshaped(const View& view, const py::args& args) {
-    const bool is_one = args.size() == 1 && PyIndex_Check(py::object(args[0]).ptr()) == 0;
-    const py::object given = is_one ? py::object(args[0]) : py::object(args);
+    const py::object given = one_or_several(args);
     if (PySequence_Check(given.ptr()) == 0 || PyUnicode_Check(given.ptr())) return view.reshaped(to_shape(given));
     py::list shape(given);
     const py::ssize_t open = open_extent(shape);

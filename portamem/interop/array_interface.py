@@ -57,9 +57,15 @@ def describe(interface: Any, role: str, *, takes_strides: bool = False) -> Descr
         raise ValueError(f"the array interface of {role} has {len(strides)} strides for {len(shape)} dimensions")
     if is_contiguous(shape, strides, itemsize):
         return Described(pointer, nbytes, bool(read_only), shape, typestr)
-    strides = tuple(map(operator.index, strides))
-    if not takes_strides or any(stride < 0 or stride % itemsize for stride in strides):
+    if not takes_strides:
         raise ValueError(f"{role} is not C-contiguous: make a contiguous copy of it first")
+    # The stride of an axis with one element does not matter.
+    strides = tuple(operator.index(stride) if n != 1 else 0 for n, stride in zip(shape, strides, strict=True))
+    if any(stride < 0 or stride % itemsize for stride in strides):
+        raise ValueError(
+            f"{role} has the strides {strides}, of which one is negative or no multiple of the {itemsize} bytes of an "
+            "element: make a contiguous copy of it first"
+        )
     reach = itemsize + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
     if pointer + reach > 2 * _MOST_BYTES:
         raise ValueError(f"the array interface of {role} describes more than any memory: {shape} at {pointer}")
@@ -70,6 +76,14 @@ def refuse_mask(interface: Any, role: str) -> None:
     """ValueError for an array interface with a mask, which would be lost."""
     if interface.get("mask") is not None:
         raise ValueError(f"{role} is masked memory: pass the data and the mask on their own")
+
+
+def refuse_misaligned(described: Described, role: str) -> None:
+    """ValueError where elements do not begin at addresses that a CPU reads them from."""
+    letter, digits = _element_of(described.typestr)
+    alignment = min(int(digits) // (2 if letter == "c" else 1), 8)
+    if described.nbytes and alignment and described.pointer % alignment:
+        raise ValueError(f"{role} begins at an address that is not a multiple of {alignment} bytes: copy it first")
 
 
 def is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int) -> bool:

@@ -17,5 +17,5 @@ def typed(
     if dtype is not None and array.dtype != dtype:
         if copy is False:
             raise ValueError(f"{array.dtype} becomes {np.dtype(dtype)} by a copy only, which copy=False forbids")
-        return array.astype(dtype)
+        return array.astype(dtype, order="C")
     return array.copy() if copy else array

@@ -263,14 +263,15 @@ TEST_CASE("pm pool moves: what cannot be had is refused soon, however busy other
     if (no_device()) return;
     Upstream upstream;
     std::atomic<int> asked{0};
+    std::atomic<int> asked_by_other{0};
     const auto self = std::this_thread::get_id();
-    upstream.while_allocating = [&](std::size_t) { asked += std::this_thread::get_id() == self ? 1 : 0; };
+    upstream.while_allocating = [&](std::size_t) { ++(std::this_thread::get_id() == self ? asked : asked_by_other); };
     const Pool pool = pool_over(upstream.resource(64 * MiB, pm::ResourceKind::Device));
     std::atomic<bool> is_over{false};
     std::promise<void> has_begun;
     std::thread busy([&] {
         const StreamPtr stream = pm::Stream::create(0);
-        void* const kept = pool->allocate(300, stream);  // its chunk stays, and no other is to arrive
+        void* const kept = pool->allocate(300, stream);  // its chunk stays
         has_begun.set_value();
         while (!is_over) pool->deallocate(pool->allocate(300, stream), 300, stream);
         pool->deallocate(kept, 300, stream);
@@ -278,9 +279,11 @@ TEST_CASE("pm pool moves: what cannot be had is refused soon, however busy other
     has_begun.get_future().wait();
     const StreamPtr stream = pm::Stream::create(0);
     for (int i = 0; i < 10; ++i) {
-        asked = 0;
+        asked = asked_by_other = 0;
         CHECK_THROWS_AS((void)pool->allocate(std::size_t{1} << 30, stream), pm::OutOfMemory);
-        CHECK(asked <= 6);  // each look asks for as much as would be good, and for no more than is needed
+        // Each look asks for as much as would be good, and for no more than is needed. A chunk of the other thread, whose
+        // free memory this thread may just have put together, is worth another look.
+        CHECK(asked <= 6 + 2 * asked_by_other);
     }
     is_over = true;
     busy.join();

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import gc
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -57,6 +57,23 @@ def from_any_takes_everything(env: Env) -> None:
     gc.collect()
     expect(bool((kept.to_numpy() == 7).all()), "an array that nobody else had was not kept")
     kept.close()
+
+    class Masked:
+        __array_interface__: ClassVar[dict[str, Any]] = {**numbers.__array_interface__, "mask": numbers}
+
+    class Conjugate:
+        """Its memory alone does not tell the values."""
+
+        __array_interface__ = numbers.__array_interface__
+
+        def __dlpack__(self, **_: object) -> object:
+            raise BufferError("the conjugate bit is set")
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return dlpack.CPU, 0
+
+    gone = memoryview(bytearray(8))
+    gone.release()
     masked = np.ma.masked_array(np.zeros(3), [False, True, False])
     wrong: tuple[tuple[Any, type[Exception], str], ...] = (
         ([1, 2], TypeError, "asarray"),
@@ -66,7 +83,15 @@ def from_any_takes_everything(env: Env) -> None:
         (np.zeros(2, ">f4"), ValueError, "big-endian"),
         (numbers[::-1], ValueError, ""),
         (masked, ValueError, "mask"),
+        (Masked(), ValueError, "mask"),
+        (Conjugate(), BufferError, "conjugate"),
+        (np.float32(3), TypeError, "scalar"),
+        (np.frombuffer(bytearray(17), np.float32, 4, 1), ValueError, "multiple of 4"),
+        (np.zeros(4, "u1,f4")["f1"], ValueError, ""),
+        (gone, ValueError, "released"),
     )
     for theirs, error, message in wrong:
         with refused(error, saying=message):
             take(theirs)
+    with refused(TypeError, saying="stream"):
+        take(b"abcd", stream="nonsense")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -29,6 +30,11 @@ PARTS: tuple[Any, ...] = (
 )
 
 
+class _Wrong:
+    def __index__(self) -> int:
+        raise ZeroDivisionError
+
+
 @check("OWN-09")
 def parts_of_any_axis(env: Env, resource: Any) -> None:
     numbers = np.arange(60, dtype=np.int16).reshape(3, 4, 5)
@@ -48,8 +54,16 @@ def parts_of_any_axis(env: Env, resource: Any) -> None:
         for axes in ((0, 1), (0, 1, 1), (0, 1, 3), (0, 1, -4)):
             with refused(ValueError, saying="each named once"):
                 view.transpose(*axes)
-        with refused(TypeError, saying="axes"):
-            view.transpose("ab")
+        for given in ("ab", (0, 1, 2.0), (0, True, 2)):
+            with refused(TypeError, saying="axes"):
+                view.transpose(given)
+        with refused(ZeroDivisionError):
+            view.transpose(0, 1, _Wrong())
+        with view.transpose(np.array([2, 0, 1])) as turned, view.reshape(np.array([5, -1])) as flat:
+            expect_equal((turned.shape, flat.shape), ((5, 3, 4), (5, 12)), "axes and a shape given as arrays")
+        with view[:: sys.maxsize, ::2] as part:
+            expect_equal((part.shape, part.strides[1:]), ((1, 2, 5), (20, 2)), "a part with a step beyond all memory")
+            expect(np.array_equal(part.to_numpy(), numbers[::3, ::2]), "its numbers")
 
 
 @check("OWN-09")
@@ -70,6 +84,7 @@ def views_with_strides(env: Env, resource: Any) -> None:
             ((2, 2), (-4, 4), "negative"),
             ((1026, 2), (4, 4), "4108"),
             ((2, 2), (1 << 62, 4), ""),
+            ((5, 2), (1 << 62, 4), "beyond any memory"),
             (None, (4,), "shape"),
         )
         for shape, strides, message in wrong:
@@ -126,6 +141,10 @@ def strided_memory_is_not_taken_for_whole(env: Env, resource: Any) -> None:
         for use in uses:
             with refused(ValueError, saying="C-contiguous"):
                 use()
+        with view[:, 1:] as closed:
+            pass
+        with refused(ValueError, saying="closed"):
+            closed.fill(0)
         for order in (py_buffer.SIMPLE, py_buffer.ND, py_buffer.C_CONTIGUOUS, py_buffer.F_CONTIGUOUS):
             with refused(BufferError, saying="contiguous"), py_buffer.taken(part, order):
                 pass
