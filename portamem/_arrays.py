@@ -165,7 +165,7 @@ def _is_numpy_array(obj: Any) -> bool:
 
 
 def _has_buffer(obj: Any) -> bool:
-    """What else a buffer's owner raises, it says itself."""
+    """An exception of the buffer's owner passes through."""
     try:
         memoryview(obj).release()
     except TypeError:

@@ -281,8 +281,8 @@ TEST_CASE("pm pool moves: what cannot be had is refused soon, however busy other
     for (int i = 0; i < 10; ++i) {
         asked = asked_by_other = 0;
         CHECK_THROWS_AS((void)pool->allocate(std::size_t{1} << 30, stream), pm::OutOfMemory);
-        // Each look asks for as much as would be good, and for no more than is needed. A chunk of the other thread, whose
-        // free memory this thread may just have put together, is worth another look.
+        // Each look asks for as much as would be good, and for no more than is needed. A chunk of the other thread,
+        // whose free memory this thread may just have put together, is worth another look.
         CHECK(asked <= 6 + 2 * asked_by_other);
     }
     is_over = true;
