@@ -59,11 +59,11 @@ const py::object& function_of_dtypes(const py::object*& function, const char* na
     return *function;
 }
 
-using Known = std::map<std::string, const ElementType*, std::less<>>;
+using TypesByName = std::map<std::string, const ElementType*, std::less<>>;
 
 // Maps names, and what else the types were called, to element types. Calling Python may run other threads.
-Known& known_names() {
-    static auto* known = new Known;
+TypesByName& known_names() {
+    static auto* known = new TypesByName;
     return *known;
 }
 
