@@ -80,8 +80,8 @@ class Arrays:
             found = self._wrapped_host(obj, stream)
         if found is None:
             raise TypeError(
-                f"an object of type {type(obj).__name__} gives no memory away: it has no DLPack, no array interface "
-                "and no buffer. asarray copies what it holds"
+                f"an object of type {type(obj).__name__} has no DLPack, no array interface and no buffer by which its "
+                "memory could be taken: copy it with asarray"
             )
         return found
 
@@ -100,7 +100,7 @@ class Arrays:
 
         interface = getattr(obj, "__array_interface__", None)
         if isinstance(obj, np.generic):
-            raise TypeError(f"a NumPy scalar ({type(obj).__name__}) is a value, and gives no memory away: see asarray")
+            raise TypeError(f"a NumPy scalar ({type(obj).__name__}) is a value, not memory: copy it with asarray")
         if interface is None and not _has_buffer(obj):
             return None
         refuse_no_bytes(obj, "the memory")

@@ -748,7 +748,7 @@ class View:
     def is_contiguous(self) -> bool:
         """Whether the elements lie in C order without gaps. Copies, fills and reshapes take such Views alone."""
     @property
-    def T(self) -> View:  # noqa: N802
+    def T(self) -> View:  # noqa: N802 (NumPy's name)
         """The same elements with the axes reversed: ``transpose()``."""
     @property
     def ndim(self) -> int:

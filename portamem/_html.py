@@ -50,7 +50,11 @@ def memory_info(info: Any) -> str:
 
 
 def view(shown: Any) -> str:
-    rows: list[tuple[str, object]] = [("dtype", shown.dtype), ("shape", shown.shape)]
+    try:
+        element = shown.dtype
+    except ImportError:  # a type of ml_dtypes, which is not installed
+        element = shown.typestr
+    rows: list[tuple[str, object]] = [("dtype", element), ("shape", shown.shape)]
     rows.append(("nbytes", _shown("used", shown.nbytes)))
     if shown.is_closed:
         return table("View", [*rows, ("state", "closed")])

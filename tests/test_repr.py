@@ -133,6 +133,17 @@ def test_memory_info_as_a_table(pm: ModuleType) -> None:
     assert rows["total"].startswith(f"{info.total} (")
 
 
+def test_a_view_of_a_type_that_numpy_does_not_know_as_a_table() -> None:
+    class Shown:
+        typestr, shape, nbytes, is_closed = "<V2", (4,), 8, True
+
+        @property
+        def dtype(self) -> object:
+            raise ImportError("NumPy has bfloat16 by the package ml_dtypes alone")
+
+    assert "&lt;V2" in _html.view(Shown())
+
+
 def test_a_view_as_a_table(pm: ModuleType) -> None:
     with pm.DeviceMemoryResource(0) as resource, resource.allocate(48) as buffer:
         view = buffer.view("float32", (3, 4))

@@ -26,10 +26,10 @@ function(portamem_python_module name)
   install(TARGETS ${name} LIBRARY DESTINATION .)
 endfunction()
 
-# What programs call in loops is compiled for speed, the rest for size: a wheel holds three modules.
+# Allocations, copies and exports are compiled for speed, the rest for size: a wheel holds three modules.
 set(PORTAMEM_SELDOM_CALLED
-  adaptors array_interface async_resource buffer callbacks capabilities composed_resources device dlpack dlpack_contents
-  dlpack_import dlpack_table errors event foreign forks host_bytes host_export module order_check pointer_info
+  adaptors array_interface async_resource callbacks capabilities composed_resources copy device dlpack dlpack_contents
+  dlpack_import dlpack_table errors event foreign forks host_export module order_check own_class pointer_info
   pool_resource prefaulted_resource quirks recording_adaptors refusals registration scope stream versions view_bindings
   view_parts waits words)
 

@@ -17,7 +17,7 @@ namespace {
 
 void require_typestr(const View& view, const char* attribute) {
     if (view.type().format.empty()) {
-        missing(attribute, "array interfaces have no name for " + view.type().name + ": DLPack has (from_dlpack)");
+        missing(attribute, "array interfaces have no name for " + view.type().name + ": use DLPack");
     }
 }
 

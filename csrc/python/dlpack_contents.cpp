@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "strides.hpp"
+
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 namespace dlpack {
@@ -86,37 +88,22 @@ std::size_t bytes_of(const View::Shape& shape, std::size_t itemsize) {
     return nbytes;
 }
 
-// Returns the strides in bytes; none for C order. The tensor has elements.
+// Returns the strides in bytes. The tensor has elements.
 View::Shape strides_of(const Tensor& tensor, std::size_t itemsize) {
     View::Shape strides;
-    std::int64_t expected = 1;
-    bool is_c_order = true;
-    for (std::int32_t i = tensor.ndim; i-- > 0;) {
-        const std::int64_t stride = tensor.shape[i] == 1 ? expected : tensor.strides[i];
-        if (stride < 0) {
+    for (std::int32_t i = 0; i < tensor.ndim; ++i) {
+        const std::int64_t stride = tensor.strides[i];
+        const bool matters = tensor.shape[i] != 1;
+        if (stride < 0 && matters) {
             throw py::value_error("the DLPack tensor has the negative stride " + std::to_string(stride) +
                                   ": make a copy of it first");
         }
-        is_c_order = is_c_order && stride == expected;
         std::size_t bytes = 0;
-        if (__builtin_mul_overflow(static_cast<std::size_t>(stride), itemsize, &bytes)) bytes = SIZE_MAX;
-        strides.insert(strides.begin(), bytes);
-        expected *= tensor.shape[i];
+        const bool is_beyond = stride < 0 || __builtin_mul_overflow(static_cast<std::size_t>(stride), itemsize, &bytes);
+        if (is_beyond) bytes = matters ? SIZE_MAX : 0;
+        strides.push_back(bytes);
     }
-    return is_c_order ? View::Shape{} : strides;
-}
-
-// Returns the bytes from the first element to the last.
-std::size_t reach_of(const View::Shape& shape, const View::Shape& strides, std::size_t itemsize) {
-    std::size_t nbytes = itemsize;
-    for (std::size_t i = 0; i < shape.size(); ++i) {
-        std::size_t axis = 0;
-        if (__builtin_mul_overflow(shape[i] - 1, strides[i], &axis) || __builtin_add_overflow(nbytes, axis, &nbytes) ||
-            nbytes > static_cast<std::size_t>(PTRDIFF_MAX)) {
-            refuse("its strides lead beyond any memory");
-        }
-    }
-    return nbytes;
+    return strides;
 }
 
 }  // namespace
@@ -128,8 +115,16 @@ Contents contents_of(const Tensor& tensor, bool is_padded) {
     contents.nbytes = bytes_of(contents.shape, itemsize);
     if (contents.nbytes == 0) return contents;
     if (tensor.data == nullptr) refuse("it has elements at the address 0");
-    if (tensor.strides != nullptr) contents.strides = strides_of(tensor, itemsize);
-    if (!contents.strides.empty()) contents.nbytes = reach_of(contents.shape, contents.strides, itemsize);
+    if (tensor.strides != nullptr) {
+        const View::Shape strides = strides_of(tensor, itemsize);
+        const std::size_t* const extents = contents.shape.data();
+        if (!is_c_order(extents, strides.data(), strides.size(), itemsize)) {
+            const auto reached = reach(extents, strides, itemsize);
+            if (!reached) refuse("its strides lead beyond any memory");
+            contents.nbytes = *reached;
+            contents.strides = strides;
+        }
+    }
     const auto data = reinterpret_cast<std::uintptr_t>(tensor.data);
     const std::uintptr_t room = UINTPTR_MAX - data;
     if (tensor.byte_offset > room || contents.nbytes > room - tensor.byte_offset) {

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "buffer_object.hpp"
 #include "callbacks.hpp"
+#include "strides.hpp"
 
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
@@ -40,27 +42,19 @@ void require_host_access(const Buffer& memory, const char* what) {
 
 namespace {
 
-// Returns whether elements lie in C order, or with `is_reversed` in Fortran order, without gaps.
-bool is_in_order(const HostExport& exported, bool is_reversed) {
-    const std::size_t ndim = exported.shape.size();
-    if (std::count(exported.shape.begin(), exported.shape.end(), 0) != 0) return true;
-    Py_ssize_t expected = exported.itemsize;
-    for (std::size_t i = 0; i < ndim; ++i) {
-        const std::size_t axis = is_reversed ? i : ndim - 1 - i;
-        if (exported.shape[axis] != 1 && exported.strides[axis] != expected) return false;
-        expected *= exported.shape[axis];
-    }
-    return true;
-}
-
 // Refuses a consumer that wants an order that the memory has not. Without strides a consumer takes C order.
 void refuse_order(const HostExport& exported, int flags) {
     const auto wants = [flags](int order) { return (flags & order) == order; };
-    const bool is_c = is_in_order(exported, false);
+    const std::vector<Py_ssize_t>& shape = exported.shape;
+    const std::vector<Py_ssize_t>& strides = exported.strides;
+    if (std::count(shape.begin(), shape.end(), 0) != 0) return;  // what has no elements is in any order
+    const bool is_c = is_c_order(shape.data(), strides.data(), shape.size(), exported.itemsize);
     if (!is_c && (wants(PyBUF_C_CONTIGUOUS) || !wants(PyBUF_STRIDES))) {
         throw ExportError("the memory is not C-contiguous: ask for its strides, or copy it (View.to_numpy)");
     }
-    if (is_in_order(exported, true)) return;
+    const std::vector<Py_ssize_t> last_first(shape.rbegin(), shape.rend());
+    const std::vector<Py_ssize_t> of_last_first(strides.rbegin(), strides.rend());
+    if (is_c_order(last_first.data(), of_last_first.data(), shape.size(), exported.itemsize)) return;
     if (wants(PyBUF_F_CONTIGUOUS)) throw ExportError("the memory is not Fortran-contiguous");
     if (!is_c && wants(PyBUF_ANY_CONTIGUOUS)) throw ExportError("the memory is not contiguous");
 }

@@ -6,6 +6,7 @@
 
 #include "convert.hpp"
 #include "dlpack.hpp"
+#include "strides.hpp"
 
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
@@ -55,43 +56,6 @@ py::tuple to_tuple(const View::Shape& values) {
     return tuple;
 }
 
-namespace {
-
-View::Shape c_strides(const std::size_t* extents, std::size_t ndim, std::size_t itemsize) {
-    View::Shape strides(ndim);
-    std::size_t bytes = itemsize;
-    for (std::size_t i = ndim; i-- > 0;) {
-        strides[i] = bytes;
-        bytes *= extents[i];
-    }
-    return strides;
-}
-
-// Returns whether strides are those of C order, where they matter: on axes of several elements.
-bool is_c_order(const std::size_t* extents, const View::Shape& strides, std::size_t itemsize) {
-    std::size_t expected = itemsize;
-    for (std::size_t i = strides.size(); i-- > 0;) {
-        if (extents[i] != 1 && strides[i] != expected) return false;
-        expected *= extents[i];
-    }
-    return true;
-}
-
-// Returns the bytes from the first element to the last.
-std::size_t reach(const std::size_t* extents, const View::Shape& strides, std::size_t itemsize) {
-    std::size_t nbytes = itemsize;
-    for (std::size_t i = 0; i < strides.size(); ++i) {
-        std::size_t axis = 0;
-        if (__builtin_mul_overflow(extents[i] - 1, strides[i], &axis) ||
-            __builtin_add_overflow(nbytes, axis, &nbytes)) {
-            throw py::value_error("strides of " + text_of(strides) + " bytes lead beyond any memory");
-        }
-    }
-    return nbytes;
-}
-
-}  // namespace
-
 void View::open(py::object buffer, const Buffer& memory, const ElementType& type, const std::size_t* extents,
                 std::size_t ndim, std::size_t offset, const Shape& strides) {
     shape_.assign(extents, extents + ndim);
@@ -99,8 +63,10 @@ void View::open(py::object buffer, const Buffer& memory, const ElementType& type
     lent_.clear();
     type_ = &type;
     std::size_t nbytes = elements(extents, ndim, type.itemsize) * type.itemsize;
-    if (nbytes != 0 && !strides.empty() && !is_c_order(extents, strides, type.itemsize)) {
-        nbytes = reach(extents, strides, type.itemsize);
+    if (nbytes != 0 && !strides.empty() && !is_c_order(extents, strides.data(), ndim, type.itemsize)) {
+        const auto reached = reach(extents, strides, type.itemsize);
+        if (!reached) throw py::value_error("strides of " + text_of(strides) + " bytes lead beyond any memory");
+        nbytes = *reached;
         strides_ = strides;
     }
     memory_ = memory.sub(offset, nbytes);
@@ -169,8 +135,7 @@ View View::bytes() const {
 
 HostExport View::host_export() const {
     if (type_->format.empty()) {
-        throw ExportError("the buffer protocol has no name for " + type_->name +
-                          ": numpy.asarray takes it, and DLPack");
+        throw ExportError("the buffer protocol has no name for " + type_->name + ": use numpy.asarray, or DLPack");
     }
     const auto itemsize = static_cast<Py_ssize_t>(type_->itemsize);
     HostExport exported{memory().sub(0, memory_.nbytes()), type_->format, {}, {}, itemsize};
@@ -223,7 +188,7 @@ View make_view(const py::handle& buffer, const py::handle& dtype, const py::hand
         const View::Shape extents = to_shape(shape);
         return View(held, memory, type, extents, first, to_strides(strides, extents, type));
     }
-    if (strides.ptr() != nullptr && !strides.is_none()) throw py::value_error("strides take a shape");
+    if (strides.ptr() != nullptr && !strides.is_none()) throw py::value_error("strides need a shape: give both");
     if (first > memory.nbytes() || (memory.nbytes() - first) % type.itemsize != 0) {
         throw py::value_error(std::to_string(memory.nbytes()) + " bytes from offset " + std::to_string(first) +
                               " are no whole number of " + type.name + ": give a shape");

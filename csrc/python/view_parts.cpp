@@ -85,9 +85,8 @@ std::vector<std::size_t> axes_of(const py::object& given, std::size_t ndim) {
     std::sort(sorted.begin(), sorted.end());
     for (std::size_t i = 0; i < std::max(ndim, sorted.size()); ++i) {
         if (i < std::min(ndim, sorted.size()) && sorted[i] == i) continue;
-        throw py::value_error("a view of " + std::to_string(ndim) +
-                              " dimensions is transposed by its axes, each named once, not by " +
-                              py::str(given).cast<std::string>());
+        throw py::value_error("the axes " + py::str(given).cast<std::string>() + " do not name each of the " +
+                              std::to_string(ndim) + " dimensions once");
     }
     return axes;
 }
@@ -99,7 +98,7 @@ py::ssize_t open_extent(const py::sequence& shape) {
     for (py::ssize_t i = 0; i < length; ++i) {
         const py::object extent = shape[static_cast<std::size_t>(i)];
         if (PyIndex_Check(extent.ptr()) == 0 || !extent.equal(py::int_(-1))) continue;
-        if (found != length) throw py::value_error("a shape leaves one extent open with -1, not two");
+        if (found != length) throw py::value_error("a shape has one -1 at most");
         found = i;
     }
     return found;
@@ -127,7 +126,7 @@ View part_of(const View& view, const py::object& key) {
     if (axes > ndim) {
         throw py::index_error(std::to_string(axes) + " indices for a view of " + std::to_string(ndim) + " dimensions");
     }
-    if (ellipses > 1) throw py::index_error("a part of a view is named with one ... at most");
+    if (ellipses > 1) throw py::index_error("a part of a view has one ... at most");
     Part part(view);
     for (const py::handle one : keys) {
         if (one.is_none()) {

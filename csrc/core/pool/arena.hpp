@@ -107,6 +107,7 @@ struct Arena {
         return largest;
     }
 
+    /// Adds one batch to `unmarked`, and numbers it.
     void add_unmarked(Batches&& one) noexcept {
         one.front().number = ++latest_unmarked;
         unmarked.splice(unmarked.end(), one);

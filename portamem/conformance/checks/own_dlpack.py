@@ -164,7 +164,7 @@ def element_types_of_ml_dtypes(env: Env) -> None:
                 with refused(BufferError, saying=name):
                     memoryview(view)
                 with refused(AttributeError, saying=name):
-                    getattr(view, "__array_interface__")  # noqa: B009
+                    dict(view.__array_interface__)
             flags = dlpack.IS_PADDED if is_padded else 0
             theirs = dlpack.Producer(buf.handle, (2,), memory=buf, dtype=(code, bits, 1), flags=flags)
             with env.pm.from_dlpack(theirs) as again:

@@ -52,7 +52,7 @@ def parts_of_any_axis(env: Env, resource: Any) -> None:
             expect_equal(turned.strides, (10, 2, 40), "strides of a transpose")
             expect(np.array_equal(part.to_numpy(), numbers.transpose(1, 2, 0)[1:, ::2]), "a part of a transpose")
         for axes in ((0, 1), (0, 1, 1), (0, 1, 3), (0, 1, -4)):
-            with refused(ValueError, saying="each named once"):
+            with refused(ValueError, saying="3 dimensions once"):
                 view.transpose(*axes)
         for given in ("ab", (0, 1, 2.0), (0, True, 2)):
             with refused(TypeError, saying="axes"):

@@ -75,7 +75,7 @@ def parts_of_views(env: Env, resource: Any) -> None:
                 view[index]
         with view.reshape(-1) as flat, view.reshape(5, -1) as rows:
             expect_equal((flat.shape, rows.shape), ((60,), (5, 12)), "Views of an open extent")
-        for shape, said in (((5, 5), "60"), ((7, -1), "60"), ((-1, -1), "two"), ((0, -1), "60")):
+        for shape, said in (((5, 5), "60"), ((7, -1), "60"), ((-1, -1), "one -1"), ((0, -1), "60")):
             with refused(ValueError, saying=said):
                 view.reshape(*shape)
         with refused(ValueError, saying="step"):
