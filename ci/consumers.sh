@@ -6,7 +6,7 @@ need_build
 compile_cache
 
 # ci/setup.sh brings these; without one of them a test fails here, and does not skip.
-export PORTAMEM_TEST_TOOLS="cmake ninja g++ clang++ hipcc"
+export PORTAMEM_TEST_TOOLS="cmake ninja g++ clang++ hipcc cccl"
 if ! command -v nvcc >/dev/null && [[ -x /usr/local/cuda/bin/nvcc ]]; then PATH=$PATH:/usr/local/cuda/bin; fi
 if command -v nvcc >/dev/null; then
     PORTAMEM_TEST_TOOLS+=" nvcc"

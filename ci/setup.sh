@@ -24,7 +24,7 @@ pip=("$VENV/bin/python" -m pip install -q)
 "${pip[@]}" --upgrade pip
 # Packages that build (pyproject.toml's build requirements, and CUDA from wheels, so that no toolkit is needed) and
 # check.
-"${pip[@]}" "scikit-build-core>=1.1" "pybind11>=3.1" "cmake>=3.22" ninja "cuda-toolkit[cudart,crt,nvtx]==13.*" \
+"${pip[@]}" "scikit-build-core>=1.1" "pybind11>=3.1" "cmake>=3.22" ninja "cuda-toolkit[cccl,cudart,crt,nvtx]==13.*" \
     "ruff>=0.12" "mypy>=1.15" "clang-format==14.0.6" "libclang==18.1.1"
 # Packages that run: the requirements that pyproject.toml names, so that they are written once. The partners of
 # interoperation (cuda-python, hip-python) are apart, because not every environment needs them.

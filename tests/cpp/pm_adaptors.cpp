@@ -50,6 +50,9 @@ TEST_CASE("pm adaptors: a vector grows, is copied, moved and swapped in a resour
             const double* const where = values.data();
             const Vector<double> moved(std::move(values));
             CHECK(moved.data() == where);
+            values.assign(3, 2.0);  // one that was moved from is used again
+            CHECK(values.get_allocator().from().resource() == resource);
+            CHECK(values.back() == 2.0);
             Vector<double> elsewhere(3, 7.0, pm::StdAllocator<double>(other));
             swap(copy, elsewhere);
             CHECK(copy.get_allocator().from().resource() == other);

@@ -3,13 +3,12 @@
 #pragma once
 
 #include <cstddef>
-#include <exception>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
-#include "portamem/detail/embedder.hpp"
+#include "portamem/detail/lost_failure.hpp"
 #include "portamem/mr/memory_resource.hpp"
 
 PORTAMEM_OPEN
@@ -54,11 +53,7 @@ class HostAllocation {
     /// Throws nothing, because containers give back in their destructors. Where the resource refuses, the memory stays
     /// allocated, and an embedding language is told.
     void deallocate(void* ptr, std::size_t nbytes) const noexcept {
-        try {
-            resource_->deallocate(ptr, nbytes, stream_);
-        } catch (...) {
-            if (const auto tell = detail::embedder().lost_failure.load()) tell(std::current_exception());
-        }
+        detail::or_tell([&] { resource_->deallocate(ptr, nbytes, stream_); });
     }
 
     /// Returns whether one may give back what the other has allocated.

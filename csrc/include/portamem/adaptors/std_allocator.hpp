@@ -31,6 +31,10 @@ class StdAllocator {
     /// Converts implicitly, as containers do to allocate their nodes.
     template <class U>
     StdAllocator(const StdAllocator<U>& other) noexcept : from_(other.from()) {}
+    // A move copies: a container that was moved from allocates again.
+    StdAllocator(const StdAllocator&) = default;
+    StdAllocator& operator=(const StdAllocator&) = default;
+    ~StdAllocator() = default;
 
     /// Returns room for `count` objects. Throws std::bad_array_new_length where their bytes cannot be counted, and
     /// otherwise as MemoryResource::allocate does.
