@@ -19,9 +19,10 @@ GROUND_FLOOR = HEADERS + "rt/"
 TWINS = ("cuda", "hip", "host")
 CONTRACTS = "api"
 
-# Python code that uses the vendors' own Python packages: interoperation, raw calls to compare with, conformance.
+# Python code that uses the vendors' own Python packages, or their names: interoperation, programs of other libraries,
+# raw calls to compare with, conformance.
 _TALKS_TO_VENDOR_PACKAGES = (
-    *("portamem/_foreign.py", "portamem/interop/"),
+    *("portamem/_foreign.py", "portamem/interop/", "portamem/compat/"),
     *("portamem/demo/rates.py", "portamem/conformance/"),
 )
 

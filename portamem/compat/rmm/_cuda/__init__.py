@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Devices, as programs ask RMM about them."""
