@@ -33,10 +33,11 @@ class Arrays:
     ) -> Any:
         """``obj`` as a View.
 
-        A View is returned as it is, and device, managed and page-locked memory of other libraries is wrapped where it
-        lies, unless a resource or device is named: through DLPack, or else ``__cuda_array_interface__``. With a stream
-        it is ready for work on that stream, without one it is ready on return. Anything else (NumPy arrays and other
-        data of the host, bytes, nested sequences) is copied there; ``from_any`` wraps such memory too.
+        A View is returned as it is, and a Buffer as its bytes. Device, managed and page-locked memory of other
+        libraries is wrapped where it lies, unless a resource or device is named: through DLPack, or else
+        ``__cuda_array_interface__``. With a stream it is ready for work on that stream, without one it is ready on
+        return. Anything else (NumPy arrays and other data of the host, bytes, nested sequences) is copied there;
+        ``from_any`` wraps such memory too.
         """
         source = self._on_device(obj, stream)
         if source is None:
@@ -124,6 +125,8 @@ class Arrays:
         """A View of memory that this backend's devices reach as it is, or None."""
         if isinstance(obj, self._native.View):
             return obj
+        if isinstance(obj, self._native.Buffer):
+            return obj.view()
         is_view = isinstance(obj, View)  # of another backend
         if is_view and not obj.is_host_accessible:
             raise TypeError(

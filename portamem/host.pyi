@@ -109,10 +109,11 @@ def asarray(
 ) -> View:
     """``obj`` as a View.
 
-    A View is returned as it is, and device, managed and page-locked memory of other libraries is wrapped where it
-    lies, unless a resource or device is named: through DLPack, or else ``__cuda_array_interface__``. With a stream
-    it is ready for work on that stream, without one it is ready on return. Anything else (NumPy arrays and other
-    data of the host, bytes, nested sequences) is copied there; ``from_any`` wraps such memory too.
+    A View is returned as it is, and a Buffer as its bytes. Device, managed and page-locked memory of other
+    libraries is wrapped where it lies, unless a resource or device is named: through DLPack, or else
+    ``__cuda_array_interface__``. With a stream it is ready for work on that stream, without one it is ready on
+    return. Anything else (NumPy arrays and other data of the host, bytes, nested sequences) is copied there;
+    ``from_any`` wraps such memory too.
     """
 
 def from_any(obj: Any, *, stream: Stream | Any = None) -> View:

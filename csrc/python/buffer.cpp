@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // python/buffer.cpp: Buffer and PitchedBuffer.
 #include "convert.hpp"
+#include "dlpack_methods.hpp"
+#include "dlpack_table.hpp"
 #include "event.hpp"
 #include "fast/transfers.hpp"
-#include "fast/view_object.hpp"
 #include "fastcall.hpp"
 #include "foreign.hpp"
 #include "hold.hpp"
@@ -185,7 +186,13 @@ void exit_block(Buffer& self, const py::object& exception) {
 
 void register_buffer(py::module_& m) {
     static PyMethodDef methods[] = {
-        fast_method<close>("close"),    copy_to_method(), copy_from_method(), fast_method<view>("view"),
+        fast_method<close>("close"),
+        copy_to_method(),
+        copy_from_method(),
+        fast_method<view>("view"),
+        dlpack_method(),
+        dlpack_device_method(),
+        dlpack_devices_method(),
         {nullptr, nullptr, 0, nullptr},
     };
     static PyGetSetDef attributes[] = {
@@ -196,6 +203,7 @@ void register_buffer(py::module_& m) {
     };
     PyTypeObject* made = make_buffer_type(methods, attributes, buffer_getbuffer);
     m.add_object("Buffer", reinterpret_cast<PyObject*>(made));
+    install_exchange_table(made);
     PlainClass<Buffer> type(made);
     type.def_static("from_handle", &from_handle, py::arg("handle"), py::arg("nbytes"), py::kw_only(),
                     py::arg("owner") = py::none(), py::arg("device") = py::none(), py::arg("stream") = py::none(),

@@ -25,6 +25,7 @@ struct Head {
     PyObject ob_base;
     PyObject* weak_references;
     Buffer* memory;
+    std::int64_t extents[2];  // for DLPack, written at each question
 };
 
 template <class T>
@@ -236,6 +237,13 @@ void settle_unlocked(const Buffer& buffer) {
 void* address_for_program(const Buffer& buffer) {
     settle_unlocked(buffer);
     return buffer.ptr();
+}
+
+std::int64_t* lent_extents(const py::handle& object) noexcept {
+    Head* head = head_of(object.ptr());
+    head->extents[0] = static_cast<std::int64_t>(head->memory->nbytes());
+    head->extents[1] = 1;
+    return head->extents;
 }
 
 PyTypeObject* make_buffer_type(PyMethodDef* methods, PyGetSetDef* attributes, getbufferproc get) {

@@ -11,6 +11,7 @@
 // that have to be asked, in little more than their own time.
 #pragma once
 
+#include <cstdint>
 #include <new>
 #include <utility>
 
@@ -49,6 +50,9 @@ void settle_unlocked(const Buffer& buffer);
 
 /// Returns the address for the program, after that wait.
 void* address_for_program(const Buffer& buffer);
+
+/// Returns the bytes of a Buffer object as DLPack has a shape and a stride: two numbers, which stay with the object.
+std::int64_t* lent_extents(const py::handle& object) noexcept;
 
 /// Make the types, the first one first. methods and attributes: what Python finds without pybind11; each ends with a
 /// null name. get: the buffer protocol, of which release_py_buffer is the other half.

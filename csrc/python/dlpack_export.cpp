@@ -344,7 +344,7 @@ dlpack::ManagedTensorVersioned* export_managed(const View& view) {
     return make_managed(view, std::move(memory), device, header).release();
 }
 
-dlpack::Tensor lend(const View& view) {
+dlpack::Tensor lend(const View& view, std::int64_t* extents) {
     refuse_forked();
     const Buffer& memory = view.memory();
     const dlpack::Devices devices = dlpack::devices_of(memory);
@@ -360,7 +360,6 @@ dlpack::Tensor lend(const View& view) {
     const dlpack::DataType dtype = to_dlpack(view.type());
     void* data = view.size() == 0 ? nullptr : address_on(memory, device);
     const std::size_t ndim = view.shape().size();
-    std::int64_t* extents = view.lent_extents();
     make_ready_by_table(memory, device);
     return {data, device, static_cast<std::int32_t>(ndim), dtype, extents, extents + ndim, 0};
 }

@@ -20,10 +20,10 @@ py::object export_dlpack(const View& view, py::handle stream, py::handle max_ver
 dlpack::ManagedTensorVersioned* export_managed(const View& view);
 
 /// Returns a tensor of the View's memory for one call of a consumer, which must not keep it. It counts as no export, so
-/// the View must not be closed meanwhile. The memory is ready as for export_managed; work on the default stream may go
-/// on using it. Throws ExportError for read-only memory, and as
-/// export_dlpack does.
-dlpack::Tensor lend(const View& view);
+/// the memory must not be closed meanwhile. `extents` holds the shape, and behind it the strides in elements, and stays
+/// as long. The memory is ready as for export_managed; work on the default stream may go on using it. Throws
+/// ExportError for read-only memory, and as export_dlpack does.
+dlpack::Tensor lend(const View& view, std::int64_t* extents);
 
 /// Returns new, C-contiguous memory of the prototype's device, type and shape: the host's from the C library, and a
 /// device's from its current resource, on its default stream. It needs no GIL, and leaves one that the caller holds

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// python/dlpack_table.cpp: DLPack's C exchange table of Views.
+// python/dlpack_table.cpp: DLPack's C exchange table of Views and Buffers.
 #include "dlpack_table.hpp"
 
 #include "callbacks.hpp"
 #include "dlpack_exchange.hpp"
 #include "dlpack_export.hpp"
 #include "dlpack_import.hpp"
-#include "fast/view_object.hpp"
+#include "dlpack_methods.hpp"
 #include "fastcall.hpp"
 
 namespace portamem::python {
@@ -24,19 +24,20 @@ int answer_table(Function&& function) noexcept {
     return answer == nullptr ? -1 : 0;
 }
 
-const View& to_view(void* object) {
-    const View* view = view_of(static_cast<PyObject*>(object));
-    if (view == nullptr) throw py::type_error("portamem's DLPack table takes Views");
-    return *view;
-}
-
 int from_object(void* object, dlpack::ManagedTensorVersioned** out) noexcept {
     *out = nullptr;
-    return answer_table([&] { *out = export_managed(to_view(object)); });
+    return answer_table([&] {
+        *out = with_view(static_cast<PyObject*>(object), [](const View& view) { return export_managed(view); });
+    });
 }
 
 int lend_object(void* object, dlpack::Tensor* out) noexcept {
-    return answer_table([&] { *out = lend(to_view(object)); });
+    return answer_table([&] {
+        const py::handle given(static_cast<PyObject*>(object));
+        *out = with_view(given, [&](const View& view) {
+            return lend(view, buffer_of(given) == nullptr ? view.lent_extents() : lent_extents(given));
+        });
+    });
 }
 
 int to_object(dlpack::ManagedTensorVersioned* tensor, void** object) noexcept {
@@ -77,11 +78,11 @@ const dlpack::ExchangeTable kTable = {dlpack::kVersion, nullptr,     allocate,  
 
 }  // namespace
 
-void install_exchange_table(PyTypeObject* view_type) {
+void install_exchange_table(PyTypeObject* type) {
     auto* table = const_cast<dlpack::ExchangeTable*>(&kTable);
     const auto capsule = py::reinterpret_steal<py::object>(PyCapsule_New(table, dlpack::ExchangeTable::kName, nullptr));
     if (!capsule) throw py::error_already_set();
-    py::setattr(reinterpret_cast<PyObject*>(view_type), dlpack::ExchangeTable::kAttribute, capsule);
+    py::setattr(reinterpret_cast<PyObject*>(type), dlpack::ExchangeTable::kAttribute, capsule);
 }
 
 }  // namespace PORTAMEM_BACKEND

@@ -197,5 +197,10 @@ View make_view(const py::handle& buffer, const py::handle& dtype, const py::hand
     return View(held, memory, type, {count}, first);
 }
 
+View bytes_of(const py::handle& buffer) {
+    static PyObject* const uint8 = PyUnicode_InternFromString("uint8");
+    return make_view(buffer, uint8, Py_None, {}, {});
+}
+
 }  // namespace PORTAMEM_BACKEND
 }  // namespace portamem::python

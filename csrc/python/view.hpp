@@ -78,5 +78,8 @@ std::string text_of(const View::Shape& shape);
 View make_view(const py::handle& buffer, const py::handle& dtype, const py::handle& shape, const py::handle& offset,
                const py::handle& strides);
 
+/// Returns a View of a Buffer object's bytes, as uint8 in one dimension. Throws std::invalid_argument once closed.
+View bytes_of(const py::handle& buffer);
+
 }  // namespace PORTAMEM_BACKEND
 }  // namespace portamem::python

@@ -2,8 +2,8 @@
 // python/view_bindings.cpp: View in Python.
 #include "array_interface.hpp"
 #include "convert.hpp"
-#include "dlpack_export.hpp"
 #include "dlpack_import.hpp"
+#include "dlpack_methods.hpp"
 #include "dlpack_table.hpp"
 #include "event.hpp"
 #include "fast/transfers.hpp"
@@ -55,22 +55,6 @@ PyObject* make_object(PyTypeObject*, PyObject* args, PyObject* keywords) {
         }
         return to_python(make_view(buffer, dtype, shape, offset, strides)).release().ptr();
     });
-}
-
-PyObject* get_dlpack(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* keywords) {
-    return answer_python([&] {
-        static const Parameters<4> parameters("__dlpack__", 0, {"stream", "max_version", "dl_device", "copy"});
-        const auto [stream, max_version, dl_device, copy] = parameters.parse(args, nargs, keywords);
-        return export_dlpack(*view_of(self), stream, max_version, dl_device, copy).release().ptr();
-    });
-}
-
-PyObject* get_dlpack_device(PyObject* self, PyObject*) {
-    return answer_python([&] { return dlpack_device(*view_of(self)).release().ptr(); });
-}
-
-PyObject* get_dlpack_devices(PyObject* self, PyObject*) {
-    return answer_python([&] { return dlpack_devices(*view_of(self)).release().ptr(); });
 }
 
 // Calls a function of portamem.interop.tensors, which is looked up once.
@@ -125,9 +109,9 @@ void register_view(py::module_& m) {
     static PyMethodDef methods[] = {
         copy_to_method(),
         copy_from_method(),
-        fast_method<get_dlpack>("__dlpack__"),
-        {"__dlpack_device__", get_dlpack_device, METH_NOARGS, nullptr},
-        {"_dlpack_devices", get_dlpack_devices, METH_NOARGS, nullptr},
+        dlpack_method(),
+        dlpack_device_method(),
+        dlpack_devices_method(),
         {"to_torch", to_torch, METH_NOARGS, nullptr},
         {"to_cupy", to_cupy, METH_NOARGS, nullptr},
         {nullptr, nullptr, 0, nullptr},

@@ -169,8 +169,32 @@ def a_table_gives_a_views_tensor(env: Env) -> None:
         expect_equal(buffer.exports, 0, "exports after the deleter")
         with refused(ValueError, saying="closed"):
             taken_by_table(table, view)
-        with refused(TypeError, saying="takes Views"):
-            taken_by_table(table, buffer)
+        with refused(TypeError, saying="takes Views and Buffers"):
+            taken_by_table(table, "neither")
+
+
+@check("OWN-35")
+def a_table_gives_a_buffers_tensor(env: Env) -> None:
+    table = table_of(env.pm.Buffer)
+    with env.resource("pinned").allocate(96) as buffer:
+        env.write(buffer, pattern(96))
+        for given in (buffer, buffer[16:48]):
+            taken = taken_by_table(table, given)
+            shown = (taken.tensor.data, taken.shape, taken.strides, taken.tensor.dtype.bits)
+            expect_equal(shown, (given.handle, (given.nbytes,), (1,), 8), "the tensor")
+            expect_equal(ctypes.string_at(taken.tensor.data, given.nbytes), env.read(given), "what it shows")
+            lent = lent_by_table(table, given)
+            shown = (lent.data, lent.ndim, lent.shape[:1], lent.strides[:1])
+            expect_equal(shown, (given.handle, 1, [given.nbytes], [1]), "the tensor that is lent")
+            with refused(BufferError):
+                buffer.close()
+            taken.delete()
+        del given
+        expect_equal(buffer.exports, 0, "exports after the deleters")
+    with refused(ValueError, saying="closed"):
+        taken_by_table(table, buffer)
+    with refused(ValueError, saying="closed"):
+        lent_by_table(table, buffer)
 
 
 @check("OWN-35")

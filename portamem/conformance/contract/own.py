@@ -224,9 +224,10 @@ CLAUSES = (
     ),
     Clause(
         "OWN-35",
-        "The class of Views has DLPack's C exchange table: it gives and lends a View's tensor, behind its work on the "
-        "default stream, or for the host after declared work; takes a consumer's tensor over as a View; and allocates "
-        "memory of the host and of the device. A failure sets an exception, or calls the consumer's error function.",
+        "The classes of Views and Buffers have DLPack's C exchange table: it gives and lends their tensors, behind "
+        "their work on the default stream, or for the host after declared work; takes a consumer's tensor over as a "
+        "View; and allocates memory of the host and of the device. A failure sets an exception, or calls the "
+        "consumer's error function.",
     ),
     Clause(
         "OWN-36",
@@ -240,5 +241,11 @@ CLAUSES = (
         "from_any takes Views, Buffers, DLPack producers, objects with an array interface and Python buffers where "
         "they lie, read-only ones as read-only Views, and keeps them; what gives no memory away is refused with "
         "TypeError.",
+    ),
+    Clause(
+        "OWN-38",
+        "A Buffer has DLPack's methods as its View of uint8 has them, and its tensor is an export of the Buffer. An "
+        "array interface is a View's alone, because a consumer of one never says that it has let go.",
+        "every resource",
     ),
 )
