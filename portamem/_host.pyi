@@ -596,6 +596,20 @@ class Buffer:
     def exports(self) -> int:
         """The number of live sub-views, views, Python buffers and DLPack tensors of the memory. While there are some,
         ``close()`` is refused."""
+    def __dlpack__(
+        self,
+        *,
+        stream: SupportsIndex | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> CapsuleType:
+        """A DLPack capsule of the bytes, as uint8, or of a copy of them. It is an export of the buffer. The parameters
+        and what it raises are those of ``View.__dlpack__``."""
+    __dlpack_c_exchange_api__: ClassVar[CapsuleType]
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """DLPack's device type and ID. BufferError for memory that it has no device for."""
+    def _dlpack_devices(self) -> list[tuple[int, int]]: ...
     def view(
         self, dtype: Any = "uint8", shape: SupportsIndex | Sequence[SupportsIndex] | None = None, *, offset: _Size = 0
     ) -> View:
@@ -894,8 +908,8 @@ class MemoryResource:
         device's default stream. ``alignment`` is a power of two, in bytes; resources that call the runtime for each
         allocation give up to 256.
 
-        Raises OutOfMemoryError where there is no memory, ValueError for a closed resource, a stream of another device
-        and an alignment that cannot be had, and TypeError where the stream is missing.
+        Raises OutOfMemoryError where there is no memory; ValueError for a closed resource, an alignment that cannot be
+        had and, of stream-ordered memory, a stream of another device; and TypeError where the stream is missing.
         """
     def deallocate(self, ptr: int, nbytes: _Size | None = None, *, stream: _StreamLike | None = None) -> None:
         """Takes back memory that ``Buffer.release`` gave out, with its size, or by its address alone where ``size_of``
@@ -966,9 +980,10 @@ class PoolMemoryResource(MemoryResource):
     back, a share from 0 to 1, or a function of a PoolStats that answers the bytes to keep (None: all); by default
     everything stays until ``trim()``, until the upstream has no more, or until the pool would have more than its
     blocks needed. ``host_access=False``: buffers refuse the host also where it could reach the memory, which is
-    then used again at once on its stream on every machine. ``shares_idle=False``: other pools, which find no memory, do
-    not have what is idle here given back for them. ``initial_size``: bytes that the pool takes of the upstream when it
-    is made, in one chunk. ``limit`` and ``initial_size`` also take a share of the device's memory, such as "70%".
+    then used again at once on its stream on every machine. ``shares_idle=False``: other resources that find no
+    memory do not have what is idle here given back for them. ``initial_size``: bytes that the pool takes of the
+    upstream when it is made, in one chunk. ``limit`` and ``initial_size`` also take a share of the device's memory,
+    such as "70%".
     """
 
     def __init__(
@@ -1013,9 +1028,12 @@ class PoolMemoryResource(MemoryResource):
         have address, nbytes and state ("free" with the identity of its stream, 0 for any; "cached", "live", "slab")."""
     def reset_peak(self) -> None:
         """Lets ``stats().peak`` start again at the bytes that are reserved now."""
-    def trim(self, keep: _Size = 0) -> None:
+    def trim(self, keep: _Size = 0, *, stream: _StreamLike | None = None) -> None:
         """Gives chunks without a live block back to the upstream until at most ``keep`` bytes are reserved, and waits
-        for the work that used the pool's free memory."""
+        for the work that used the pool's free memory. With a stream it waits for that stream's work only, and for
+        another thread's trim; what is free on other streams stays where its work has not run, as does that of another
+        thread's own default stream. Free of plain memory may itself wait for the device. ValueError for a stream of
+        another device, and for one that is captured."""
 
 class ResourceAdaptor(MemoryResource):
     """A resource over another one, whose memory it gives: its kind and its accessibility are that one's."""

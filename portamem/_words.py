@@ -928,6 +928,19 @@ ValueError for a closed buffer.""",
         """The number of live sub-views, views, Python buffers and DLPack tensors of the memory. While there are some,
 ``close()`` is refused.""",
     ),
+    "Buffer.__dlpack__": (
+        "method",
+        "(self, *, stream: int | None=None, max_version: tuple[int, int] | None=None, dl_device: tuple[int, int] | None=None, copy: bool | None=None) -> Any",
+        "(self, *, stream=None, max_version=None, dl_device=None, copy=None)",
+        """A DLPack capsule of the bytes, as uint8, or of a copy of them. It is an export of the buffer. The parameters
+and what it raises are those of ``View.__dlpack__``.""",
+    ),
+    "Buffer.__dlpack_device__": (
+        "method",
+        "(self) -> tuple[int, int]",
+        "(self)",
+        """DLPack's device type and ID. BufferError for memory that it has no device for.""",
+    ),
     "Buffer.view": (
         "method",
         "(self, dtype: Any='uint8', shape: int | Sequence[int] | None=None, *, offset: int | str=0) -> View",
@@ -1399,8 +1412,8 @@ for memory that the host cannot reach.""",
 device's default stream. ``alignment`` is a power of two, in bytes; resources that call the runtime for each
 allocation give up to 256.
 
-Raises OutOfMemoryError where there is no memory, ValueError for a closed resource, a stream of another device
-and an alignment that cannot be had, and TypeError where the stream is missing.""",
+Raises OutOfMemoryError where there is no memory; ValueError for a closed resource, an alignment that cannot be
+had and, of stream-ordered memory, a stream of another device; and TypeError where the stream is missing.""",
     ),
     "MemoryResource.deallocate": (
         "method",
@@ -1522,9 +1535,10 @@ allocate.
 back, a share from 0 to 1, or a function of a PoolStats that answers the bytes to keep (None: all); by default
 everything stays until ``trim()``, until the upstream has no more, or until the pool would have more than its
 blocks needed. ``host_access=False``: buffers refuse the host also where it could reach the memory, which is
-then used again at once on its stream on every machine. ``shares_idle=False``: other pools, which find no memory, do
-not have what is idle here given back for them. ``initial_size``: bytes that the pool takes of the upstream when it
-is made, in one chunk. ``limit`` and ``initial_size`` also take a share of the device's memory, such as "70%".""",
+then used again at once on its stream on every machine. ``shares_idle=False``: other resources that find no
+memory do not have what is idle here given back for them. ``initial_size``: bytes that the pool takes of the
+upstream when it is made, in one chunk. ``limit`` and ``initial_size`` also take a share of the device's memory,
+such as "70%".""",
     ),
     "PoolMemoryResource.__init__": (
         "method",
@@ -1582,10 +1596,13 @@ have address, nbytes and state ("free" with the identity of its stream, 0 for an
     ),
     "PoolMemoryResource.trim": (
         "method",
-        "(self, keep: int | str=0) -> None",
-        "(self, keep=0)",
+        "(self, keep: int | str=0, *, stream: Stream | Any | None=None) -> None",
+        "(self, keep=0, *, stream=None)",
         """Gives chunks without a live block back to the upstream until at most ``keep`` bytes are reserved, and waits
-for the work that used the pool's free memory.""",
+for the work that used the pool's free memory. With a stream it waits for that stream's work only, and for
+another thread's trim; what is free on other streams stays where its work has not run, as does that of another
+thread's own default stream. Free of plain memory may itself wait for the device. ValueError for a stream of
+another device, and for one that is captured.""",
     ),
     "ResourceAdaptor": (
         "class",

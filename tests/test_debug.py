@@ -168,3 +168,23 @@ for thread in threads: thread.join()
 """,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_first_chunk_of_a_pool_is_no_block_of_the_programs(pm: Any) -> None:
+    """The chunk of an initial size begins where one of the pool's blocks may begin."""
+    done = run(
+        pm,
+        """
+pool = pm.PoolMemoryResource(pm.DeviceMemoryResource(), initial_size="4 MiB")
+above = pm.CallbackMemoryResource(
+    lambda nbytes, on: pool.allocate(nbytes, stream=on).release(),
+    lambda ptr, nbytes, on: pool.deallocate(ptr, nbytes, stream=on),
+    stream_ordered=True,
+)
+for nbytes in (1000, 100_000, 2 << 20, 3 << 20):
+    with above.allocate(nbytes, stream=stream) as buf:
+        buf.fill(1, stream=stream)
+print(pool.live_buffers)
+""",
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")

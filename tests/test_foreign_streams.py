@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Thread
 from types import ModuleType
 from typing import Any
 
@@ -69,6 +70,26 @@ def test_an_object_is_one_stream_for_as_long_as_that_is_kept(pm: ModuleType, str
     del wrapped, buffer
     stream.synchronize()
     assert pm.Stream.wrap(theirs).identity != first
+
+
+@pytest.mark.parametrize("uses", [1, 100])
+@pytest.mark.parametrize("kind", ["DeviceMemoryResource", "PinnedMemoryResource"])
+def test_a_trim_of_a_foreign_stream_gives_its_memory_back(pm: ModuleType, stream: Any, kind: str, uses: int) -> None:
+    """No Stream is kept for the object, and bare handles have an identity of their own on each thread."""
+    theirs = Theirs(stream.handle)
+    with pm.PoolMemoryResource(getattr(pm, kind)()) as pool:
+        for named in (theirs, pm.Stream.from_handle(stream.handle)):
+            for _ in range(uses):
+                pool.allocate("20 MiB", stream=named).close()
+                pool.allocate(1000, stream=named).close()
+            assert pool.stats().reserved > 0
+            pool.trim(stream=named)
+            assert pool.stats().reserved == 0
+        freeing = Thread(target=lambda: pool.allocate("20 MiB", stream=theirs).close())
+        freeing.start()
+        freeing.join()
+        pool.trim(stream=theirs)
+        assert pool.stats().reserved == 0
 
 
 def test_a_stream_that_is_wrapped_once_finds_its_memory_at_hand(pm: ModuleType, stream: Any) -> None:

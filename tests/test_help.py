@@ -178,7 +178,7 @@ def test_help_on_a_plain_class_of_another() -> None:
     assert "host_access: bool = True" in found["signature"]
     assert " |  Method resolution order:\n |      PoolMemoryResource\n |      MemoryResource\n" in page
     assert "Methods inherited from MemoryResource:\n |\n" in page
-    assert "trim(self, keep: int | str = 0) -> None" in page
+    assert "trim(self, keep: int | str = 0, *, stream: Stream | Any | None = None) -> None" in page
     assert {"allocate", "close", "stats", "snapshot", "trim", "upstream", "__enter__"} <= set(found["dir"])
 
 

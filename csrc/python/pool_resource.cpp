@@ -149,12 +149,17 @@ void register_pool_resource(py::module_& m) {
         .def("reset_peak", &MemoryPool::reset_peak, py::call_guard<WithoutGil>())
         .def(
             "trim",
-            [](MemoryPool& p, const py::object& keep) {
+            [](MemoryPool& p, const py::object& keep, const py::object& stream) {
                 const std::size_t most = to_size(keep, "keep");
+                const auto on = to_stream(stream);
                 const WithoutGil nogil;
-                p.trim(most);
+                if (on) {
+                    p.trim(most, on);
+                } else {
+                    p.trim(most);
+                }
             },
-            py::arg("keep") = 0);
+            py::arg("keep") = 0, py::kw_only(), py::arg("stream") = py::none());
 }
 
 }  // namespace PORTAMEM_BACKEND

@@ -312,6 +312,73 @@ TEST_CASE("core pool: a trim marks each stream once") {
     }
 }
 
+TEST_CASE("core pool: a trim of one stream gives its chunks back, and waits for no other stream") {
+    constexpr std::size_t large = 65536 * KiB + 256;  // in no cache, and a chunk of its own
+    for (const bool host_accessible : {false, true}) {
+        CAPTURE(host_accessible);
+        FakeStream mine;
+        FakeStream other;
+        FakePool fake(host_accessible);
+        void* const kept = fake.take(large, other);
+        fake.give(fake.take(large, mine), large, mine);
+        fake.give(kept, large, other);
+        REQUIRE(fake.owner.chunks.size() == 2);
+        CHECK(portamem_pool_trim_stream(fake.pool, mine.identity, &mine, SIZE_MAX) == PORTAMEM_POOL_OK);
+        CHECK(fake.owner.chunks.size() == 2);
+        CHECK(portamem_pool_trim_stream(fake.pool, portamem_new_identity(), nullptr, 0) == PORTAMEM_POOL_OK);
+        CHECK(portamem_pool_trim_stream(fake.pool, mine.identity, &mine, 0) == PORTAMEM_POOL_OK);
+        CHECK(mine.run == mine.submitted);
+        CHECK(other.run == 0);
+        CHECK(fake.owner.chunks.size() == 1);
+        if (!host_accessible) {
+            CHECK(fake.take(large, other) == kept);  // its stream still has it at hand
+            fake.give(kept, large, other);
+        }
+        CHECK(portamem_pool_trim_stream(fake.pool, other.identity, &other, 0) == PORTAMEM_POOL_OK);
+        CHECK(other.run == other.submitted);
+        CHECK(fake.owner.chunks.empty());
+    }
+}
+
+TEST_CASE("core pool: a trim of one stream gives back what has run, whoever freed it") {
+    for (const bool host_accessible : {false, true}) {
+        CAPTURE(host_accessible);
+        FakeStream mine;
+        FakeStream before;  // the same handle under another identity, as of a Stream that has ended
+        FakePool fake(host_accessible);
+        std::thread([&] {
+            for (const std::size_t nbytes : {std::size_t{1000}, 20 * 1024 * KiB}) {
+                fake.give(fake.take(nbytes, before), nbytes, before);
+            }
+        }).join();
+        fake.give(fake.take(1000, mine), 1000, mine);
+        before.run = before.submitted;
+        CHECK(portamem_pool_trim_stream(fake.pool, mine.identity, &mine, 0) == PORTAMEM_POOL_OK);
+        CHECK(fake.owner.chunks.empty());
+    }
+}
+
+TEST_CASE("core pool: a trim of one stream empties that stream's caches of all threads, and shares no chunk out") {
+    FakeStream mine;
+    FakeStream other;
+    FakePool fake;
+    fake.give(fake.take(1000, other), 1000, other);
+    std::thread([&] { fake.give(fake.take(1000, mine), 1000, mine); }).join();
+    std::thread([&] {
+        fake.give(fake.take(1000, mine), 1000, mine);
+        REQUIRE(fake.owner.chunks.size() == 1);
+        CHECK(portamem_pool_trim_stream(fake.pool, mine.identity, &mine, 0) == PORTAMEM_POOL_OK);
+    }).join();
+    CHECK(mine.run == mine.submitted);
+    CHECK(other.run == 0);
+    CHECK(fake.owner.chunks.size() == 1);  // the other stream has some of it
+    fake.give(fake.take(1000, mine), 1000, mine);
+    CHECK(portamem_pool_trim_stream(fake.pool, other.identity, &other, 0) == PORTAMEM_POOL_OK);
+    CHECK(fake.owner.chunks.size() == 1);  // now this stream has
+    CHECK(portamem_pool_trim_stream(fake.pool, mine.identity, &mine, 0) == PORTAMEM_POOL_OK);
+    CHECK(fake.owner.chunks.empty());
+}
+
 TEST_CASE("core pool: out of memory and back, a thousand times without drift") {
     FakeStream one;
     FakeStream other;

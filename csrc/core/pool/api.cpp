@@ -139,6 +139,10 @@ inline int do_trim(portamem_pool* pool, size_t keep) {
     return answered(pool_of(pool), [&] { pool_of(pool).trim(keep); });
 }
 
+inline int do_trim_stream(portamem_pool* pool, uint64_t identity, void* stream, size_t keep) {
+    return answered(pool_of(pool), [&] { pool_of(pool).trim_stream(identity, stream, keep); });
+}
+
 inline int do_release_due(portamem_pool* pool) {
     bool is_done = true;  // also after a failure, because another free asks again
     (void)answered(pool_of(pool), [&] { is_done = pool_of(pool).release_due(); });
@@ -173,6 +177,16 @@ inline uint64_t do_idle(portamem_backend backend, int device) {
     std::uint64_t idle = 0;
     if (portamem_forked() == 0) (void)answered_unrested([&] { idle = idle_bytes(backend, device); });
     return idle;
+}
+
+inline uint64_t do_lendable(portamem_backend backend, int device) {
+    std::uint64_t nbytes = 0;
+    if (portamem_forked() == 0) (void)answered_unrested([&] { nbytes = lendable_bytes(backend, device); });
+    return nbytes;
+}
+
+inline uint64_t do_lend(portamem_backend backend, int device, size_t nbytes) {
+    return portamem_forked() != 0 ? 0 : lend_idle(backend, device, nbytes);
 }
 
 inline void do_reset_peak(portamem_pool* pool) {
@@ -229,6 +243,9 @@ void portamem_pool_stream_ended(portamem_pool* pool, uint64_t identity, void* ev
     portamem::pool::do_stream_ended(pool, identity, event);
 }
 int portamem_pool_trim(portamem_pool* pool, size_t keep) { return portamem::pool::do_trim(pool, keep); }
+int portamem_pool_trim_stream(portamem_pool* pool, uint64_t identity, void* stream, size_t keep) {
+    return portamem::pool::do_trim_stream(pool, identity, stream, keep);
+}
 int portamem_pool_release_due(portamem_pool* pool) { return portamem::pool::do_release_due(pool); }
 void portamem_pool_call_off_due(portamem_pool* pool) { portamem::pool::pool_of(pool).call_off_due(); }
 int portamem_pool_close(portamem_pool* pool) { return portamem::pool::do_close(pool); }
@@ -244,6 +261,12 @@ void portamem_pool_reserved(portamem_pool* pool, uint64_t* reserved, uint64_t* p
     portamem::pool::do_reserved(pool, reserved, peak);
 }
 uint64_t portamem_pools_idle(portamem_backend backend, int device) { return portamem::pool::do_idle(backend, device); }
+uint64_t portamem_pools_lendable(portamem_backend backend, int device) {
+    return portamem::pool::do_lendable(backend, device);
+}
+uint64_t portamem_pools_lend(portamem_backend backend, int device, size_t nbytes) {
+    return portamem::pool::do_lend(backend, device, nbytes);
+}
 void portamem_pool_reset_peak(portamem_pool* pool) { portamem::pool::do_reset_peak(pool); }
 int portamem_pool_snapshot(portamem_pool* pool, portamem_pool_visitor visitor, void* self) {
     return portamem::pool::do_snapshot(pool, visitor, self);

@@ -43,6 +43,20 @@ std::vector<std::shared_ptr<Pool>> pools_that(const Which& which) {
     return found;
 }
 
+std::uint64_t idle_bytes_of(const std::vector<std::shared_ptr<Pool>>& pools) {
+    std::uint64_t idle = 0;
+    for (const auto& pool : pools) {
+        std::uint64_t blocks = 0;
+        std::uint64_t used = 0;
+        std::uint64_t reserved = 0;
+        std::uint64_t peak = 0;
+        pool->live(blocks, used);
+        pool->reserved(reserved, peak);
+        idle += reserved > used ? reserved - used : 0;
+    }
+    return idle;
+}
+
 }  // namespace
 
 void enlist(const std::shared_ptr<Pool>& pool) {
@@ -57,27 +71,17 @@ void enlist(const std::shared_ptr<Pool>& pool) {
 }
 
 std::uint64_t idle_bytes(portamem_backend backend, int device) {
-    std::uint64_t idle = 0;
-    const auto is_asked_for = [&](const Known& known) {
-        return known.is_of_device && known.backend == backend && known.device == device;
-    };
-    for (const auto& pool : pools_that(is_asked_for)) {
-        std::uint64_t blocks = 0;
-        std::uint64_t used = 0;
-        std::uint64_t reserved = 0;
-        std::uint64_t peak = 0;
-        pool->live(blocks, used);
-        pool->reserved(reserved, peak);
-        idle += reserved > used ? reserved - used : 0;
-    }
-    return idle;
+    return idle_bytes_of(pools_that(
+        [&](const Known& known) { return known.is_of_device && known.backend == backend && known.device == device; }));
 }
 
-std::vector<std::shared_ptr<Pool>> pools_that_help(const Pool& asking) {
-    const portamem_pool_options& own = asking.options();
+std::uint64_t lendable_bytes(portamem_backend backend, int device) {
+    return Pool::is_in_call_over(backend, device) ? 0 : idle_bytes_of(pools_that_help(backend, device, nullptr));
+}
+
+std::vector<std::shared_ptr<Pool>> pools_that_help(portamem_backend backend, int device, const Pool* asking) {
     return pools_that([&](const Known& known) {
-        return known.shares_idle && known.address != &asking && known.backend == own.backend &&
-               known.device == own.device;
+        return known.shares_idle && known.address != asking && known.backend == backend && known.device == device;
     });
 }
 

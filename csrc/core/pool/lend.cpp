@@ -11,7 +11,8 @@ Pool::OtherPools::OtherPools(const Pool& pool) : pool_(pool) {}
 
 bool Pool::OtherPools::have_given_back() noexcept {
     try {
-        if (!std::exchange(is_listed_, true)) pools_ = pools_that_help(pool_);
+        const portamem_pool_options& own = pool_.options();
+        if (!std::exchange(is_listed_, true)) pools_ = pools_that_help(own.backend, own.device, &pool_);
     } catch (...) {
         return false;
     }
@@ -52,6 +53,22 @@ std::size_t Pool::lend() noexcept {
         callbacks_.ops.let_go(held);  // may end the owner
     } else {
         lender_.store(nullptr, std::memory_order_release);
+    }
+    return released;
+}
+
+bool Pool::is_in_call_over(portamem_backend backend, int device) noexcept {
+    return CallGuard::is_of_any(
+        [=](const Pool& pool) { return pool.options().backend == backend && pool.options().device == device; });
+}
+
+std::uint64_t lend_idle(portamem_backend backend, int device, std::size_t nbytes) noexcept {
+    std::uint64_t released = 0;
+    try {
+        auto pools = pools_that_help(backend, device, nullptr);
+        for (; !pools.empty() && released < nbytes; pools.pop_back()) released += pools.back()->lend();
+    } catch (...) {
+        // No list could be made, so no pool was asked.
     }
     return released;
 }

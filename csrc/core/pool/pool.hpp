@@ -53,6 +53,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     std::size_t limit() const noexcept { return upstream_.limit(); }
 
     void trim(std::size_t keep);
+    void trim_stream(std::uint64_t identity, void* stream, std::size_t keep);
     /// Gives back memory that the policy no longer wants, and memory that waited for work. True: nothing more is due.
     bool release_due();
     void call_off_due() noexcept;
@@ -90,6 +91,8 @@ class Pool : public std::enable_shared_from_this<Pool> {
     /// Whether the calling thread is inside of a call within a call, of this pool or another. The outer call still uses
     /// the caches that it has found, so that ended caches are looked for only after it.
     static bool is_call_within_call() noexcept { return calls_of_thread_ > 1; }
+    /// Whether the calling thread is inside of a call of a pool of a device's memory, or with -1 of host memory.
+    static bool is_in_call_over(portamem_backend backend, int device) noexcept;
     static void forget_caches_after_call() noexcept { forgets_after_call_ = true; }
 
     std::shared_ptr<Pool> keeps_itself;  ///< from create to destroy
@@ -210,13 +213,14 @@ class Pool : public std::enable_shared_from_this<Pool> {
     void flush_all_caches(bool for_good = false);
     void flush_own_streams();
     bool cannot_be_marked(const Arena& arena);
-    bool drain_behind_mark(const std::shared_ptr<Arena>& arena);
-    void drain(const std::shared_ptr<Arena>& arena, bool waits);
+    bool drain_behind_mark(const std::shared_ptr<Arena>& arena, void* stream);
+    void drain(const std::shared_ptr<Arena>& arena, bool waits, void* stream = nullptr);
     void drain_orphans();
     bool drain_own_streams();
     /// Puts all free memory together in the common arena. False: another thread was at it, and this call left it at
     /// that.
     bool reclaim(bool waits);
+    void reclaim_behind(std::uint64_t identity, void* stream);
     void join_common();
     void drain_if_idle(const std::shared_ptr<Arena>& arena, bool is_urgent);
     bool give_idle(const CallContext& context, std::size_t keep, bool is_urgent);
@@ -275,12 +279,16 @@ class Pool::CallGuard {
     CallGuard(const CallGuard&) = delete;
     CallGuard& operator=(const CallGuard&) = delete;
 
-    /// Whether the calling thread is inside of `pool`.
-    static bool is_of(const Pool& pool) noexcept {
+    /// Whether the calling thread is inside of a pool of which `which` is true.
+    template <class Which>
+    static bool is_of_any(const Which& which) noexcept {
         for (const CallGuard* call = innermost_; call != nullptr; call = call->outer_) {
-            if (&call->pool_ == &pool) return true;
+            if (which(call->pool_)) return true;
         }
         return false;
+    }
+    static bool is_of(const Pool& pool) noexcept {
+        return is_of_any([&pool](const Pool& of) { return &of == &pool; });
     }
 
   private:
@@ -313,7 +321,17 @@ class Pool::OtherPools {
 void enlist(const std::shared_ptr<Pool>& pool);
 /// Returns the bytes that the pools of a device have reserved and that are not out. Throws std::bad_alloc.
 std::uint64_t idle_bytes(portamem_backend backend, int device);
-/// Returns the other pools of the same memory that share their idle memory. Throws std::bad_alloc.
-std::vector<std::shared_ptr<Pool>> pools_that_help(const Pool& asking);
+/// Returns the pools of a device's memory, or with -1 of host memory, that share their idle memory, except `asking`.
+/// Throws std::bad_alloc.
+std::vector<std::shared_ptr<Pool>> pools_that_help(portamem_backend backend, int device, const Pool* asking);
+
+// lend.cpp
+
+/// Returns the bytes that such pools have reserved and that are not out; 0 where the calling thread is inside of one of
+/// that memory, which asks the others itself. Throws std::bad_alloc.
+std::uint64_t lendable_bytes(portamem_backend backend, int device);
+/// Has one such pool after the other give back what is idle, the newest first, until `nbytes` have gone back. Returns
+/// how many have.
+std::uint64_t lend_idle(portamem_backend backend, int device, std::size_t nbytes) noexcept;
 
 }  // namespace portamem::pool

@@ -33,7 +33,7 @@ bool Pool::cannot_be_marked(const Arena& arena) {
 // Marks the stream before it detaches, so that a stream that cannot be marked loses nothing, and a captured one finds
 // its memory at hand. False where another thread frees on the stream too fast for that, and for memory that the host
 // reaches, which no stream finds in its arena.
-bool Pool::drain_behind_mark(const std::shared_ptr<Arena>& arena) {
+bool Pool::drain_behind_mark(const std::shared_ptr<Arena>& arena, void* stream) {
     if (needs_event_before_reuse()) return false;
     for (int attempt = 0; attempt < 3; ++attempt) {
         std::uint64_t seen = 0;
@@ -44,7 +44,7 @@ bool Pool::drain_behind_mark(const std::shared_ptr<Arena>& arena) {
         }
         MarkPtr mark;
         try {
-            mark = events_.mark_of(*arena);
+            mark = stream != nullptr ? events_.mark_here(stream) : events_.mark_of(*arena);
         } catch (const Refused& refusal) {
             if (refusal.status != PORTAMEM_POOL_BUSY) throw;
             bool has_ended = false;
@@ -67,10 +67,11 @@ bool Pool::drain_behind_mark(const std::shared_ptr<Arena>& arena) {
     return false;
 }
 
-// Moves everything that is free in an arena to the common arena, once the work before it has run.
-void Pool::drain(const std::shared_ptr<Arena>& arena, bool waits) {
+// Moves everything that is free in an arena to the common arena, once the work before it has run. `stream`: the arena's
+// own, for a call that names it; null otherwise.
+void Pool::drain(const std::shared_ptr<Arena>& arena, bool waits, void* stream) {
     const bool is_sure = !waits || !cannot_be_marked(*arena);
-    if (is_sure && drain_behind_mark(arena)) return events_.drain(arena->stream, waits);
+    if (is_sure && drain_behind_mark(arena, stream)) return events_.drain(arena->stream, waits);
     Batches all = one_batch(arena->stream);
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
@@ -82,7 +83,7 @@ void Pool::drain(const std::shared_ptr<Arena>& arena, bool waits) {
             if (!is_sure) {
                 if (!events_.synchronize_device()) throw_refused(PORTAMEM_POOL_BUSY);  // only the whole device is sure
             } else {
-                mark = events_.mark_of(*arena);
+                mark = stream != nullptr ? events_.mark_here(stream) : events_.mark_of(*arena);
             }
         } catch (const Refused& refusal) {
             events_.put_back(*arena, std::move(all));
@@ -185,6 +186,45 @@ bool Pool::reclaim(bool waits) {
     for (const std::uint64_t stream : waiting) events_.drain(stream, waits);
     join_common();
     return true;
+}
+
+// Puts together what one stream has freed, which is waited for, and all else that has run. What is free on other
+// streams, whose work has not, stays at hand there.
+void Pool::reclaim_behind(std::uint64_t identity, void* stream) {
+    const std::lock_guard<std::mutex> one(reclaim_);
+    flush_all_caches();
+    std::shared_ptr<Arena> own;
+    std::vector<std::shared_ptr<Arena>> ended;
+    std::vector<std::shared_ptr<Arena>> others;
+    std::vector<std::uint64_t> waiting;
+    {
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        for (const auto& entry : heap_.arenas()) {
+            const Arena& arena = *entry.second;
+            if (arena.has_ended) {
+                ended.push_back(entry.second);
+            } else if (entry.first == identity) {
+                own = entry.second;
+            } else if (!arena.is_of_call && !arena.is_per_thread) {
+                others.push_back(entry.second);
+            }
+        }
+    }
+    for (const auto& arena : ended) end_arena(arena);
+    if (own && !own->is_of_call) drain(own, true, stream);
+    for (const auto& arena : others) {
+        if (needs_event_before_reuse()) {
+            drain(arena, false);
+        } else {
+            drain_if_idle(arena, false);
+        }
+    }
+    {
+        const std::lock_guard<std::mutex> lock(heap_.mutex());
+        for (const auto& queue : heap_.waiting().queues()) waiting.push_back(queue.first);
+    }
+    for (const std::uint64_t queue : waiting) events_.drain(queue, queue == identity);
+    join_common();
 }
 
 // Merges the common arena's memory into pieces as large as possible.

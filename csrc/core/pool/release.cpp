@@ -61,4 +61,14 @@ void Pool::trim(std::size_t keep) {
     if (is_left && drain_own_streams()) (void)upstream_.release(keep, true);
 }
 
+// Waits for the work of one stream only, and then puts together what has run. The stream's handle may have had other
+// identities, of Streams that came and went and of other threads: their marks have happened as well by then. `stream`
+// is null where it cannot be marked any more.
+void Pool::trim_stream(std::uint64_t identity, void* stream, std::size_t keep) {
+    const CallGuard inside(*this);
+    if (stream != nullptr) events_.synchronize(events_.mark_here(stream));
+    reclaim_behind(identity, stream);
+    (void)upstream_.release(keep, true);
+}
+
 }  // namespace portamem::pool

@@ -8,7 +8,7 @@ from typing import Any
 from portamem.conformance.kit.check import check
 from portamem.conformance.kit.env import Env
 from portamem.conformance.kit.expect import expect, expect_bytes, expect_equal, refused
-from portamem.conformance.kit.memory import MIB
+from portamem.conformance.kit.memory import MIB, pattern
 from portamem.conformance.kit.outcome import Failed
 from portamem.errors import OutOfMemoryError
 
@@ -55,6 +55,74 @@ def idle_memory_that_a_pool_keeps_to_itself(env: Env, resource: Any) -> None:
         _leave_idle(pool, stream)
         with kept.allocate(LARGE, stream=stream):
             expect(pool.stats().releases > 0, "a pool that shares has given nothing to one that does not")
+
+
+@check("POOL-48", backends=("host",))
+def idle_memory_is_a_plain_resources(env: Env) -> None:
+    """The device is full but for what pools keep: a knob of the CPU runtime makes it small."""
+    stream, knobs = env.stream(), env.pm.knobs
+    plain = env.resource("device")
+    env.empty_default()
+    pool_of = env.pm.PoolMemoryResource
+    with pool_of(plain) as idle, pool_of(plain) as busy, pool_of(plain, shares_idle=False) as kept:
+        for pool in (idle, busy, kept):
+            _leave_idle(pool, stream)
+        out = busy.allocate(LARGE, stream=stream)
+        env.write(out, pattern(LARGE))
+        info = env.device.memory_info()
+        knobs.set_capacity(env.device, info.total - info.free + 2 * MIB)
+        taken: list[Any] = []
+        try:
+            with refused(OutOfMemoryError, saying="trim()"):
+                while len(taken) < 1000:
+                    taken.append(plain.allocate(LARGE, stream=stream))
+                    taken[-1].fill(len(taken), stream=stream)
+                    stream.synchronize()  # memory behind work of the stream is not idle
+            expect_equal(idle.stats().reserved, 0, "bytes of a pool with idle memory after the device was full")
+            expect(kept.stats().reserved >= LARGE, "a pool has lent what its maker keeps for it")
+            expect_bytes(env.read(out), pattern(LARGE), "memory that is out")
+            out.close()
+            stream.synchronize()
+            before = busy.stats().reserved
+            with refused(OutOfMemoryError):
+                plain.allocate(1 << 40, stream=stream)
+            expect_equal(busy.stats().reserved, before, "bytes of a pool after a request beyond the device")
+            taken.append(plain.allocate(LARGE, stream=stream))
+            taken[-1].fill(len(taken), stream=stream)
+            for number, buf in enumerate(taken, 1):
+                expect_bytes(env.read(buf), bytes([number % 256]) * LARGE, f"buffer {number} of a full device")
+        finally:
+            knobs.reset()
+            for buf in taken:
+                buf.close()
+
+
+@check("POOL-48", backends=("host",))
+def a_plain_resource_needs_many_pools(env: Env) -> None:
+    """Each of them keeps a little, and all are asked in one call; none is for a request beyond the machine."""
+    stream, knobs = env.stream(), env.pm.knobs
+    env.empty_default()
+    for kind in ("device", "pinned"):
+        plain = env.resource(kind)
+        pools = [env.pm.PoolMemoryResource(plain) for _ in range(30)]
+        for pool in pools:
+            pool.allocate(2 * MIB, stream=stream).close()
+        stream.synchronize()
+        kept = sum(pool.stats().reserved for pool in pools)
+        with refused(OutOfMemoryError):
+            plain.allocate(1 << 60, stream=stream)
+        expect_equal(sum(pool.stats().reserved for pool in pools), kept, "bytes after a request that cannot be met")
+        if kind == "device":
+            info = env.device.memory_info()
+            knobs.set_capacity(env.device, info.total - info.free)
+            try:
+                with plain.allocate(58 * MIB, stream=stream) as buf:
+                    buf.fill(6, stream=stream)
+                    expect_bytes(env.read(buf), b"\x06" * (58 * MIB), "memory of many pools")
+            finally:
+                knobs.reset()
+        for pool in pools:
+            pool.close()
 
 
 @check("POOL-48")

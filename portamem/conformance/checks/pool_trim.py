@@ -83,6 +83,77 @@ def what_goes_upstream_is_not_in_use(env: Env, resource: Any) -> None:
             expect(done.query(), "memory went upstream before the work on it was done")
 
 
+@check("POOL-52")
+def trim_of_one_stream(env: Env, resource: Any) -> None:
+    mine, other = env.stream(), env.stream()
+    for turn in range(2):
+        bufs = [resource.allocate(20 * MIB, stream=stream) for stream in (mine, other)]  # a chunk for each
+        for buf in bufs:
+            env.write(buf, pattern(20 * MIB, seed=turn))
+        before = resource.stats().reserved
+        expect(before >= 40 * MIB, f"{before} bytes are reserved for 40 MiB")
+        with env.latch(mine) as held:
+            done = bufs[0].fill(0x11, stream=mine)
+            for buf in bufs:
+                buf.close()
+            held.release_soon()
+            resource.trim(stream=mine)
+            expect(done.query(), "memory went upstream before the work on it was done")
+        after = resource.stats().reserved
+        expect(after <= before - 20 * MIB, f"{after} bytes are reserved, and were {before}")
+        expect_equal(resource.upstream.live_bytes, after, "bytes that the pool has of its upstream")
+        resource.trim(stream=other)
+        expect_equal(resource.stats().reserved, 0, "reserved bytes after trims of both streams")
+    with resource.allocate(NBYTES, stream=mine) as buf:
+        buf.fill(1, stream=mine)
+        expect_bytes(env.read(buf), b"\x01" * NBYTES, "memory after a trim")
+
+
+@check("POOL-52")
+def trim_waits_for_no_other_stream(env: Env, resource: Any) -> None:
+    """Nothing goes upstream here, because the runtime's own Free may wait for the whole device."""
+    mine, other = env.stream(), env.stream()
+    bufs = [resource.allocate(MIB, stream=stream) for stream in (mine, other)]
+    with env.latch(other) as held:
+        bufs[1].fill(0x22, stream=other)
+        for buf in bufs:
+            buf.close()
+        reserved = resource.stats().reserved
+        resource.trim(reserved, stream=mine)
+        expect(not other.query(), "the trim has waited for another stream")
+        expect_equal(resource.stats().reserved, reserved, "reserved after a trim to what there is")
+        held.release()
+    other.synchronize()
+    with resource.allocate(MIB, stream=other) as buf:
+        buf.fill(1, stream=other)
+        expect_bytes(env.read(buf), b"\x01" * MIB, "memory after the trim")
+
+
+@check("POOL-52")
+def a_stream_that_cannot_be_trimmed(env: Env, resource: Any) -> None:
+    stream = env.stream()
+    resource.allocate(NBYTES, stream=stream).close()
+    before = resource.stats().reserved
+    for strange in ("stream", 1.5):
+        with refused(TypeError):
+            resource.trim(stream=strange)
+    if len(env.pm.devices()) > 1 and resource.device_id >= 0:
+        elsewhere = next(device for device in env.pm.devices() if device.ordinal != env.ordinal)
+        with env.pm.Stream(elsewhere) as theirs, refused(ValueError, saying="device"):
+            resource.trim(stream=theirs)
+    if env.device.probe().stream_capture:
+        stream.begin_capture()
+        try:
+            with refused(ValueError, saying="trim"):
+                resource.trim(stream=stream)
+        finally:
+            stream.end_capture()
+    expect_equal(resource.stats().reserved, before, "reserved after refusals")
+    stream.close()
+    resource.trim(stream=stream)
+    expect_equal(resource.stats().reserved, 0, "reserved after a trim of a stream that was closed")
+
+
 @check("POOL-34")
 def trim_while_others_allocate(env: Env, resource: Any) -> None:
     going = threading.Event()

@@ -331,9 +331,9 @@ CLAUSES = (
     ),
     Clause(
         "POOL-48",
-        "Before a pool says that its upstream has no memory, what other pools of that device's memory, or of host "
-        "memory, keep idle goes back, where its last use has run, and what is out stays. A pool that is made with "
-        "shares_idle=False keeps its own.",
+        "Before a pool says that its upstream has no memory, or a resource that asks the runtime each time says that "
+        "the device has none, what other pools of that device's memory, or of host memory, keep idle goes back, where "
+        "its last use has run, and what is out stays. A pool that is made with shares_idle=False keeps its own.",
         "pools",
     ),
     Clause(
@@ -353,6 +353,12 @@ CLAUSES = (
         "A pool with an initial size has reserved that much when it is made, in bytes or as a share of the device's "
         "memory, and the first memory of that size costs no chunk, on whichever stream. A size that cannot be had, or "
         "that is above the limit, is refused, and nothing stays reserved.",
+        "pools",
+    ),
+    Clause(
+        "POOL-52",
+        "trim(stream=) waits for the work of one stream, and for no other, and then gives unused memory upstream; what "
+        "is free on another stream stays where its work has not run.",
         "pools",
     ),
 )

@@ -117,7 +117,7 @@ typedef struct portamem_pool_options {
     int is_of_device;    /* the memory is on `device` of `backend`: portamem_pools_idle counts the pool */
     portamem_backend backend;
     int device;      /* -1: host memory */
-    int shares_idle; /* before another pool of that memory refuses a call, it has this one give back what is idle */
+    int shares_idle; /* before others refuse a call for that memory, they have this pool give back what is idle */
 } portamem_pool_options;
 
 typedef struct portamem_pool_figures {
@@ -208,6 +208,10 @@ PORTAMEM_EXPORT int portamem_pool_release_due(portamem_pool* pool);
 PORTAMEM_EXPORT void portamem_pool_call_off_due(portamem_pool* pool);
 /* Gives whole chunks to the upstream until at most `keep` bytes are reserved. */
 PORTAMEM_EXPORT int portamem_pool_trim(portamem_pool* pool, size_t keep);
+/* Does the same, but waits for the work of one stream only, as far as the upstream waits for none. What is free on
+ * other streams goes too where its work has run, and stays at hand there where it has not. stream: null for one that is
+ * closed, or another thread's own. */
+PORTAMEM_EXPORT int portamem_pool_trim_stream(portamem_pool* pool, uint64_t identity, void* stream, size_t keep);
 /* Does trim(0) for good, where nothing is out; returns PORTAMEM_POOL_BUSY otherwise. Closing twice is allowed. */
 PORTAMEM_EXPORT int portamem_pool_close(portamem_pool* pool);
 PORTAMEM_EXPORT int portamem_pool_is_closed(const portamem_pool* pool);
@@ -222,6 +226,12 @@ PORTAMEM_EXPORT void portamem_pool_live(portamem_pool* pool, uint64_t* blocks, u
 PORTAMEM_EXPORT void portamem_pool_reserved(portamem_pool* pool, uint64_t* reserved, uint64_t* peak);
 /* Returns the bytes of a device that the pools of the process have reserved and that are not out. */
 PORTAMEM_EXPORT uint64_t portamem_pools_idle(portamem_backend backend, int device);
+/* Returns those of the pools that share their idle memory; device -1: of host memory. It is 0 on a thread that is in a
+ * call of a pool of that memory, because that pool asks the others itself. */
+PORTAMEM_EXPORT uint64_t portamem_pools_lendable(portamem_backend backend, int device);
+/* Has these pools give back what is idle, one after the other, until nbytes have gone back, and waits for nothing.
+ * Returns how many have. */
+PORTAMEM_EXPORT uint64_t portamem_pools_lend(portamem_backend backend, int device, size_t nbytes);
 PORTAMEM_EXPORT void portamem_pool_reset_peak(portamem_pool* pool);
 /* Shows every piece of every chunk, by address, as it was at one moment, with no lock held. Returns 0, or
  * PORTAMEM_POOL_HOST_MEMORY. */

@@ -56,8 +56,8 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     /// - alignment: a power of two. Resources that call the runtime for each allocation give up to kAlignment.
     /// - Where there is no memory, the call first lets go of what finished work has kept. It then waits, two seconds
     ///   at most, for memory that was dropped while work used it.
-    /// - Throws OutOfMemory and Error. Throws std::invalid_argument when closed, for a stream of another device, for an
-    ///   alignment that it cannot give, and under capture unless the resource has the memory at hand.
+    /// - Throws OutOfMemory and Error. Throws std::invalid_argument when closed, for an alignment that it cannot give,
+    ///   under capture unless the memory is at hand, and, for stream-ordered memory, for a stream of another device.
     void* allocate(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment = kAlignment) {
         return allocate(nbytes, stream, AllocateOptions{alignment, false});
     }

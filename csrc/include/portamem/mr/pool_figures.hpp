@@ -74,9 +74,10 @@ struct PoolOptions {
     /// Says whether the host may reach the memory where it can. False: the memory is used again at once in stream order
     /// on every machine, also where the host, which follows no stream, could reach it. Buffers refuse the host then.
     bool host_access = true;
-    /// Says whether this pool helps other pools that find no memory. True: before another pool of the same memory (this
-    /// device's, or the host's) refuses a call, that call gives whole idle chunks of this pool back to this pool's
-    /// upstream, on its own thread. False: idle chunks stay here until this pool's own calls give them back.
+    /// Says whether this pool helps others that find no memory. True: before another pool of the same memory (this
+    /// device's, or the host's), or a resource that asks the runtime each time, refuses a call, that call gives whole
+    /// idle chunks of this pool back to this pool's upstream, on its own thread. False: idle chunks stay here until
+    /// this pool's own calls give them back.
     bool shares_idle = true;
     /// Is reserved when the pool is made, in one chunk of at least so many bytes. The pool gives it back as any other
     /// chunk: at trim(), and where memory is short.

@@ -182,6 +182,18 @@ class PoolMemoryResource : public MemoryResource {
         refuse_forked();
         answer(portamem_pool_trim(pool_, keep), 0);
     }
+    /// Does the same, but waits for the work of one stream only, and for another thread's trim. What is free on other
+    /// streams stays where its work has not run, as does that of another thread's own default stream. The upstream may
+    /// wait itself, as Free of plain memory does. Throws std::invalid_argument for a stream of another device, and for
+    /// one that is captured.
+    void trim(std::size_t keep, const std::shared_ptr<Stream>& stream) {
+        refuse_forked();
+        refuse_stream_of_another_device(*stream);
+        stream->refuse_capture_if_open("trim");
+        const bool is_here = !stream->is_closed() && !stream->is_elsewhere();
+        void* const here = is_here ? address_of(stream) : nullptr;
+        answer(portamem_pool_trim_stream(pool_, stream->memory_identity(), here, keep), 0);
+    }
 
     std::size_t live_buffers() const noexcept override { return live().first; }
     std::size_t live_bytes() const noexcept override { return live().second; }
@@ -288,7 +300,8 @@ class PoolMemoryResource : public MemoryResource {
             throw std::invalid_argument("the pool's initial size of " + std::to_string(nbytes) +
                                         " bytes is larger than its limit of " + std::to_string(own_limit()) + " bytes");
         }
-        if (passthrough_) return;  // PORTAMEM_POOL=off keeps nothing
+        if (passthrough_) return;         // PORTAMEM_POOL=off keeps nothing
+        const detail::DebugScope inside;  // the chunk is no block of the program's, and gets no redzones
         const auto stream = Stream::create(device());
         give_back(take(nbytes, stream, kAlignment), nbytes, stream);
         stream->close();

@@ -2,7 +2,11 @@
 // portamem/mr/detail/runtime_memory_resource.hpp: resources over one runtime call each.
 #pragma once
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -99,14 +103,17 @@ class RuntimeMemoryResource : public CountedMemoryResource {
     Block called(std::size_t asked, Stream& stream, Function&& function) {
         // Memory allocated inside a capture would belong to its graph, which portamem does not own.
         if (is_stream_ordered()) stream.refuse_capture("allocate");
-        for (bool again = false;; again = true) {
+        bool has_trimmed = false;
+        for (unsigned looks = 1;; ++looks) {
             try {
                 return in_use(stream, [&] {
                     const Beside beside(traits(), stream);
                     return noted(function(), stream);
                 });
             } catch (const OutOfMemory& e) {
-                if (again || !make_room(asked)) explain(e, asked);
+                if (looks <= kMostLooks && pools_make_room(asked)) continue;
+                if (has_trimmed || !make_room(asked)) explain(e, asked);
+                has_trimmed = true;
             }
         }
     }
@@ -122,6 +129,31 @@ class RuntimeMemoryResource : public CountedMemoryResource {
         return block;
     }
 
+    // How often one call asks the pools of the process, while other threads take what those give back.
+    static constexpr unsigned kMostLooks = 16;
+
+    /// Has the pools of the process give back what they keep idle, and waits for nothing. It does nothing for a call of
+    /// a pool of the same memory, which asks the other pools itself.
+    bool pools_make_room(std::size_t asked) const noexcept {
+        try {
+            const int device = traits().device_id();
+            const std::uint64_t idle = portamem_pools_lendable(rt::BackendId, device);
+            return idle != 0 && !would_be_vain(asked, idle) && portamem_pools_lend(rt::BackendId, device, asked) != 0;
+        } catch (...) {
+            return false;  // the device cannot even be asked
+        }
+    }
+
+    /// Returns whether the device, or the host, has too little memory for the request even with so many bytes more.
+    bool would_be_vain(std::size_t asked, std::uint64_t more) const {
+        if (traits().is_host_memory) return asked > host_bytes();
+        const RelaxedCapture beside(traits().device);
+        std::size_t free = 0;
+        std::size_t total = 0;
+        const bool is_told = rt::MemGetInfo(&free, &total) == rt::Error_t::Success;
+        return is_told && (asked > total || free + more < asked);
+    }
+
     /// Takes back what the device's default resource has cached, for a resource that finds no memory. It waits for the
     /// work that used it, with no lock held. It does nothing beneath the default resource, which does that itself.
     bool make_room(std::size_t asked) const noexcept {
@@ -129,16 +161,19 @@ class RuntimeMemoryResource : public CountedMemoryResource {
         try {
             const detail::DefaultCache cache(traits().device);
             const std::size_t cached = cache.nbytes();
-            if (cached == 0) return false;
-            const RelaxedCapture beside(traits().device);
-            std::size_t free = 0;
-            std::size_t total = 0;
-            const bool is_told = rt::MemGetInfo(&free, &total) == rt::Error_t::Success;
-            if (is_told && (asked > total || free + cached < asked)) return false;  // it would wait in vain
+            if (cached == 0 || would_be_vain(asked, cached)) return false;
             return cache.trim();
         } catch (...) {
             return false;  // the device cannot even be asked
         }
+    }
+
+    /// Returns the bytes of the machine's memory, or the largest number where it does not tell.
+    static std::uint64_t host_bytes() noexcept {
+        const long pages = ::sysconf(_SC_PHYS_PAGES);
+        const long page = ::sysconf(_SC_PAGESIZE);
+        if (pages <= 0 || page <= 0) return std::numeric_limits<std::uint64_t>::max();
+        return static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page);
     }
 
     static void wait_for(Stream& stream) {
