@@ -326,6 +326,7 @@ def test_none_is_no_stream(rmm):
         buffer.tobytes(stream="default")
 
 
+@pytest.mark.usefixtures("migrating")
 def test_prefetch_moves_managed_memory(rmm, pm, device):
     rmm.mr.set_current_device_resource(rmm.mr.ManagedMemoryResource())
     buffer = rmm.DeviceBuffer(size=4096)
@@ -337,6 +338,7 @@ def test_prefetch_moves_managed_memory(rmm, pm, device):
     assert buffer.buffer.range_attribute("last_prefetch_location") == "host"
 
 
+@pytest.mark.usefixtures("migrating")
 def test_prefetch_moves_managed_memory_of_a_programs_functions(rmm, pm, device):
     below = rmm.mr.ManagedMemoryResource()
     buffer = rmm.DeviceBuffer(size=4096, mr=rmm.mr.CallbackMemoryResource(below.allocate, below.deallocate))
@@ -360,3 +362,45 @@ def test_a_resource_of_portamem_serves_as_well(rmm, pm, device_resource):
     with pytest.raises(TypeError, match="`mr` is a memory resource, not a str"):
         rmm.DeviceBuffer(size=10, mr="pool")
     assert isinstance(buffer.buffer, portamem.Buffer)
+
+
+def test_a_free_that_is_refused_while_a_buffer_grows_leaves_it_whole(rmm):
+    below = rmm.mr.CudaMemoryResource()
+    refuses = [True]
+
+    def deallocate(ptr, nbytes, stream):
+        if refuses:
+            refuses.pop()
+            raise RuntimeError("not now")
+        below.deallocate(ptr, nbytes, stream)
+
+    buffer = rmm.DeviceBuffer(size=10, mr=rmm.mr.CallbackMemoryResource(below.allocate, deallocate))
+    buffer.copy_from_host(b"0123456789")
+    buffer.resize(5000)
+    assert (buffer.size, buffer.capacity()) == (5000, 5000)
+    assert buffer.tobytes()[:10] == b"0123456789"
+    del buffer
+    assert below.resource.live_buffers == 0
+
+
+def test_a_copy_of_itself_changes_nothing(rmm):
+    buffer = rmm.DeviceBuffer.to_device(b"abc")
+    buffer.copy_from_device(buffer)
+    assert buffer.tobytes() == b"abc"
+
+
+def test_a_copy_from_another_device(rmm, two_devices):
+    there = portamem.DeviceMemoryResource(two_devices[1])
+    theirs = rmm.DeviceBuffer(size=1 << 20, mr=there)
+    here = rmm.DeviceBuffer(size=1 << 20)
+    for value in range(5):
+        theirs.copy_from_host(bytes([value]) * (1 << 20))
+        here.copy_from_device(Interface(theirs.ptr, (1 << 20,), stream=None))
+        assert here.tobytes() == bytes([value]) * (1 << 20)
+
+
+def test_what_is_no_function(rmm):
+    with pytest.raises(TypeError, match="deallocate_func"):
+        rmm.mr.CallbackMemoryResource(len, 2)
+    with pytest.raises(TypeError, match="callback"):
+        rmm.mr.FailureCallbackResourceAdaptor(rmm.mr.CudaMemoryResource(), None)

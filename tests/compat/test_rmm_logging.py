@@ -174,3 +174,54 @@ def test_messages_go_to_the_file_of_the_environment(tmp_path):
     lines = Path(path).read_text(encoding="utf-8").splitlines()
     assert [line.rpartition("] ")[2] for line in lines] == ["a warning", "an error"]
     assert "[WARNING]" in lines[0]
+
+
+def test_a_log_that_cannot_be_written_fails_no_allocation_and_no_free(rmm, tmp_path, caplog):
+    (tmp_path / "full.dev0.csv").symlink_to("/dev/full")
+    below = rmm.mr.CudaMemoryResource()
+    mr = rmm.mr.LoggingResourceAdaptor(below, tmp_path / "full.csv")
+    buffers = [rmm.DeviceBuffer(size=100, mr=mr) for _ in range(3000)]  # more rows than wait for each other
+    buffers[0].copy_from_host(b"abc")
+    assert buffers[0].tobytes()[:3] == b"abc"
+    assert below.resource.live_buffers == 3000
+    buffers.clear()
+    assert below.resource.live_buffers == 0
+    with pytest.raises(OSError, match="No space left"):
+        mr.flush()
+    said = [record for record in caplog.records if record.name == "portamem.compat.rmm"]
+    assert len(said) == 1
+    assert "full.dev0.csv is not written any more" in said[0].getMessage()
+
+
+def test_two_logs_of_one_file_leave_whole_rows(rmm, tmp_path):
+    below = rmm.mr.CudaMemoryResource()
+    older = rmm.mr.LoggingResourceAdaptor(below, tmp_path / "rmm.csv")
+    kept = [rmm.DeviceBuffer(size=7, mr=older) for _ in range(10)]
+    older.flush()
+    newer = rmm.mr.LoggingResourceAdaptor(below, tmp_path / "rmm.csv")
+    more = [rmm.DeviceBuffer(size=3, mr=newer) for _ in range(10)]
+    newer.flush()
+    del kept
+    older.flush()
+    del more
+    newer.flush()
+    found = [(row["Action"], row["Size"]) for row in rows(newer.get_file_name())]
+    assert found == [("allocate", "3")] * 10 + [("free", "7")] * 10 + [("free", "3")] * 10
+
+
+def test_a_forked_child_writes_nothing(pm, tmp_path):
+    text = python_output(f"""
+import os, sys
+import portamem.compat.rmm as rmm
+mr = rmm.mr.LoggingResourceAdaptor(rmm.mr.CudaMemoryResource(), {str(tmp_path / "rmm.csv")!r})
+buffer = rmm.DeviceBuffer(size=7, mr=mr)
+child = os.fork()
+if child == 0:
+    mr.flush()
+    sys.exit()
+os.waitpid(child, 0)
+del buffer
+mr.flush()
+print(mr.get_file_name())
+""")
+    assert [row["Action"] for row in rows(text.strip())] == ["allocate", "free"]

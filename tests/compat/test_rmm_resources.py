@@ -33,7 +33,9 @@ PLAIN = [
 
 
 @pytest.mark.parametrize(("name", "kind"), PLAIN)
-def test_kinds_of_memory(rmm, name, kind):
+def test_kinds_of_memory(rmm, device, name, kind):
+    if kind == "async" and not device.capabilities.memory_pools:
+        pytest.skip(f"{device!r} has no pools")
     mr = getattr(rmm.mr, name)()
     assert mr.resource.kind == kind
     assert isinstance(mr, rmm.mr.DeviceMemoryResource)
@@ -96,6 +98,7 @@ def test_addresses_go_out_and_come_back(rmm, pm, stream):
         mr.deallocate(ptr, 100)
 
 
+@pytest.mark.usefixtures("driver_pools")
 def test_a_refusal_of_the_runtime_is_a_memory_error(rmm, pm):
     other = pm.AsyncMemoryResource()
     mr = rmm.mr.CudaAsyncViewMemoryResource(other.pool_handle)
@@ -150,7 +153,7 @@ def test_an_arena_is_bounded_and_tells_what_it_holds(rmm, caplog):
     kept = rmm.DeviceBuffer(size=600 * KIB, mr=arena)
     with pytest.raises(MemoryError):
         rmm.DeviceBuffer(size=600 * KIB, mr=arena)
-    (record,) = caplog.records
+    (record,) = [record for record in caplog.records if record.name == "portamem.compat.rmm"]
     assert record.levelname == "ERROR"
     assert f"no {600 * KIB} bytes" in record.message
     assert kept.size == 600 * KIB
@@ -402,6 +405,7 @@ def test_tracking_tells_what_is_out_and_where(rmm, caplog):
     assert (mr.get_outstanding_allocations_str(), mr.get_allocated_bytes()) == ("", 0)
 
 
+@pytest.mark.usefixtures("migrating")
 def test_prefetched_managed_memory(rmm, device):
     mr = rmm.mr.PrefetchResourceAdaptor(rmm.mr.ManagedMemoryResource())
     buffer = rmm.DeviceBuffer(size=4096, mr=mr)
@@ -409,6 +413,7 @@ def test_prefetched_managed_memory(rmm, device):
     assert buffer.buffer.range_attribute("last_prefetch_location") == device.ordinal
 
 
+@pytest.mark.usefixtures("driver_pools")
 def test_a_driver_pool_begins_with_memory_at_hand(rmm):
     mr = rmm.mr.CudaAsyncMemoryResource(initial_pool_size="2MiB", release_threshold=1 << 30)
     assert mr.resource.reserved >= 2 * MIB
@@ -417,6 +422,7 @@ def test_a_driver_pool_begins_with_memory_at_hand(rmm):
     assert round_trip(rmm, mr)
 
 
+@pytest.mark.usefixtures("driver_pools")
 def test_a_driver_pool_of_another_library(rmm, pm):
     class Handle:
         def __init__(self, number):

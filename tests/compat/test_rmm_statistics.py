@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import threading
 
 import pytest
@@ -177,3 +178,75 @@ def test_a_profiled_block_has_a_name(stats):
     with pytest.raises(ValueError, match="a block that is profiled has a name"), stats.profiler():
         pass
     assert stats.profiler.__kwdefaults__["records"] is stats.default_profiler_records
+
+
+def test_a_block_of_using_is_not_made_the_process_default(pm, rmm, stats, tmp_path):
+    before = pm.default_resource(0)
+    mine = pm.PoolMemoryResource()
+    with pm.using(mine):
+        for change in (stats.enable_statistics, lambda: rmm.enable_logging(tmp_path / "log.csv")):
+            with pytest.raises(ValueError, match="using"):
+                change()
+        with pytest.raises(ValueError, match="using"), stats.statistics():
+            pass
+        assert rmm.DeviceBuffer(size=10).mr.resource is mine
+    assert pm.default_resource(0) is before
+    counting = rmm.mr.StatisticsResourceAdaptor(rmm.mr.DeviceMemoryResource(mine))
+    with pm.using(counting.resource), stats.statistics():
+        kept = rmm.DeviceBuffer(size=10)
+        assert stats.get_statistics().current_bytes == 10
+    del kept
+
+
+def test_a_block_leaves_nothing_set_that_was_not(rmm, stats, tmp_path):
+    with stats.statistics():
+        assert rmm.get_log_filenames() == {0: None}
+    assert rmm.get_log_filenames() == {}
+    rmm.enable_logging(tmp_path / "log.csv")
+    rmm.disable_logging()
+    assert rmm.get_log_filenames() == {}
+
+
+def test_a_profiler_takes_off_what_it_put_on(rmm, stats):
+    records = stats.ProfilerRecords()
+
+    def enables_and_fails():
+        with stats.profiler(name="late", records=records):
+            stats.enable_statistics()
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        enables_and_fails()
+    assert records.records == {}
+    counting = rmm.mr.get_current_device_resource()
+    with stats.profiler(name="changed", records=records):
+        first = rmm.DeviceBuffer(size=100)
+        rmm.mr.set_current_device_resource(rmm.mr.CudaMemoryResource())
+        second = rmm.DeviceBuffer(size=1000)
+    assert records.records["changed"].memory_total == 100
+    with pytest.raises(IndexError):
+        counting.pop_counters()
+    assert first.size + second.size == 1100
+
+
+def test_a_function_that_runs_in_a_collection_of_garbage_may_be_profiled(stats):
+    records = stats.ProfilerRecords()
+
+    class Spills:
+        def __init__(self):
+            self.own = self
+
+        def __del__(self):
+            records.add("spilled", stats.Statistics(0, 0, 0, 0, 0, 0))
+
+    records.add("first", stats.Statistics(0, 0, 0, 0, 0, 0))
+    threshold = gc.get_threshold()
+    gc.set_threshold(1)
+    try:
+        for _ in range(50):
+            Spills()
+            assert "first" in records.records
+    finally:
+        gc.set_threshold(*threshold)
+    gc.collect()
+    assert records.records["spilled"].num_calls == 50

@@ -10,11 +10,13 @@ from functools import wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
-from portamem.compat.rmm._counters import pop_statistics, push_statistics
+from portamem.compat.rmm._counters import counting_resource
 from portamem.compat.rmm._counts import Statistics
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from portamem.compat.rmm.mr import StatisticsResourceAdaptor
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -42,7 +44,7 @@ class ProfilerRecords:
 
     def __init__(self) -> None:
         """Makes records of nothing."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a collection of garbage may come back here
         self._records: dict[str, ProfilerRecords.MemoryRecord] = {}
 
     def add(self, name: str, data: Statistics) -> None:
@@ -55,7 +57,7 @@ class ProfilerRecords:
     def records(self) -> dict[str, MemoryRecord]:
         """A copy of the records, by name."""
         with self._lock:
-            return {name: replace(record) for name, record in self._records.items()}
+            return {name: replace(record) for name, record in list(self._records.items())}
 
     def report(self, ordered_by: Literal["num_calls", "memory_peak", "memory_total"] = "memory_peak") -> str:
         """The records as a table, the largest ``ordered_by`` first. Raises ValueError for a column that is none."""
@@ -88,6 +90,7 @@ class ProfilerContext:
         """Makes a profiler that adds to ``records`` under ``name``; "" is the function's own name and place."""
         self._records = records
         self._name = name
+        self._entered: list[StatisticsResourceAdaptor | None] = []
 
     def __call__(self, func: Callable[P, T]) -> Callable[P, T]:
         """``func`` with its allocations recorded, at each call."""
@@ -104,16 +107,20 @@ class ProfilerContext:
         """Puts new counters on the current resource's stack. Raises ValueError for a block without a name."""
         if not self._name:
             raise ValueError("a block that is profiled has a name: with profiler(name=...)")
-        push_statistics()
+        counting = counting_resource()
+        if counting is not None:
+            counting.push_counters()
+        self._entered.append(counting)
         return self
 
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> None:
-        """Takes the counters off again and records them. The current resource must be the one from the beginning."""
-        counted = pop_statistics()
-        if counted is not None:
-            self._records.add(self._name, counted)
+        """Takes the topmost counters off the resource that had them put on, and records them. Nothing is recorded where
+        statistics were not enabled when the block began."""
+        counting = self._entered.pop()
+        if counting is not None:
+            self._records.add(self._name, counting.pop_counters())
 
 
 def profiler(*, records: ProfilerRecords = default_profiler_records, name: str = "") -> ProfilerContext:

@@ -54,8 +54,8 @@ def reinitialize(
     it, of ``initial_pool_size`` at first and at most ``maximum_pool_size`` (see ``PoolMemoryResource``); with
     ``logging`` below a ``LoggingResourceAdaptor`` that writes ``log_file_name``.
 
-    Raises what those raise, and ValueError for a device that is not there; the devices that come after have portamem's
-    default then.
+    Raises ValueError for a device that is not there, with no resource changed, and what the resources raise; the
+    devices that come after have portamem's default then.
     """
     with _hooks_lock:
         hooks = _hooks[::-1]

@@ -190,6 +190,8 @@ class DeviceBuffer:
         elements, and for more bytes than the buffer has.
         """
         stream = as_stream(stream)
+        if cuda_ary is self:
+            return
         if isinstance(cuda_ary, DeviceBuffer):
             self._write(cuda_ary.buffer, cuda_ary.size, "cuda_ary", stream)
             return
@@ -206,7 +208,7 @@ class DeviceBuffer:
         source = portamem.Buffer.from_handle(described.pointer, described.nbytes, owner=cuda_ary)
         producer = interface.get("stream")
         if producer is not None:
-            stream.on(source.device).wait(portamem.Stream.from_handle(producer, device=source.device))
+            self._native(stream).wait(portamem.Stream.from_handle(producer, device=source.device))
         self._write(source, described.nbytes, "cuda_ary", stream)
 
     def tobytes(self, stream: Stream = DEFAULT_STREAM) -> bytes:
@@ -243,9 +245,11 @@ class DeviceBuffer:
             grown = self._mr._take(capacity, stream)
             if self._buffer is not None and self._size:
                 finish(grown[: self._size].copy_from(self._buffer[: self._size], stream=native), stream)
-            old, self._buffer = self._buffer, grown
+            old, self._buffer, self._stream = self._buffer, grown, stream
             if old is not None:
-                with suppress(BufferError):  # while part of it is in use elsewhere it goes with the last use
+                # While part of it is in use elsewhere, it goes with the last use. So it does after a refusal, which
+                # portamem reports then.
+                with suppress(Exception):
                     old.close(stream=native)
         elif self._buffer is not None and stream != self._stream:
             self._buffer.record_stream(native)  # the memory goes back behind the work there too

@@ -12,7 +12,7 @@ from portamem.compat.rmm._counts import Statistics, statistics_of
 from portamem.compat.rmm._sizes import nbytes_of
 from portamem.compat.rmm.pylibrmm import logger
 from portamem.compat.rmm.pylibrmm.memory_resource._base import DeviceMemoryResource, WatchingAdaptor, as_resource
-from portamem.compat.rmm.pylibrmm.memory_resource._callback import translated
+from portamem.compat.rmm.pylibrmm.memory_resource._callback import require_callable, translated
 
 if TYPE_CHECKING:
     from portamem._record import StatisticsScope
@@ -117,8 +117,10 @@ class FailureCallbackResourceAdaptor(WatchingAdaptor):
 
     def __init__(self, upstream_mr: DeviceMemoryResource, callback: Callable[[int], bool]) -> None:
         """Makes an adaptor over ``upstream_mr`` that calls ``callback(nbytes)``. After False the upstream's MemoryError
-        reaches the caller. What the callback raises does too, as ``CallbackMemoryResource`` says."""
+        reaches the caller. What the callback raises does too, as ``CallbackMemoryResource`` says. Raises TypeError for
+        a callback that is no function."""
         upstream = as_resource(upstream_mr, "upstream_mr")
+        require_callable(callback, "callback")
 
         def tries_again(nbytes: int) -> bool:
             return bool(translated(callback, nbytes))

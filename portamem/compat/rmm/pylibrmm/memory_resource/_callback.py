@@ -27,8 +27,10 @@ class CallbackMemoryResource(DeviceMemoryResource):
 
         The address is a multiple of 256, and 0 where there is no memory. What they do is in the order of ``stream``.
         A MemoryError or RuntimeError that they raise reaches the caller as it is, any other exception as the cause of a
-        RuntimeError with its text.
+        RuntimeError with its text. Raises TypeError for what is no function.
         """
+        require_callable(allocate_func, "allocate_func")
+        require_callable(deallocate_func, "deallocate_func")
 
         def allocate(nbytes: int, stream: portamem.Stream) -> int:
             return translated(allocate_func, nbytes, Stream._of(stream))
@@ -37,6 +39,12 @@ class CallbackMemoryResource(DeviceMemoryResource):
             translated(deallocate_func, ptr, nbytes, Stream._of(stream))
 
         super().__init__(portamem.CallbackMemoryResource(allocate, deallocate, stream_ordered=True))
+
+
+def require_callable(func: object, role: str) -> None:
+    """Raises TypeError for what is no function; ``role`` is the parameter's name."""
+    if not callable(func):
+        raise TypeError(f"Argument `{role}` is a function, not a {type(func).__name__}")
 
 
 def translated(func: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

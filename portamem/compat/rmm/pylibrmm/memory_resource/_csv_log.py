@@ -7,9 +7,9 @@ import os
 import threading
 from collections import deque
 from datetime import datetime
-from io import BufferedWriter
 
 import portamem
+from portamem.compat.rmm.pylibrmm import logger
 from portamem.compat.rmm.pylibrmm.memory_resource._base import DeviceMemoryResource, WatchingAdaptor, as_resource
 from portamem.compat.rmm.pylibrmm.stream import Stream
 
@@ -25,7 +25,8 @@ class LoggingResourceAdaptor(WatchingAdaptor):
     def __init__(self, upstream_mr: DeviceMemoryResource, log_file_name: str | os.PathLike[str] | None = None) -> None:
         """Makes an adaptor over ``upstream_mr`` and begins its file anew. The file is ``log_file_name``, or else what
         RMM_LOG_FILE says, with the number of the device before the extension: ``rmm.csv`` becomes ``rmm.dev0.csv``.
-        The file is complete when the adaptor and the last memory of it have ended, or the process exits.
+        The file is complete when the adaptor and the last memory of it have ended, or the process exits; a forked child
+        writes nothing to it.
 
         Raises ValueError where no name is given, and OSError where the file cannot be written.
         """
@@ -43,7 +44,8 @@ class LoggingResourceAdaptor(WatchingAdaptor):
         super().__init__(upstream, resource)
 
     def flush(self) -> None:
-        """Hands what is written so far to the system."""
+        """Hands what is written so far to the system. Raises the OSError for which the log is not written any more; no
+        allocation and no free fails for it."""
         self._log.flush()
 
     def get_file_name(self) -> str:
@@ -52,9 +54,8 @@ class LoggingResourceAdaptor(WatchingAdaptor):
 
 
 class _Log:
-    """The file and the two functions that write it. It knows nothing of the adaptor, which would else live for good.
-    Lines wait in a queue, and one thread at a time writes them: a collection of garbage may log a free while this
-    thread is writing."""
+    """The two functions that log. It knows nothing of the adaptor, which would else live for good. Lines wait in a
+    queue, and one thread at a time writes them: a collection of garbage may log a free while this thread is writing."""
 
     def __init__(self, upstream: portamem.MemoryResource, path: str) -> None:
         import weakref
@@ -63,8 +64,8 @@ class _Log:
         self._upstream = upstream
         self._lines = deque([HEADER])
         self._lock = threading.Lock()
-        self._file = open(path, "wb")  # noqa: SIM115  # open as long as this object lives
-        weakref.finalize(self, _close, self._file, self._lines)
+        self._file = _File(path)
+        weakref.finalize(self, self._file.close, self._lines)
         self._drain()
 
     def allocate(self, nbytes: int, stream: portamem.Stream) -> int:
@@ -73,7 +74,11 @@ class _Log:
         except BaseException:
             self._write("allocate failure", "(nil)", nbytes, stream)
             raise
-        self._write("allocate", f"{address:#x}", nbytes, stream)
+        try:
+            self._write("allocate", f"{address:#x}", nbytes, stream)
+        except BaseException:
+            self._upstream.deallocate(address, nbytes, stream=stream)
+            raise
         return address
 
     def deallocate(self, ptr: int, nbytes: int, stream: portamem.Stream) -> None:
@@ -82,10 +87,13 @@ class _Log:
         self._upstream.deallocate(ptr, nbytes, stream=stream)
 
     def flush(self) -> None:
-        self._drain()
+        if not self._file.is_ours():
+            return
         with self._lock:
-            if not self._file.closed:
-                self._file.flush()
+            self._file.write(self._lines)
+            self._file.flush()
+        if self._file.error is not None:
+            raise self._file.error
 
     def _write(self, action: str, pointer: str, nbytes: int, stream: portamem.Stream) -> None:
         when = datetime.now().strftime("%H:%M:%S.%f")
@@ -96,25 +104,57 @@ class _Log:
     def _drain(self) -> None:
         while self._lines and self._lock.acquire(blocking=False):
             try:
-                _write_all(self._file, self._lines)
+                self._file.write(self._lines)
             finally:
                 self._lock.release()
 
 
-def _write_all(file: BufferedWriter, lines: deque[str]) -> None:
-    while lines:
-        line = lines.popleft()
-        if not file.closed:  # at exit it is closed before the last memory goes
-            file.write(f"{line}\n".encode())
+class _File:
+    """The file, with what is not written to it yet. A file that cannot be written must not fail an allocation or a
+    free: the first error is logged and kept, and nothing is written from then on. A forked child writes nothing."""
 
+    _MOST = 1 << 16
 
-def _close(file: BufferedWriter, lines: deque[str]) -> None:
-    _write_all(file, lines)
-    file.close()
+    def __init__(self, path: str) -> None:
+        self.error: OSError | None = None
+        self._path = path
+        self._pid = os.getpid()
+        self._waiting = bytearray()
+        with open(path, "wb"):
+            pass  # the file begins anew; an older log that still has it open writes behind its lines
+        self._raw = open(path, "ab", buffering=0)  # noqa: SIM115  # open as long as the log lives
+
+    def is_ours(self) -> bool:
+        return os.getpid() == self._pid
+
+    def write(self, lines: deque[str]) -> None:
+        """Takes all lines, and writes them when they are many."""
+        while lines:
+            self._waiting += f"{lines.popleft()}\n".encode()
+        if len(self._waiting) >= self._MOST:
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes what waits, in whole lines."""
+        waiting, self._waiting = self._waiting, bytearray()
+        if self.error is not None or self._raw.closed or not self.is_ours():
+            return  # at exit the file is closed before the last memory goes
+        try:
+            while waiting:
+                del waiting[: self._raw.write(waiting)]
+        except OSError as error:
+            # A new one: the frames of this one hold what the callers hold, the buffer that is allocated among it.
+            self.error = OSError(error.errno, error.strerror, self._path)
+            logger.log(logger.level_enum.error, f"the log {self._path} is not written any more: {error}")
+
+    def close(self, lines: deque[str]) -> None:
+        self.write(lines)
+        self.flush()
+        self._raw.close()
 
 
 def _path_for(name: str | os.PathLike[str] | None, device: int) -> str:
-    given = os.fspath(name) if name is not None else os.environ.get("RMM_LOG_FILE", "")
+    given = os.fsdecode(name) if name is not None else os.environ.get("RMM_LOG_FILE", "")
     if not given:
         raise ValueError("the log has no file: pass log_file_name=, or set RMM_LOG_FILE")
     stem, extension = os.path.splitext(os.path.abspath(given))

@@ -5,19 +5,27 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator
+import weakref
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import SupportsIndex
 
 import portamem
 from portamem.compat.rmm._sizes import parse_bytes
-from portamem.compat.rmm.pylibrmm.memory_resource._base import DeviceMemoryResource, as_resource, resource_over
+from portamem.compat.rmm.pylibrmm.memory_resource._base import (
+    DeviceMemoryResource,
+    UpstreamResourceAdaptor,
+    as_resource,
+    resource_over,
+)
 from portamem.compat.rmm.pylibrmm.memory_resource._csv_log import LoggingResourceAdaptor
 from portamem.compat.rmm.pylibrmm.memory_resource._plain import CudaMemoryResource, ManagedMemoryResource
 from portamem.compat.rmm.pylibrmm.memory_resource._pools import PoolMemoryResource
 
 # The resources that programs set, by device. Everything else is portamem's: set_default_resource and current_resource.
 _set: dict[int, DeviceMemoryResource] = {}
+_over_portamems: weakref.WeakSet[UpstreamResourceAdaptor] = weakref.WeakSet()  # adaptors over portamem's own default
 _set_lock = threading.RLock()  # a collection of garbage may come back here
 
 
@@ -59,18 +67,18 @@ def available_device_memory() -> tuple[int, int]:
 
 def enable_logging(log_file_name: str | os.PathLike[str] | None = None) -> None:
     """Puts a LoggingResourceAdaptor over the resource of each device that a program has set one for, and of device 0
-    where none has been set. A resource that logs already stays. The name is as for ``LoggingResourceAdaptor``."""
+    where none has been set. A resource that logs already stays. The name is as for ``LoggingResourceAdaptor``.
+    Raises ValueError within ``portamem.using``."""
     for device in list(_set) or [0]:
-        mr = get_per_device_resource(device)
-        if not isinstance(mr, LoggingResourceAdaptor):
-            set_per_device_resource(device, LoggingResourceAdaptor(mr, log_file_name))
+        if not isinstance(get_per_device_resource(device), LoggingResourceAdaptor):
+            cover(device, partial(LoggingResourceAdaptor, log_file_name=log_file_name))
 
 
 def disable_logging() -> None:
     """Sets back what ``enable_logging`` or ``reinitialize`` put a LoggingResourceAdaptor over."""
     for device, mr in list(_set.items()):
         if isinstance(mr, LoggingResourceAdaptor):
-            set_per_device_resource(device, mr.get_upstream())
+            uncover(device, mr)
 
 
 def get_log_filenames() -> dict[int, str | None]:
@@ -79,6 +87,26 @@ def get_log_filenames() -> dict[int, str | None]:
         device: mr.get_file_name() if isinstance(mr, LoggingResourceAdaptor) else None
         for device, mr in list(_set.items())
     }
+
+
+def cover(device: int, adaptor: Callable[[DeviceMemoryResource], UpstreamResourceAdaptor]) -> None:
+    """Puts an adaptor over the default of a device. Raises ValueError within ``portamem.using``, whose resource is not
+    the process's."""
+    current = portamem.current_resource(device)
+    if current is not portamem.default_resource(device):
+        raise ValueError(
+            "a block of portamem.using() chooses the resource here: put the adaptor over that resource yourself"
+        )
+    made = adaptor(_over(current))
+    with _set_lock:
+        if device not in _set:
+            _over_portamems.add(made)
+    _set_default(device, made)
+
+
+def uncover(device: int, adaptor: UpstreamResourceAdaptor) -> None:
+    """Makes the default of a device again what an adaptor was put over."""
+    _set_default(device, None if adaptor in _over_portamems else adaptor.get_upstream())
 
 
 def _flush_logs() -> None:
@@ -102,9 +130,10 @@ def _initialize(
     if pool_allocator:
         initial = None if initial_pool_size is None else parse_bytes(initial_pool_size)
         maximum = None if maximum_pool_size is None else parse_bytes(maximum_pool_size)
+    ordinals = _ordinals(devices)  # nothing has changed where one of them is not there
     for device in list(_set):
         _set_default(device, None)
-    for device in _ordinals(devices):
+    for device in ordinals:
         with _current(device):
             mr: DeviceMemoryResource = ManagedMemoryResource() if managed_memory else CudaMemoryResource()
             if pool_allocator:
