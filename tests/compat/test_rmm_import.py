@@ -88,8 +88,9 @@ def test_a_process_ends_in_peace_with_memory_out(tmp_path):
 
 def test_a_forked_child_lets_go_of_its_parents_memory():
     code = """
-        import gc, os
+        import gc, os, warnings
         import portamem.compat.rmm as rmm
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 and later warn of forks beside threads
         rmm.reinitialize()
         kept = [rmm.DeviceBuffer.to_device(b"abc")]
         child = os.fork()

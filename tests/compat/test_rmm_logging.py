@@ -211,8 +211,9 @@ def test_two_logs_of_one_file_leave_whole_rows(rmm, tmp_path):
 
 def test_a_forked_child_writes_nothing(pm, tmp_path):
     text = python_output(f"""
-import os, sys
+import os, sys, warnings
 import portamem.compat.rmm as rmm
+warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 and later warn of forks beside threads
 mr = rmm.mr.LoggingResourceAdaptor(rmm.mr.CudaMemoryResource(), {str(tmp_path / "rmm.csv")!r})
 buffer = rmm.DeviceBuffer(size=7, mr=mr)
 child = os.fork()
