@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from portamem.compat.rmm.pylibrmm.memory_resource import experimental
 from portamem.compat.rmm.pylibrmm.memory_resource._adaptors import (
     FailureCallbackResourceAdaptor,
     LimitingResourceAdaptor,
@@ -78,7 +77,6 @@ __all__ = [
     "available_device_memory",
     "disable_logging",
     "enable_logging",
-    "experimental",
     "get_current_device_resource",
     "get_log_filenames",
     "get_per_device_resource",

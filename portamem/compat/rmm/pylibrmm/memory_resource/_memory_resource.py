@@ -3,69 +3,9 @@
 
 from __future__ import annotations
 
-from portamem.compat.rmm.pylibrmm.memory_resource import (
-    ArenaMemoryResource,
-    BinningMemoryResource,
-    CallbackMemoryResource,
-    CudaAsyncMemoryResource,
-    CudaAsyncViewMemoryResource,
-    CudaMemoryResource,
-    DeviceMemoryResource,
-    FailureCallbackResourceAdaptor,
-    FixedSizeMemoryResource,
-    LimitingResourceAdaptor,
-    LoggingResourceAdaptor,
-    ManagedMemoryResource,
-    PinnedHostMemoryResource,
-    PoolMemoryResource,
-    PrefetchResourceAdaptor,
-    SamHeadroomMemoryResource,
-    StatisticsResourceAdaptor,
-    SystemMemoryResource,
-    TrackingResourceAdaptor,
-    UpstreamResourceAdaptor,
-    available_device_memory,
-    disable_logging,
-    enable_logging,
-    get_current_device_resource,
-    get_log_filenames,
-    get_per_device_resource,
-    is_initialized,
-    set_current_device_resource,
-    set_per_device_resource,
-)
+from portamem.compat.rmm.pylibrmm import memory_resource as _resources
+from portamem.compat.rmm.pylibrmm.memory_resource import *  # noqa: F403 (RMM has the same names here)
 from portamem.compat.rmm.pylibrmm.memory_resource._per_device import _flush_logs, _initialize
 
-__all__ = [
-    "ArenaMemoryResource",
-    "BinningMemoryResource",
-    "CallbackMemoryResource",
-    "CudaAsyncMemoryResource",
-    "CudaAsyncViewMemoryResource",
-    "CudaMemoryResource",
-    "DeviceMemoryResource",
-    "FailureCallbackResourceAdaptor",
-    "FixedSizeMemoryResource",
-    "LimitingResourceAdaptor",
-    "LoggingResourceAdaptor",
-    "ManagedMemoryResource",
-    "PinnedHostMemoryResource",
-    "PoolMemoryResource",
-    "PrefetchResourceAdaptor",
-    "SamHeadroomMemoryResource",
-    "StatisticsResourceAdaptor",
-    "SystemMemoryResource",
-    "TrackingResourceAdaptor",
-    "UpstreamResourceAdaptor",
-    "_flush_logs",
-    "_initialize",
-    "available_device_memory",
-    "disable_logging",
-    "enable_logging",
-    "get_current_device_resource",
-    "get_log_filenames",
-    "get_per_device_resource",
-    "is_initialized",
-    "set_current_device_resource",
-    "set_per_device_resource",
-]
+__all__ = ["_flush_logs", "_initialize"]
+__all__ += _resources.__all__
