@@ -60,7 +60,7 @@ def test_asarray_prefers_dlpack(pm: ModuleType, device_resource: Any, stream: An
         gc.collect()
 
 
-@pytest.mark.parametrize(("method", "package"), [("to_torch", "torch"), ("to_cupy", "cupy")])
+@pytest.mark.parametrize(("method", "package"), [("to_torch", "torch"), ("to_cupy", "cupy"), ("to_jax", "jax")])
 def test_a_partner_that_is_missing(
     pinned_resource: Any, monkeypatch: pytest.MonkeyPatch, method: str, package: str
 ) -> None:

@@ -68,7 +68,7 @@ def test_a_read_only_view_is_no_tensor(pm: ModuleType) -> None:
     array = np.arange(4)
     array.flags.writeable = False
     with pm.from_dlpack(array) as view:
-        for method in (view.to_torch, view.to_cupy):
+        for method in (view.to_torch, view.to_cupy, view.to_jax):
             with pytest.raises(BufferError, match="read-only"):
                 method()
 

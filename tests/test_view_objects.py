@@ -114,6 +114,41 @@ def test_threads_make_and_drop_views(pm: ModuleType, device: Any) -> None:
     assert failures == []
 
 
+def test_ravel_and_view_are_the_same_memory(pm: ModuleType, stream: Any) -> None:
+    with pm.zeros((4, 6), "float32", stream=stream) as view:
+        with view.ravel() as line:
+            assert (line.shape, line.dtype, line.handle) == ((24,), "float32", view.handle)
+        with view.view() as raw, view.view("int16") as short, view.view(dtype="B") as named:
+            assert (raw.shape, raw.dtype, raw.handle) == ((4, 24), "uint8", view.handle)
+            assert (short.shape, short.dtype) == ((4, 12), "int16")
+            assert named.dtype == "uint8"
+        with view.view("complex64") as pairs, view[1:].view("int32") as rows:
+            assert (pairs.shape, pairs.dtype, rows.handle) == ((4, 3), "complex64", view.handle + 24)
+        with view[0, 0] as number, number.view("int32") as same:
+            assert (same.shape, same.dtype) == ((), "int32")
+        assert view.buffer.exports == 1
+    with pytest.raises(ValueError, match="the view is closed"):
+        view.ravel()
+    with pytest.raises(ValueError, match="the view is closed"):
+        view.view()
+
+
+def test_what_ravel_and_view_refuse(pm: ModuleType, stream: Any) -> None:
+    with pm.zeros((4, 6), "float32", stream=stream) as view:
+        with view.T as turned, pytest.raises(ValueError, match="not C-contiguous"):
+            turned.ravel()
+        with view[:, ::2] as gaps, pytest.raises(ValueError, match="not C-contiguous"):
+            gaps.view("uint8")
+        with pytest.raises(ValueError, match=r"float32\(4, 6\) has no whole number of complex128 along its last axis"):
+            view.view("complex128")
+        with view[0, 0] as number, pytest.raises(ValueError, match="along its last axis"):
+            number.view("uint8")
+        with view[0, 2:] as later, pytest.raises(ValueError, match="not a multiple of the 16 bytes of complex128"):
+            later.view("complex128")
+        with pytest.raises(ValueError, match="not an element type"):
+            view.view("no such type")
+
+
 class Indexed:
     """An int of a program's own."""
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // python/view_bindings.cpp: View in Python.
 #include "array_interface.hpp"
+#include "arrow.hpp"
 #include "convert.hpp"
 #include "dlpack_import.hpp"
 #include "dlpack_methods.hpp"
@@ -38,6 +39,26 @@ py::object to_numpy(const View& view, const py::object& stream) {
         if (done) done->synchronize();
     }
     return view.is_contiguous() ? array : numpy_array(view, array, py::none(), py::bool_(true));
+}
+
+// Returns the same bytes as elements of another type. The last axis gets longer or shorter.
+View retyped(const View& view, const py::object& dtype) {
+    const Buffer& memory = view.contiguous_memory("the view");
+    const ElementType& type = to_element_type(dtype);
+    View::Shape shape = view.shape();
+    if (type.itemsize != view.type().itemsize) {
+        const std::size_t row = shape.empty() ? 0 : shape.back() * view.type().itemsize;
+        if (shape.empty() || row % type.itemsize != 0) {
+            throw py::value_error("a view of " + view.type().name + text_of(shape) + " has no whole number of " +
+                                  type.name + " along its last axis");
+        }
+        shape.back() = row / type.itemsize;
+    }
+    if (reinterpret_cast<std::uintptr_t>(memory.address()) % type.itemsize != 0) {
+        throw py::value_error("the view begins at an address that is not a multiple of the " +
+                              std::to_string(type.itemsize) + " bytes of " + type.name);
+    }
+    return View(view.buffer(), memory, type, shape, 0);
 }
 
 int view_getbuffer(PyObject* self, Py_buffer* view, int flags) {
@@ -80,6 +101,16 @@ PyObject* to_cupy(PyObject* self, PyObject*) {
     return to_partner(function, "to_cupy", self);
 }
 
+PyObject* to_jax(PyObject* self, PyObject*) {
+    static py::object* function = nullptr;
+    return to_partner(function, "to_jax", self);
+}
+
+PyObject* to_numba(PyObject* self, PyObject*) {
+    static py::object* function = nullptr;
+    return to_partner(function, "to_numba", self);
+}
+
 PyObject* view_handle(PyObject* self, void*) {
     return answer_python([&] { return PyLong_FromVoidPtr(address_for_program(view_of(self)->memory())); });
 }
@@ -114,6 +145,8 @@ void register_view(py::module_& m) {
         dlpack_devices_method(),
         {"to_torch", to_torch, METH_NOARGS, nullptr},
         {"to_cupy", to_cupy, METH_NOARGS, nullptr},
+        {"to_jax", to_jax, METH_NOARGS, nullptr},
+        {"to_numba", to_numba, METH_NOARGS, nullptr},
         {nullptr, nullptr, 0, nullptr},
     };
     static PyGetSetDef attributes[] = {
@@ -144,11 +177,15 @@ void register_view(py::module_& m) {
         .def_property_readonly("T", [](const View& v) { return transposed(v, py::args()); })
         .def("transpose", &transposed)
         .def("reshape", &reshaped)
+        .def("ravel", [](const View& v) { return v.reshaped({v.size()}); })
+        .def("view", &retyped, py::arg("dtype") = "uint8")
         .def("to_numpy", &to_numpy, py::kw_only(), py::arg("stream") = py::none())
         .def_static("from_dlpack", &from_dlpack, py::arg("obj"), py::kw_only(), py::arg("stream") = py::none())
         .def("close", &View::close)
         .def_property_readonly("__array_interface__", &host_interface)
         .def_property_readonly("__cuda_array_interface__", &device_interface)
+        .def("__arrow_c_array__", &export_arrow, py::arg("requested_schema") = py::none())
+        .def("__arrow_c_device_array__", &export_arrow_device, py::arg("requested_schema") = py::none())
         .def("__len__",
              [](const View& v) {
                  if (v.shape().empty()) throw py::type_error("a view without dimensions has no length");

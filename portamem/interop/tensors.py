@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Views as other libraries' arrays, through DLPack: each library is shown the memory as a device that it takes.
+"""Views as other libraries' arrays, over the same memory: each library is shown it as a device that it takes.
 
 DLPack has a name of its own for page-locked and for managed memory, which not all consumers know. The memory is as
 truly the CPU's or the device's, so it is offered as that.
@@ -86,10 +86,97 @@ def to_cupy(view: Any) -> Any:
     return cupy.from_dlpack(_SeenAs(view, _first(view, takes, "CuPy")))
 
 
-def _refuse_read_only(view: Any, consumer: str) -> None:
+def to_jax(view: Any) -> Any:
+    """The same memory as a ``jax.Array``, which keeps it alive.
+
+    Device and managed memory becomes an array of JAX's GPU, behind the work declared on it, and host memory one of
+    JAX's CPU, after that work. ImportError without JAX; BufferError where JAX would copy, and for read-only memory.
+    """
+    _refuse_read_only(view, "JAX", "JAX, which cannot be told so, writes arrays that a program donates")
+    jax = imported("jax") or _import("jax", "View.to_jax", "JAX", "jax")
+    _refuse_wide(view.dtype, jax)
+    platforms = {_CPU: "cpu", _CUDA: "cuda", _ROCM: "rocm"}
+    takes = [kind for kind, platform in platforms.items() if _has_platform(jax, platform)]
+    seen = _SeenAs(view, _first(view, takes, "JAX"))
+    try:
+        array = importlib.import_module("jax.dlpack").from_dlpack(seen, copy=False)
+    except (TypeError, ValueError, jax.errors.JaxRuntimeError) as e:
+        raise _copied_by_jax(str(e).partition(". ")[0]) from e
+    if view.size and (array.dtype != view.dtype or array.unsafe_buffer_pointer() != view.handle):
+        raise _copied_by_jax(f"it made a copy as {array.dtype}")
+    return array
+
+
+def _refuse_wide(dtype: Any, jax: ModuleType) -> None:
+    if dtype.name in ("int64", "uint64", "float64", "complex128") and not jax.config.jax_enable_x64:
+        raise BufferError(
+            f"JAX makes a copy with half the bits of {dtype} unless its types of 64 bits are enabled: call "
+            'jax.config.update("jax_enable_x64", True), or copy the memory (jax.numpy.array(view.to_numpy()))'
+        )
+
+
+def _has_platform(jax: ModuleType, platform: str) -> bool:
+    try:
+        return bool(jax.devices(platform))
+    except RuntimeError:  # JAX's way of saying no
+        return False
+
+
+def _copied_by_jax(why: str) -> BufferError:
+    return BufferError(
+        f"JAX cannot use this memory where it lies ({why}). It takes elements without gaps, the first at a multiple of "
+        "64 bytes; copy any others (jax.numpy.array(view.to_numpy()))"
+    )
+
+
+def to_numba(view: Any) -> Any:
+    """The same memory as Numba's functions take it, and kept alive by that.
+
+    Device and managed memory becomes a device array of Numba's CUDA target, once the work declared on it has run;
+    Numba's default stream counts as declared from then on. Host memory becomes a NumPy array, which ``numba.njit``
+    takes, and needs no Numba here. ImportError without a CUDA target; BufferError where it cannot use the memory.
+    """
+    devices: list[_DLPackDevice] = view._dlpack_devices()
+    for kind, ordinal in devices:
+        if kind == _CPU:
+            return importlib.import_module("numpy").asarray(view)
+        if kind == _CUDA and _numba_cuda().is_available():
+            return _numba_device_array(view, ordinal)
+    raise _unusable(view, devices, [_CPU, _CUDA], "Numba")
+
+
+def _numba_device_array(view: Any, ordinal: int) -> Any:
+    _refuse_read_only(view, "Numba's CUDA target")
+    own = view[...]  # an export of the array's own: the caller may close the view
+    try:
+        interface = own.__cuda_array_interface__
+    except AttributeError as e:
+        raise BufferError(str(e)) from e
+    cuda = _numba_cuda()
+    with cuda.gpus[ordinal]:
+        array = cuda.from_cuda_array_interface(interface, owner=own)
+    device = importlib.import_module(f"portamem.{view.backend}").Device(ordinal)
+    own.buffer.record_stream(device.default_stream)
+    return array
+
+
+def _numba_cuda() -> ModuleType:
+    """The CUDA target that the program has imported, else Numba's, else numba-cuda-mlir."""
+    for name in ("numba.cuda", "numba_cuda_mlir.cuda"):
+        found = imported(name)
+        if found is not None:
+            return found
+    try:
+        return importlib.import_module("numba.cuda")
+    except ImportError:
+        return _import("numba_cuda_mlir.cuda", "View.to_numba", "Numba", "numba-cuda or numba-cuda-mlir")
+
+
+def _refuse_read_only(view: Any, consumer: str, why: str = "") -> None:
     if view.readonly:
         raise BufferError(
-            f"the memory is read-only, and {consumer} has no arrays that only read: copy it first (copy_to, to_numpy)"
+            f"the memory is read-only, and {why or f'{consumer} has no arrays that only read'}: copy it first "
+            "(copy_to, to_numpy)"
         )
 
 

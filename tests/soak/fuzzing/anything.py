@@ -20,6 +20,8 @@ LEFT_OUT = {
     "set_quirk",
     "to_torch",
     "to_cupy",
+    "to_jax",
+    "to_numba",
     "knobs",
     "CallbackMemoryResource",  # an int is the address of a function there
 }

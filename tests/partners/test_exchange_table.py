@@ -1,0 +1,111 @@
+"""The table of what goes to other libraries without a copy: the tool tells the four answers apart, and no route of a
+library that is installed is wrong but by that library's own way."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.script import load_script
+
+TOOL = Path(__file__).parents[2] / "tools" / "exchange_table.py"
+if not TOOL.is_file():
+    pytest.skip("only a checkout has the tool", allow_module_level=True)
+table: Any = load_script(TOOL)
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def route(take: Any, read: Any = np.asarray) -> Any:
+    return table.Route("NumPy", "made up", take, "ctypes.data", lambda array: array.ctypes.data, read)
+
+
+def answer(pm: ModuleType, resource: Any, take: Any, read: Any = np.asarray) -> Any:
+    return table.try_taking(route(take, read), pm, resource)
+
+
+def refuse(view: Any) -> Any:
+    raise TypeError("no views at 0x7f00beef of pinned memory. Not one")
+
+
+def test_the_answers(pm: ModuleType, pinned_resource: Any) -> None:
+    assert answer(pm, pinned_resource, np.asarray) == table.Cell(table.ZERO_COPY)
+    assert answer(pm, pinned_resource, np.array) == table.Cell(table.COPY)
+    assert answer(pm, pinned_resource, refuse) == table.Cell(
+        table.REFUSED, "TypeError: no views at 0x0 of memory of this kind"
+    )
+
+
+@pytest.mark.parametrize(
+    ("take", "reason"),
+    [
+        (lambda view: np.asarray(view) + 1, "the elements are others"),
+        (lambda view: np.asarray(view).reshape(-1), r"float32\(4, 32\) came as float32\(128,\)"),
+        (lambda view: np.asarray(view).astype("float64"), r"came as float64\(4, 32\)"),
+    ],
+)
+def test_what_is_wrong(pm: ModuleType, pinned_resource: Any, take: Any, reason: str) -> None:
+    cell = answer(pm, pinned_resource, take)
+    assert cell.word == table.WRONG
+    assert re.search(reason, cell.reason)
+
+
+def test_an_array_that_does_not_keep_the_memory_is_wrong(pm: ModuleType, pinned_resource: Any) -> None:
+    def by_address(view: Any) -> Any:
+        return np.ctypeslib.as_array((ctypes.c_float * 128).from_address(view.handle)).reshape(4, 32)
+
+    cell = answer(pm, pinned_resource, by_address, read=np.array)
+    assert cell == table.Cell(table.WRONG, "the buffer can be closed under the array")
+
+
+def test_an_array_that_never_lets_go_is_wrong(
+    pm: ModuleType, pinned_resource: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "PATIENCE_S", 0.1)
+    kept: list[Any] = []
+
+    def keep(view: Any) -> Any:
+        kept.append(np.asarray(view))
+        return kept[0]
+
+    cell = answer(pm, pinned_resource, keep)
+    kept.clear()
+    assert cell == table.Cell(table.WRONG, "the array is gone, and still holds the buffer")
+
+
+@pytest.mark.parametrize("library", [each.name for each in table.LIBRARIES])
+def test_no_answer_is_wrong(pm: ModuleType, library: str) -> None:
+    ours, theirs = table.installed(table.OURS, library), table.installed(table.THEIRS, library)
+    if not ours:
+        pytest.skip(f"{library} is not here")
+    for each in ours:
+        wrong = {kind: cell for kind, cell in table.cells(each, pm).items() if cell.word == table.WRONG}
+        assert not wrong or each.trap, f"{each.how}: {wrong}"
+    for each in theirs:
+        assert table.try_giving(each, pm).word in (table.ZERO_COPY, table.REFUSED), each.how
+
+
+def test_the_page_is_of_the_tool() -> None:
+    if not table.PAGE.parent.exists():
+        pytest.skip("a source distribution leaves evidence out")
+    text = table.PAGE.read_text(encoding="utf-8")
+    for each in table.OURS:
+        assert f"| {each.library} | `{each.how}` | {each.told} |" in text, "run: python tools/exchange_table.py --write"
+    for each in table.THEIRS:
+        assert f"| {each.library} | {each.how} | {each.told} |" in text, "run: python tools/exchange_table.py --write"
+
+
+def test_the_page_says_what_numpy_does_now(pm: ModuleType) -> None:
+    if pm.backend != "host" or not table.PAGE.parent.exists():
+        pytest.skip("the page is of the host backend")
+    text = table.PAGE.read_text(encoding="utf-8")
+    for each in table.installed(table.OURS, "NumPy"):
+        row = next(line for line in text.splitlines() if line.startswith(f"| NumPy | `{each.how}` |"))
+        told = [re.sub(r" \(\d+\)|\*", "", cell).strip() for cell in row.split("|")[4:-1]]
+        found = table.cells(each, pm)
+        assert told == [found[kind].word for kind in table.kinds(pm) if not kind.startswith("pool")]
