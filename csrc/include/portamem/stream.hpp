@@ -82,25 +82,15 @@ class Stream : public std::enable_shared_from_this<Stream> {
     /// the caller has to ask from_handle.
     static const std::shared_ptr<Stream>* of_this_thread(rt::Stream_t handle, int device) {
         const auto value = reinterpret_cast<std::uintptr_t>(handle);
-        if (value <= 2 || handle == rt::StreamLegacy() || handle == rt::StreamPerThread()) return nullptr;
+        if (value <= 1 || handle == rt::StreamLegacy()) return &shared_default(device);
+        if (value == 2 || handle == rt::StreamPerThread()) return nullptr;
         return detail::HandlesOfThread::find(handle, device);
     }
 
     /// Returns the legacy default stream of a device: one object per device in the process, which is never closed.
     static std::shared_ptr<Stream> default_stream(int device) {
-        struct Defaults {
-            std::mutex mutex;
-            detail::NumberMap<int, std::shared_ptr<Stream>> streams;
-        };
-        static auto& all = detail::process_object<Defaults>("default streams");
-        static thread_local const std::shared_ptr<Stream>* latest = nullptr;  // most threads use one device
         refuse_forked();
-        if (latest != nullptr && (*latest)->device() == device) return *latest;
-        std::lock_guard<std::mutex> lock(all.mutex);
-        std::shared_ptr<Stream>& stream = all.streams[device];
-        if (!stream) stream = make(rt::StreamLegacy(), device, Kind::Legacy, nullptr);
-        latest = &stream;
-        return stream;
+        return shared_default(device);
     }
 
     /// Returns the calling thread's own default stream of a device. Only that thread may submit to it.
@@ -543,6 +533,24 @@ class Stream : public std::enable_shared_from_this<Stream> {
           told_(other.told_),
           told_end_(other.told_end_) {
         if (other.memory_identity_ != other.identity_) memory_identity_ = other.memory_identity_;
+    }
+
+    // Returns the default stream of a device. A thread that names it again takes no lock and makes no call, also in a
+    // forked child, where no other thread may hold the lock for ever.
+    static const std::shared_ptr<Stream>& shared_default(int device) {
+        struct Defaults {
+            std::mutex mutex;
+            detail::NumberMap<int, std::shared_ptr<Stream>> streams;
+        };
+        static thread_local const std::shared_ptr<Stream>* latest = nullptr;  // most threads use one device
+        if (__builtin_expect(latest != nullptr && (*latest)->device_ == device, 1)) return *latest;
+        refuse_forked();
+        static auto& all = detail::process_object<Defaults>("default streams");
+        const std::lock_guard<std::mutex> lock(all.mutex);
+        std::shared_ptr<Stream>& stream = all.streams[device];
+        if (!stream) stream = make(rt::StreamLegacy(), device, Kind::Legacy, nullptr);
+        latest = &stream;
+        return stream;
     }
 
     friend class detail::HandlesOfThread;
