@@ -792,6 +792,13 @@ class View:
         """The same elements in another shape, as a new View of the same memory. The shape is given as one sequence or
         as several ints, of which one may be -1: what the others leave. Raises ValueError where the number of elements
         differs, and for a View that is not contiguous."""
+    def ravel(self) -> View:
+        """The same elements in one dimension, as a new View of the same memory: ``reshape(-1)``. Raises ValueError for
+        a View that is not contiguous."""
+    def view(self, dtype: Any = "uint8") -> View:
+        """The same bytes as elements of another type, as a new View of the same memory, with a last axis that is longer
+        or shorter. Raises ValueError where the elements do not fill that axis or would not be aligned, and for a View
+        that is not contiguous."""
     def transpose(self, *axes: SupportsIndex | Sequence[SupportsIndex]) -> View:
         """The same elements with the axes in the order given, as one sequence or as several ints; reversed, where none
         is given. Raises ValueError unless each axis is named once."""
@@ -820,6 +827,20 @@ class View:
 
         ImportError without CuPy; BufferError where the installed CuPy cannot use the memory, and for read-only
         memory."""
+    def to_jax(self) -> Any:
+        """The same memory as a ``jax.Array``, which keeps it alive. Device and managed memory becomes an array of JAX's
+        GPU, behind the work declared on it; host memory one of JAX's CPU, after that work.
+
+        ImportError without JAX; BufferError where JAX would make a copy (types of 64 bits that it has not enabled, an
+        address that is no multiple of 64 bytes, gaps), and for read-only memory, which JAX cannot be told."""
+    def to_numba(self) -> Any:
+        """The same memory as Numba's functions take it, which keeps it alive. Device and managed memory becomes a
+        device array of Numba's CUDA target, of numba-cuda or numba-cuda-mlir, once the work declared on it has run;
+        the device's default stream counts as declared from then on. Host memory becomes a NumPy array, which
+        ``numba.njit`` takes; that needs no Numba.
+
+        ImportError without a CUDA target of Numba; BufferError where it cannot use the memory, and for read-only memory
+        of a device."""
     @staticmethod
     def from_dlpack(obj: Any, *, stream: _StreamLike | None = None) -> View:
         """The memory of any DLPack producer as a View, where it lies; a View is answered as it is.
@@ -862,6 +883,20 @@ class View:
     def __dlpack_device__(self) -> tuple[int, int]:
         """DLPack's device type and ID. BufferError for memory that it has no device for."""
     def _dlpack_devices(self) -> list[tuple[int, int]]: ...
+    def __arrow_c_array__(self, requested_schema: CapsuleType | None = None) -> tuple[CapsuleType, CapsuleType]:
+        """Arrow's capsules of a schema and of an array over the memory, after the work declared on it. The array is an
+        export: the buffer cannot be closed until the consumer has let go. ``requested_schema`` changes nothing.
+
+        BufferError for memory that the host cannot reach, for more or less than one dimension, for a View that is not
+        contiguous, and for what is no integer and no float of 16, 32 or 64 bits."""
+    def __arrow_c_device_array__(
+        self, requested_schema: CapsuleType | None = None, **keywords: Any
+    ) -> tuple[CapsuleType, CapsuleType]:
+        """The same for memory of the host or of a device, with a device array. The work declared on the memory has run
+        on return, so the array names no event; a device's default stream counts as declared from then on.
+
+        BufferError as for ``__arrow_c_array__``, and on the host backend for memory that stands for a GPU's;
+        NotImplementedError for a keyword that is not None."""
     def _repr_html_(self) -> str: ...
     def close(self) -> None:
         """Ends the export. The buffer of ``empty``, ``zeros`` and ``asarray`` goes with its last View."""
@@ -1558,6 +1593,19 @@ def _push_tag(name: str) -> int: ...
 def _pop_tag(number: SupportsInt) -> None: ...
 def current_tag() -> str:
     """This thread's tag; "" where none is open."""
+
+@final
+class _LibraryHook:
+    def __init__(self, resource: MemoryResource | None) -> None: ...
+    @property
+    def noted(self) -> int: ...
+    @property
+    def held(self) -> int: ...
+    def torch_functions(self) -> dict[str, int]: ...
+    def tvm_ffi_functions(self, stream_of: int) -> dict[str, int]: ...
+    def cupy_functions(
+        self, current_stream: int, current_owner: Callable[[], object], out_of_memory: type[BaseException]
+    ) -> dict[str, int]: ...
 
 def _push_resource(resource: MemoryResource) -> tuple[int, object]: ...
 def _pop_resource(scope: tuple[int, object]) -> None: ...

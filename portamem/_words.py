@@ -1230,6 +1230,21 @@ Element types are NumPy's numbers, by name ("float32"), by ``numpy.dtype`` or by
 as several ints, of which one may be -1: what the others leave. Raises ValueError where the number of elements
 differs, and for a View that is not contiguous.""",
     ),
+    "View.ravel": (
+        "method",
+        "(self) -> View",
+        "(self)",
+        """The same elements in one dimension, as a new View of the same memory: ``reshape(-1)``. Raises ValueError for
+a View that is not contiguous.""",
+    ),
+    "View.view": (
+        "method",
+        "(self, dtype: Any='uint8') -> View",
+        "(self, dtype='uint8')",
+        """The same bytes as elements of another type, as a new View of the same memory, with a last axis that is longer
+or shorter. Raises ValueError where the elements do not fill that axis or would not be aligned, and for a View
+that is not contiguous.""",
+    ),
     "View.transpose": (
         "method",
         "(self, *axes: int | Sequence[int]) -> View",
@@ -1286,6 +1301,28 @@ memory goes too.
 ImportError without CuPy; BufferError where the installed CuPy cannot use the memory, and for read-only
 memory.""",
     ),
+    "View.to_jax": (
+        "method",
+        "(self) -> Any",
+        "(self)",
+        """The same memory as a ``jax.Array``, which keeps it alive. Device and managed memory becomes an array of JAX's
+GPU, behind the work declared on it; host memory one of JAX's CPU, after that work.
+
+ImportError without JAX; BufferError where JAX would make a copy (types of 64 bits that it has not enabled, an
+address that is no multiple of 64 bytes, gaps), and for read-only memory, which JAX cannot be told.""",
+    ),
+    "View.to_numba": (
+        "method",
+        "(self) -> Any",
+        "(self)",
+        """The same memory as Numba's functions take it, which keeps it alive. Device and managed memory becomes a
+device array of Numba's CUDA target, of numba-cuda or numba-cuda-mlir, once the work declared on it has run;
+the device's default stream counts as declared from then on. Host memory becomes a NumPy array, which
+``numba.njit`` takes; that needs no Numba.
+
+ImportError without a CUDA target of Numba; BufferError where it cannot use the memory, and for read-only memory
+of a device.""",
+    ),
     "View.from_dlpack": (
         "static",
         "(obj: Any, *, stream: Stream | Any | None=None) -> View",
@@ -1329,6 +1366,26 @@ ValueError for a stream that has no meaning.""",
         "(self) -> tuple[int, int]",
         "(self)",
         """DLPack's device type and ID. BufferError for memory that it has no device for.""",
+    ),
+    "View.__arrow_c_array__": (
+        "method",
+        "(self, requested_schema: Any | None=None) -> tuple[Any, Any]",
+        "(self, requested_schema=None)",
+        """Arrow's capsules of a schema and of an array over the memory, after the work declared on it. The array is an
+export: the buffer cannot be closed until the consumer has let go. ``requested_schema`` changes nothing.
+
+BufferError for memory that the host cannot reach, for more or less than one dimension, for a View that is not
+contiguous, and for what is no integer and no float of 16, 32 or 64 bits.""",
+    ),
+    "View.__arrow_c_device_array__": (
+        "method",
+        "(self, requested_schema: Any | None=None, **keywords: Any) -> tuple[Any, Any]",
+        "(self, requested_schema=None, **keywords)",
+        """The same for memory of the host or of a device, with a device array. The work declared on the memory has run
+on return, so the array names no event; a device's default stream counts as declared from then on.
+
+BufferError as for ``__arrow_c_array__``, and on the host backend for memory that stands for a GPU's;
+NotImplementedError for a keyword that is not None.""",
     ),
     "View.close": (
         "method",

@@ -8,13 +8,15 @@ namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 namespace dlpack {
 
+/// Takes the kind of an exception and its text.
+using SetError = void(void* context, const char* kind, const char* message);
+
 /// Has the layout of DLPackExchangeAPI of version 1.3. A function answers 0, or another number with a Python exception
 /// set. The functions do not synchronize; `current_stream` says on which stream the producer works.
 struct ExchangeTable {
     Version version;
     const ExchangeTable* previous;  ///< the producer's table of an older major version, or null
-    int (*allocate)(Tensor* prototype, ManagedTensorVersioned** out, void* context,
-                    void (*set_error)(void* context, const char* kind, const char* message));
+    int (*allocate)(Tensor* prototype, ManagedTensorVersioned** out, void* context, SetError* set_error);
     int (*from_object)(void* object, ManagedTensorVersioned** out);
     int (*to_object)(ManagedTensorVersioned* tensor, void** object);
     int (*lend)(void* object, Tensor* out);  ///< may be null

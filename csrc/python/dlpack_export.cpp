@@ -364,32 +364,50 @@ dlpack::Tensor lend(const View& view, std::int64_t* extents) {
     return {data, device, static_cast<std::int32_t>(ndim), dtype, extents, extents + ndim, 0};
 }
 
-dlpack::ManagedTensorVersioned* allocate_managed(const dlpack::Tensor& like) {
-    refuse_forked();
-    const std::size_t ndim = static_cast<std::size_t>(std::max(like.ndim, 0));
-    if (like.ndim < 0 || (ndim != 0 && like.shape == nullptr)) throw ExportError("a DLPack prototype without a shape");
+namespace {
+
+std::size_t bytes_of_prototype(const dlpack::Tensor& like) {
+    if (like.ndim < 0 || (like.ndim != 0 && like.shape == nullptr)) {
+        throw ExportError("a DLPack prototype without a shape");
+    }
     std::size_t nbytes = (std::size_t{like.dtype.bits} * like.dtype.lanes + 7) / 8;
-    for (std::size_t i = 0; i < ndim; ++i) {
+    for (std::int32_t i = 0; i < like.ndim; ++i) {
         if (like.shape[i] < 0 || __builtin_mul_overflow(nbytes, static_cast<std::size_t>(like.shape[i]), &nbytes)) {
             throw ExportError("a DLPack prototype with an extent of " + std::to_string(like.shape[i]));
         }
     }
+    return nbytes;
+}
+
+}  // namespace
+
+dlpack::ManagedTensorVersioned* allocate_managed(const dlpack::Tensor& like,
+                                                 const std::shared_ptr<MemoryResource>& from, rt::Stream_t handle) {
+    refuse_forked();
+    const std::size_t nbytes = bytes_of_prototype(like);
     const bool is_cpu = like.device.type == rt::DlpackCpu;
     if (!is_cpu && like.device.type != rt::DlpackTypes.device) {
         throw ExportError("portamem." + std::string(rt::BackendName) + " allocates no " + to_text(like.device));
     }
-    const int ordinal = is_cpu ? current_device() : Device(like.device.id).ordinal();
-    std::shared_ptr<MemoryResource> resource;
-    if (is_cpu) resource = std::make_shared<SystemMemoryResource>(ordinal);
-    if (!is_cpu && has_resource_scope(ordinal)) resource = current_resource(ordinal);  // Python's scopes need the GIL
+    int ordinal = is_cpu ? current_device() : Device(like.device.id).ordinal();
+    const bool is_served = from != nullptr && (is_cpu ? from->is_host_accessible() : from->device() == ordinal);
+    std::shared_ptr<MemoryResource> resource = is_served ? from : nullptr;
+    if (is_served) ordinal = from->device();
+    if (!resource && is_cpu) resource = std::make_shared<SystemMemoryResource>(ordinal);
+    if (!resource && has_resource_scope(ordinal)) resource = current_resource(ordinal);  // Python's scopes need the GIL
     Buffer memory = [&] {
         std::optional<WithoutGil> nogil;
         if (holds_gil()) nogil.emplace();
         if (!resource) resource = default_resource(ordinal);
-        return Buffer(resource, nbytes, Stream::default_stream(ordinal));
+        const auto stream = Stream::from_handle(handle, ordinal);
+        Buffer made(resource, nbytes, stream);
+        // The host follows no stream; a pool hands it memory that is idle.
+        if (is_cpu && resource->is_stream_ordered() && resource->as_pool() == nullptr) stream->settle();
+        return made;
     }();
     void* data = memory.ptr();
     const auto header = header_of(memory, nullptr, dlpack::kVersion, false);
+    const auto ndim = static_cast<std::size_t>(like.ndim);
     return make_managed(header, std::move(memory), data, like.device, like.dtype, ndim,
                         [&](std::int64_t* extents) { dlpack::write_extents(extents, like.shape, ndim); })
         .release();

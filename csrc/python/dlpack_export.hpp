@@ -25,11 +25,16 @@ dlpack::ManagedTensorVersioned* export_managed(const View& view);
 /// ExportError for read-only memory, and as export_dlpack does.
 dlpack::Tensor lend(const View& view, std::int64_t* extents);
 
-/// Returns new, C-contiguous memory of the prototype's device, type and shape: the host's from the C library, and a
-/// device's from its current resource, on its default stream. It needs no GIL, and leaves one that the caller holds
-/// while it may wait; scopes of Python count where the caller holds it. The caller calls the deleter once.
+/// Returns new, C-contiguous memory of the prototype's device, type and shape. The caller calls the deleter once.
+/// - from: serves the device that it is of, and the host where that reaches its memory. Otherwise, and where it is
+///   null, the host's memory is the C library's, and a device's is from its current resource.
+/// - handle: the stream whose work may use the memory at once; null is the device's default stream.
+/// - It needs no GIL, and leaves one that the caller holds while it may wait; scopes of Python count where the caller
+///   holds it.
 /// Throws ExportError for a prototype that cannot be, and as MemoryResource::allocate does.
-dlpack::ManagedTensorVersioned* allocate_managed(const dlpack::Tensor& like);
+dlpack::ManagedTensorVersioned* allocate_managed(const dlpack::Tensor& like,
+                                                 const std::shared_ptr<MemoryResource>& from = nullptr,
+                                                 rt::Stream_t handle = {});
 
 /// Implements __dlpack_device__: returns (type, ID).
 py::tuple dlpack_device(const View& view);

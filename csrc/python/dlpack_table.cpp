@@ -3,6 +3,7 @@
 #include "dlpack_table.hpp"
 
 #include "callbacks.hpp"
+#include "dlpack_allocation.hpp"
 #include "dlpack_exchange.hpp"
 #include "dlpack_export.hpp"
 #include "dlpack_import.hpp"
@@ -45,26 +46,9 @@ int to_object(dlpack::ManagedTensorVersioned* tensor, void** object) noexcept {
     return answer_table([&] { *object = from_managed(tensor).release().ptr(); });
 }
 
-// A consumer may call it with the GIL or without.
 int allocate(dlpack::Tensor* prototype, dlpack::ManagedTensorVersioned** out, void* context,
-             void (*set_error)(void* context, const char* kind, const char* message)) noexcept {
-    try {
-        *out = allocate_managed(*prototype);
-        return 0;
-    } catch (const OutOfMemory& e) {
-        set_error(context, "MemoryError", e.what());
-    } catch (const std::bad_alloc& e) {
-        set_error(context, "MemoryError", e.what());
-    } catch (const ExportError& e) {
-        set_error(context, "BufferError", e.what());
-    } catch (const std::invalid_argument& e) {
-        set_error(context, "ValueError", e.what());
-    } catch (const std::exception& e) {
-        if (holds_gil()) keep_interrupt();
-        set_error(context, "RuntimeError", e.what());
-    }
-    *out = nullptr;
-    return -1;
+             dlpack::SetError* set_error) noexcept {
+    return answer_allocation(out, context, set_error, [&] { return allocate_managed(*prototype); });
 }
 
 // portamem has no current stream: memory goes to the default one, which null names in every library.

@@ -23,6 +23,7 @@ _ABSENT = "the test is of an absent backend, driver or card"
 _AMD = "this machine's packages are NVIDIA's"
 _CONTAINER = "what a container forbids, or gives to root alone"
 _INSTALLED = "the test is of another kind of installation, or of a developer's machine"
+_NEIGHBOUR = "a library that takes memory of portamem, and that this machine lacks"
 _NOT_THIS = "the case does not arise for this memory or backend"
 
 ALLOWED = (
@@ -53,6 +54,8 @@ ALLOWED = (
     Allowed(r"(the hip backend for AMD's platform|portamem\.hip) is not built( for AMD here)?", _AMD),
     Allowed(r"the (CuPy|PyTorch) that is here does not drive this device.*", _AMD, "hip"),
     Allowed(r"(CuPy|PyTorch) is not here: .*", _AMD, "hip"),
+    Allowed(r"could not import '(tvm_ffi|warp|nvmath|numba_cuda_mlir|pyarrow|zarr|polars)\b.*", _NEIGHBOUR),
+    Allowed(r"(PyTorch|CuPy) of cuda takes memory of portamem\.cuda", _AMD, "hip"),
     Allowed(r"cuda-python speaks to NVIDIA's driver, .*", _AMD, "hip"),
     Allowed(r"the hip backend takes handles and protocols, not classes of cuda-python", _AMD, "hip"),
     Allowed(r"this NVRTC (does not compile|compiles) for .*", "an older package than the card"),

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT
+// python/plugs/library_hook.cpp: what a library's allocations and frees do.
+#include "library_hook.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+#include "../fastcall.hpp"
+
+namespace portamem::python {
+inline namespace PORTAMEM_BACKEND {
+
+namespace {
+
+// Runs a free for a library, which can take no exception. sys.unraisablehook is told of one.
+template <class Function>
+void or_tell(Function&& function) noexcept {
+    try {
+        function();
+    } catch (...) {
+        if (interpreter_is_going()) return;
+        const WithGil gil;
+        detail::stay_at_exit([] {
+            (void)set_python_error();
+            const auto where = py::reinterpret_steal<py::object>(PyUnicode_FromString("the free of another library"));
+            PyErr_WriteUnraisable(where.ptr());
+        });
+    }
+}
+
+constexpr const char* kNotGiven = "a library frees memory that portamem has not given it";
+
+bool is_captured(const Stream& stream) { return stream.capture_status() != rt::StreamCaptureStatus::None; }
+
+}  // namespace
+
+// The scopes of Python are read with the GIL. Making a default resource calls the runtime, and is done without.
+std::shared_ptr<MemoryResource> LibraryHook::resource_for(int device) {
+    if (serves(device)) return resource_;
+    if (has_resource_scope(device)) return current_resource(device);
+    return without_gil([device] { return default_resource(device); });
+}
+
+void* LibraryHook::allocate(std::size_t nbytes, int device, rt::Stream_t handle) {
+    if (nbytes == 0) return nullptr;  // libraries do not free null
+    if (__builtin_expect(serves(device) && !graphs_.is_open(), 1)) {
+        if (const auto* stream = Stream::of_this_thread(handle, device)) {
+            void* const ptr = resource_->allocate_cached(nbytes, *stream);
+            if (__builtin_expect(ptr != nullptr, 1)) return ptr;
+        }
+    }
+    const auto stream = Stream::from_handle(handle, device);
+    void* ptr = nullptr;
+    LibraryBlock block = take_anew(nbytes, stream, &ptr);
+    if (ptr != nullptr && (block.resource != resource_ || block.stream != stream)) note(ptr, std::move(block));
+    return ptr;
+}
+
+void* LibraryHook::allocate_noted(std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
+    if (nbytes == 0) return nullptr;
+    void* ptr = serves(stream->device()) ? resource_->allocate_cached(nbytes, stream) : nullptr;
+    if (__builtin_expect(ptr != nullptr, 1)) {
+        note(ptr, LibraryBlock{resource_, stream, {}, nbytes, false});
+        return ptr;
+    }
+    LibraryBlock block = take_anew(nbytes, stream, &ptr);
+    if (ptr != nullptr) note(ptr, std::move(block));
+    return ptr;
+}
+
+void LibraryHook::note(void* ptr, LibraryBlock block) {
+    try {
+        blocks_.add(ptr, block);
+    } catch (...) {
+        without_gil([&] { block.resource->deallocate(ptr, block.nbytes, block.stream); });
+        throw;
+    }
+}
+
+// A captured stream gets memory that no work waits for, in the order of another stream. Its own order is that of the
+// graph, which does not exist yet.
+LibraryBlock LibraryHook::take_anew(std::size_t nbytes, const std::shared_ptr<Stream>& stream, void** ptr) {
+    refuse_forked();
+    if (held_count_.load(std::memory_order_relaxed) != 0) give_back_held();
+    const int device = stream->device();
+    LibraryBlock block{resource_for(device), stream, {}, nbytes, false};
+    without_gil([&] {
+        const bool captured = is_captured(*stream);
+        if (graphs_.is_open()) {
+            if (auto source = graphs_.source(device, stream, block.resource)) {
+                block.resource = std::move(source->pool);
+                block.stream = std::move(source->stream);
+                block.is_of_graph = true;
+            }
+        }
+        if (captured && !block.is_of_graph) block.stream = graphs_.stand_in(device, stream->handle());
+        std::optional<RelaxedCapture> beside;
+        if (captured) beside.emplace(device);
+        *ptr = block.resource->allocate(nbytes, block.stream);
+        if (!captured || *ptr == nullptr) return;
+        try {
+            block.stream->settle();
+        } catch (...) {
+            block.resource->deallocate(*ptr, nbytes, block.stream);
+            throw;
+        }
+    });
+    return block;
+}
+
+void LibraryHook::deallocate(void* ptr, std::size_t nbytes, int device, rt::Stream_t handle) noexcept {
+    if (ptr == nullptr || !runtime_usable()) return;  // at exit, and in a forked child, memory is left alone
+    or_tell([&] {
+        if (__builtin_expect(serves(device) && !blocks_.may_know(ptr), 1)) {
+            const auto* stream = Stream::of_this_thread(handle, device);
+            if (stream != nullptr && resource_->deallocate_cached(ptr, nbytes, *stream)) return;
+        }
+        auto noted = blocks_.take(ptr);
+        if (!noted && serves(device)) {
+            const auto stream = Stream::from_handle(handle, device);
+            return without_gil([&] { resource_->deallocate(ptr, nbytes, stream); });
+        }
+        if (!noted || (noted->resource == nullptr && !serves(device))) throw std::invalid_argument(kNotGiven);
+        if (noted->resource == nullptr) {
+            noted->resource = resource_;
+            noted->stream = Stream::from_handle(handle, device);
+            noted->nbytes = nbytes;
+        }
+        give_back(ptr, std::move(*noted));
+    });
+}
+
+void LibraryHook::deallocate_noted(void* ptr) noexcept {
+    if (ptr == nullptr || !runtime_usable()) return;
+    or_tell([&] {
+        auto block = blocks_.take(ptr);
+        if (!block || block->resource == nullptr) throw std::invalid_argument(kNotGiven);
+        if (block->users.empty() && block->resource->deallocate_cached(ptr, block->nbytes, block->stream)) return;
+        give_back(ptr, std::move(*block));
+    });
+}
+
+void LibraryHook::note_use(void* ptr, rt::Stream_t user) {
+    if (ptr == nullptr || !runtime_usable()) return;
+    LibraryBlock block = blocks_.take(ptr).value_or(LibraryBlock{});
+    if (std::find(block.users.begin(), block.users.end(), user) == block.users.end()) block.users.push_back(user);
+    blocks_.add(ptr, std::move(block));
+}
+
+// Captured work has not been queued: nothing can wait for it, and its stream can take no order from outside.
+bool LibraryHook::has_to_wait(const LibraryBlock& block) const {
+    if (block.users.empty()) return false;
+    if (block.is_of_graph || is_captured(*block.stream)) return true;
+    return std::any_of(block.users.begin(), block.users.end(), [&](rt::Stream_t user) {
+        return is_captured(*Stream::from_handle(user, block.stream->device()));
+    });
+}
+
+void LibraryHook::give_back(void* ptr, LibraryBlock block) {
+    without_gil([&] {
+        if (has_to_wait(block)) {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            held_.emplace_back(ptr, std::move(block));
+            held_count_.store(held_.size(), std::memory_order_relaxed);
+            return;
+        }
+        try {
+            for (rt::Stream_t user : block.users) {
+                block.stream->wait(*Stream::from_handle(user, block.stream->device()));
+            }
+            block.users.clear();
+            block.resource->deallocate(ptr, block.nbytes, block.stream);
+        } catch (...) {
+            blocks_.add(ptr, std::move(block));  // it is still out
+            throw;
+        }
+    });
+}
+
+// Blocks of a graph stay until the device is idle of its replays, which trim sees to.
+void LibraryHook::give_back_held() {
+    std::vector<std::pair<void*, LibraryBlock>> ready;
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        const auto first = std::stable_partition(held_.begin(), held_.end(), [this](const auto& each) {
+            return each.second.is_of_graph || has_to_wait(each.second);
+        });
+        ready.assign(std::make_move_iterator(first), std::make_move_iterator(held_.end()));
+        held_.erase(first, held_.end());
+        held_count_.store(held_.size(), std::memory_order_relaxed);
+    }
+    for (auto& each : ready) give_back(each.first, std::move(each.second));
+}
+
+std::size_t LibraryHook::held() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return held_.size();
+}
+
+void LibraryHook::trim() {
+    give_back_held();
+    PoolMemoryResource* const pool = resource_ == nullptr ? nullptr : resource_->as_pool();
+    if (pool != nullptr) without_gil([pool] { pool->trim(); });
+}
+
+void LibraryHook::set_share(double share, int device) {
+    PoolMemoryResource* const pool = serves(device) ? resource_->as_pool() : nullptr;
+    if (pool == nullptr) {
+        throw std::invalid_argument("only a pool of device " + std::to_string(device) +
+                                    " can be limited to a share of its memory: plug in a PoolMemoryResource");
+    }
+    if (!(share >= 0 && share <= 1)) throw std::invalid_argument("a share of the device's memory is from 0 to 1");
+    const auto total = static_cast<double>(Device(device).memory_info().total);
+    pool->set_limit(std::max<std::size_t>(1, static_cast<std::size_t>(share * total)));
+}
+
+}  // namespace PORTAMEM_BACKEND
+}  // namespace portamem::python
