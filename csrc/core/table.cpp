@@ -20,6 +20,9 @@ const portamem_api* portamem_get_api(void) {
         portamem_set_default_resource,
         portamem_default_changes,
         portamem_current_resource,
+        portamem_resource_of,
+        portamem_size_of,
+        portamem_deallocate,
     };
     return &table;
 }

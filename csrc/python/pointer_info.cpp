@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// python/pointer_info.cpp: pointer_info and its record.
+// python/pointer_info.cpp: what is known of an address: pointer_info and its record, resource_of, size_of.
 #include "convert.hpp"
 #include "fast/view_object.hpp"
+#include "portamem/by_address.hpp"
 
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
@@ -27,7 +28,31 @@ const void* address_of(const py::handle& value) {
     return from_address(value, "an address");
 }
 
-using Info = PointerInfo;
+// Holds the runtime's record of an address, and portamem's block there.
+struct Info : PointerInfo {
+    std::optional<KnownBlock> block;
+};
+
+Info info_of(const py::object& ptr) {
+    const void* address = address_of(ptr);
+    const WithoutGil nogil;
+    Info info{pointer_info(address), std::nullopt};
+    info.block = block_of(address);
+    return info;
+}
+
+// Drop the GIL, because a resource may call the program's functions, and other threads, while it is asked.
+std::shared_ptr<MemoryResource> resource_at(const py::object& ptr) {
+    const void* address = address_of(ptr);
+    const WithoutGil nogil;
+    return resource_of(address);
+}
+
+std::optional<std::size_t> size_at(const py::object& ptr) {
+    const void* address = address_of(ptr);
+    const WithoutGil nogil;
+    return size_of(address);
+}
 
 }  // namespace
 
@@ -41,6 +66,11 @@ void register_pointer_info(py::module_& m) {
         .def_property_readonly("base", [](const Info& i) { return known(i.base); })
         .def_property_readonly(
             "nbytes", [](const Info& i) { return i.nbytes == 0 ? std::nullopt : std::optional<std::size_t>(i.nbytes); })
+        .def_property_readonly("block_base",
+                               [](const Info& i) { return i.block ? known(i.block->base) : std::nullopt; })
+        .def_property_readonly("block_nbytes",
+                               [](const Info& i) { return i.block ? std::optional(i.block->nbytes) : std::nullopt; })
+        .def_property_readonly("resource", [](const Info& i) { return i.block ? i.block->resource : nullptr; })
         .def_property_readonly("host_pointer", [](const Info& i) { return known(i.host_pointer); })
         .def_property_readonly("device_pointer", [](const Info& i) { return known(i.device_pointer); })
         .def_property_readonly("flags", [](const Info& i) { return i.flags; })
@@ -51,14 +81,9 @@ void register_pointer_info(py::module_& m) {
             return "<PointerInfo " + to_text(i.type, kKinds) + ", device " + std::to_string(i.device) + ", " +
                    std::to_string(i.nbytes) + " bytes>";
         });
-    m.def(
-        "pointer_info",
-        [](const py::object& ptr) {
-            const void* address = address_of(ptr);
-            const WithoutGil nogil;
-            return pointer_info(address);
-        },
-        py::arg("ptr"));
+    m.def("pointer_info", &info_of, py::arg("ptr"));
+    m.def("resource_of", &resource_at, py::arg("ptr"));
+    m.def("size_of", &size_at, py::arg("ptr"));
 }
 
 }  // namespace PORTAMEM_BACKEND

@@ -52,7 +52,13 @@ TEST_CASE("host child: pools keep nothing" * doctest::skip()) {
     CHECK(
         contains(refusal<std::invalid_argument>([&] { pool->deallocate(out[1], 100, stream); }), "200 bytes, not 100"));
     CHECK_THROWS_AS(pool->deallocate(static_cast<char*>(out[4]) + 256, 100, stream), std::invalid_argument);
-    for (std::size_t i = 1; i <= 5; ++i) pool->deallocate(out[i - 1], 100 * i, stream);
+    for (std::size_t i = 1; i <= 5; ++i) {
+        CHECK(pm::resource_of(out[i - 1]) == pool);
+        CHECK(pm::size_of(out[i - 1]) == 100 * i);
+        CHECK(pm::block_of(static_cast<char*>(out[i - 1]) + 50)->base == out[i - 1]);
+        i % 2 == 0 ? pm::deallocate(out[i - 1], stream) : pool->deallocate(out[i - 1], 100 * i, stream);
+        CHECK(pm::resource_of(out[i - 1]) == nullptr);
+    }
     CHECK_THROWS_AS(pool->deallocate(out[0], 100, stream), std::invalid_argument);
     CHECK(upstream->live_buffers() == 0);
     CHECK(pool->stats().used == 0);

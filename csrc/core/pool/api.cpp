@@ -124,6 +124,19 @@ inline int do_deallocate(portamem_pool* pool, void* ptr, size_t nbytes, uint64_t
     return deallocate_after_miss(of, ptr, nbytes, identity, stream);
 }
 
+inline void do_set_resource(portamem_pool* pool, const portamem_known_ops* ops, void* resource, uint64_t identity) {
+    ChunkOwner& owner = pool_of(pool).chunk_owner();
+    owner.backend = pool_of(pool).options().backend;
+    owner.resource = resource;
+    owner.identity = identity;
+    owner.ops.store(ops, std::memory_order_release);
+}
+
+inline void do_forget_resource(portamem_pool* pool) {
+    pool_of(pool).chunk_owner().ops.store(nullptr, std::memory_order_release);
+    if (portamem_forked() == 0) ChunkMap::instance().wait_for_readers();
+}
+
 inline bool do_deallocate_at(portamem_pool* pool, void* ptr, uint64_t identity) {
     Pool& of = pool_of(pool);
     Cache* const cache = remembered_cache(&of, identity);
@@ -234,6 +247,17 @@ int portamem_pool_deallocate_at(portamem_pool* pool, void* ptr, uint64_t identit
 }
 size_t portamem_pool_size_of(portamem_pool* pool, const void* ptr) {
     return portamem::pool::pool_of(pool).asked_at(ptr);
+}
+int portamem_pool_find(portamem_pool* pool, const void* ptr, portamem_address* found) {
+    *found = portamem::pool::pool_of(pool).find(ptr);
+    return found->state;
+}
+void portamem_pool_set_resource(portamem_pool* pool, const portamem_known_ops* ops, void* resource, uint64_t identity) {
+    portamem::pool::do_set_resource(pool, ops, resource, identity);
+}
+void portamem_pool_forget_resource(portamem_pool* pool) { portamem::pool::do_forget_resource(pool); }
+void portamem_pool_cover(portamem_pool* pool) {
+    portamem::pool::pool_of(pool).chunk_owner().is_covered.store(true, std::memory_order_relaxed);
 }
 void portamem_pool_set_limit(portamem_pool* pool, size_t limit) { portamem::pool::pool_of(pool).set_limit(limit); }
 size_t portamem_pool_get_limit(const portamem_pool* pool) {

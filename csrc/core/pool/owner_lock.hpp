@@ -45,6 +45,8 @@ class OwnerLock {
         return false;
     }
     void leave() noexcept { inside_.store(0, std::memory_order_release); }
+    /// Returns the word in which a store of 0, which releases, does what leave() does.
+    std::uint32_t* word() noexcept { return reinterpret_cast<std::uint32_t*>(&inside_); }
 
     /// These shut several locks with one barrier: begin_shut() for each, process_barrier(), end_shut() for each.
     void begin_shut() noexcept { shut_.store(1, std::memory_order_seq_cst); }
@@ -56,6 +58,7 @@ class OwnerLock {
     void open() noexcept { shut_.store(0, std::memory_order_release); }
 
   private:
+    static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
     std::atomic<std::uint32_t> inside_{0};
     std::atomic<std::uint32_t> shut_{0};
 };

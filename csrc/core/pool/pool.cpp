@@ -274,6 +274,37 @@ std::size_t Pool::asked_at(const void* ptr) noexcept {
     return state == kFree ? 0 : asked_of(block->size(), state);  // a block that is out keeps its length
 }
 
+// A block outside slabs is entered with its first page only. The look-up therefore goes back from page to page, to the
+// beginning of the chunk at most.
+portamem_address Pool::find(const void* ptr) noexcept {
+    if (const std::size_t nbytes = asked_at(ptr)) return {PORTAMEM_ADDRESS_BLOCK, ptr, nbytes};
+    const auto address = reinterpret_cast<std::uintptr_t>(ptr);
+    std::uintptr_t begin = 0;
+    {
+        const ChunkMap::Reading reading;
+        if (!reading) return {};
+        const ChunkMap::Span* const span = ChunkMap::find(address);
+        if (span == nullptr || span->owner != &chunk_owner_) return {};
+        begin = span->begin;
+    }
+    for (std::uintptr_t page = address;;) {
+        const Block* const block = heap_.pages().find(page);
+        if (block != nullptr && block->base <= address) {
+            const std::size_t offset = address - block->base;
+            const bool is_small = block->index < kSmallClasses;
+            const std::size_t number = is_small ? offset * kReciprocals[block->index] >> 32 : 0;
+            const std::uintptr_t base = block->base + (is_small ? number * size_of(block->index) : 0);
+            const std::size_t nbytes = asked_at(reinterpret_cast<const void*>(base));
+            if (address - base >= nbytes) break;
+            return {PORTAMEM_ADDRESS_BLOCK, reinterpret_cast<const void*>(base), nbytes};
+        }
+        const std::uintptr_t first = page & ~(kPage - 1);
+        if (first <= begin) break;
+        page = first - 1;
+    }
+    return {PORTAMEM_ADDRESS_CHUNK, nullptr, 0};
+}
+
 void Pool::deallocate(void* ptr, std::size_t nbytes, std::uint64_t identity, void* stream) {
     if (portamem_forked() != 0) throw Refused{PORTAMEM_POOL_FORKED, {}};
     const CallGuard inside(*this);

@@ -29,7 +29,12 @@ namespace portamem::pool {
 class Pool : public std::enable_shared_from_this<Pool> {
   public:
     Pool(const portamem_pool_ops& ops, void* self, const portamem_pool_options& options)
-        : callbacks_{known_part(ops), self}, options_(known_part(options)) {}
+        : callbacks_{known_part(ops), self}, options_(known_part(options)) {
+        chunk_owner_.pool = this;
+    }
+    ~Pool() {
+        if (portamem_forked() == 0) ChunkMap::instance().remove_all(chunk_owner_);
+    }
 
     // ---- what the caches cannot do; throw Refused and std::bad_alloc ----
 
@@ -49,6 +54,9 @@ class Pool : public std::enable_shared_from_this<Pool> {
     /// Returns the bytes that were asked for at an address that is out; 0 for any other. A block cut to the byte is
     /// found under the heap's lock, every other one without a lock.
     std::size_t asked_at(const void* ptr) noexcept;
+    /// Returns what the pool knows of an address, which may be inside of a block.
+    portamem_address find(const void* ptr) noexcept;
+    ChunkOwner& chunk_owner() noexcept { return chunk_owner_; }
     void set_limit(std::size_t limit) noexcept { upstream_.set_limit(limit); }
     std::size_t limit() const noexcept { return upstream_.limit(); }
 
@@ -238,7 +246,8 @@ class Pool : public std::enable_shared_from_this<Pool> {
     Heap heap_;
     EventQueue events_{callbacks_, heap_, needs_event_before_reuse()};
     CacheSet caches_{*this, heap_, needs_event_before_reuse()};
-    Upstream upstream_{callbacks_, heap_, options_.limit};
+    ChunkOwner chunk_owner_;
+    Upstream upstream_{callbacks_, heap_, options_.limit, chunk_owner_};
     ReleasePolicy policy_{callbacks_, heap_};
 
     /// The size up to which the pool may grow before idle chunks go back. Under the heap's lock.

@@ -41,11 +41,24 @@ void Upstream::Claim::give_up() noexcept {
 }
 
 portamem_pool_status Upstream::allocate(std::size_t nbytes, void* stream, void** ptr) {
-    return static_cast<portamem_pool_status>(callbacks_.ops.allocate(callbacks_.self, nbytes, stream, ptr));
+    const int status = callbacks_.ops.allocate(callbacks_.self, nbytes, stream, ptr);
+    if (status != PORTAMEM_POOL_OK) return static_cast<portamem_pool_status>(status);
+    try {
+        ChunkMap::instance().add(*ptr, nbytes, owner_);
+    } catch (...) {
+        (void)callbacks_.ops.deallocate(callbacks_.self, *ptr, nbytes);
+        throw;
+    }
+    return PORTAMEM_POOL_OK;
 }
 
 int Upstream::deallocate(void* ptr, std::size_t nbytes) {
-    return callbacks_.ops.deallocate(callbacks_.self, ptr, nbytes);
+    ChunkMap& map = ChunkMap::instance();
+    // From here on the upstream may give the memory to a program.
+    ChunkMap::Span* const span = map.leaves(ptr, owner_);
+    const int status = callbacks_.ops.deallocate(callbacks_.self, ptr, nbytes);
+    status == PORTAMEM_POOL_OK ? map.remove(span) : ChunkMap::stays(span);
+    return status;
 }
 
 std::size_t Upstream::release(std::size_t keep, bool throws) {

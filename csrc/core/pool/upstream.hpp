@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "callbacks.hpp"
+#include "chunk_map.hpp"
 #include "heap.hpp"
 #include "transfer.hpp"
 
@@ -18,8 +19,8 @@ namespace portamem::pool {
 /// Locks: the heap's covers reserved bytes and transfers; the upstream is called with no lock.
 class Upstream {
   public:
-    Upstream(const Callbacks& callbacks, Heap& heap, std::size_t limit) noexcept
-        : callbacks_(callbacks), heap_(heap), limit_(limit), transfers_(heap.mutex()) {}
+    Upstream(const Callbacks& callbacks, Heap& heap, std::size_t limit, const ChunkOwner& owner) noexcept
+        : callbacks_(callbacks), heap_(heap), owner_(owner), limit_(limit), transfers_(heap.mutex()) {}
 
     /// Give and change the most bytes reserved; 0: no limit. A lower limit takes nothing back: no chunk is asked for
     /// until there is room.
@@ -52,6 +53,7 @@ class Upstream {
         std::size_t claimed_ = 0;
     };
 
+    /// Ask the upstream for a chunk, and give it back. The map of all chunks has it meanwhile.
     portamem_pool_status allocate(std::size_t nbytes, void* stream, void** ptr);
     int deallocate(void* ptr, std::size_t nbytes);
 
@@ -78,6 +80,7 @@ class Upstream {
   private:
     const Callbacks& callbacks_;
     Heap& heap_;
+    const ChunkOwner& owner_;
     std::atomic<std::size_t> limit_;  ///< most bytes reserved; 0: no limit
     Transfers transfers_;
     Shortage shortage_;

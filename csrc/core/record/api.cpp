@@ -153,6 +153,11 @@ int portamem_recorder_visit_live(portamem_recorder* recorder, portamem_live_visi
     });
 }
 
+size_t portamem_recorder_size_of(portamem_recorder* recorder, uint64_t resource, const void* ptr) {
+    if (portamem_forked() != 0) return 0;
+    return recorder->live().nbytes_of(resource, reinterpret_cast<std::uintptr_t>(ptr));
+}
+
 uint64_t portamem_tag_push(const char* name) {
     uint64_t number = 0;
     guarded(name, [&] { number = portamem::record::push_tag(name); });

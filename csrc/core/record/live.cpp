@@ -31,6 +31,14 @@ std::optional<Live> LiveTable::take(std::uint64_t resource, std::uintptr_t addre
     return live;
 }
 
+std::size_t LiveTable::nbytes_of(std::uint64_t resource, std::uintptr_t address) const {
+    const Key key{resource, address};
+    const Part& part = part_of(key);
+    const std::lock_guard<std::mutex> lock(part.mutex);
+    const auto found = part.blocks.find(key);
+    return found == part.blocks.end() ? 0 : found->second.nbytes;
+}
+
 std::vector<Live> LiveTable::all() const {
     std::vector<Live> found;
     for (const Part& part : parts_) {

@@ -30,6 +30,8 @@ class LiveTable {
     void add(const Live& live);
     /// Takes an allocation out of the table; nothing where the table does not have it.
     std::optional<Live> take(std::uint64_t resource, std::uintptr_t address);
+    /// Returns the bytes of an allocation; 0 where the table does not have it.
+    std::size_t nbytes_of(std::uint64_t resource, std::uintptr_t address) const;
     /// Returns all allocations, the oldest first.
     std::vector<Live> all() const;
 
@@ -48,6 +50,7 @@ class LiveTable {
     };
 
     Part& part_of(const Key& key) noexcept;
+    const Part& part_of(const Key& key) const noexcept { return const_cast<LiveTable*>(this)->part_of(key); }
 
     std::array<Part, 64> parts_;
 };

@@ -107,6 +107,18 @@ PORTAMEM_EXPORT uint64_t portamem_default_changes(void);
  * error code, of a device that is not there or of a setting that cannot be read. */
 PORTAMEM_EXPORT int portamem_current_resource(portamem_backend backend, int device, portamem_resource* resource);
 
+/* These find memory by its address alone, for hooks of the form alloc(n), free(p). They know the blocks that portamem's
+ * resources have out, in any module of the backend that uses this library; the address is one that an allocation
+ * returned. Where one resource takes its memory of another, the outermost counts: the one that the program called.
+ * - resource_of returns 0 and a retained resource, which the caller releases.
+ * - size_of returns 0 and the bytes that were asked for.
+ * - deallocate takes the memory back, for work that was submitted to `stream` before. It returns 0 or a native error
+ *   code, and does nothing for a null pointer.
+ * They return -1 where no resource has the address out, and in a child of fork(). */
+PORTAMEM_EXPORT int portamem_resource_of(portamem_backend backend, const void* ptr, portamem_resource* resource);
+PORTAMEM_EXPORT int portamem_size_of(portamem_backend backend, const void* ptr, size_t* nbytes);
+PORTAMEM_EXPORT int portamem_deallocate(portamem_backend backend, void* ptr, void* stream);
+
 /* Holds the same functions as a table, for the capsule. */
 typedef struct portamem_api {
     uint32_t abi_version;
@@ -126,6 +138,9 @@ typedef struct portamem_api {
     void (*set_default_resource)(portamem_backend, int, portamem_resource);
     uint64_t (*default_changes)(void);
     int (*current_resource)(portamem_backend, int, portamem_resource*);
+    int (*resource_of)(portamem_backend, const void*, portamem_resource*);
+    int (*size_of)(portamem_backend, const void*, size_t*);
+    int (*deallocate)(portamem_backend, void*, void*);
 } portamem_api;
 
 PORTAMEM_EXPORT const portamem_api* portamem_get_api(void);

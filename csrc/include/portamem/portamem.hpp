@@ -21,6 +21,7 @@
 // The second floor: memory resources, buffers, and the operations on them.
 #include "portamem/allocation.hpp"
 #include "portamem/buffer.hpp"
+#include "portamem/by_address.hpp"
 #include "portamem/copy.hpp"
 #include "portamem/current_resource.hpp"
 #include "portamem/default_resource.hpp"

@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "portamem/abi/address_api.h"
 #include "portamem/abi/order_api.h"
 #include "portamem/c_api.h"
 
@@ -190,6 +191,18 @@ PORTAMEM_EXPORT int portamem_pool_deallocate_cached(portamem_pool* pool, void* p
 /* Returns the bytes that were asked for at an address that the pool gave and that is out; 0 for any other address. It
  * takes no lock, except for a block cut to the byte under a limit. */
 PORTAMEM_EXPORT size_t portamem_pool_size_of(portamem_pool* pool, const void* ptr);
+/* Returns what the pool knows of an address, which may be inside of a block, as *found and its state. It goes back page
+ * by page to the beginning of the block, and finds a block cut to the byte by that alone. */
+PORTAMEM_EXPORT int portamem_pool_find(portamem_pool* pool, const void* ptr, portamem_address* found);
+
+/* Set and forget the resource that the pool's blocks are found with (portamem/abi/address_api.h): set before the first
+ * chunk. forget waits until no thread reads it. cover says that a resource of PORTAMEM_OVER_POOL stands over the
+ * pool. */
+PORTAMEM_EXPORT void portamem_pool_set_resource(portamem_pool* pool, const portamem_known_ops* ops, void* resource,
+                                                uint64_t identity);
+PORTAMEM_EXPORT void portamem_pool_forget_resource(portamem_pool* pool);
+PORTAMEM_EXPORT void portamem_pool_cover(portamem_pool* pool);
+
 /* Changes the most bytes that may be reserved; 0: no limit of the pool's own. Nothing goes back: a pool that has more
  * asks its upstream for no chunk until it has less. */
 PORTAMEM_EXPORT void portamem_pool_set_limit(portamem_pool* pool, size_t limit);

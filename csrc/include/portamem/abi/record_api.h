@@ -140,6 +140,9 @@ typedef void (*portamem_live_visitor)(void* self, const portamem_record_live* li
 PORTAMEM_EXPORT int portamem_recorder_visit_live(portamem_recorder* recorder, portamem_live_visitor visitor,
                                                  void* self);
 
+/* Returns the bytes of the live allocation of a resource at an address; 0 where there is none. */
+PORTAMEM_EXPORT size_t portamem_recorder_size_of(portamem_recorder* recorder, uint64_t resource, const void* ptr);
+
 /* Registers a function that says whether memory was dropped and only waits for the work that uses it. Reports and
  * tables leave such memory out. It stays for good, and each module of the process calls this once. */
 PORTAMEM_EXPORT void portamem_record_leaving(int (*is_leaving)(const void* ptr, size_t nbytes));

@@ -115,6 +115,11 @@ class CallbackMemoryResource : public CountedMemoryResource {
     }
 
     std::optional<std::size_t> do_size_of(const void* ptr) const override { return live_.size_of(ptr); }
+    portamem_address do_find(const void* ptr) const override {
+        const auto found = live_.range_at(ptr);
+        if (found.nbytes == 0) return {};
+        return {PORTAMEM_ADDRESS_BLOCK, reinterpret_cast<const void*>(found.address), found.nbytes};
+    }
 
     void give_back(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) override {
         if (ptr == nullptr) return;

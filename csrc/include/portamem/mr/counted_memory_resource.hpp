@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "portamem/mr/detail/shared_table.hpp"
 #include "portamem/mr/memory_resource.hpp"
 
 PORTAMEM_OPEN
@@ -50,6 +51,7 @@ class CountedMemoryResource : public MemoryResource {
         begin_live();
         try {
             refuse_stream_of_another_device(stream);
+            list();
             const Block block = function();
             if (detail::debug_on) portamem_debug_forget(block.ptr);
             count(static_cast<std::int64_t>(block.nbytes));

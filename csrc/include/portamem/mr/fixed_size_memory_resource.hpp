@@ -59,6 +59,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
     }
 
     const std::shared_ptr<MemoryResource>& upstream() const noexcept { return upstream_; }
+    MemoryResource* below() const noexcept override { return upstream_.get(); }
     std::size_t block_size() const noexcept { return block_size_; }
     std::size_t blocks_per_chunk() const noexcept { return blocks_per_chunk_; }
 
@@ -134,6 +135,11 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         const auto [chunk, index] = block_at(ptr);
         if (chunk == nullptr || chunk->asked[index] == 0) return std::nullopt;
         return chunk->asked[index];
+    }
+
+    portamem_address do_find(const void* ptr) const override {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        return found_at(ptr);
     }
 
     void at_close() override { give_back_chunks(take_free_chunks(0)); }
@@ -340,6 +346,20 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         const std::size_t offset = address - begin;
         if (offset >= chunk.memory.nbytes || offset % stride_ != 0) return {nullptr, 0};
         return {&chunk, offset / stride_};
+    }
+
+    // Returns what is known of an address. The caller holds the lock.
+    portamem_address found_at(const void* ptr) const {
+        const auto address = reinterpret_cast<std::uintptr_t>(ptr);
+        auto after = chunks_.upper_bound(address);
+        if (after == chunks_.begin()) return {};
+        const auto& [begin, chunk] = *--after;
+        const std::size_t offset = address - begin;
+        if (offset >= chunk.memory.nbytes) return {};
+        const std::size_t index = offset / stride_;
+        const std::size_t within = offset - index * stride_;
+        if (index >= chunk.asked.size() || within >= chunk.asked[index]) return {PORTAMEM_ADDRESS_CHUNK, nullptr, 0};
+        return {PORTAMEM_ADDRESS_BLOCK, static_cast<const char*>(ptr) - within, chunk.asked[index]};
     }
 
     // Returns the lane of a stream, and makes it where there is none. Lanes of streams that are gone are cleared away

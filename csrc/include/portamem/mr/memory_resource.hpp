@@ -13,6 +13,7 @@
 #include <string>
 #include <typeinfo>
 
+#include "portamem/abi/address_api.h"
 #include "portamem/abi/debug_api.h"
 #include "portamem/fwd.hpp"
 #include "portamem/mr/detail/debug_guards.hpp"
@@ -34,13 +35,17 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     /// The alignment in bytes of every address, unless the caller asks for a larger one.
     static constexpr std::size_t kAlignment = 256;
 
-    virtual ~MemoryResource() = default;
+    virtual ~MemoryResource() {
+        if (is_listed_.load(std::memory_order_relaxed)) portamem_known_remove(this);
+    }
     MemoryResource(const MemoryResource&) = delete;
     MemoryResource& operator=(const MemoryResource&) = delete;
 
     const MemoryTraits& traits() const noexcept { return traits_; }
     /// Returns this resource where it is a pool, or null where it is not.
     virtual PoolMemoryResource* as_pool() noexcept { return nullptr; }
+    /// Returns the resource that this one takes its memory of; null where there is none, or where it cannot say.
+    virtual MemoryResource* below() const noexcept { return nullptr; }
     ResourceKind kind() const noexcept { return traits_.kind; }
     int device() const noexcept { return traits_.device; }
     int device_id() const noexcept { return traits_.device_id(); }
@@ -94,6 +99,17 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
         return do_size_of(ptr);
     }
 
+    /// Returns what this resource knows of an address, which may be inside of a block that is out.
+    portamem_address find(const void* ptr) const {
+        refuse_forked();
+        portamem_address found{PORTAMEM_ADDRESS_BLOCK, ptr, 0};
+        if (detail::debug_on && portamem_debug_size_of(this, ptr, &found.nbytes) != 0) return found;
+        found = do_find(ptr);
+        // Between redzones a block begins elsewhere than the resource itself knows.
+        const bool is_known = found.state != PORTAMEM_ADDRESS_BLOCK || found.base == ptr || !detail::debug_on;
+        return is_known ? found : portamem_address{PORTAMEM_ADDRESS_CHUNK, nullptr, 0};
+    }
+
     /// Takes memory back by its address alone, for hooks of the form alloc(n), free(p). Throws std::invalid_argument
     /// where size_of returns nothing, and as the function with the size does.
     void deallocate(void* ptr, const std::shared_ptr<Stream>& stream) {
@@ -105,9 +121,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     /// These functions take a bare handle; null is the default stream of the resource's device. Stream::from_handle
     /// says by what identity pools know the handle.
     void deallocate(void* ptr, rt::Stream_t handle) {
-        if (const auto* stream = Stream::of_this_thread(handle, device())) {
-            if (__builtin_expect(deallocate_cached_at(ptr, *stream), 1)) return;
-        }
+        if (__builtin_expect(deallocate_cached_at(ptr, handle), 1)) return;
         if (ptr == nullptr) return deallocate(ptr, 0, handle);
         deallocate(ptr, known_size_of(ptr), handle);
     }
@@ -140,6 +154,15 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
         return serves_cached_ && !is_watched() && do_deallocate_cached(ptr, nbytes, stream);
     }
 
+    /// Do the same for a block that is known by its address alone.
+    bool deallocate_cached_at(void* ptr, const std::shared_ptr<Stream>& stream) noexcept {
+        return serves_cached_ && !is_watched() && do_deallocate_cached_at(ptr, stream);
+    }
+    bool deallocate_cached_at(void* ptr, rt::Stream_t handle) {
+        const auto* stream = Stream::of_this_thread(handle, device());
+        return stream != nullptr && deallocate_cached_at(ptr, *stream);
+    }
+
     /// Returns whether the resource ever has memory at hand.
     bool serves_cached() const noexcept { return serves_cached_; }
 
@@ -157,6 +180,11 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
 
     /// Returns the bytes that the resource holds and that are not out, or nothing where it cannot say.
     virtual std::optional<std::size_t> cached() const { return std::nullopt; }
+
+    /// kept gives the bytes that a pool can give back at once, and give_back_kept gives them back, until `keep` are
+    /// reserved. Other resources do nothing.
+    virtual std::size_t kept() const { return 0; }
+    virtual void give_back_kept(std::size_t /*keep*/) {}
 
     /// Closes the resource. Closing twice is allowed. Throws ExportError while memory is out or a call is under way. It
     /// first waits, two seconds at most, for memory that was dropped while work used it.
@@ -205,6 +233,24 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     /// Closes where nothing is out, and returns true, also where it was closed before. Returns false otherwise.
     virtual bool try_close() = 0;
     virtual std::optional<std::size_t> do_size_of(const void* /*ptr*/) const { return std::nullopt; }
+    /// Returns what the resource knows of an address. A resource that cuts its memory out of another's says so for
+    /// every address there; one that passes memory on knows only what was allocated through it.
+    virtual portamem_address do_find(const void* ptr) const {
+        const auto nbytes = do_size_of(ptr);
+        return nbytes ? portamem_address{PORTAMEM_ADDRESS_BLOCK, ptr, *nbytes} : portamem_address{};
+    }
+
+    /// Lists the resource among those that by_address.hpp asks, once a shared pointer holds it. A resource calls this
+    /// before it gives memory. Throws std::bad_alloc.
+    void list() {
+        if (__builtin_expect(!is_listed_.load(std::memory_order_relaxed), 0)) list_now();
+    }
+    /// Says what the resource takes its memory of: list() asks.
+    virtual portamem_known_over over() const noexcept {
+        return below() != nullptr ? PORTAMEM_OVER_POOL : PORTAMEM_OVER_UNKNOWN;
+    }
+    /// Says that a resource above knows blocks of its own.
+    virtual void cover() noexcept {}
     virtual void do_note_use(void* /*ptr*/, std::size_t /*nbytes*/, const Stream& /*stream*/) {}
     /// Describes the buffers that are out, as text that follows a sentence; it is empty for most resources.
     virtual std::string live_text() const { return {}; }
@@ -247,6 +293,8 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     }
 
   private:
+    void list_now();
+
     void note_closed() const noexcept {
         const auto resource = record_of();
         portamem_record_closed(portamem_record_process(), &resource);
@@ -305,10 +353,6 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     void* allocate_guarded(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options);
     void deallocate_guarded(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream);
 
-    bool deallocate_cached_at(void* ptr, const std::shared_ptr<Stream>& stream) noexcept {
-        return serves_cached_ && !is_watched() && do_deallocate_cached_at(ptr, stream);
-    }
-
     std::size_t known_size_of(const void* ptr) const {
         if (const auto nbytes = size_of(ptr)) return *nbytes;
         throw std::invalid_argument(
@@ -321,6 +365,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     const bool serves_cached_;
     const std::uint64_t identity_ = portamem_new_identity();
     std::atomic<bool> permanent_{false};
+    std::atomic<bool> is_listed_{false};
 };
 
 [[gnu::cold]] inline void* MemoryResource::allocate_guarded(std::size_t nbytes, const std::shared_ptr<Stream>& stream,

@@ -55,6 +55,7 @@ class MonotonicMemoryResource : public CountedMemoryResource {
     }
 
     const std::shared_ptr<MemoryResource>& upstream() const noexcept { return upstream_; }
+    MemoryResource* below() const noexcept override { return upstream_.get(); }
     std::size_t initial_size() const noexcept { return initial_size_; }
 
     /// reserved() gives the bytes of the chunks. cached() gives the room left in the chunk that serves.
@@ -121,6 +122,22 @@ class MonotonicMemoryResource : public CountedMemoryResource {
             return nbytes == 0 ? std::nullopt : std::optional(nbytes);
         }
         return std::nullopt;
+    }
+
+    portamem_address do_find(const void* ptr) const override {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        for (const Chunk& chunk : chunks_) {
+            const std::size_t offset = chunk.offset_of(ptr);
+            if (offset >= chunk.memory.nbytes) continue;
+            const auto after = std::upper_bound(chunk.pieces.begin(), chunk.pieces.end(), offset,
+                                                [](std::size_t at, const Piece& piece) { return at < piece.offset; });
+            if (after == chunk.pieces.begin()) return {PORTAMEM_ADDRESS_CHUNK, nullptr, 0};
+            const Piece& piece = *std::prev(after);
+            if (offset - piece.offset >= piece.nbytes) return {PORTAMEM_ADDRESS_CHUNK, nullptr, 0};
+            const char* const base = static_cast<const char*>(chunk.memory.ptr) + piece.offset;
+            return {PORTAMEM_ADDRESS_BLOCK, base, piece.nbytes};
+        }
+        return {};
     }
 
     void at_close() override { give_back_all(); }

@@ -17,6 +17,7 @@
 #include "portamem/mr/detail/pool_callbacks.hpp"
 #include "portamem/mr/detail/pool_ending.hpp"
 #include "portamem/mr/detail/pool_passthrough.hpp"
+#include "portamem/mr/detail/shared_table.hpp"
 
 PORTAMEM_OPEN
 
@@ -101,6 +102,7 @@ class PoolMemoryResource : public MemoryResource {
     }
 
     ~PoolMemoryResource() override {
+        portamem_pool_forget_resource(pool_);
         detail::unlocked([this] {
             using detail::Hearing;
             // The reaper makes a wait that is left, later.
@@ -118,6 +120,7 @@ class PoolMemoryResource : public MemoryResource {
 
     const std::shared_ptr<MemoryResource>& upstream() const noexcept { return runtime_->upstream(); }
     PoolMemoryResource* as_pool() noexcept override { return this; }
+    MemoryResource* below() const noexcept override { return upstream().get(); }
     /// Returns the most bytes that the pool reserves. For a pool without a limit of its own it is the present
     /// PORTAMEM_POOL_LIMIT, which the pools of the device share; 0 where none is set.
     std::size_t limit() const {
@@ -205,6 +208,8 @@ class PoolMemoryResource : public MemoryResource {
         const std::size_t used = live_bytes();
         return all > used ? all - used : 0;
     }
+    std::size_t kept() const override { return cached().value_or(0); }
+    void give_back_kept(std::size_t keep) override { trim(keep); }
     /// Returns the bytes that the pool holds of its upstream; stats() has them too, and costs more.
     std::size_t reserved() const {
         refuse_forked();
@@ -254,6 +259,14 @@ class PoolMemoryResource : public MemoryResource {
         return nbytes == 0 ? std::nullopt : std::optional(nbytes);
     }
 
+    portamem_address do_find(const void* ptr) const final {
+        if (passthrough_) return passthrough_->find(ptr);
+        portamem_address found{};
+        (void)portamem_pool_find(pool_, ptr, &found);
+        return found;
+    }
+    void cover() noexcept final { portamem_pool_cover(pool_); }
+
     bool try_close() final {
         if (passthrough_ && !passthrough_->close()) return false;
         int status = portamem_pool_close(pool_);
@@ -284,7 +297,9 @@ class PoolMemoryResource : public MemoryResource {
                            ? new detail::PoolPassthrough(runtime_->upstream(), runtime_->options().limit,
                                                          runtime_->release().shared_limit())
                            : nullptr),
-          is_watched_(passthrough_ != nullptr || runtime_->annotations() != nullptr) {}
+          is_watched_(passthrough_ != nullptr || runtime_->annotations() != nullptr) {
+        portamem_pool_set_resource(pool_, detail::known_ops(), static_cast<MemoryResource*>(this), identity());
+    }
 
     // Limit how long close() waits for a call that is inside, and for memory that is going back.
     static constexpr std::chrono::milliseconds kCallsTime{100};
@@ -379,6 +394,7 @@ class PoolMemoryResource : public MemoryResource {
         if (nbytes == 0 || is_closed()) return take(nbytes, stream, alignment);
         refuse_stream_of_another_device(*stream);
         stream->refuse_capture("allocate");  // no memory is ever at hand here
+        list();
         void* const ptr = passthrough_->allocate(nbytes, stream, alignment);
         if (ptr == nullptr) no_memory(PORTAMEM_POOL_LIMIT, nbytes, nullptr);
         return ptr;

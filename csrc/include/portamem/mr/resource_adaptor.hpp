@@ -16,6 +16,7 @@ class ResourceAdaptor : public CountedMemoryResource {
   public:
     const std::shared_ptr<MemoryResource>& upstream() const noexcept { return upstream_; }
     std::optional<std::size_t> cached() const override { return upstream_->cached(); }
+    MemoryResource* below() const noexcept override { return upstream_.get(); }
 
   protected:
     /// queues_work: says that the adaptor queues work of its own on the memory that it gives.
@@ -29,6 +30,8 @@ class ResourceAdaptor : public CountedMemoryResource {
         upstream_->deallocate(ptr, nbytes, stream);
     }
     std::optional<std::size_t> do_size_of(const void* ptr) const override { return upstream_->size_of(ptr); }
+    // The memory may have been allocated from the upstream itself. Adaptors that know their buffers override this.
+    portamem_address do_find(const void* /*ptr*/) const override { return {}; }
     void do_note_use(void* ptr, std::size_t nbytes, const Stream& stream) override {
         upstream_->note_use(ptr, nbytes, stream);
     }

@@ -37,6 +37,7 @@ class KnowingAdaptor : public ResourceAdaptor {
         live_.give_back(std::move(block), [&] { ResourceAdaptor::give_back(ptr, nbytes, stream); });
     }
     std::optional<std::size_t> do_size_of(const void* ptr) const override { return live_.size_of(ptr); }
+    portamem_address do_find(const void* ptr) const override { return MemoryResource::do_find(ptr); }
 
   private:
     detail::LiveBlocks live_;

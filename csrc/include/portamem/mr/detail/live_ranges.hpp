@@ -52,6 +52,16 @@ class LiveRanges {
         return found == sizes_.end() ? std::nullopt : std::optional(found->second);
     }
 
+    /// Returns the block that an address is in; a range of 0 bytes where none that is out has it.
+    Range range_at(const void* ptr) const {
+        const auto address = reinterpret_cast<std::uintptr_t>(ptr);
+        const std::lock_guard<std::mutex> lock(mutex_);
+        const auto after = sizes_.upper_bound(address);
+        if (after == sizes_.begin()) return {};
+        const auto found = std::prev(after);
+        return address - found->first < found->second ? Range{found->first, found->second} : Range{};
+    }
+
     /// Takes a block out before its memory goes back, because its address may be handed out again at once. Throws
     /// std::invalid_argument where it has another size, and the block stays.
     Block take(void* ptr, std::size_t nbytes) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -127,6 +128,17 @@ class PoolPassthrough {
         const std::lock_guard<std::mutex> lock(mutex_);
         const auto found = blocks_.find(const_cast<void*>(ptr));
         return found == blocks_.end() ? std::nullopt : std::optional(found->second.nbytes);
+    }
+
+    /// Returns the block that an address is in.
+    portamem_address find(const void* ptr) const {
+        const auto address = reinterpret_cast<std::uintptr_t>(ptr);
+        const std::lock_guard<std::mutex> lock(mutex_);
+        const auto after = blocks_.upper_bound(const_cast<void*>(ptr));
+        if (after == blocks_.begin()) return {};
+        const auto& [base, block] = *std::prev(after);
+        if (address - reinterpret_cast<std::uintptr_t>(base) >= block.nbytes) return {};
+        return {PORTAMEM_ADDRESS_BLOCK, base, block.nbytes};
     }
 
     void set_limit(std::size_t limit) {

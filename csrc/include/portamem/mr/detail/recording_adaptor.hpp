@@ -32,6 +32,10 @@ class RecordingAdaptor : public ResourceAdaptor {
         recorded(recorder_, *stream, ptr, nbytes, 0)
             .deallocate([&] { ResourceAdaptor::give_back(ptr, nbytes, stream); }, true);
     }
+    portamem_address do_find(const void* ptr) const override {
+        const std::size_t nbytes = portamem_recorder_size_of(recorder_, identity(), ptr);
+        return nbytes == 0 ? portamem_address{} : portamem_address{PORTAMEM_ADDRESS_BLOCK, ptr, nbytes};
+    }
     void do_note_use(void* ptr, std::size_t nbytes, const Stream& stream) override {
         recorded(recorder_, stream, ptr, nbytes, 0).use();
         ResourceAdaptor::do_note_use(ptr, nbytes, stream);

@@ -62,6 +62,7 @@ class RuntimeMemoryResource : public CountedMemoryResource {
     }
 
     std::optional<std::size_t> do_size_of(const void* ptr) const final { return live_.size_of(ptr); }
+    portamem_known_over over() const noexcept final { return PORTAMEM_OVER_NO_POOL; }
 
     void give_back(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) final {
         stream->refuse_capture("deallocate");

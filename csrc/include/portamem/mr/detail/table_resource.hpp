@@ -2,82 +2,35 @@
 // portamem/mr/detail/table_resource.hpp: memory resources behind the C table of c_api.h, to and fro.
 #pragma once
 
-#include <atomic>
 #include <memory>
-#include <new>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "portamem/c_api.h"
 #include "portamem/mr/counted_memory_resource.hpp"
+#include "portamem/mr/detail/live_blocks.hpp"
+#include "portamem/mr/detail/shared_table.hpp"
 #include "portamem/mr/pool_memory_resource.hpp"
 
 PORTAMEM_OPEN
 namespace detail {
 
-// Puts a resource of this module behind the C table. `self` is a counted handle to the shared pointer.
-struct Shared {
-    std::shared_ptr<MemoryResource> resource;
-    std::atomic<int> references{1};
-};
-
-template <class Function>
-int native_answer(Function&& function) noexcept {
-    try {
-        function();
-        return 0;
-    } catch (const Error& e) {
-        return static_cast<int>(e.code());
-    } catch (const std::bad_alloc&) {
-        return static_cast<int>(rt::Error_t::OutOfMemory);
-    } catch (...) {
-        return static_cast<int>(rt::Error_t::InvalidValue);
-    }
-}
-
-inline PoolMemoryResource* pool_of(void* self) noexcept { return static_cast<Shared*>(self)->resource->as_pool(); }
-
-inline const portamem_resource_ops* shared_ops() {
-    static const portamem_resource_ops ops = {
-        sizeof(portamem_resource_ops),
-        [](void* self, std::size_t nbytes, void* stream, void** ptr) {
-            auto& resource = *static_cast<Shared*>(self)->resource;
-            return native_answer([&] { *ptr = resource.allocate(nbytes, static_cast<rt::Stream_t>(stream)); });
-        },
-        [](void* self, void* ptr, std::size_t nbytes, void* stream) {
-            auto& resource = *static_cast<Shared*>(self)->resource;
-            return native_answer([&] { resource.deallocate(ptr, nbytes, static_cast<rt::Stream_t>(stream)); });
-        },
-        [](void* self) { return static_cast<Shared*>(self)->resource->is_host_accessible() ? 1 : 0; },
-        [](void* self) { return static_cast<Shared*>(self)->resource->is_device_accessible() ? 1 : 0; },
-        [](void* self) { return static_cast<Shared*>(self)->resource->device_id(); },
-        [](void* self) { static_cast<Shared*>(self)->references.fetch_add(1, std::memory_order_relaxed); },
-        [](void* self) {
-            auto* shared = static_cast<Shared*>(self);
-            if (shared->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete shared;
-        },
-        [](void* self) -> std::size_t {
-            const auto* const pool = pool_of(self);
-            if (pool == nullptr) return 0;
-            std::size_t cached = 0;
-            (void)native_answer([&] { cached = pool->cached().value_or(0); });
-            return cached;
-        },
-        [](void* self, std::size_t keep) {
-            auto* const pool = pool_of(self);
-            return pool == nullptr ? 0 : native_answer([&] { pool->trim(keep); });
-        },
-    };
-    return &ops;
-}
-
-// Wraps a resource of another module, and holds it while it is in use.
+// Wraps a resource of another module, and holds it while it is in use. It knows what it has out.
 class ForeignMemoryResource : public CountedMemoryResource {
   public:
     ForeignMemoryResource(portamem_resource resource, int device)
         : CountedMemoryResource(traits(resource, device)), resource_(resource) {}
     ~ForeignMemoryResource() override { resource_.ops->release(resource_.self); }
+
+    // Counts a block as this resource's that the other module's resource has out.
+    void adopt(void* ptr, std::size_t nbytes, const Stream& stream) {
+        (void)tracked(stream, [&] {
+            live_.add(ptr, nbytes);
+            return Block{ptr, nbytes};
+        });
+    }
 
   protected:
     void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) override {
@@ -90,14 +43,25 @@ class ForeignMemoryResource : public CountedMemoryResource {
         const Stream::Use use = stream->in_use();
         stream->refuse_capture("allocate");
         check(rt::Error_t{resource_.ops->allocate(resource_.self, nbytes, stream->handle(), &ptr)}, "allocate");
+        try {
+            live_.add(ptr, nbytes);
+        } catch (...) {
+            (void)resource_.ops->deallocate(resource_.self, ptr, nbytes, stream->handle());
+            throw;
+        }
         return ptr;
     }
     void give_back(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) override {
         const Stream::Use use = stream->in_use();
         stream->refuse_capture("deallocate");
         if (ptr == nullptr) return;
-        check(rt::Error_t{resource_.ops->deallocate(resource_.self, ptr, nbytes, stream->handle())}, "deallocate");
+        auto block = live_.take(ptr, nbytes);
+        if (block.empty()) refuse_unknown_block();
+        live_.give_back(std::move(block), [&] {
+            check(rt::Error_t{resource_.ops->deallocate(resource_.self, ptr, nbytes, stream->handle())}, "deallocate");
+        });
     }
+    std::optional<std::size_t> do_size_of(const void* ptr) const override { return live_.size_of(ptr); }
 
   private:
     static MemoryTraits traits(portamem_resource resource, int device) {
@@ -112,6 +76,7 @@ class ForeignMemoryResource : public CountedMemoryResource {
     }
 
     const portamem_resource resource_;
+    LiveBlocks live_;
 };
 
 // Represents one reference to a resource behind the C table, for as long as the registry needs it to take its own.
