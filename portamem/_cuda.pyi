@@ -48,8 +48,10 @@ from portamem._host import from_dlpack as from_dlpack
 from portamem._host import held as held
 from portamem._host import pointer_info as pointer_info
 from portamem._host import probe as probe
+from portamem._host import resource_of as resource_of
 from portamem._host import runtime_version as runtime_version
 from portamem._host import set_default_resource as set_default_resource
 from portamem._host import set_quirk as set_quirk
+from portamem._host import size_of as size_of
 from portamem._host import version_text as version_text
 from portamem._host import zeros as zeros

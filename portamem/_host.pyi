@@ -1460,7 +1460,8 @@ class HostRegistration:
 
 @final
 class PointerInfo:
-    """What the runtime says of an address."""
+    """What the runtime says of an address, and, as ``block_base``, ``block_nbytes`` and ``resource``, what portamem
+    knows of it: ``base`` and ``nbytes`` are those of a pool's whole chunk, the block is the pool's."""
 
     @property
     def kind(self) -> _PointerKind:
@@ -1474,6 +1475,17 @@ class PointerInfo:
     @property
     def nbytes(self) -> int | None:
         """The bytes of the whole allocation; None where the runtime does not say."""
+    @property
+    def block_base(self) -> int | None:
+        """The address at which the block of a resource begins that has the address out; None where there is none. For
+        memory of pools, of FixedSizeMemoryResource, MonotonicMemoryResource and CallbackMemoryResource an address
+        inside of the block will do; of other resources, and with PORTAMEM_DEBUG=1, it has to be the first."""
+    @property
+    def block_nbytes(self) -> int | None:
+        """The bytes that were asked for of that block."""
+    @property
+    def resource(self) -> MemoryResource | None:
+        """The resource that the block was allocated from, as ``resource_of`` answers it; the record keeps it alive."""
     @property
     def host_pointer(self) -> int | None:
         """The address by which the host reaches the memory; None where it does not."""
@@ -1489,8 +1501,17 @@ class PointerInfo:
         for virtual, managed and pinned memory; None where the runtime does not say (most versions of AMD's)."""
 
 def pointer_info(ptr: int | Buffer | View | HostRegistration) -> PointerInfo:
-    """What the runtime says of an address, or of the memory of a Buffer, View or HostRegistration. Memory that the
-    runtime does not know is an answer, with the kind "unregistered", and no error."""
+    """What the runtime says of an address, or of the memory of a Buffer, View or HostRegistration, and the block of a
+    resource that it is in. Memory that the runtime does not know is an answer, with the kind "unregistered", and no
+    error."""
+
+def resource_of(ptr: int | Buffer | View | HostRegistration) -> MemoryResource | None:
+    """The resource that has memory out at this address, whichever module or thread allocated it: the one whose
+    ``deallocate(ptr)`` takes it back. Where one resource stands over another, the outermost is answered that the
+    program allocated from. None for an address that no resource of this backend has out, also inside of a block."""
+
+def size_of(ptr: int | Buffer | View | HostRegistration) -> int | None:
+    """The bytes that were asked for at an address that a resource of this backend has out; None for any other."""
 
 def empty(
     shape: _Shape,

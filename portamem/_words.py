@@ -2242,7 +2242,8 @@ close is refused then, the registration goes with its last reference.""",
         "class",
         "",
         "",
-        """What the runtime says of an address.""",
+        """What the runtime says of an address, and, as ``block_base``, ``block_nbytes`` and ``resource``, what portamem
+knows of it: ``base`` and ``nbytes`` are those of a pool's whole chunk, the block is the pool's.""",
     ),
     "PointerInfo.kind": (
         "property",
@@ -2267,6 +2268,26 @@ close is refused then, the registration goes with its last reference.""",
         "(self) -> int | None",
         "(self)",
         """The bytes of the whole allocation; None where the runtime does not say.""",
+    ),
+    "PointerInfo.block_base": (
+        "property",
+        "(self) -> int | None",
+        "(self)",
+        """The address at which the block of a resource begins that has the address out; None where there is none. For
+memory of pools, of FixedSizeMemoryResource, MonotonicMemoryResource and CallbackMemoryResource an address
+inside of the block will do; of other resources, and with PORTAMEM_DEBUG=1, it has to be the first.""",
+    ),
+    "PointerInfo.block_nbytes": (
+        "property",
+        "(self) -> int | None",
+        "(self)",
+        """The bytes that were asked for of that block.""",
+    ),
+    "PointerInfo.resource": (
+        "property",
+        "(self) -> MemoryResource | None",
+        "(self)",
+        """The resource that the block was allocated from, as ``resource_of`` answers it; the record keeps it alive.""",
     ),
     "PointerInfo.host_pointer": (
         "property",
@@ -2297,8 +2318,23 @@ for virtual, managed and pinned memory; None where the runtime does not say (mos
         "function",
         "(ptr: int | Buffer | View | HostRegistration) -> PointerInfo",
         "(ptr)",
-        """What the runtime says of an address, or of the memory of a Buffer, View or HostRegistration. Memory that the
-runtime does not know is an answer, with the kind "unregistered", and no error.""",
+        """What the runtime says of an address, or of the memory of a Buffer, View or HostRegistration, and the block of a
+resource that it is in. Memory that the runtime does not know is an answer, with the kind "unregistered", and no
+error.""",
+    ),
+    "resource_of": (
+        "function",
+        "(ptr: int | Buffer | View | HostRegistration) -> MemoryResource | None",
+        "(ptr)",
+        """The resource that has memory out at this address, whichever module or thread allocated it: the one whose
+``deallocate(ptr)`` takes it back. Where one resource stands over another, the outermost is answered that the
+program allocated from. None for an address that no resource of this backend has out, also inside of a block.""",
+    ),
+    "size_of": (
+        "function",
+        "(ptr: int | Buffer | View | HostRegistration) -> int | None",
+        "(ptr)",
+        """The bytes that were asked for at an address that a resource of this backend has out; None for any other.""",
     ),
     "empty": (
         "function",

@@ -55,6 +55,62 @@ void check_found(const ResourcePtr& resource, std::size_t nbytes) {
     CHECK(resource->live_buffers() == before);
 }
 
+// A resource as another module shows it, with its own C tables. It passes on to one of this module, which is found too,
+// but is made before it.
+struct Elsewhere {
+    ResourcePtr below;
+    std::uint64_t identity = portamem_new_identity();
+    int references = 1;
+    std::vector<std::size_t> freed;
+
+    explicit Elsewhere(ResourcePtr resource) : below(std::move(resource)) {
+        REQUIRE(portamem_known_add(rt::BackendId, known(), this, identity, PORTAMEM_OVER_UNKNOWN) == 0);
+    }
+    ~Elsewhere() { portamem_known_remove(this); }
+
+    static Elsewhere& of(void* self) { return *static_cast<Elsewhere*>(self); }
+    portamem_resource handle() { return {table(), this}; }
+
+    static const portamem_resource_ops* table() {
+        static const portamem_resource_ops ops = {
+            sizeof(portamem_resource_ops),
+            [](void* self, std::size_t nbytes, void* stream, void** ptr) {
+                *ptr = of(self).below->allocate(nbytes, static_cast<rt::Stream_t>(stream));
+                return 0;
+            },
+            [](void* self, void* ptr, std::size_t nbytes, void* stream) {
+                of(self).freed.push_back(nbytes);
+                of(self).below->deallocate(ptr, nbytes, static_cast<rt::Stream_t>(stream));
+                return 0;
+            },
+            [](void*) { return 0; },
+            [](void*) { return 1; },
+            [](void*) { return 0; },
+            [](void* self) { ++of(self).references; },
+            [](void* self) { --of(self).references; },
+            nullptr,
+            nullptr,
+        };
+        return &ops;
+    }
+    static const portamem_known_ops* known() {
+        static const portamem_known_ops ops = {
+            sizeof(portamem_known_ops),
+            [](void* resource, portamem_resource* held) {
+                ++of(resource).references;
+                *held = of(resource).handle();
+                return 0;
+            },
+            [](void* self, const void* ptr, portamem_address* found) {
+                const auto nbytes = of(self).below->size_of(ptr);
+                if (nbytes) *found = {PORTAMEM_ADDRESS_BLOCK, ptr, *nbytes};
+            },
+            [](void*, void*, void*) { return 0; },
+        };
+        return &ops;
+    }
+};
+
 }  // namespace
 
 TEST_CASE("pm resource of: every resource finds its blocks by their addresses") {
@@ -315,4 +371,48 @@ TEST_CASE("pm resource of: threads free each other's blocks by address, once eac
     CHECK(refused == kBlocks);
     CHECK(resource->live_bytes() == 0);
     resource->close();
+}
+
+TEST_CASE("pm resource of: memory of another module's resource") {
+    if (no_device() || pm::detail::debug_on) return;
+    const auto below = pool();
+    {
+        Elsewhere other(below);
+        void* ptr = nullptr;
+        REQUIRE(other.table()->allocate(&other, 3000, nullptr, &ptr) == 0);
+        CHECK(pm::size_of(ptr) == 3000);
+        auto found = pm::resource_of(ptr);
+        REQUIRE(found);
+        CHECK(found != below);
+        CHECK(found->kind() == pm::ResourceKind::Foreign);
+        CHECK(found->size_of(ptr) == 3000);
+        CHECK(found->live_bytes() == 3000);
+        CHECK_THROWS_AS(found->deallocate(ptr, 2999, on()), std::invalid_argument);
+        found->deallocate(ptr, on());
+        CHECK(other.freed == std::vector<std::size_t>{3000});
+        CHECK(found->live_buffers() == 0);
+        CHECK(pm::resource_of(ptr) == nullptr);
+        found.reset();
+
+        REQUIRE(other.table()->allocate(&other, 300, nullptr, &ptr) == 0);
+        pm::deallocate(ptr, on());
+        REQUIRE(other.table()->allocate(&other, 200, nullptr, &ptr) == 0);
+        pm::deallocate(ptr, rt::Stream_t{});
+        REQUIRE(other.table()->allocate(&other, 100, nullptr, &ptr) == 0);
+        CHECK(portamem_deallocate(rt::BackendId, ptr, nullptr) == 0);
+        CHECK(other.freed == std::vector<std::size_t>{3000, 300, 200, 100});
+        CHECK(other.references == 1);
+
+        other.table()->retain(&other);
+        const auto wrapper = pm::detail::from_registry(other.handle(), 0);
+        ptr = wrapper->allocate(5000, on());
+        CHECK(pm::resource_of(ptr) == wrapper);
+        CHECK(pm::size_of(ptr) == 5000);
+        pm::deallocate(ptr, on());
+        CHECK(wrapper->live_buffers() == 0);
+        CHECK(other.freed.back() == 5000);
+        CHECK_THROWS_AS(wrapper->deallocate(ptr, on()), std::invalid_argument);
+    }
+    CHECK(below->live_buffers() == 0);
+    below->close();
 }

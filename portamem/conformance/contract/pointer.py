@@ -84,4 +84,11 @@ CLAUSES = (
         "not say; never True for memory of a pool, of the system, or that no resource owns.",
         "every resource of the runtime",
     ),
+    Clause(
+        "POINTER-11",
+        "pointer_info of an address at which memory of a resource is out also tells the resource, the address and the "
+        "bytes that were asked for; for memory of a pool so does every address inside of it. Of memory that was freed "
+        "it tells none of them.",
+        "every resource",
+    ),
 )

@@ -361,4 +361,10 @@ CLAUSES = (
         "is free on another stream stays where its work has not run.",
         "pools",
     ),
+    Clause(
+        "POOL-53",
+        "Memory that a pool keeps is found by no address: where a freed block begins a chunk, the upstream's memory at "
+        "that address is the pool's, and no second free by the address reaches it.",
+        "pools",
+    ),
 )
