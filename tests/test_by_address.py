@@ -17,9 +17,21 @@ import portamem
 SIZES = (1, 1000, 70_000, 5 << 20)
 
 
+def functions_over(pm: ModuleType, device: Any, pool: Any) -> Any:
+    """A resource by functions that take its memory of another."""
+
+    def allocate(nbytes: int, stream: Any) -> int:
+        return int(pool.allocate(nbytes, stream=stream).release())
+
+    def deallocate(ptr: int, nbytes: int, stream: Any) -> None:
+        pool.deallocate(ptr, nbytes, stream=stream)
+
+    return pm.CallbackMemoryResource(allocate, deallocate, kind="async", device=device)
+
+
 def test_the_plain_names_are_the_backends(pm: ModuleType) -> None:
     assert {"resource_of", "size_of"} <= set(dir(portamem))
-    assert portamem.backend() != pm.backend or portamem.resource_of is pm.resource_of
+    assert portamem.backend != pm.backend or portamem.resource_of is pm.resource_of
 
 
 def test_buffers_views_and_registrations_are_addresses(pm: ModuleType, device: Any) -> None:
@@ -76,23 +88,15 @@ def test_pointer_info_keeps_the_resource(pm: ModuleType, device: Any) -> None:
 def test_functions_of_the_program(pm: ModuleType, device: Any) -> None:
     """They know the memory that they gave, and so does the pool that they took it of."""
     stream = device.default_stream
-    with pm.PoolMemoryResource(pm.DeviceMemoryResource(device)) as pool:
-
-        def allocate(nbytes: int, stream: Any) -> int:
-            return int(pool.allocate(nbytes, stream=stream).release())
-
-        def deallocate(ptr: int, nbytes: int, stream: Any) -> None:
-            pool.deallocate(ptr, nbytes, stream=stream)
-
-        with pm.CallbackMemoryResource(allocate, deallocate, kind="async", device=device) as own:
-            for nbytes in SIZES:
-                with own.allocate(nbytes, stream=stream) as buf:
-                    assert pm.resource_of(buf) is own
-                    assert pm.size_of(buf) == nbytes
-                with pool.allocate(nbytes, stream=stream) as buf:
-                    assert pm.resource_of(buf) is pool
-            with pm.PoolMemoryResource(own) as outer, outer.allocate(1000, stream=stream) as buf:
-                assert pm.resource_of(buf) is outer
+    with pm.PoolMemoryResource(pm.DeviceMemoryResource(device)) as pool, functions_over(pm, device, pool) as own:
+        for nbytes in SIZES:
+            with own.allocate(nbytes, stream=stream) as buf:
+                assert pm.resource_of(buf) is own
+                assert pm.size_of(buf) == nbytes
+            with pool.allocate(nbytes, stream=stream) as buf:
+                assert pm.resource_of(buf) is pool
+        with pm.PoolMemoryResource(own) as outer, outer.allocate(1000, stream=stream) as buf:
+            assert pm.resource_of(buf) is outer
 
 
 def test_look_ups_beside_resources_that_end(pm: ModuleType, device: Any) -> None:
@@ -116,7 +120,7 @@ def test_look_ups_beside_resources_that_end(pm: ModuleType, device: Any) -> None
     stream = device.default_stream
     for i in range(60):
         pool = pm.PoolMemoryResource(pm.DeviceMemoryResource(device))
-        resource = pm.StatisticsAdaptor(pool) if i % 2 else pool
+        resource = (pool, pm.StatisticsAdaptor(pool), functions_over(pm, device, pool))[i % 3]
         with resource.allocate(1000, stream=stream) as buf:
             shown[0] = buf.handle
             assert pm.resource_of(buf) is resource

@@ -21,7 +21,7 @@ std::shared_ptr<pm::PoolMemoryResource> pool(ResourcePtr upstream = device_resou
     return pm::PoolMemoryResource::create(std::move(upstream), std::move(options));
 }
 
-// Whether pools keep memory: with PORTAMEM_POOL=off they pass each allocation on.
+// Pools keep memory, unless PORTAMEM_POOL=off makes them pass each allocation on.
 bool pools_keep() { return !pm::detail::pools_pass_through(); }
 
 char* at(void* ptr, std::size_t offset) { return static_cast<char*>(ptr) + offset; }
