@@ -13,7 +13,7 @@ namespace portamem::pool {
 namespace {
 
 template <class Table>
-Table* made(std::atomic<Table*>& entry) {
+Table* table_at(std::atomic<Table*>& entry) {
     Table* table = entry.load(std::memory_order_relaxed);
     if (table != nullptr) return table;
     table = new Table();
@@ -93,8 +93,8 @@ const ChunkMap::Span* ChunkMap::find_in(const Array& array, std::uintptr_t addre
 }
 
 ChunkMap::Region& ChunkMap::region_for(std::uintptr_t address) {
-    Middle* const middle = made(top_[address >> (kRegionBits + 2 * kBits)]);
-    Leaf* const leaf = made((*middle)[address >> (kRegionBits + kBits) & (kEntries - 1)]);
+    Middle* const middle = table_at(top_[address >> (kRegionBits + 2 * kBits)]);
+    Leaf* const leaf = table_at((*middle)[address >> (kRegionBits + kBits) & (kEntries - 1)]);
     return (*leaf)[address >> kRegionBits & (kEntries - 1)];
 }
 

@@ -142,9 +142,9 @@ CLAUSES = (
     ),
     Clause(
         "FREE-20",
-        "resource_of and size_of find the resource that has memory out at an address, and the bytes that were asked "
-        "for, whichever thread allocated it. Of resources that stand over one another, the one that the program called "
-        "is found. Of an address inside of the memory, or whose memory was freed, they say nothing.",
+        "resource_of and size_of find the resource that has memory out at an address (of resources that stand over one "
+        "another, the one that the program called) and the bytes that were asked for, whichever thread allocated it. "
+        "Of an address inside of the memory, or whose memory was freed, they say nothing.",
         "every resource",
     ),
 )
