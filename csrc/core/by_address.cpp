@@ -117,8 +117,10 @@ bool find_block(portamem_backend backend, const void* ptr, bool inside, portamem
             const portamem_known_ops* const ops = owner.ops.load(std::memory_order_acquire);
             above = owner.identity;
             if (ops != nullptr && owner.backend == backend) {
-                pool = Held(ops, owner.resource, owner.identity);
                 asks_others = can_be_of_another(owner);
+                // A block is out only once a shared pointer holds the resource, if one ever does.
+                const bool is_out = owner.pool->find(ptr, span->begin).state == PORTAMEM_ADDRESS_BLOCK;
+                if (is_out) pool = Held(ops, owner.resource, owner.identity);
             }
         }
     }

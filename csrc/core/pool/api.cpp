@@ -127,14 +127,27 @@ inline int do_deallocate(portamem_pool* pool, void* ptr, size_t nbytes, uint64_t
 inline void do_set_resource(portamem_pool* pool, const portamem_known_ops* ops, void* resource, uint64_t identity) {
     ChunkOwner& owner = pool_of(pool).chunk_owner();
     owner.backend = pool_of(pool).options().backend;
+    owner.ops_when_shown = ops;
     owner.resource = resource;
     owner.identity = identity;
-    owner.ops.store(ops, std::memory_order_release);
+}
+
+inline void do_show_resource(portamem_pool* pool) {
+    ChunkOwner& owner = pool_of(pool).chunk_owner();
+    owner.ops.store(owner.ops_when_shown, std::memory_order_release);
 }
 
 inline void do_forget_resource(portamem_pool* pool) {
     pool_of(pool).chunk_owner().ops.store(nullptr, std::memory_order_release);
     if (portamem_forked() == 0) ChunkMap::instance().wait_for_readers();
+}
+
+inline portamem_address do_find(portamem_pool* pool, const void* ptr) {
+    Pool& of = pool_of(pool);
+    const ChunkMap::Reading reading;
+    const auto address = reinterpret_cast<std::uintptr_t>(ptr);
+    const ChunkMap::Span* const span = reading ? ChunkMap::find(address) : nullptr;
+    return span == nullptr || span->owner != &of.chunk_owner() ? portamem_address{} : of.find(ptr, span->begin);
 }
 
 inline bool do_deallocate_at(portamem_pool* pool, void* ptr, uint64_t identity) {
@@ -249,12 +262,13 @@ size_t portamem_pool_size_of(portamem_pool* pool, const void* ptr) {
     return portamem::pool::pool_of(pool).asked_at(ptr);
 }
 int portamem_pool_find(portamem_pool* pool, const void* ptr, portamem_address* found) {
-    *found = portamem::pool::pool_of(pool).find(ptr);
+    *found = portamem::pool::do_find(pool, ptr);
     return found->state;
 }
 void portamem_pool_set_resource(portamem_pool* pool, const portamem_known_ops* ops, void* resource, uint64_t identity) {
     portamem::pool::do_set_resource(pool, ops, resource, identity);
 }
+void portamem_pool_show_resource(portamem_pool* pool) { portamem::pool::do_show_resource(pool); }
 void portamem_pool_forget_resource(portamem_pool* pool) { portamem::pool::do_forget_resource(pool); }
 void portamem_pool_cover(portamem_pool* pool) {
     portamem::pool::pool_of(pool).chunk_owner().is_covered.store(true, std::memory_order_relaxed);

@@ -3,6 +3,7 @@
 #include "chunk_map.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <new>
 #include <utility>
@@ -12,11 +13,13 @@
 namespace portamem::pool {
 namespace {
 
+// Returns the table of an entry, and makes one that is all zero where there is none.
 template <class Table>
 Table* table_at(std::atomic<Table*>& entry) {
     Table* table = entry.load(std::memory_order_relaxed);
     if (table != nullptr) return table;
-    table = new Table();
+    table = static_cast<Table*>(std::calloc(1, sizeof(Table)));
+    if (table == nullptr) throw std::bad_alloc();
     entry.store(table, std::memory_order_release);
     return table;
 }
@@ -108,6 +111,13 @@ std::vector<const ChunkMap::Span*> ChunkMap::spans_of(std::uintptr_t entry) {
     return spans;
 }
 
+bool ChunkMap::is_empty(std::uintptr_t entry) noexcept {
+    if (entry == 0 || (entry & kIsArray) == 0) return entry == 0;
+    const Array& array = *array_of(entry);
+    return std::none_of(array.begin(), array.end(),
+                        [](const auto& each) { return each.load(std::memory_order_relaxed) != nullptr; });
+}
+
 void ChunkMap::add(const void* ptr, std::size_t nbytes, const ChunkOwner& owner) {
     const auto begin = reinterpret_cast<std::uintptr_t>(ptr);
     if (nbytes == 0 || !covers(begin) || !covers(begin + nbytes - 1)) return;
@@ -115,34 +125,39 @@ void ChunkMap::add(const void* ptr, std::size_t nbytes, const ChunkOwner& owner)
     span->begin = begin;
     span->end = begin + nbytes;
     span->owner = &owner;
-    std::vector<std::unique_ptr<Array>> arrays;
-    std::vector<std::pair<Region*, std::uintptr_t>> entries;
+    std::vector<std::unique_ptr<Array>> arrays;  // of the regions that have other chunks, in their order
+    const std::uintptr_t first = begin >> kRegionBits;
     const std::uintptr_t last = (begin + nbytes - 1) >> kRegionBits;
     const std::lock_guard<std::mutex> lock(mutex_);
-    entries.reserve(last - (begin >> kRegionBits) + 1);
-    for (std::uintptr_t number = begin >> kRegionBits; number <= last; ++number) {
-        Region& region = region_for(number << kRegionBits);
+    for (std::uintptr_t number = first; number <= last; ++number) {
+        const Region& region = region_for(number << kRegionBits);
         const std::vector<const Span*> others = spans_of(region.load(std::memory_order_relaxed));
-        if (others.empty()) {
-            entries.emplace_back(&region, reinterpret_cast<std::uintptr_t>(span.get()));
-            continue;
-        }
+        if (others.empty()) continue;
         arrays.push_back(std::make_unique<Array>(others.size() + 1));
         Array& array = *arrays.back();
         array[0].store(span.get(), std::memory_order_relaxed);
         for (std::size_t i = 0; i < others.size(); ++i) array[i + 1].store(others[i], std::memory_order_relaxed);
-        entries.emplace_back(&region, reinterpret_cast<std::uintptr_t>(&array) | kIsArray);
     }
-    if (spans_.size() == spans_.capacity()) spans_.reserve(2 * spans_.size() + 1);
-    retired_arrays_.reserve(retired_arrays_.size() + entries.size());
-    retired_spans_.reserve(retired_spans_.size() + spans_.size() + 1);  // take_out() has room for each
+    const auto has_room_for = [](auto& list, std::size_t more) {
+        if (list.capacity() - list.size() < more) list.reserve(2 * list.size() + more);
+    };
+    has_room_for(spans_, 1);
+    has_room_for(retired_arrays_, last - first + 1);
+    auto array = arrays.begin();
+    for (std::uintptr_t number = first; number <= last; ++number) {
+        Region& region = const_cast<Region&>(*region_of(number << kRegionBits));
+        const std::uintptr_t before = region.load(std::memory_order_relaxed);
+        if (is_empty(before)) {
+            region.store(reinterpret_cast<std::uintptr_t>(span.get()), std::memory_order_release);
+        } else {
+            region.store(reinterpret_cast<std::uintptr_t>((array++)->release()) | kIsArray, std::memory_order_release);
+        }
+        if ((before & kIsArray) == 0) continue;
+        retired_arrays_.push_back(array_of(before));
+        ++retired_;
+    }
     spans_.push_back(span.release());
-    for (const auto& [region, entry] : entries) {
-        const std::uintptr_t before = region->exchange(entry, std::memory_order_acq_rel);
-        if ((before & kIsArray) != 0) retired_arrays_.push_back(array_of(before));
-    }
-    for (auto& array : arrays) (void)array.release();
-    if (retired_arrays_.size() > kMostRetired) wait_locked();
+    if (retired_ > kMostRetired) wait_locked();
 }
 
 ChunkMap::Span* ChunkMap::leaves(const void* ptr, const ChunkOwner& owner) noexcept {
@@ -169,7 +184,8 @@ void ChunkMap::take_out(Span& span) noexcept {
             if (each.load(std::memory_order_relaxed) == &span) each.store(nullptr, std::memory_order_release);
         }
     }
-    retired_spans_.push_back(&span);
+    span.next_retired = std::exchange(retired_spans_, &span);
+    ++retired_;
 }
 
 void ChunkMap::remove(Span* span) noexcept {
@@ -179,7 +195,7 @@ void ChunkMap::remove(Span* span) noexcept {
     *found = spans_.back();
     spans_.pop_back();
     take_out(*span);
-    if (retired_spans_.size() > kMostRetired) wait_locked();
+    if (retired_ > kMostRetired) wait_locked();
 }
 
 void ChunkMap::remove_all(const ChunkOwner& owner) noexcept {
@@ -202,10 +218,10 @@ void ChunkMap::wait_locked() noexcept {
     process_barrier();
     for (Reader* reader : readers_) reader->lock.end_shut();
     for (Reader* reader : readers_) reader->lock.open();
-    for (const Span* span : retired_spans_) delete span;
+    while (retired_spans_ != nullptr) delete std::exchange(retired_spans_, retired_spans_->next_retired);
     for (const Array* array : retired_arrays_) delete array;
-    retired_spans_.clear();
     retired_arrays_.clear();
+    retired_ = 0;
 }
 
 }  // namespace portamem::pool

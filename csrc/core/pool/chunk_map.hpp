@@ -24,7 +24,8 @@ class Pool;
 /// Says which resource a pool belongs to. The pool has it from its first chunk to its end.
 struct ChunkOwner {
     Pool* pool = nullptr;
-    std::atomic<const portamem_known_ops*> ops{nullptr};  ///< null: the pool has no resource, or has lost it
+    std::atomic<const portamem_known_ops*> ops{nullptr};  ///< null before the resource is shown, and after its end
+    const portamem_known_ops* ops_when_shown = nullptr;
     void* resource = nullptr;
     portamem_backend backend = PORTAMEM_BACKEND_HOST;
     std::uint64_t identity = 0;
@@ -39,6 +40,7 @@ class ChunkMap {
         std::uintptr_t end;
         const ChunkOwner* owner;
         std::atomic<bool> is_here{true};
+        Span* next_retired = nullptr;
 
         bool has(std::uintptr_t address) const noexcept {
             return address - begin < end - begin && is_here.load(std::memory_order_acquire);
@@ -139,6 +141,7 @@ class ChunkMap {
 
     static Region& region_for(std::uintptr_t address);
     static std::vector<const Span*> spans_of(std::uintptr_t entry);
+    static bool is_empty(std::uintptr_t entry) noexcept;
     void take_out(Span& span) noexcept;
     void wait_locked() noexcept;
     OwnerLock* new_reader() noexcept;
@@ -149,7 +152,8 @@ class ChunkMap {
     std::mutex mutex_;  ///< only the heap's is taken by threads that have it, and only to read
     std::vector<Span*> spans_;
     std::vector<Reader*> readers_;
-    std::vector<const Span*> retired_spans_;
+    Span* retired_spans_ = nullptr;
+    std::size_t retired_ = 0;  ///< spans and arrays that wait until no thread reads them
     std::vector<const Array*> retired_arrays_;
 };
 

@@ -276,17 +276,9 @@ std::size_t Pool::asked_at(const void* ptr) noexcept {
 
 // A block outside slabs is entered with its first page only. The look-up therefore goes back from page to page, to the
 // beginning of the chunk at most.
-portamem_address Pool::find(const void* ptr) noexcept {
+portamem_address Pool::find(const void* ptr, std::uintptr_t begin) noexcept {
     if (const std::size_t nbytes = asked_at(ptr)) return {PORTAMEM_ADDRESS_BLOCK, ptr, nbytes};
     const auto address = reinterpret_cast<std::uintptr_t>(ptr);
-    std::uintptr_t begin = 0;
-    {
-        const ChunkMap::Reading reading;
-        if (!reading) return {};
-        const ChunkMap::Span* const span = ChunkMap::find(address);
-        if (span == nullptr || span->owner != &chunk_owner_) return {};
-        begin = span->begin;
-    }
     for (std::uintptr_t page = address;;) {
         const Block* const block = heap_.pages().find(page);
         if (block != nullptr && block->base <= address) {

@@ -54,8 +54,8 @@ class Pool : public std::enable_shared_from_this<Pool> {
     /// Returns the bytes that were asked for at an address that is out; 0 for any other. A block cut to the byte is
     /// found under the heap's lock, every other one without a lock.
     std::size_t asked_at(const void* ptr) noexcept;
-    /// Returns what the pool knows of an address, which may be inside of a block.
-    portamem_address find(const void* ptr) noexcept;
+    /// Returns what the pool knows of an address in the chunk at `begin`, which may be inside of a block.
+    portamem_address find(const void* ptr, std::uintptr_t begin) noexcept;
     ChunkOwner& chunk_owner() noexcept { return chunk_owner_; }
     void set_limit(std::size_t limit) noexcept { upstream_.set_limit(limit); }
     std::size_t limit() const noexcept { return upstream_.limit(); }

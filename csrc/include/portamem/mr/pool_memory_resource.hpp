@@ -99,6 +99,7 @@ class PoolMemoryResource : public MemoryResource {
     explicit PoolMemoryResource(std::shared_ptr<MemoryResource> upstream, PoolOptions options = {})
         : PoolMemoryResource(Empty{}, std::move(upstream), std::move(options)) {
         reserve(runtime_->options().initial_size);  // the pool exists: if this throws, it ends as any other
+        portamem_pool_show_resource(pool_);
     }
 
     ~PoolMemoryResource() override {
