@@ -892,8 +892,10 @@ class View:
     def __arrow_c_device_array__(
         self, requested_schema: CapsuleType | None = None, **keywords: Any
     ) -> tuple[CapsuleType, CapsuleType]:
-        """The same for memory of the host or of a device, with a device array. The work declared on the memory has run
-        on return, so the array names no event; a device's default stream counts as declared from then on.
+        """The same for memory of the host or of a device, with a device array. Its device is the CPU where the host
+        reaches the memory, so for page-locked and for managed memory too, which PyArrow refuses as such. The work
+        declared on the memory has run on return, so the array names no event. A device's default stream counts as
+        declared from then on, where only the device reaches the memory.
 
         BufferError as for ``__arrow_c_array__``, and on the host backend for memory that stands for a GPU's;
         NotImplementedError for a keyword that is not None."""

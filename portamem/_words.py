@@ -1381,8 +1381,10 @@ contiguous, and for what is no integer and no float of 16, 32 or 64 bits.""",
         "method",
         "(self, requested_schema: Any | None=None, **keywords: Any) -> tuple[Any, Any]",
         "(self, requested_schema=None, **keywords)",
-        """The same for memory of the host or of a device, with a device array. The work declared on the memory has run
-on return, so the array names no event; a device's default stream counts as declared from then on.
+        """The same for memory of the host or of a device, with a device array. Its device is the CPU where the host
+reaches the memory, so for page-locked and for managed memory too, which PyArrow refuses as such. The work
+declared on the memory has run on return, so the array names no event. A device's default stream counts as
+declared from then on, where only the device reaches the memory.
 
 BufferError as for ``__arrow_c_array__``, and on the host backend for memory that stands for a GPU's;
 NotImplementedError for a keyword that is not None.""",

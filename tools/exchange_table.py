@@ -74,7 +74,8 @@ class Route:
     """One way from a View to a library's array (OURS), or from a library's array to a View (THEIRS).
 
     ``take`` makes the array: of a View, or of NumPy's elements. ``address`` and ``read`` ask it; without an address the
-    elements alone are told. ``trap`` says why an answer that is wrong is the library's own way.
+    elements alone are told. ``trap`` says why an answer that is wrong is the library's own way, and ``sign`` is the
+    pattern of the reasons by which that is known: any other wrong answer is a fault.
     """
 
     library: str
@@ -85,6 +86,13 @@ class Route:
     read: Callable[[Any], Any] = np.asarray
     shape: tuple[int, ...] = GRID
     trap: str = ""
+    sign: str = ""
+
+    def is_trap(self, cell: Cell) -> bool:
+        return bool(self.trap) and cell.word == WRONG and re.search(self.sign, cell.reason) is not None
+
+
+_NOT_KEPT = "the buffer can be closed under the array"
 
 
 def classify(expected: Any, address: int, seen_address: int | None, seen: Any) -> Cell:
@@ -117,7 +125,7 @@ def try_taking(route: Route, pm: ModuleType, resource: Any) -> Cell:
     del view
     gc.collect()
     if cell.word == ZERO_COPY and buffer.exports == 0:
-        cell = Cell(WRONG, "the buffer can be closed under the array")
+        cell = Cell(WRONG, _NOT_KEPT)
     if cell.word == COPY and route.address is None and buffer.exports != 0:
         cell = Cell(ZERO_COPY)  # the library keeps the memory
     del theirs
@@ -296,7 +304,14 @@ LIBRARIES = (
 )
 
 _SMV = "StridedMemoryView.from_dlpack"
-_TRAP = "PyTorch asks for the buffer protocol before DLPack, and takes its bytes for elements. Use `view.to_torch()`."
+_TORCH_TRAP = (
+    "PyTorch asks for the buffer protocol before DLPack, and takes its bytes for elements. Use `view.to_torch()`."
+)
+# JAX reads the dictionary and makes its array of the address in it, with nothing to call at the end of the array.
+_JAX_TRAP = (
+    "of memory that the GPU reaches, JAX takes the address from `__cuda_array_interface__`, and its array does not "
+    "keep the View. Use `view.to_jax()`."
+)
 
 OURS = (
     Route("NumPy", "np.asarray(view)", np.asarray, "ctypes.data", _by_numpy),
@@ -306,12 +321,28 @@ OURS = (
     Route("PyTorch", "view.to_torch()", lambda v: v.to_torch(), "data_ptr()", _by_data_ptr),
     Route("PyTorch", "torch.from_dlpack(view)", _calls("torch", "from_dlpack"), "data_ptr()", _by_data_ptr),
     Route("PyTorch", "torch.as_tensor(view)", _calls("torch", "as_tensor"), "data_ptr()", _by_data_ptr),
-    Route("PyTorch", "torch.asarray(view)", _calls("torch", "asarray"), "data_ptr()", _by_data_ptr, trap=_TRAP),
+    Route(
+        "PyTorch",
+        "torch.asarray(view)",
+        _calls("torch", "asarray"),
+        "data_ptr()",
+        _by_data_ptr,
+        trap=_TORCH_TRAP,
+        sign=r" came as float32\(128,\)$",
+    ),
     Route("CuPy", "view.to_cupy()", lambda v: v.to_cupy(), "data.ptr", lambda a: int(a.data.ptr)),
     Route("CuPy", "cupy.from_dlpack(view)", _calls("cupy", "from_dlpack"), "data.ptr", lambda a: int(a.data.ptr)),
     Route("JAX", "view.to_jax()", lambda v: v.to_jax(), "unsafe_buffer_pointer()", _by_jax),
     Route("JAX", "jnp.from_dlpack(view)", _calls("jax.numpy", "from_dlpack"), "unsafe_buffer_pointer()", _by_jax),
-    Route("JAX", "jnp.asarray(view)", _calls("jax.numpy", "asarray"), "unsafe_buffer_pointer()", _by_jax),
+    Route(
+        "JAX",
+        "jnp.asarray(view)",
+        _calls("jax.numpy", "asarray"),
+        "unsafe_buffer_pointer()",
+        _by_jax,
+        trap=_JAX_TRAP,
+        sign=f"^{_NOT_KEPT}$",
+    ),
     Route("Numba", "view.to_numba()", lambda v: v.to_numba(), "ctypes.data", _by_numpy),
     Route("Numba", "njit(f)(view)", _njit, "a write in f", lambda pair: int(pair[0]), lambda p: np.asarray(p[1])),
     Route("Warp", "wp.from_dlpack(view)", _warp("from_dlpack"), "ptr", _by_ptr, _as_numpy),
@@ -428,7 +459,7 @@ def _lines(pm: ModuleType) -> Iterator[str]:
         found = cells(route, pm)
         answers = [_with_pool(found[name], found[f"pool({name})"], reasons) for name in names]
         yield f"| {route.library} | `{route.how}` | {route.told} | " + " | ".join(answers) + " |"
-        if route.trap and any(cell.word == WRONG for cell in found.values()):
+        if any(map(route.is_trap, found.values())):
             traps.append(_wrapped(f"`{route.how}` is wrong: {route.trap}"))
     yield from ["", *traps] if traps else []
     yield from ["", "## Our views over their memory, by `from_any`", ""]

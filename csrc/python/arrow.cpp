@@ -220,16 +220,16 @@ py::tuple export_arrow_device(const View& view, const py::object& requested_sche
     arrow::require_schema(requested_schema);
     arrow::refuse_keywords(keywords);
     const char* format = arrow::require_array(view);
+    // Arrow's consumers cannot ask for a device: they take the one that they are given, or refuse it. PyArrow refuses
+    // the types of page-locked and of managed memory, so what the host reaches is given as the CPU's.
+    const bool is_cpu = memory.traits().host_accessible;
     const dlpack::Devices devices = dlpack::devices_of(memory);
     if (devices.empty()) require_host_access(memory, "an Arrow array of this backend");
-    const dlpack::Device device = *devices.begin();
-    const bool is_cpu = device.type == rt::DlpackCpu;
-    arrow::make_ready(memory, device.type == rt::DlpackTypes.device && !is_cpu);
+    arrow::make_ready(memory, !is_cpu);
     py::object schema = arrow::make_schema(format);
     auto array = std::make_unique<arrow::DeviceArray>();
-    // Arrow numbers the devices of page-locked and of managed memory too, and the CPU is -1.
-    array->device_id = is_cpu ? -1 : memory.traits().device;
-    array->device_type = device.type;
+    array->device_id = is_cpu ? -1 : memory.traits().device;  // Arrow's CPU is -1
+    array->device_type = is_cpu ? rt::DlpackCpu : devices.begin()->type;
     arrow::fill(array->array, view, std::move(memory));
     return py::make_tuple(std::move(schema), arrow::make_capsule(std::move(array)));
 }

@@ -132,6 +132,11 @@ def _manager_of_current_resource(driver: Any) -> Any:
     return _manager_class(driver, None)
 
 
+def address_of(pointer: Any) -> int:
+    """The address in a pointer of Numba's: one of ctypes, or one of cuda.bindings."""
+    return int(getattr(pointer, "value", pointer))
+
+
 class _Manager:
     """Numba's memory manager over portamem: one for each context. Pinning and managed memory stay Numba's own."""
 
@@ -189,14 +194,14 @@ class _Manager:
 
         context = weakref.proxy(self.context)
         if not mapped:
-            return self._driver.PinnedMemory(context, buffer.handle, size, finalizer=finalize)
-        memory = self._driver.MappedMemory(context, buffer.handle, size, finalizer=finalize)
+            return self._driver.PinnedMemory(context, self._of_host(buffer.handle), size, finalizer=finalize)
+        memory = self._driver.MappedMemory(context, self._of_host(buffer.handle), size, finalizer=finalize)
         allocations[name] = memory
         return memory.own()
 
     def get_ipc_handle(self, memory: Any) -> Any:
         """Numba's handle of the allocation that the memory is part of: of a pool, that is a whole chunk."""
-        address = int(memory.handle)
+        address = address_of(memory.handle)
         if self._backend().pointer_info(address).ipc_capable is False:
             raise NotImplementedError(
                 f"the memory at {address:#x} cannot go to another process by a legacy IPC handle: take a "
@@ -213,6 +218,10 @@ class _Manager:
         """Gives all memory of the context back. Numba does so before it destroys the context."""
         _above(super()).reset()
         self._held.clear()
+
+    def _of_host(self, address: int) -> Any:
+        """An address of the host as Numba's driver takes it: older ones that call by ctypes take its pointers."""
+        return address if getattr(self._driver, "USE_NV_BINDING", True) else ctypes.c_void_p(address)
 
     def _backend(self) -> Any:
         name = _BACKENDS[0] if self._resource is None else self._resource.backend

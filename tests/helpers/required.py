@@ -55,6 +55,7 @@ ALLOWED = (
     Allowed(r"the (CuPy|PyTorch) that is here does not drive this device.*", _AMD, "hip"),
     Allowed(r"(CuPy|PyTorch) is not here: .*", _AMD, "hip"),
     Allowed(r"could not import '(tvm_ffi|warp|nvmath|numba_cuda_mlir|pyarrow|zarr|polars)\b.*", _NEIGHBOUR),
+    Allowed(r"(Warp|tvm-ffi|Polars|zarr) is not here", _NEIGHBOUR),
     Allowed(r"(PyTorch|CuPy) of cuda takes memory of portamem\.cuda", _AMD, "hip"),
     Allowed(r"cuda-python speaks to NVIDIA's driver, .*", _AMD, "hip"),
     Allowed(r"the hip backend takes handles and protocols, not classes of cuda-python", _AMD, "hip"),
@@ -76,6 +77,7 @@ ALLOWED = (
     Allowed(r"(cuda|hip) is (ready|built)", _ABSENT),
     Allowed(r"(cuda|hip): (ready|has devices)", _ABSENT),
     Allowed(r"(cuda|hip) is not loadable, or has devices", _ABSENT),
+    Allowed(r"Numba is here", _ABSENT),
     Allowed(r"there is a driver of NVIDIA's here", _ABSENT),
     Allowed(r"this is about a machine without AMD GPUs, and there are \d+", _ABSENT),
 )

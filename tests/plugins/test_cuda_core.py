@@ -3,6 +3,7 @@ is a CUDA device's, with cuda.core itself, and on a CUDA GPU."""
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import threading
 from collections.abc import Iterator
@@ -215,9 +216,12 @@ def test_cuda_core_takes_memory_of_the_host_backend(core: Any) -> None:
     """cuda.core itself, where it needs no driver: it makes the buffers and gives their memory back."""
     done = python_output(
         """
+        import contextlib
         import cuda.core
         import portamem.host as pm
         from portamem.plugins import cuda_core
+        with contextlib.suppress(Exception):  # where there is a driver, cuda.core wants a context
+            cuda.core.Device(0).set_current()
         with pm.PoolMemoryResource(pm.PinnedMemoryResource()) as pool, pm.Stream() as stream:
             mr = cuda_core.memory_resource(pool)
             assert isinstance(mr, cuda.core.MemoryResource)
@@ -240,6 +244,8 @@ def test_cuda_core_takes_memory_of_the_host_backend(core: Any) -> None:
 
 def test_memory_of_cuda_core_for_the_host_backend(core: Any) -> None:
     host = pytest.importorskip("portamem.host")
+    with contextlib.suppress(Exception):  # where there is a driver, cuda.core wants a context
+        core.Device(0).set_current()
     mr = fakes.heap(core)
     with plug.from_cuda_core(mr, device=host.Device(0)) as resource, host.Stream() as stream:
         assert (resource.kind, resource.is_host_accessible, resource.is_stream_ordered) == ("system", True, False)

@@ -341,7 +341,7 @@ def test_the_real_package_takes_the_manager(name: str) -> None:
         assert manager.deallocations.memory_capacity == pm.Device(0).memory_info().total
         memory = manager.memalloc(1000)
         assert isinstance(memory, target.MemoryPointer)
-        assert pool.size_of(int(memory.device_pointer)) == 1000 == memory.size
+        assert pool.size_of(plug.address_of(memory.device_pointer)) == 1000 == memory.size
         part = memory.view(100, 200)
         del memory
         assert pool.live_bytes == 1000, "a part keeps the memory"

@@ -163,8 +163,10 @@ void ChunkMap::add(const void* ptr, std::size_t nbytes, const ChunkOwner& owner)
 ChunkMap::Span* ChunkMap::leaves(const void* ptr, const ChunkOwner& owner) noexcept {
     const auto begin = reinterpret_cast<std::uintptr_t>(ptr);
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = std::find_if(spans_.begin(), spans_.end(),
-                                    [&](const Span* span) { return span->begin == begin && span->owner == &owner; });
+    // The upstream may have given the address out again before the chunk that had it is removed.
+    const auto found = std::find_if(spans_.begin(), spans_.end(), [&](const Span* span) {
+        return span->begin == begin && span->owner == &owner && span->is_here.load(std::memory_order_relaxed);
+    });
     if (found == spans_.end()) return nullptr;
     (*found)->is_here.store(false, std::memory_order_release);
     return *found;

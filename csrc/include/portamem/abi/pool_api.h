@@ -195,9 +195,9 @@ PORTAMEM_EXPORT size_t portamem_pool_size_of(portamem_pool* pool, const void* pt
  * by page to the beginning of the block, and finds a block cut to the byte by that alone. */
 PORTAMEM_EXPORT int portamem_pool_find(portamem_pool* pool, const void* ptr, portamem_address* found);
 
-/* Set, show and forget the resource that the pool's blocks are found with (portamem/abi/address_api.h). It is set before
- * the first chunk, and shown before the program has the first block. forget waits until no thread reads it. cover says
- * that a resource of PORTAMEM_OVER_POOL stands over the pool. */
+/* Set, show and forget the resource that the pool's blocks are found with (portamem/abi/address_api.h). It is set
+ * before the first chunk, and shown before the program has the first block. forget waits until no thread reads it.
+ * cover says that a resource of PORTAMEM_OVER_POOL stands over the pool. */
 PORTAMEM_EXPORT void portamem_pool_set_resource(portamem_pool* pool, const portamem_known_ops* ops, void* resource,
                                                 uint64_t identity);
 PORTAMEM_EXPORT void portamem_pool_show_resource(portamem_pool* pool);
