@@ -66,7 +66,8 @@ def test_memory_comes_and_goes_and_is_counted(pm: ModuleType, giving: Any, strea
         addresses.add(held[0].handle)
         assert (giving.live_buffers, giving.live_bytes) == (1, 4 * KIB)
         ENDS[end](held)
-        assert (giving.live_buffers, giving.live_bytes) == (0, 0)
+        # A resource that asks the runtime takes a dropped buffer back once a mark on its stream has happened.
+        assert eventually(lambda: (giving.live_buffers, giving.live_bytes) == (0, 0))
     if isinstance(giving, pm.PoolMemoryResource):
         assert len(addresses) == 1, "the block freed last is the one that is found again"
 
@@ -125,7 +126,7 @@ def test_more_at_once_than_are_kept(giving: Any, stream: Any) -> None:
         random.Random(5).shuffle(buffers)
         while buffers:
             buffers.pop()
-        assert giving.live_buffers == 0
+        assert eventually(lambda: giving.live_buffers == 0)
 
 
 @pytest.mark.parametrize("kind", ["at hand", "asked"])

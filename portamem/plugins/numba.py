@@ -170,7 +170,7 @@ class _Manager:
         def give_back() -> None:
             held.pop(number, None)
 
-        pointer = ctypes.c_void_p(buffer.handle)
+        pointer = (ctypes.c_void_p if self._has_bindings() else ctypes.c_uint64)(buffer.handle)
         return self._driver.MemoryPointer(weakref.proxy(self.context), pointer, size, finalizer=give_back)
 
     def memhostalloc(self, size: int, mapped: bool = False, portable: bool = False, wc: bool = False) -> Any:
@@ -220,8 +220,12 @@ class _Manager:
         self._held.clear()
 
     def _of_host(self, address: int) -> Any:
-        """An address of the host as Numba's driver takes it: older ones that call by ctypes take its pointers."""
-        return address if getattr(self._driver, "USE_NV_BINDING", True) else ctypes.c_void_p(address)
+        """An address of the host as Numba's driver takes it."""
+        return address if self._has_bindings() else ctypes.c_void_p(address)
+
+    def _has_bindings(self) -> bool:
+        """False for an older driver of Numba's, which calls by ctypes: addresses of the device are numbers there."""
+        return bool(getattr(self._driver, "USE_NV_BINDING", True))
 
     def _backend(self) -> Any:
         name = _BACKENDS[0] if self._resource is None else self._resource.backend
