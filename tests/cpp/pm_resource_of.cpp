@@ -344,6 +344,27 @@ TEST_CASE("pm resource of: look-ups while pools and adaptors come and go") {
     lasting->close();
 }
 
+TEST_CASE("pm resource of: threads take and give back chunks, at the same addresses") {
+    if (no_device()) return;
+    const auto resource = pool();
+    std::vector<std::thread> threads;
+    for (int number = 0; number < 4; ++number) {
+        threads.emplace_back([&] {
+            const auto stream = pm::Stream::create(0);
+            for (int i = 0; i < 400; ++i) {
+                void* const ptr = resource->allocate(100000, stream);
+                CHECK(pm::resource_of(ptr) == resource);
+                CHECK(pm::size_of(ptr) == 100000);
+                pm::deallocate(ptr, stream);
+                resource->trim();
+            }
+        });
+    }
+    for (std::thread& thread : threads) thread.join();
+    CHECK(resource->live_buffers() == 0);
+    resource->close();
+}
+
 TEST_CASE("pm resource of: threads free each other's blocks by address, once each") {
     if (no_device()) return;
     const auto resource = pool();
