@@ -59,8 +59,13 @@ class Plug:
                 raise RuntimeError(
                     f"a later plug of {self._library} is still in: undo that one first (it is {plugs[-1]!r})"
                 )
-            self._take_out()
             plugs.remove(self)
+        try:
+            self._take_out()  # without the lock: it calls the library
+        except BaseException:
+            with _lock:
+                plugs.append(self)
+            raise
 
     def __enter__(self) -> Plug:
         return self

@@ -241,6 +241,27 @@ def test_a_graphs_memory_is_kept_apart_until_its_release(memory: Any, torch: Tor
     assert torch.hook.noted == 0
 
 
+def test_a_graph_that_is_released_while_another_is_captured(
+    memory: Any, torch: TorchFunctions, stream: Any, other_stream: Any
+) -> None:
+    """A capture allows no wait for the device, so the memory of the first goes back afterwards."""
+    ordinal = stream.device.ordinal
+    first, second = Filter.naming(stream.handle), Filter.naming(other_stream.handle)
+    torch.begin_pool(ordinal, 1, 1, ctypes.byref(first))
+    torch.free(torch.allocate(MIB, stream), MIB, stream)
+    torch.end_pool(ordinal, 1, 1)
+    torch.begin_pool(ordinal, 2, 2, ctypes.byref(second))
+    other_stream.begin_capture("relaxed")
+    torch.release_pool(ordinal, 1, 1)
+    assert memory.live_buffers > 0
+    torch.free(torch.allocate(MIB, other_stream), MIB, other_stream)
+    other_stream.end_capture()  # it is valid
+    torch.end_pool(ordinal, 2, 2)
+    torch.empty_cache()
+    torch.release_pool(ordinal, 2, 2)
+    assert memory.live_buffers == 0
+
+
 def test_a_graph_that_is_released_before_its_memory(memory: Any, torch: TorchFunctions, stream: Any) -> None:
     ordinal = stream.device.ordinal
     named = Filter.naming(stream.handle)

@@ -35,16 +35,32 @@ void GraphMemory::end(int device, Id id) {
 
 void GraphMemory::release(int device, Id id) {
     end(device, id);
-    Part released;
     {
         const std::lock_guard<std::mutex> lock(mutex_);
-        Part* const part = find(device, id);
-        if (part == nullptr) return;
-        released = std::move(*part);
-        parts_.erase(parts_.begin() + (part - parts_.data()));
+        if (Part* const part = find(device, id)) {
+            released_.push_back(std::move(*part));
+            parts_.erase(parts_.begin() + (part - parts_.data()));
+        }
     }
-    // The last replay may still run, on any stream.
-    if (!released.pools.empty()) Device(device).synchronize();
+    give_back_released();
+}
+
+// The last replay may still run, on any stream, so the device has to be idle. A capture allows no such wait.
+void GraphMemory::give_back_released() {
+    if (is_open()) return;
+    std::vector<Part> idle;
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        idle.swap(released_);
+    }
+    try {
+        for (const Part& part : idle) {
+            if (!part.pools.empty()) Device(part.device).synchronize();
+        }
+    } catch (...) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        for (Part& part : idle) released_.push_back(std::move(part));  // until the next call
+    }
 }
 
 std::optional<GraphMemory::Source> GraphMemory::source(int device, const std::shared_ptr<Stream>& stream,

@@ -36,8 +36,11 @@ class GraphMemory {
     /// Until end, allocations of the device on streams that the filter names come from the part.
     void begin(int device, Id id, Filter filter);
     void end(int device, Id id);
-    /// Gives the part's memory back, once its last block is free. Waits for the device, whose work may use it.
+    /// Gives the part's memory back, once its last block is free. It waits for the device, whose work may use the
+    /// memory. Where a part is open, or the device cannot be waited for now, a later call of this or of
+    /// give_back_released does it.
     void release(int device, Id id);
+    void give_back_released();
 
     /// Returns whether any part is open. It costs one read.
     bool is_open() const noexcept { return open_.load(std::memory_order_acquire) != 0; }
@@ -61,6 +64,7 @@ class GraphMemory {
 
     std::mutex mutex_;  // held while a pool is made, which allocates nothing
     std::vector<Part> parts_;
+    std::vector<Part> released_;  // parts that no graph uses any more
     std::map<std::pair<int, rt::Stream_t>, std::shared_ptr<Stream>> stand_ins_;
     std::atomic<std::size_t> open_{0};
 };

@@ -200,6 +200,7 @@ std::size_t LibraryHook::held() const {
 
 void LibraryHook::trim() {
     give_back_held();
+    without_gil([this] { graphs_.give_back_released(); });
     PoolMemoryResource* const pool = resource_ == nullptr ? nullptr : resource_->as_pool();
     if (pool != nullptr) without_gil([pool] { pool->trim(); });
 }
