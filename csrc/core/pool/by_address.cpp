@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// core/by_address.cpp: finds the resource that a program has a block of, by the block's address.
+// core/pool/by_address.cpp: finds the resource that a program has a block of, by the block's address.
 //
 // A resource is made after the one that it takes memory of, and so has a larger identity. Of the resources that know an
 // address, the outermost is the one with the largest. The outermost pool that has the address in a chunk excludes all
@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "pool/chunk_map.hpp"
-#include "pool/pool.hpp"
+#include "chunk_map.hpp"
+#include "pool.hpp"
 #include "portamem/abi/address_api.h"
 
 namespace {
