@@ -20,7 +20,7 @@ class KeepingResource final : public pm::MemoryResource {
     std::size_t live_buffers() const noexcept override { return live_; }
     std::size_t live_bytes() const noexcept override { return live_ * kSize; }
     bool is_closed() const noexcept override { return closed_; }
-    std::size_t kept() const noexcept { return kept_.size(); }
+    std::size_t blocks() const noexcept { return kept_.size(); }
     void empty() {
         for (void* ptr : kept_) upstream_->deallocate(ptr, kSize, pm::Stream::default_stream(device()));
         kept_.clear();
@@ -116,11 +116,11 @@ TEST_CASE("pm cached: buffers go back at hand, by close and by their end") {
         pm::Buffer dropped(resource, KeepingResource::kSize, stream);
         resource->calls = 0;
         closed.close();
-        CHECK(resource->kept() == 1);
+        CHECK(resource->blocks() == 1);
         closed.close();
-        CHECK(resource->kept() == 1);
+        CHECK(resource->blocks() == 1);
     }
-    CHECK(resource->kept() == 2);
+    CHECK(resource->blocks() == 2);
     CHECK(resource->at_hand == 2);
     CHECK(resource->calls == 0);
     CHECK(resource->live_buffers() == 0);
@@ -140,7 +140,7 @@ TEST_CASE("pm cached: what is refused at hand goes back by deallocate") {
     closed.close();
     CHECK(resource->calls == 2);
     CHECK(resource->at_hand == 0);
-    CHECK(resource->kept() == 2);
+    CHECK(resource->blocks() == 2);
 }
 
 TEST_CASE("pm cached: memory that another stream used, and memory of a closed stream, waits as ever") {
