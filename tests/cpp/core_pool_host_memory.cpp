@@ -69,6 +69,13 @@ void* operator new(std::size_t nbytes, std::align_val_t alignment) {
 void* operator new[](std::size_t nbytes, std::align_val_t alignment) {
     return allocated(nbytes, static_cast<std::size_t>(alignment));
 }
+void* operator new(std::size_t nbytes, const std::nothrow_t&) noexcept {
+    try {
+        return allocated(nbytes, 0);
+    } catch (const std::bad_alloc&) {
+        return nullptr;
+    }
+}
 void operator delete(void* ptr) noexcept { freed(ptr); }
 void operator delete[](void* ptr) noexcept { freed(ptr); }
 void operator delete(void* ptr, std::size_t) noexcept { freed(ptr); }
