@@ -30,7 +30,8 @@ def memory_resource(resource: Any) -> Any:
 
     Each ``cuda.core.Buffer`` keeps the resource alive. Its memory goes back on the stream that cuda.core names, behind
     the work on the stream of its allocation. Memory of ``portamem.host`` is no device's: cuda.core sees the host's, or
-    memory that it reaches from nowhere.
+    memory that it reaches from nowhere. Release 1.2.0 of cuda.core, and no other, wants a current CUDA context for it,
+    or a stream of cuda.core that is not a default one.
 
     Raises TypeError for what is no resource, and ValueError for one that is closed, of ``portamem.hip`` or not
     stream-ordered.
@@ -197,9 +198,9 @@ class _Ours:
 
     def _wrapped(self, address: int, size: int, stream: Any, ours: Any) -> Any:
         from_handle = self._core.Buffer.from_handle
-        if not self.is_device_accessible:
-            return from_handle(address, size, mr=self)
         if stream is None or isinstance(stream, self._backend.Stream):
+            if not self.is_device_accessible:  # portamem.host's streams are none of CUDA's
+                return from_handle(address, size, mr=self)
             stream = self._core.Stream.from_handle(ours.handle or _LEGACY)
         try:
             return from_handle(address, size, mr=self, stream=stream)

@@ -170,7 +170,7 @@ class _Manager:
         def give_back() -> None:
             held.pop(number, None)
 
-        pointer = (ctypes.c_void_p if self._has_bindings() else ctypes.c_uint64)(buffer.handle)
+        pointer = self._of_device(buffer.handle)
         return self._driver.MemoryPointer(weakref.proxy(self.context), pointer, size, finalizer=give_back)
 
     def memhostalloc(self, size: int, mapped: bool = False, portable: bool = False, wc: bool = False) -> Any:
@@ -219,12 +219,16 @@ class _Manager:
         _above(super()).reset()
         self._held.clear()
 
+    def _of_device(self, address: int) -> Any:
+        """An address of the device as Numba's driver has it: a CUdeviceptr, or ctypes' number."""
+        return self._driver.binding.CUdeviceptr(address) if self._has_bindings() else ctypes.c_uint64(address)
+
     def _of_host(self, address: int) -> Any:
-        """An address of the host as Numba's driver takes it."""
+        """An address of the host as Numba's driver has it: a number, or ctypes' pointer."""
         return address if self._has_bindings() else ctypes.c_void_p(address)
 
     def _has_bindings(self) -> bool:
-        """False for an older driver of Numba's, which calls by ctypes: addresses of the device are numbers there."""
+        """False for the driver in Numba itself, which calls by ctypes unless CUDA_USE_NVIDIA_BINDING is set."""
         return bool(getattr(self._driver, "USE_NV_BINDING", True))
 
     def _backend(self) -> Any:

@@ -19,6 +19,7 @@ import pytest
 MemoryInfo = namedtuple("MemoryInfo", "free,total")
 _memory_manager: Any = None
 setting = "default"  # config.CUDA_MEMORY_MANAGER
+binding = SimpleNamespace(CUdeviceptr=int)  # cuda.bindings.driver
 _SUPPORTED_EMM_INTERFACE_VERSION = 1
 
 

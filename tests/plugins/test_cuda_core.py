@@ -99,6 +99,22 @@ def test_streams_of_portamem_and_none(fake: Any, source: Any, device: Any, strea
     assert not mr._buffers
 
 
+def test_streams_of_cuda_core_for_memory_of_the_host(
+    fake: Any, source: Any, stream: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Release 1.2.0 wants a context for memory of the host too, unless a stream is named: it is passed on."""
+    monkeypatch.setattr(plug, "_NO_DEVICE", (source.backend,))
+    mr, named = plug.memory_resource(source), fake.Stream(stream.handle)
+    assert not mr.is_device_accessible
+    buffer = mr.allocate(1000, stream=named)
+    assert buffer._stream is (named if fake.Buffer is fakes.Buffer else None)
+    buffer.close(named)
+    default = mr.allocate(1000, stream=stream)
+    assert default._stream is not named
+    default.close()
+    assert source.live_bytes == 0
+
+
 def test_a_buffer_keeps_its_resource_alive(fake: Any, pm: ModuleType, device: Any, stream: Any) -> None:
     before = pm.held(device)
     held = [plug.memory_resource(pm.PoolMemoryResource(device=device)).allocate(1000, stream=stream)]

@@ -3,9 +3,10 @@ needed, and on a CUDA GPU."""
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import importlib
-import importlib.util
+import sys
 import threading
 from types import ModuleType
 from typing import Any
@@ -48,6 +49,24 @@ def test_memory_is_the_resources(target: Any, source: Any, device: Any) -> None:
         assert source.live_bytes == 0
         del memory
         assert manager.memalloc(0).handle
+
+
+def test_a_driver_that_calls_by_ctypes(monkeypatch: pytest.MonkeyPatch, target: Any, source: Any) -> None:
+    """Numba's own, without numba-cuda's: its memory has ctypes' objects, and takes no numbers."""
+    monkeypatch.setattr(fakes_numba, "USE_NV_BINDING", 0, raising=False)
+    monkeypatch.delattr(fakes_numba, "binding")
+    with plug.use(source, module=target):
+        manager = fakes_numba.context().memory_manager
+        memory = manager.memalloc(1000)
+        assert isinstance(memory.handle, ctypes.c_uint64)
+        assert source.size_of(plug.address_of(memory.handle)) == 1000
+        for mapped in (False, True):
+            host = manager.memhostalloc(1000, mapped=mapped)
+            assert isinstance(host.host_pointer, ctypes.c_void_p)
+            assert plug.address_of(host.host_pointer)
+            del host
+        del memory
+        assert source.live_bytes == 0
 
 
 def test_memory_is_taken_on_the_default_stream(target: Any, source: Any, device: Any) -> None:
@@ -284,10 +303,9 @@ def test_the_host_backend_is_refused() -> None:
     )
 
 
-@pytest.mark.skipif(
-    any(importlib.util.find_spec(name) for name in ("numba_cuda", "numba_cuda_mlir")), reason="Numba is here"
-)
-def test_without_numba() -> None:
+def test_without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("numba_cuda", "numba_cuda_mlir"):
+        monkeypatch.setitem(sys.modules, name, None)  # for Python: not there
     with pytest.raises(ImportError, match=r"install numba-cuda 0\.20 or later"):
         plug.use()
 
@@ -398,7 +416,7 @@ def test_arrays_on_the_gpu(name: str, by: str) -> None:
         numbers = np.arange(100_000, dtype="f4")
         array = target.device_array(100_000, "f4")
         assert pool.live_bytes == 400_000, pool.live_bytes
-        assert pool.size_of(array.device_ctypes_pointer.value) == 400_000
+        assert pool.size_of(plug.address_of(array.device_ctypes_pointer)) == 400_000
         array.copy_to_device(numbers)
         assert (array.copy_to_host() == numbers).all()
 
