@@ -161,7 +161,8 @@ def calls(pm: ModuleType, what: Bound) -> Iterator[Callable[[], object]]:
 
 
 # A protocol of the stub's own, and what no call of the CPU backend answers: there is no object to try their methods on.
-NO_OBJECTS = ("_HasDlpack", "Quirk")
+# A process has few sets of functions of a _LibraryHook, and each call that makes one keeps it.
+NO_OBJECTS = ("_HasDlpack", "Quirk", "_LibraryHook")
 
 
 def is_tried(what: Bound) -> bool:
