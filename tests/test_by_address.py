@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
 import threading
 from types import ModuleType
 from typing import Any
 
 import pytest
+from helpers.process import run_python
 
 import portamem
 
@@ -152,9 +151,6 @@ assert pm.size_of(address) is None
 
 
 @pytest.mark.parametrize("setting", [{"PORTAMEM_DEBUG": "1"}, {"PORTAMEM_POOL": "off"}, {"PORTAMEM_HOST_GUARD": "1"}])
-def test_under_each_setting(pm: ModuleType, setting: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in setting.items():
-        monkeypatch.setenv(name, value)
-    program = SETTING.format(backend=f"portamem.{pm.backend}")
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+def test_under_each_setting(pm: ModuleType, setting: dict[str, str]) -> None:
+    ended = run_python(SETTING.format(backend=f"portamem.{pm.backend}"), **setting)
     assert ended.returncode == 0, ended.stderr

@@ -6,6 +6,7 @@ on a planted violation.
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 import tokenize
@@ -257,6 +258,20 @@ def unclear_comments(sources: Sources) -> list[str]:
             if opening.match(comment) and not goes_on and not path.endswith(_REFERENCE):
                 found.append(f"{path}:{number} begins with {comment[:30]!r}")
     return found
+
+
+def programs_in_the_checkout(sources: Sources) -> list[str]:
+    """A test starts Python in a folder that it names: in the checkout, ``import portamem`` finds the source folder."""
+    return [
+        f"{path}:{call.lineno} starts Python where the tests were started"
+        for path, text in sources.items()
+        if path.startswith("tests/") and is_python(path) and "sys.executable" in text
+        for call in ast.walk(ast.parse(text))
+        if isinstance(call, ast.Call)
+        and ast.unparse(call.func).startswith("subprocess.")
+        and re.search(r"sys\.executable, '-[cm]'", ast.unparse(call))
+        and not any(keyword.arg == "cwd" for keyword in call.keywords)
+    ]
 
 
 def vendor_in_library(sources: Sources) -> list[str]:

@@ -27,6 +27,7 @@ RULES = [
     rules.upward_includes,
     rules.vendor_in_library,
     rules.ways_to_python,
+    rules.programs_in_the_checkout,
     rules.long_lines,
     rules.unclear_comments,
 ]
@@ -75,6 +76,8 @@ PLANTED = [
     ("unclear_comments", {"portamem/_pool.py": 'def f():\n    """Frees.\n\n    Whoever calls it waits."""\n'}),
     ("unclear_comments", {"tests/test_pool.py": "x = 1\n# Whose it is.\n"}),
     ("unclear_comments", {"tools/words.py": "f()  # somebody's\n"}),
+    ("programs_in_the_checkout", {"tests/test_a.py": 'subprocess.run([sys.executable, "-c", code], check=True)'}),
+    ("programs_in_the_checkout", {"tests/test_a.py": 'subprocess.Popen((sys.executable, "-m", *words), text=True)'}),
     ("ways_to_python", {"csrc/python/stream.cpp": "const py::gil_scoped_acquire gil;"}),
     ("ways_to_python", {"csrc/python/hold.cpp": "PyErr_Fetch(&type, &value, &trace);"}),
     ("ways_to_python", {"csrc/python/dlpack.cpp": "return PyCapsule_New(tensor, name, destroy);"}),
@@ -104,6 +107,8 @@ ALLOWED = [
     ("unclear_comments", {"tests/cpp/pm_pool.cpp": 'f("nobody");\n// The pool waits for\n// What it freed.'}),
     ("unclear_comments", {"tests/test_pool.py": 'x = (\n    "What nobody asked",\n)\n# The pool has it.\n# Of it.\n'}),
     ("unclear_comments", {"portamem/_host.pyi": 'class A:\n    """What a pool is."""\n'}),
+    ("programs_in_the_checkout", {"tests/test_a.py": 'subprocess.run([sys.executable, "-c", code], cwd="/")'}),
+    ("programs_in_the_checkout", {"tests/test_a.py": 'subprocess.run([sys.executable, script])\nf(["-c"])'}),
     ("ways_to_python", {"csrc/python/stream.cpp": "const WithGil gil;  // not PyGILState_Ensure"}),
     ("ways_to_python", {"csrc/python/dlpack.cpp": "const PendingErrorKept pending; PyCapsule_New(a, b, destroy);"}),
 ]
