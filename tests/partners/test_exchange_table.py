@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,22 +15,26 @@ import numpy as np
 import pytest
 from helpers import backend
 from helpers.process import python_output
-from helpers.script import load_script
 
-TOOL = Path(__file__).parents[2] / "tools" / "exchange_table.py"
-if not TOOL.is_file():
+TOOLS = Path(__file__).parents[2] / "tools"
+PAGE = TOOLS.parent / "evidence" / "exchange.md"
+if not (TOOLS / "exchange").is_dir():
     pytest.skip("only a checkout has the tool", allow_module_level=True)
-table: Any = load_script(TOOL)
+sys.path.insert(0, str(TOOLS))
+try:
+    from exchange import libraries, page, trial
+finally:
+    sys.path.remove(str(TOOLS))
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def route(take: Any, read: Any = np.asarray) -> Any:
-    return table.Route("NumPy", "made up", take, "ctypes.data", lambda array: array.ctypes.data, read)
+    return trial.Route("NumPy", "made up", take, "ctypes.data", lambda array: array.ctypes.data, read)
 
 
 def answer(pm: ModuleType, resource: Any, take: Any, read: Any = np.asarray) -> Any:
-    return table.try_taking(route(take, read), pm, resource)
+    return trial.try_taking(route(take, read), pm, resource)
 
 
 def refuse(view: Any) -> Any:
@@ -37,10 +42,10 @@ def refuse(view: Any) -> Any:
 
 
 def test_the_answers(pm: ModuleType, pinned_resource: Any) -> None:
-    assert answer(pm, pinned_resource, np.asarray) == table.Cell(table.ZERO_COPY)
-    assert answer(pm, pinned_resource, np.array) == table.Cell(table.COPY)
-    assert answer(pm, pinned_resource, refuse) == table.Cell(
-        table.REFUSED, "TypeError: no views at 0x0 of memory of this kind"
+    assert answer(pm, pinned_resource, np.asarray) == trial.Cell(trial.ZERO_COPY)
+    assert answer(pm, pinned_resource, np.array) == trial.Cell(trial.COPY)
+    assert answer(pm, pinned_resource, refuse) == trial.Cell(
+        trial.REFUSED, "TypeError: no views at 0x0 of memory of this kind"
     )
 
 
@@ -54,7 +59,7 @@ def test_the_answers(pm: ModuleType, pinned_resource: Any) -> None:
 )
 def test_what_is_wrong(pm: ModuleType, pinned_resource: Any, take: Any, reason: str) -> None:
     cell = answer(pm, pinned_resource, take)
-    assert cell.word == table.WRONG
+    assert cell.word == trial.WRONG
     assert re.search(reason, cell.reason)
 
 
@@ -63,13 +68,13 @@ def test_an_array_that_does_not_keep_the_memory_is_wrong(pm: ModuleType, pinned_
         return np.ctypeslib.as_array((ctypes.c_float * 128).from_address(view.handle)).reshape(4, 32)
 
     cell = answer(pm, pinned_resource, by_address, read=np.array)
-    assert cell == table.Cell(table.WRONG, "the buffer can be closed under the array")
+    assert cell == trial.Cell(trial.WRONG, "the buffer can be closed under the array")
 
 
 def test_an_array_that_never_lets_go_is_wrong(
     pm: ModuleType, pinned_resource: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(trial, "PATIENCE_S", 0.1)
     kept: list[Any] = []
 
     def keep(view: Any) -> Any:
@@ -78,68 +83,65 @@ def test_an_array_that_never_lets_go_is_wrong(
 
     cell = answer(pm, pinned_resource, keep)
     kept.clear()
-    assert cell == table.Cell(table.WRONG, "the array is gone, and still holds the buffer")
+    assert cell == trial.Cell(trial.WRONG, "the array is gone, and still holds the buffer")
 
 
 def test_a_trap_is_known_by_its_reason() -> None:
-    trapped = [each for each in table.OURS if each.trap]
+    trapped = [each for each in libraries.OURS if each.trap]
     assert {each.how for each in trapped} == {"torch.asarray(view)", "jnp.asarray(view)"}
     for each in trapped:
         assert each.sign
-        assert not each.is_trap(table.Cell(table.WRONG, "the elements are others"))
-        assert not each.is_trap(table.Cell(table.ZERO_COPY))
+        assert not each.is_trap(trial.Cell(trial.WRONG, "the elements are others"))
+        assert not each.is_trap(trial.Cell(trial.ZERO_COPY))
 
 
-@pytest.mark.parametrize("library", [each.name for each in table.LIBRARIES])
+@pytest.mark.parametrize("library", [each.name for each in libraries.LIBRARIES])
 def test_no_answer_is_wrong(pm: ModuleType, library: str) -> None:
-    ours, theirs = table.installed(table.OURS, library), table.installed(table.THEIRS, library)
+    ours, theirs = page.installed(libraries.OURS, library), page.installed(libraries.THEIRS, library)
     if not ours:
         pytest.skip(f"{library} is not here")
     for each in ours:
-        found = table.cells(each, pm).items()
-        wrong = {kind: cell for kind, cell in found if cell.word == table.WRONG and not each.is_trap(cell)}
+        found = page.cells(each, pm).items()
+        wrong = {kind: cell for kind, cell in found if cell.word == trial.WRONG and not each.is_trap(cell)}
         assert not wrong, f"{each.how}: {wrong}"
     for each in theirs:
-        assert table.try_giving(each, pm).word in (table.ZERO_COPY, table.REFUSED), each.how
+        assert trial.try_giving(each, pm).word in (trial.ZERO_COPY, trial.REFUSED), each.how
 
 
 def test_the_page_is_of_the_tool() -> None:
-    if not table.PAGE.parent.exists():
+    if not PAGE.parent.exists():
         pytest.skip("a source distribution leaves docs and evidence out")
-    text = table.PAGE.read_text(encoding="utf-8")
-    for each in table.OURS:
+    text = PAGE.read_text(encoding="utf-8")
+    for each in libraries.OURS:
         assert f"| {each.library} | `{each.how}` | {each.told} |" in text, "run: python tools/exchange_table.py --write"
-    for each in table.THEIRS:
+    for each in libraries.THEIRS:
         assert f"| {each.library} | {each.how} | {each.told} |" in text, "run: python tools/exchange_table.py --write"
 
 
 NUMPY_NOW = """
     import sys
-    tests, tool = sys.argv[1:]
-    sys.path.insert(0, tests)
-    from pathlib import Path
-    from helpers.script import load_script
+    sys.path.insert(0, sys.argv[1])
+    from exchange import libraries, page
     import portamem.host as pm
-    table = load_script(Path(tool))
-    for each in table.installed(table.OURS, "NumPy"):
-        found = table.cells(each, pm)
-        print(each.how, *(found[kind].word for kind in table.kinds(pm) if not kind.startswith("pool")), sep="|")
+    for each in page.installed(libraries.OURS, "NumPy"):
+        found = page.cells(each, pm)
+        print(each.how, *(found[kind].word for kind in page.kinds(pm) if not kind.startswith("pool")), sep="|")
 """
 
 
 def test_the_page_says_what_numpy_does_now() -> None:
     """The page is of the host backend, whichever is under test, in its default model."""
-    if not table.PAGE.parent.exists():
+    if not PAGE.parent.exists():
         pytest.skip("a source distribution leaves docs and evidence out")
     if not backend.is_built("host"):
         pytest.skip("the host backend is not built")
-    text = table.PAGE.read_text(encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
     told = {}
     for line in text.splitlines():
         if line.startswith("| NumPy | `"):
             _, _, how, _, *answers, _ = line.split("|")
             told[how.strip(" `")] = [re.sub(r" \(\d+\)|\*", "", answer).strip() for answer in answers]
     knobs = {name: None for name in os.environ if name.startswith("PORTAMEM_HOST_")}
-    output = python_output(NUMPY_NOW, str(Path(__file__).parents[1]), str(TOOL), **knobs, PORTAMEM_REQUIRE=None)
+    output = python_output(NUMPY_NOW, str(TOOLS), **knobs, PORTAMEM_REQUIRE=None)
     now = {how: answers for how, *answers in (line.split("|") for line in output.splitlines())}
     assert now == told
