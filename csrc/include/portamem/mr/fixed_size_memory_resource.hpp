@@ -59,7 +59,6 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
     }
 
     const std::shared_ptr<MemoryResource>& upstream() const noexcept { return upstream_; }
-    MemoryResource* below() const noexcept override { return upstream_.get(); }
     std::size_t block_size() const noexcept { return block_size_; }
     std::size_t blocks_per_chunk() const noexcept { return blocks_per_chunk_; }
 
@@ -85,6 +84,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
     }
 
   protected:
+    MemoryResource* below() const noexcept override { return upstream_.get(); }
     void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) override {
         if (nbytes > block_size_ + kRedzones) {
             throw std::invalid_argument("blocks of this resource hold " + std::to_string(block_size_) + " bytes, not " +

@@ -29,6 +29,14 @@ struct AllocateOptions {
     bool is_chunk = false;        ///< the caller cuts the memory into blocks, and keeps it long
 };
 
+namespace detail {
+
+// These make the C tables of a resource (mr/detail/shared_table.hpp).
+const portamem_resource_ops* shared_ops();
+const portamem_known_ops* known_ops();
+
+}  // namespace detail
+
 /// Gives memory and takes it back. Every Buffer keeps its resource alive. It is thread-safe.
 class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
   public:
@@ -44,8 +52,6 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     const MemoryTraits& traits() const noexcept { return traits_; }
     /// Returns this resource where it is a pool, or null where it is not.
     virtual PoolMemoryResource* as_pool() noexcept { return nullptr; }
-    /// Returns the resource that this one takes its memory of; null where there is none, or where it cannot say.
-    virtual MemoryResource* below() const noexcept { return nullptr; }
     ResourceKind kind() const noexcept { return traits_.kind; }
     int device() const noexcept { return traits_.device; }
     int device_id() const noexcept { return traits_.device_id(); }
@@ -99,17 +105,6 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
         return do_size_of(ptr);
     }
 
-    /// Returns what this resource knows of an address, which may be inside of a block that is out.
-    portamem_address find(const void* ptr) const {
-        refuse_forked();
-        portamem_address found{PORTAMEM_ADDRESS_BLOCK, ptr, 0};
-        if (detail::debug_on && portamem_debug_size_of(this, ptr, &found.nbytes) != 0) return found;
-        found = do_find(ptr);
-        // Between redzones a block begins elsewhere than the resource itself knows.
-        const bool is_known = found.state != PORTAMEM_ADDRESS_BLOCK || found.base == ptr || !detail::debug_on;
-        return is_known ? found : portamem_address{PORTAMEM_ADDRESS_CHUNK, nullptr, 0};
-    }
-
     /// Takes memory back by its address alone, for hooks of the form alloc(n), free(p). Throws std::invalid_argument
     /// where size_of returns nothing, and as the function with the size does.
     void deallocate(void* ptr, const std::shared_ptr<Stream>& stream) {
@@ -158,9 +153,13 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     bool deallocate_cached_at(void* ptr, const std::shared_ptr<Stream>& stream) noexcept {
         return serves_cached_ && !is_watched() && do_deallocate_cached_at(ptr, stream);
     }
-    bool deallocate_cached_at(void* ptr, rt::Stream_t handle) {
-        const auto* stream = Stream::of_this_thread(handle, device());
-        return stream != nullptr && deallocate_cached_at(ptr, *stream);
+    bool deallocate_cached_at(void* ptr, rt::Stream_t handle) noexcept {
+        try {
+            const auto* stream = Stream::of_this_thread(handle, device());
+            return stream != nullptr && deallocate_cached_at(ptr, *stream);
+        } catch (const std::exception&) {
+            return false;  // the handle is new, and there is no host memory to know it by
+        }
     }
 
     /// Returns whether the resource ever has memory at hand.
@@ -180,11 +179,6 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
 
     /// Returns the bytes that the resource holds and that are not out, or nothing where it cannot say.
     virtual std::optional<std::size_t> cached() const { return std::nullopt; }
-
-    /// kept gives the bytes that a pool can give back at once, and give_back_kept gives them back, until `keep` are
-    /// reserved. Other resources do nothing.
-    virtual std::size_t kept() const { return 0; }
-    virtual void give_back_kept(std::size_t /*keep*/) {}
 
     /// Closes the resource. Closing twice is allowed. Throws ExportError while memory is out or a call is under way. It
     /// first waits, two seconds at most, for memory that was dropped while work used it.
@@ -240,6 +234,12 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
         return nbytes ? portamem_address{PORTAMEM_ADDRESS_BLOCK, ptr, *nbytes} : portamem_address{};
     }
 
+    /// Returns the resource that this one takes its memory of; null where there is none, or where it cannot say.
+    virtual MemoryResource* below() const noexcept { return nullptr; }
+    /// Give what c_api.h calls a resource's `cached`, and do its `trim`. Only a pool keeps memory that these count.
+    virtual std::size_t table_cached() const { return 0; }
+    virtual void table_trim(std::size_t /*keep*/) {}
+
     /// Lists the resource among those that by_address.hpp asks, once a shared pointer holds it. A resource calls this
     /// before it gives memory. Throws std::bad_alloc.
     void list() {
@@ -293,7 +293,21 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     }
 
   private:
+    friend const portamem_resource_ops* detail::shared_ops();
+    friend const portamem_known_ops* detail::known_ops();
+
     void list_now();
+
+    // Returns what this resource knows of an address, which may be inside of a block that is out.
+    portamem_address find(const void* ptr) const {
+        refuse_forked();
+        portamem_address found{PORTAMEM_ADDRESS_BLOCK, ptr, 0};
+        if (detail::debug_on && portamem_debug_size_of(this, ptr, &found.nbytes) != 0) return found;
+        found = do_find(ptr);
+        // Between redzones a block begins elsewhere than the resource itself knows.
+        const bool is_known = found.state != PORTAMEM_ADDRESS_BLOCK || found.base == ptr || !detail::debug_on;
+        return is_known ? found : portamem_address{PORTAMEM_ADDRESS_CHUNK, nullptr, 0};
+    }
 
     void note_closed() const noexcept {
         const auto resource = record_of();

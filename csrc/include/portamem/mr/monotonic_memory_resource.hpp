@@ -55,7 +55,6 @@ class MonotonicMemoryResource : public CountedMemoryResource {
     }
 
     const std::shared_ptr<MemoryResource>& upstream() const noexcept { return upstream_; }
-    MemoryResource* below() const noexcept override { return upstream_.get(); }
     std::size_t initial_size() const noexcept { return initial_size_; }
 
     /// reserved() gives the bytes of the chunks. cached() gives the room left in the chunk that serves.
@@ -80,6 +79,7 @@ class MonotonicMemoryResource : public CountedMemoryResource {
     }
 
   protected:
+    MemoryResource* below() const noexcept override { return upstream_.get(); }
     void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) override {
         if (nbytes == 0) return nullptr;
         (void)stream->handle();  // refuses a closed stream, and another thread's per-thread one

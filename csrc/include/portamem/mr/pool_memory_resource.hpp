@@ -121,7 +121,6 @@ class PoolMemoryResource : public MemoryResource {
 
     const std::shared_ptr<MemoryResource>& upstream() const noexcept { return runtime_->upstream(); }
     PoolMemoryResource* as_pool() noexcept override { return this; }
-    MemoryResource* below() const noexcept override { return upstream().get(); }
     /// Returns the most bytes that the pool reserves. For a pool without a limit of its own it is the present
     /// PORTAMEM_POOL_LIMIT, which the pools of the device share; 0 where none is set.
     std::size_t limit() const {
@@ -209,8 +208,6 @@ class PoolMemoryResource : public MemoryResource {
         const std::size_t used = live_bytes();
         return all > used ? all - used : 0;
     }
-    std::size_t kept() const override { return cached().value_or(0); }
-    void give_back_kept(std::size_t keep) override { trim(keep); }
     /// Returns the bytes that the pool holds of its upstream; stats() has them too, and costs more.
     std::size_t reserved() const {
         refuse_forked();
@@ -266,7 +263,10 @@ class PoolMemoryResource : public MemoryResource {
         (void)portamem_pool_find(pool_, ptr, &found);
         return found;
     }
+    MemoryResource* below() const noexcept final { return upstream().get(); }
     void cover() noexcept final { portamem_pool_cover(pool_); }
+    std::size_t table_cached() const final { return cached().value_or(0); }
+    void table_trim(std::size_t keep) final { trim(keep); }
 
     bool try_close() final {
         if (passthrough_ && !passthrough_->close()) return false;

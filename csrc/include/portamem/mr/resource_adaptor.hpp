@@ -16,13 +16,13 @@ class ResourceAdaptor : public CountedMemoryResource {
   public:
     const std::shared_ptr<MemoryResource>& upstream() const noexcept { return upstream_; }
     std::optional<std::size_t> cached() const override { return upstream_->cached(); }
-    MemoryResource* below() const noexcept override { return upstream_.get(); }
 
   protected:
     /// queues_work: says that the adaptor queues work of its own on the memory that it gives.
     explicit ResourceAdaptor(std::shared_ptr<MemoryResource> upstream, bool queues_work = false)
         : CountedMemoryResource(traits_of(upstream, queues_work)), upstream_(std::move(upstream)) {}
 
+    MemoryResource* below() const noexcept override { return upstream_.get(); }
     void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) override {
         return detail::open_upstream(upstream_)->allocate(nbytes, stream, options);
     }

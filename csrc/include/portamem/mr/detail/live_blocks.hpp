@@ -2,9 +2,7 @@
 // portamem/mr/detail/live_blocks.hpp: the blocks that a resource has out, by address.
 #pragma once
 
-#include <array>
 #include <cstddef>
-#include <cstdint>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -13,7 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "portamem/backend.hpp"
+#include "portamem/mr/detail/parts_by_address.hpp"
 
 PORTAMEM_OPEN
 
@@ -43,14 +41,14 @@ class LiveBlocks {
     /// Notes a block that was just allocated. Where the address is known already, it was freed behind the resource's
     /// back. Throws std::bad_alloc, and nothing is noted.
     void add(void* ptr, std::size_t nbytes) {
-        Part& part = part_of(ptr);
+        Part& part = parts_.of(ptr);
         const std::lock_guard<std::mutex> lock(part.mutex);
         part.sizes.insert_or_assign(ptr, nbytes);
     }
 
     /// Returns the bytes of a block; nothing where the address is not out.
     std::optional<std::size_t> size_of(const void* ptr) const {
-        const Part& part = part_of(ptr);
+        const Part& part = parts_.of(ptr);
         const std::lock_guard<std::mutex> lock(part.mutex);
         const auto found = part.sizes.find(const_cast<void*>(ptr));
         return found == part.sizes.end() ? std::nullopt : std::optional(found->second);
@@ -59,7 +57,7 @@ class LiveBlocks {
     /// Takes a block out before its memory goes back, because its address may be handed out again at once. Throws
     /// std::invalid_argument where it has another size, and the block stays.
     Block take(void* ptr, std::size_t nbytes) {
-        Part& part = part_of(ptr);
+        Part& part = parts_.of(ptr);
         const std::lock_guard<std::mutex> lock(part.mutex);
         const auto found = part.sizes.find(ptr);
         if (found == part.sizes.end()) return {};
@@ -86,7 +84,7 @@ class LiveBlocks {
     };
 
     void put_back(Block&& block) noexcept {
-        Part& part = part_of(block.key());
+        Part& part = parts_.of(block.key());
         const std::lock_guard<std::mutex> lock(part.mutex);
         try {
             part.sizes.insert(std::move(block));
@@ -96,14 +94,7 @@ class LiveBlocks {
         }
     }
 
-    static std::size_t index_of(const void* ptr) noexcept {
-        const auto bits = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(ptr)) * 0x9E3779B97F4A7C15u;
-        return bits >> 60;
-    }
-    Part& part_of(const void* ptr) noexcept { return parts_[index_of(ptr)]; }
-    const Part& part_of(const void* ptr) const noexcept { return parts_[index_of(ptr)]; }
-
-    std::array<Part, 16> parts_;
+    PartsByAddress<Part> parts_;
 };
 
 }  // namespace detail

@@ -56,13 +56,11 @@ inline const portamem_resource_ops* shared_ops() {
             if (shared->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete shared;
         },
         [](void* self) -> std::size_t {
-            std::size_t kept = 0;
-            (void)native_answer([&] { kept = resource_of_table(self).kept(); });
-            return kept;
+            std::size_t cached = 0;
+            (void)native_answer([&] { cached = resource_of_table(self).table_cached(); });
+            return cached;
         },
-        [](void* self, std::size_t keep) {
-            return native_answer([&] { resource_of_table(self).give_back_kept(keep); });
-        },
+        [](void* self, std::size_t keep) { return native_answer([&] { resource_of_table(self).table_trim(keep); }); },
     };
     return &ops;
 }
