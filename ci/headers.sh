@@ -12,12 +12,12 @@ need_setup
 flags=(-std=c++17 -fsyntax-only -fvisibility=hidden -Wall -Wextra -Wconversion -Werror -DPORTAMEM_MODULE=_x
     "-I$ROOT/csrc/include" -isystem "$(python -c "import pybind11; print(pybind11.get_include())")"
     -isystem "$(python -c "import sysconfig; print(sysconfig.get_path('include'))")")
-printf '%s\0' "$ROOT"/csrc/{core,core/{debug,host_pages,order,pool,pool_settings,record},host,python,python/{fast,knobs,plugs}}/*.cpp |
+printf '%s\0' "$ROOT"/csrc/{core,core/{debug,host_pages,order,pool,pool_settings,record},host,python,python/{fast,knobs,plugins}}/*.cpp |
     xargs -0 -P "$JOBS" -I % clang++ "${flags[@]}" -DPORTAMEM_HOST=1 %
 echo "compiled: each source for host"
 cuda13=$(python -c "import nvidia; print(nvidia.__path__[0])")/cu13/include
 all_sources() {
-    printf '#include "%s"\n' "$ROOT"/csrc/python/{,fast/,plugs/}*.cpp | clang++ -x c++ "${flags[@]}" "$@" -
+    printf '#include "%s"\n' "$ROOT"/csrc/python/{,fast/,plugins/}*.cpp | clang++ -x c++ "${flags[@]}" "$@" -
 }
 all_sources -DPORTAMEM_CUDA=1 -isystem "$cuda13" &
 all_sources -DPORTAMEM_HIP=1 -D__HIP_PLATFORM_AMD__=1

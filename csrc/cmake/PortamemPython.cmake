@@ -30,13 +30,13 @@ endfunction()
 set(PORTAMEM_SELDOM_CALLED
   adaptors array_interface async_resource callbacks capabilities composed_resources copy device dlpack dlpack_contents
   dlpack_import dlpack_table errors event foreign forks host_export module order_check own_class pointer_info
-  plugs/graph_memory
-  plugs/library_error plugs/plug_bindings plugs/torch_hook plugs/tvm_ffi_hook pool_resource prefaulted_resource quirks recording_adaptors refusals registration scope stream versions view_bindings
+  plugins/graph_memory
+  plugins/hook_bindings plugins/torch_error plugins/torch_hook plugins/tvm_ffi_hook pool_resource prefaulted_resource quirks recording_adaptors refusals registration scope stream versions view_bindings
   view_parts waits words)
 
 function(portamem_add_backend_module backend)
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/csrc/python/*.cpp"
-       "${PROJECT_SOURCE_DIR}/csrc/python/fast/*.cpp" "${PROJECT_SOURCE_DIR}/csrc/python/plugs/*.cpp")
+       "${PROJECT_SOURCE_DIR}/csrc/python/fast/*.cpp" "${PROJECT_SOURCE_DIR}/csrc/python/plugins/*.cpp")
   set(seldom "${PORTAMEM_SELDOM_CALLED}")
   list(TRANSFORM seldom REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/csrc/python/\\1.cpp")
   list(REMOVE_ITEM sources ${seldom})

@@ -80,7 +80,7 @@ void register_registration(py::module_& m);
 void register_pointer_info(py::module_& m);
 void register_copy(py::module_& m);
 void register_order_check(py::module_& m);
-void register_plugs(py::module_& m);
+void register_library_hooks(py::module_& m);
 
 }  // namespace PORTAMEM_BACKEND
 }  // namespace portamem::python

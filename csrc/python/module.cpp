@@ -49,7 +49,7 @@ PORTAMEM_MODULE_OF_MAIN_INTERPRETER(PORTAMEM_MODULE, m) {
     register_copy(m);
     register_transfers(m);
     register_order_check(m);
-    register_plugs(m);
+    register_library_hooks(m);
     give_each_resource_its_allocate();
     refuse_objects_without_init(m);
     say_in_words(m);

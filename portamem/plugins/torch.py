@@ -38,12 +38,12 @@ def use(resource: Any = None, *, device: Any = None) -> Plug:
     RuntimeError where this PyTorch sees no GPU.
     """
     torch = _torch()
-    pool = mem_pool(resource)
-    if device is None:
-        device = torch.cuda.current_device() if resource is None else resource.device.ordinal
-    ordinal = torch.device("cuda", device).index if isinstance(device, int) else torch.device(device).index
+    _plug.checked(resource, "PyTorch", _backend(torch))
+    ordinal = resource.device.ordinal if device is None and resource is not None else _ordinal(torch, device)
     if resource is not None and ordinal != resource.device.ordinal:
         raise ValueError(f"the resource is of device {resource.device.ordinal}, not of device {ordinal}")
+    with torch.cuda.device(ordinal):
+        pool = mem_pool(resource)
     scopes = ExitStack()
     scopes.enter_context(torch.cuda.use_mem_pool(pool, ordinal))
     return Plug("torch", resource, scopes.close)
@@ -102,6 +102,12 @@ def _torch() -> Any:
     if not torch.cuda.is_available():
         raise RuntimeError(f"PyTorch {torch.__version__} sees no GPU: install one that is built for CUDA or ROCm")
     return torch
+
+
+def _ordinal(torch: Any, device: Any) -> int:
+    """The ordinal of a device as PyTorch's users give it; without a number it is PyTorch's current one."""
+    index = device if isinstance(device, int) or device is None else torch.device(device).index
+    return int(torch.cuda.current_device() if index is None else index)
 
 
 def _backend(torch: Any) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -69,3 +70,20 @@ def check(answer: tuple[Any, ...]) -> Any:
     error, *rest = answer
     assert int(error) == 0, f"the vendor's call answers {error!r}"
     return rest[0] if len(rest) == 1 else tuple(rest)
+
+
+def of_the_gpu(
+    name: str, project: str, pm: ModuleType, device: Any, is_built_for: Callable[[ModuleType, str], bool]
+) -> ModuleType:
+    """A library that works on the device under test, and is of its vendor; a skip where there is none."""
+    if pm.backend == "host":
+        pytest.skip(f"{project} works on GPUs here, and the host backend is none")
+    if not is_installed(name):
+        pytest.skip(f"{project} is not here: pip install {name}")
+    library = importlib.import_module(name)
+    vendor = "hip" if device.arch.startswith("gfx") else "cuda"
+    if not is_built_for(library, vendor):
+        pytest.skip(f"the {project} that is here does not drive this device: install one that is built for {vendor}")
+    if pm.backend != vendor:
+        pytest.skip(f"{project} of {vendor} takes memory of portamem.{vendor}")
+    return library

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import threading
-from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -28,14 +27,6 @@ def fake(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, pm: Mo
     monkeypatch.setattr(plug, "_core", lambda: made)
     monkeypatch.setattr(plug, "_NO_DEVICE", ())
     return made
-
-
-@pytest.fixture
-def source(pm: ModuleType, device: Any) -> Iterator[Any]:
-    made = pm.PoolMemoryResource(device=device, host_access=False)  # so that frees are reused at once everywhere
-    yield made
-    gc.collect()
-    made.close()
 
 
 def test_buffers_are_the_resources(fake: Any, source: Any, device: Any, stream: Any) -> None:

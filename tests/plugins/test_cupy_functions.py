@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from helpers.memory import MIB, pattern, read_back, write
 
-from portamem import _loader, errors
+from portamem import errors
 
 CURRENT = ctypes.CFUNCTYPE(ctypes.c_ssize_t)
 # Python's exceptions pass through functions of this kind.
@@ -45,11 +45,6 @@ class Functions:
 
     def free(self, ptr: int) -> None:
         self._free(self._addresses["hook"], ptr, 0)
-
-
-@pytest.fixture
-def native(pm: ModuleType) -> ModuleType:
-    return _loader.load(pm.backend)
 
 
 @pytest.fixture

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from types import ModuleType
 from typing import Any
 
 import pytest
+from helpers import partners
 from helpers.process import python_output
 
 START = """
@@ -25,17 +25,13 @@ def make_pool(**options):
 """
 
 
+def is_built_for(cupy: Any, vendor: str) -> bool:
+    return bool(cupy.cuda.runtime.is_hip == (vendor == "hip"))
+
+
 @pytest.fixture(autouse=True)
 def gpu(pm: ModuleType, device: Any) -> None:
-    if pm.backend == "host":
-        pytest.skip("CuPy works on GPUs, and the host backend is none")
-    if importlib.util.find_spec("cupy") is None:
-        pytest.skip("CuPy is not here: pip install cupy-cuda13x")
-    import cupy
-
-    vendor = "hip" if device.arch.startswith("gfx") else "cuda"
-    if pm.backend != vendor or cupy.cuda.runtime.is_hip != (vendor == "hip"):
-        pytest.skip(f"CuPy of {vendor} takes memory of portamem.{vendor}")
+    partners.of_the_gpu("cupy", "CuPy", pm, device, is_built_for)
 
 
 def printed(code: str) -> list[str]:

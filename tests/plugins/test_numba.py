@@ -290,19 +290,6 @@ def test_a_resource_that_is_closed_later(target: Any, pm: ModuleType) -> None:
         assert not manager._held
 
 
-def test_the_host_backend_is_refused() -> None:
-    assert "works here on portamem.cuda" in python_output(
-        """
-        import portamem.host as pm
-        from portamem.plugins import numba
-        try:
-            numba.use(pm.PoolMemoryResource())
-        except ValueError as refused:
-            print(refused)
-        """
-    )
-
-
 def test_without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("numba_cuda", "numba_cuda_mlir"):
         monkeypatch.setitem(sys.modules, name, None)  # for Python: not there

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import threading
-from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -19,14 +17,6 @@ from portamem.plugins import nvmath as plug
 @pytest.fixture(autouse=True)
 def _on_the_backend_under_test(monkeypatch: pytest.MonkeyPatch, pm: ModuleType) -> None:
     monkeypatch.setattr(plug, "_BACKENDS", (pm.backend,))
-
-
-@pytest.fixture
-def source(pm: ModuleType, device: Any) -> Iterator[Any]:
-    made = pm.PoolMemoryResource(device=device, host_access=False)  # so that frees are reused at once everywhere
-    yield made
-    gc.collect()
-    made.close()
 
 
 def test_it_fulfils_the_protocols() -> None:
@@ -107,19 +97,6 @@ def test_wrong_arguments(pm: ModuleType, device: Any, stream: Any) -> None:
         made.memalloc_async(10, stream)
     with pytest.raises(ValueError, match="closed"):
         plug.allocator(pool)
-
-
-def test_the_host_backend_is_refused() -> None:
-    assert "works here on portamem.cuda" in python_output(
-        """
-        import portamem.host as pm
-        from portamem.plugins import nvmath
-        try:
-            nvmath.allocator(pm.PoolMemoryResource())
-        except ValueError as refused:
-            print(refused)
-        """
-    )
 
 
 def test_memory_that_lives_until_exit() -> None:

@@ -11,24 +11,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from helpers.c_functions import Filter, TorchFunctions
 from helpers.memory import KIB, MIB, pattern, read_back, write
 from helpers.process import python_output
-
-from portamem import _loader
+from helpers.torch_functions import Filter, TorchFunctions
 
 BOTH = pytest.mark.parametrize("with_gil", [True, False], ids=["gil", "no gil"])
-
-
-@pytest.fixture
-def native(pm: ModuleType) -> ModuleType:
-    return _loader.load(pm.backend)
-
-
-@pytest.fixture(scope="module")
-def shared() -> dict[str, Any]:
-    """The functions of this module's tests: a process has few sets of them, and each stays with its resource."""
-    return {}
 
 
 @pytest.fixture
@@ -259,6 +246,28 @@ def test_a_graph_that_is_released_while_another_is_captured(
     torch.end_pool(ordinal, 2, 2)
     torch.empty_cache()
     torch.release_pool(ordinal, 2, 2)
+    assert memory.live_buffers == 0
+
+
+def test_memory_of_a_graph_that_another_stream_used(
+    memory: Any, torch: TorchFunctions, stream: Any, other_stream: Any
+) -> None:
+    """A replay uses it on both streams, so it serves no other tensor until the graph is gone."""
+    ordinal = stream.device.ordinal
+    named = Filter.naming(stream.handle)
+    torch.begin_pool(ordinal, 5, 6, ctypes.byref(named))
+    ptr = torch.allocate(MIB, stream)
+    torch.record_stream(ptr, other_stream.handle)
+    torch.free(ptr, MIB, stream)
+    assert torch.hook.held == 1
+    again = torch.allocate(MIB, stream)
+    assert again != ptr
+    torch.record_stream(again, other_stream.handle)
+    torch.end_pool(ordinal, 5, 6)
+    torch.release_pool(ordinal, 5, 6)
+    assert torch.hook.held == 0
+    torch.free(again, MIB, stream)  # the graph is gone: behind the work of both streams
+    assert torch.hook.held == 0
     assert memory.live_buffers == 0
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from types import ModuleType
 from typing import Any
 
 import pytest
+from helpers import partners
 from helpers.process import python_output, run_python
 
 START = """
@@ -25,19 +25,13 @@ def make_pool(**options):
 """
 
 
+def is_built_for(torch: Any, vendor: str) -> bool:
+    return bool(torch.cuda.is_available()) and getattr(torch.version, vendor) is not None
+
+
 @pytest.fixture(autouse=True)
 def gpu(pm: ModuleType, device: Any) -> None:
-    if pm.backend == "host":
-        pytest.skip("PyTorch works on GPUs here, and the host backend is none")
-    if importlib.util.find_spec("torch") is None:
-        pytest.skip("PyTorch is not here: pip install torch")
-    import torch
-
-    vendor = "hip" if device.arch.startswith("gfx") else "cuda"
-    if not torch.cuda.is_available() or getattr(torch.version, vendor) is None:
-        pytest.skip(f"the PyTorch that is here does not drive this device: install one that is built for {vendor}")
-    if pm.backend != vendor:
-        pytest.skip(f"PyTorch of {vendor} takes memory of portamem.{vendor}")
+    partners.of_the_gpu("torch", "PyTorch", pm, device, is_built_for)
 
 
 def printed(code: str, **env: str | None) -> list[str]:

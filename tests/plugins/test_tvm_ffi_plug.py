@@ -12,45 +12,14 @@ from helpers.memory import MIB
 from helpers.process import python_output
 
 from portamem import _loader
+from portamem.conformance.kit.dlpack import DataType, Device, Tensor, Versioned
 
 CPU = 1
 
 
-class Device(ctypes.Structure):
-    _fields_ = (("type", ctypes.c_int32), ("id", ctypes.c_int32))
-
-
-class DataType(ctypes.Structure):
-    _fields_ = (("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16))
-
-
-class Tensor(ctypes.Structure):
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device", Device),
-        ("ndim", ctypes.c_int32),
-        ("dtype", DataType),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
-
-
-class Managed(ctypes.Structure):
-    pass
-
-
-DELETE = ctypes.CFUNCTYPE(None, ctypes.POINTER(Managed))
-Managed._fields_ = [
-    ("version", ctypes.c_uint32 * 2),
-    ("context", ctypes.c_void_p),
-    ("delete", DELETE),
-    ("flags", ctypes.c_uint64),
-    ("tensor", Tensor),
-]
 SET_ERROR = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
 ALLOCATE = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.POINTER(Tensor), ctypes.POINTER(ctypes.POINTER(Managed)), ctypes.c_void_p, SET_ERROR
+    ctypes.c_int, ctypes.POINTER(Tensor), ctypes.POINTER(ctypes.POINTER(Versioned)), ctypes.c_void_p, SET_ERROR
 )
 STREAM_OF = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32)
 
@@ -70,16 +39,10 @@ class Functions:
     def allocate(self, device: tuple[int, int], *shape: int) -> Any:
         extents = (ctypes.c_int64 * len(shape))(*shape)
         like = Tensor(None, Device(*device), len(shape), DataType(2, 32, 1), extents, None, 0)
-        out = ctypes.POINTER(Managed)()
+        out = ctypes.POINTER(Versioned)()
         code = self._allocate(ctypes.byref(like), ctypes.byref(out), None, self._set_error)
         assert (code == 0) == bool(out)
         return out.contents if out else None
-
-
-@pytest.fixture(scope="module")
-def shared() -> dict[str, Any]:
-    """A process has few sets of functions, and each stays with its resource."""
-    return {}
 
 
 @pytest.fixture
@@ -109,7 +72,7 @@ def test_a_tensor_of_the_host_is_the_resources_own(memory: Any, tvm_ffi: Functio
     values = np.ctypeslib.as_array(ctypes.cast(made.tensor.data, ctypes.POINTER(ctypes.c_float)), (3, 5))
     values[:] = 7
     assert values.sum() == 105
-    made.delete(ctypes.byref(made))
+    made.deleter(ctypes.byref(made))
     assert memory.live_bytes == 0
 
 
@@ -121,7 +84,7 @@ def test_the_librarys_current_stream_is_the_memorys(
     tvm_ffi.current = stream.handle
     made = tvm_ffi.allocate(({"cuda": 2, "hip": 10}[pm.backend], device.ordinal), 1024)
     assert memory.live_bytes == 4096
-    made.delete(ctypes.byref(made))
+    made.deleter(ctypes.byref(made))
     assert memory.live_bytes == 0
 
 
@@ -177,4 +140,4 @@ def test_what_is_no_resource_is_refused(pm: ModuleType, device_resource: Any) ->
 def test_16_mib_and_more(memory: Any, tvm_ffi: Functions) -> None:
     made = tvm_ffi.allocate((CPU, 0), 4 * MIB)
     assert memory.live_bytes == 16 * MIB
-    made.delete(ctypes.byref(made))
+    made.deleter(ctypes.byref(made))

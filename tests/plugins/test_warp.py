@@ -6,7 +6,6 @@ import gc
 import importlib.util
 import sys
 import threading
-from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -22,14 +21,6 @@ from portamem.plugins import warp as plug
 @pytest.fixture
 def wp(monkeypatch: pytest.MonkeyPatch, pm: ModuleType) -> Warp:
     return module(monkeypatch, pm)
-
-
-@pytest.fixture
-def source(pm: ModuleType, device: Any) -> Iterator[Any]:
-    made = pm.PoolMemoryResource(device=device, host_access=False)  # so that frees are reused at once everywhere
-    yield made
-    gc.collect()
-    made.close()
 
 
 def test_arrays_are_the_resources(wp: Warp, source: Any) -> None:
@@ -205,19 +196,6 @@ def test_wrong_arguments(wp: Warp, source: Any, pm: ModuleType, device: Any, mon
     monkeypatch.setitem(sys.modules, "warp", older)
     with pytest.raises(ImportError, match=r"warp 1\.0\.0 has no set_device_allocator"):
         plug.use(source)
-
-
-def test_the_host_backend_is_refused() -> None:
-    assert "works here on portamem.cuda" in python_output(
-        """
-        import portamem.host as pm
-        from portamem.plugins import warp
-        try:
-            warp.use(pm.PoolMemoryResource())
-        except ValueError as refused:
-            print(refused)
-        """
-    )
 
 
 @pytest.mark.skipif(importlib.util.find_spec("warp") is not None, reason="Warp is here")

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// python/plugs/library_error.cpp: making an exception of a library that portamem is not compiled against.
+// python/plugins/torch_error.cpp: making an exception of a library that portamem is not compiled against.
 //
 // A PyTorch allocator signals no memory by an exception of PyTorch's class. Its headers are of one version, and the
 // module has to serve all, so the class is looked up in the library that the process has: its constructor, and its
 // table of virtual functions. A version whose constructor takes other arguments has another symbol, and is not touched.
-#include "library_error.hpp"
+#include "torch_error.hpp"
 
 #include <cxxabi.h>
 #include <dlfcn.h>

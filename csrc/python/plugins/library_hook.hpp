@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// python/plugs/library_hook.hpp: memory of a resource for a library that asks by C functions.
+// python/plugins/library_hook.hpp: memory of a resource for a library that asks by C functions.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "../bindings.hpp"
 #include "graph_memory.hpp"
@@ -59,8 +59,10 @@ class LibraryHook {
     void set_share(double share, int device);
 
     GraphMemory& graphs() noexcept { return graphs_; }
+    /// Gives back what only this graph used (GraphMemory::release), and the blocks that were held for it.
+    void end_graph(int device, GraphMemory::Id id);
 
-    /// Returns how many blocks are noted, and how many wait for a capture to end before they go back.
+    /// Returns how many blocks are noted, and how many wait for a capture or a graph to end before they go back.
     std::size_t noted() const noexcept { return blocks_.size(); }
     std::size_t held() const;
 
@@ -70,14 +72,16 @@ class LibraryHook {
     LibraryBlock take_anew(std::size_t nbytes, const std::shared_ptr<Stream>& stream, void** ptr);
     void note(void* ptr, LibraryBlock block);
     void give_back(void* ptr, LibraryBlock block);
+    void deallocate_behind_users(void* ptr, const LibraryBlock& block);
     bool has_to_wait(const LibraryBlock& block) const;
+    void hold(void* ptr, LibraryBlock&& block);
     void give_back_held();
 
     const std::shared_ptr<MemoryResource> resource_;
     LibraryBlocks blocks_;
     GraphMemory graphs_;
     mutable std::mutex mutex_;  // guards held_; a leaf
-    std::vector<std::pair<void*, LibraryBlock>> held_;
+    std::list<std::pair<void*, LibraryBlock>> held_;
     std::atomic<std::size_t> held_count_{0};
 };
 

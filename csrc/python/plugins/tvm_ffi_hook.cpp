@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// python/plugs/tvm_ffi_hook.cpp: the C function by which tvm-ffi's kernel libraries allocate tensors.
+// python/plugins/tvm_ffi_hook.cpp: the C function by which tvm-ffi's kernel libraries allocate tensors.
 #include "../dlpack_allocation.hpp"
 #include "../dlpack_export.hpp"
+#include "hook_functions.hpp"
 #include "hook_slots.hpp"
-#include "plugs.hpp"
 
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// python/plugs/hook_slots.hpp: C functions that know their hook, for libraries that hand no pointer of the program on.
+// python/plugins/hook_slots.hpp: C functions that know their hook, for libraries that hand no pointer on.
 #pragma once
 
 #include <array>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// python/plugs/torch_hook.cpp: the C functions of a PyTorch allocator.
+// python/plugins/torch_hook.cpp: the C functions of a PyTorch allocator.
 //
 // PyTorch calls them from any thread, with the GIL and without. It frees in destructors, so no free may throw; an
 // allocation may. The signatures are those of torch/csrc/cuda/CUDAPluggableAllocator.h; PyTorch for ROCm has the same.
+#include "hook_functions.hpp"
 #include "hook_slots.hpp"
-#include "library_error.hpp"
-#include "plugs.hpp"
+#include "torch_error.hpp"
 
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
@@ -56,9 +56,7 @@ struct OfTorch {
         Slots::of(slot).graphs().begin(device, id, std::move(filter));
     }
     static void end_pool(int device, Id id) { Slots::of(slot).graphs().end(device, id); }
-    static void release_pool(int device, Id id) {
-        without_gil([&] { Slots::of(slot).graphs().release(device, id); });
-    }
+    static void release_pool(int device, Id id) { Slots::of(slot).end_graph(device, id); }
 
     static FunctionAddresses functions() {
         return {{"allocate_or_null", function_address(&allocate_or_null)},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// python/plugs/library_hook.cpp: what a library's allocations and frees do.
+// python/plugins/library_hook.cpp: what a library's allocations and frees do.
 #include "library_hook.hpp"
 
 #include <algorithm>
@@ -61,7 +61,7 @@ void* LibraryHook::allocate_noted(std::size_t nbytes, const std::shared_ptr<Stre
     if (nbytes == 0) return nullptr;
     void* ptr = serves(stream->device()) ? resource_->allocate_cached(nbytes, stream) : nullptr;
     if (__builtin_expect(ptr != nullptr, 1)) {
-        note(ptr, LibraryBlock{resource_, stream, {}, nbytes, false});
+        note(ptr, LibraryBlock{resource_, stream, {}, nbytes});
         return ptr;
     }
     LibraryBlock block = take_anew(nbytes, stream, &ptr);
@@ -82,19 +82,16 @@ void LibraryHook::note(void* ptr, LibraryBlock block) {
 // graph, which does not exist yet.
 LibraryBlock LibraryHook::take_anew(std::size_t nbytes, const std::shared_ptr<Stream>& stream, void** ptr) {
     refuse_forked();
-    if (held_count_.load(std::memory_order_relaxed) != 0) give_back_held();
+    give_back_held();
     const int device = stream->device();
-    LibraryBlock block{resource_for(device), stream, {}, nbytes, false};
+    LibraryBlock block{resource_for(device), stream, {}, nbytes};
     without_gil([&] {
         const bool captured = is_captured(*stream);
+        if (captured) block.stream = graphs_.stand_in(device, stream->handle());
         if (graphs_.is_open()) {
-            if (auto source = graphs_.source(device, stream, block.resource)) {
-                block.resource = std::move(source->pool);
-                block.stream = std::move(source->stream);
-                block.is_of_graph = true;
-            }
+            if (auto pool = graphs_.pool_for(device, stream->handle(), block.resource))
+                block.resource = std::move(pool);
         }
-        if (captured && !block.is_of_graph) block.stream = graphs_.stand_in(device, stream->handle());
         std::optional<RelaxedCapture> beside;
         if (captured) beside.emplace(device);
         *ptr = block.resource->allocate(nbytes, block.stream);
@@ -143,15 +140,16 @@ void LibraryHook::deallocate_noted(void* ptr) noexcept {
 
 void LibraryHook::note_use(void* ptr, rt::Stream_t user) {
     if (ptr == nullptr || !runtime_usable()) return;
-    LibraryBlock block = blocks_.take(ptr).value_or(LibraryBlock{});
-    if (std::find(block.users.begin(), block.users.end(), user) == block.users.end()) block.users.push_back(user);
-    blocks_.add(ptr, std::move(block));
+    blocks_.change(ptr, [user](LibraryBlock& block) {
+        if (std::find(block.users.begin(), block.users.end(), user) == block.users.end()) block.users.push_back(user);
+    });
 }
 
-// Captured work has not been queued: nothing can wait for it, and its stream can take no order from outside.
+// Captured work has not been queued: nothing can wait for it, and its stream can take no order from outside. A graph
+// that lives may be replayed at any time.
 bool LibraryHook::has_to_wait(const LibraryBlock& block) const {
     if (block.users.empty()) return false;
-    if (block.is_of_graph || is_captured(*block.stream)) return true;
+    if (graphs_.keeps(*block.resource) || is_captured(*block.stream)) return true;
     return std::any_of(block.users.begin(), block.users.end(), [&](rt::Stream_t user) {
         return is_captured(*Stream::from_handle(user, block.stream->device()));
     });
@@ -159,18 +157,9 @@ bool LibraryHook::has_to_wait(const LibraryBlock& block) const {
 
 void LibraryHook::give_back(void* ptr, LibraryBlock block) {
     without_gil([&] {
-        if (has_to_wait(block)) {
-            const std::lock_guard<std::mutex> lock(mutex_);
-            held_.emplace_back(ptr, std::move(block));
-            held_count_.store(held_.size(), std::memory_order_relaxed);
-            return;
-        }
         try {
-            for (rt::Stream_t user : block.users) {
-                block.stream->wait(*Stream::from_handle(user, block.stream->device()));
-            }
-            block.users.clear();
-            block.resource->deallocate(ptr, block.nbytes, block.stream);
+            if (has_to_wait(block)) return hold(ptr, std::move(block));
+            deallocate_behind_users(ptr, block);
         } catch (...) {
             blocks_.add(ptr, std::move(block));  // it is still out
             throw;
@@ -178,19 +167,40 @@ void LibraryHook::give_back(void* ptr, LibraryBlock block) {
     });
 }
 
-// Blocks of a graph stay until the device is idle of its replays, which trim sees to.
+void LibraryHook::deallocate_behind_users(void* ptr, const LibraryBlock& block) {
+    for (rt::Stream_t user : block.users) block.stream->wait(*Stream::from_handle(user, block.stream->device()));
+    block.resource->deallocate(ptr, block.nbytes, block.stream);
+}
+
+void LibraryHook::hold(void* ptr, LibraryBlock&& block) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    held_.emplace_back(ptr, std::move(block));
+    held_count_.store(held_.size(), std::memory_order_relaxed);
+}
+
+// A block that its resource refuses is held on: its library has freed it, and frees it no second time.
 void LibraryHook::give_back_held() {
-    std::vector<std::pair<void*, LibraryBlock>> ready;
-    {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        const auto first = std::stable_partition(held_.begin(), held_.end(), [this](const auto& each) {
-            return each.second.is_of_graph || has_to_wait(each.second);
+    if (held_count_.load(std::memory_order_relaxed) == 0) return;
+    without_gil([this] {
+        std::list<std::pair<void*, LibraryBlock>> held;
+        {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            held.swap(held_);
+            held_count_.store(0, std::memory_order_relaxed);
+        }
+        held.remove_if([this](const auto& each) {
+            bool is_back = false;
+            or_tell([&] {
+                if (has_to_wait(each.second)) return;
+                deallocate_behind_users(each.first, each.second);
+                is_back = true;
+            });
+            return is_back;
         });
-        ready.assign(std::make_move_iterator(first), std::make_move_iterator(held_.end()));
-        held_.erase(first, held_.end());
+        const std::lock_guard<std::mutex> lock(mutex_);
+        held_.splice(held_.end(), held);
         held_count_.store(held_.size(), std::memory_order_relaxed);
-    }
-    for (auto& each : ready) give_back(each.first, std::move(each.second));
+    });
 }
 
 std::size_t LibraryHook::held() const {
@@ -198,9 +208,14 @@ std::size_t LibraryHook::held() const {
     return held_.size();
 }
 
-void LibraryHook::trim() {
+void LibraryHook::end_graph(int device, GraphMemory::Id id) {
+    without_gil([&] { graphs_.release(device, id); });
     give_back_held();
+}
+
+void LibraryHook::trim() {
     without_gil([this] { graphs_.give_back_released(); });
+    give_back_held();
     PoolMemoryResource* const pool = resource_ == nullptr ? nullptr : resource_->as_pool();
     if (pool != nullptr) without_gil([pool] { pool->trim(); });
 }

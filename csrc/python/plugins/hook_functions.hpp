@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// python/plugs/plugs.hpp: what libraries are told: the addresses of C functions.
+// python/plugins/hook_functions.hpp: what libraries are told: the addresses of C functions.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// python/plugs/cupy_hook.cpp: the C functions of a CuPy allocator.
+// python/plugins/cupy_hook.cpp: the C functions of a CuPy allocator.
 //
 // CuPy calls them with the GIL, and names no stream: its own C function says which stream is current. Its free names
 // only the address.
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "../convert.hpp"
-#include "plugs.hpp"
+#include "hook_functions.hpp"
 
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// python/plugs/plug_bindings.cpp: hooks as portamem/plugins makes them.
+// python/plugins/hook_bindings.cpp: hooks as portamem/plugins makes them.
 #include "../convert.hpp"
-#include "plugs.hpp"
+#include "hook_functions.hpp"
 
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
-void register_plugs(py::module_& m) {
+void register_library_hooks(py::module_& m) {
     // A hook whose functions a library has been told stays: the library may call them at any later time.
     py::class_<LibraryHook, std::unique_ptr<LibraryHook, py::nodelete>>(m, "_LibraryHook", py::is_final())
         .def(py::init<std::shared_ptr<MemoryResource>>(), py::arg("resource"))

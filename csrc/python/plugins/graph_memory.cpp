@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// python/plugs/graph_memory.cpp: parts of a library's memory, and the streams that stand in for captured ones.
+// python/plugins/graph_memory.cpp: parts of a library's memory, and the streams that stand in for captured ones.
 #include "graph_memory.hpp"
 
 #include <algorithm>
@@ -45,42 +45,64 @@ void GraphMemory::release(int device, Id id) {
     give_back_released();
 }
 
-// The last replay may still run, on any stream, so the device has to be idle. A capture allows no such wait.
+// The last replay may still run, on any stream, so the device has to be idle. A capture allows no such wait. Until then
+// the parts count as kept.
 void GraphMemory::give_back_released() {
     if (is_open()) return;
     std::vector<Part> idle;
     {
         const std::lock_guard<std::mutex> lock(mutex_);
-        idle.swap(released_);
+        idle = released_;
     }
     try {
         for (const Part& part : idle) {
             if (!part.pools.empty()) Device(part.device).synchronize();
         }
-    } catch (...) {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        for (Part& part : idle) released_.push_back(std::move(part));  // until the next call
+    } catch (const std::exception&) {
+        return;  // a later call does it
     }
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto is_idle = [&](const Part& part) {
+        return std::any_of(idle.begin(), idle.end(),
+                           [&](const Part& each) { return each.device == part.device && each.id == part.id; });
+    };
+    released_.erase(std::remove_if(released_.begin(), released_.end(), is_idle), released_.end());
+}  // here the pools go, without the lock
+
+// The library's filters run without the lock.
+std::shared_ptr<MemoryResource> GraphMemory::pool_for(int device, rt::Stream_t handle,
+                                                      const std::shared_ptr<MemoryResource>& over) {
+    std::vector<std::pair<Id, Filter>> open;
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        for (const Part& part : parts_) {
+            if (part.device == device && part.filter) open.emplace_back(part.id, part.filter);
+        }
+    }
+    const auto named = std::find_if(open.begin(), open.end(), [&](const auto& part) { return part.second(handle); });
+    if (named == open.end()) return nullptr;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Part* const part = find(device, named->first);
+    if (part == nullptr) return nullptr;  // it was released meanwhile
+    auto& pool = part->pools[handle];
+    if (!pool) {
+        PoolOptions options;
+        options.host_access = false;
+        options.shares_idle = false;
+        pool = PoolMemoryResource::create(over, std::move(options));
+    }
+    return pool;
 }
 
-std::optional<GraphMemory::Source> GraphMemory::source(int device, const std::shared_ptr<Stream>& stream,
-                                                       const std::shared_ptr<MemoryResource>& over) {
-    const rt::Stream_t handle = stream->handle();
-    const bool is_captured = stream->capture_status() != rt::StreamCaptureStatus::None;
-    const auto named = is_captured ? stand_in(device, handle) : stream;
+bool GraphMemory::keeps(const MemoryResource& resource) const {
     const std::lock_guard<std::mutex> lock(mutex_);
-    for (Part& part : parts_) {
-        if (part.device != device || !part.filter || !part.filter(handle)) continue;
-        auto& pool = part.pools[handle];
-        if (!pool) {
-            PoolOptions options;
-            options.host_access = false;
-            options.shares_idle = false;
-            pool = PoolMemoryResource::create(over, std::move(options));
+    for (const auto* parts : {&parts_, &released_}) {
+        for (const Part& part : *parts) {
+            const auto is_it = [&](const auto& pool) { return pool.second.get() == &resource; };
+            if (std::any_of(part.pools.begin(), part.pools.end(), is_it)) return true;
         }
-        return Source{pool, named};
     }
-    return std::nullopt;
+    return false;
 }
 
 std::shared_ptr<Stream> GraphMemory::stand_in(int device, rt::Stream_t handle) {

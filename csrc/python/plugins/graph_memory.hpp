@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// python/plugs/graph_memory.hpp: memory that a library wants kept apart, for graphs that it captures and replays.
+// python/plugins/graph_memory.hpp: memory that a library wants kept apart, for graphs that it captures and replays.
 #pragma once
 
 #include <atomic>
@@ -7,7 +7,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -27,12 +26,6 @@ class GraphMemory {
     using Id = std::pair<unsigned long long, unsigned long long>;  ///< the library's name of a part
     using Filter = std::function<bool(rt::Stream_t)>;              ///< which streams take from the part
 
-    /// Names where memory comes from: a pool, and the stream to name in its calls.
-    struct Source {
-        std::shared_ptr<MemoryResource> pool;
-        std::shared_ptr<Stream> stream;
-    };
-
     /// Until end, allocations of the device on streams that the filter names come from the part.
     void begin(int device, Id id, Filter filter);
     void end(int device, Id id);
@@ -44,10 +37,11 @@ class GraphMemory {
 
     /// Returns whether any part is open. It costs one read.
     bool is_open() const noexcept { return open_.load(std::memory_order_acquire) != 0; }
-    /// Returns the source for a stream; nothing where no open part names it. `over` makes the memory that a new pool
-    /// cuts.
-    std::optional<Source> source(int device, const std::shared_ptr<Stream>& stream,
-                                 const std::shared_ptr<MemoryResource>& over);
+    /// Returns the pool for a stream, which is made over `over` at first; null where no open part names the stream.
+    std::shared_ptr<MemoryResource> pool_for(int device, rt::Stream_t handle,
+                                             const std::shared_ptr<MemoryResource>& over);
+    /// Returns whether a resource is the pool of a part that a graph may still use.
+    bool keeps(const MemoryResource& resource) const;
 
     /// Returns an idle stream to name in place of a captured one.
     std::shared_ptr<Stream> stand_in(int device, rt::Stream_t handle);
@@ -62,7 +56,7 @@ class GraphMemory {
 
     Part* find(int device, Id id);
 
-    std::mutex mutex_;  // held while a pool is made, which allocates nothing
+    mutable std::mutex mutex_;  // held while a pool or a stream is made, which allocates no memory
     std::vector<Part> parts_;
     std::vector<Part> released_;  // parts that no graph uses any more
     std::map<std::pair<int, rt::Stream_t>, std::shared_ptr<Stream>> stand_ins_;

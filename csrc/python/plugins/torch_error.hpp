@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// python/plugs/library_error.hpp: no memory, said as a library says it itself.
+// python/plugins/torch_error.hpp: no memory, said as a library says it itself.
 #pragma once
 
 #include <string>
