@@ -37,8 +37,7 @@ def use(resource: Any = None) -> Plug:
     another backend, one that is not stream-ordered), ImportError where CuPy is absent or too old, and RuntimeError
     where CuPy's current stream cannot be asked.
     """
-    cupy = _plug.library("cupy", "CuPy (cupy-cuda12x, cupy-cuda13x, cupy-rocm-7-0)", _LEAST)
-    backend = _backend(cupy)
+    cupy, backend = library()
     _plug.checked(resource, "CuPy", backend)
     made = _allocator(cupy, backend, resource)
     former = cupy.cuda.get_allocator()
@@ -59,8 +58,8 @@ def use_pinned(resource: Any) -> Plug:
     until a copy that uses it has run. ``undo()`` gives CuPy its default pool of pinned memory back. Raises as ``use``
     does.
     """
-    cupy = _plug.library("cupy", "CuPy (cupy-cuda12x, cupy-cuda13x, cupy-rocm-7-0)", _LEAST)
-    _plug.checked_memory(resource, "CuPy", _backend(cupy))
+    cupy, backend = library()
+    _plug.checked_memory(resource, "CuPy", backend)
     if not resource.is_host_accessible:
         raise ValueError(f"the host does not reach memory of kind {resource.kind}, and CuPy asks here for the host's")
     stream = resource.device.default_stream
@@ -85,8 +84,10 @@ class _PinnedMemory:
         self.size = buffer.nbytes
 
 
-def _backend(cupy: Any) -> str:
-    return "hip" if cupy.cuda.runtime.is_hip else "cuda"
+def library() -> tuple[Any, str]:
+    """CuPy, and the backend that it is built for. Raises ImportError where CuPy is absent or too old."""
+    cupy = _plug.library("cupy", "CuPy (cupy-cuda12x, cupy-cuda13x, cupy-rocm-7-0)", _LEAST)
+    return cupy, "hip" if cupy.cuda.runtime.is_hip else "cuda"
 
 
 def _allocator(cupy: Any, backend: str, resource: Any) -> Any:

@@ -54,23 +54,33 @@ def use(resource: Any = None, *, module: ModuleType | None = None) -> Plug:
             f"{target.__name__} has a context on device {', '.join(map(str, devices))}, whose memory manager stays as "
             f"it is: call portamem.plugins.numba.use() before Numba is used, or {target.__name__}.close() first"
         )
-    manager = _manager_class(driver, given)
+    made = _manager_class(driver, given)
     former = driver._memory_manager
-    target.set_memory_manager(manager)
+    target.set_memory_manager(made)
 
     def take_out() -> None:
-        if driver._memory_manager is not manager:
+        if driver._memory_manager is not made:
             raise RuntimeError(
                 f"{target.__name__} has been given another memory manager since, {driver._memory_manager!r}: set the "
                 "former one back first"
             )
         driver._memory_manager = former
         for context in _contexts(driver):
-            if isinstance(context.memory_manager, manager):
+            if isinstance(context.memory_manager, made):
                 driver._ensure_memory_manager()
                 _hand_over(context, driver._memory_manager(context=context))
 
     return Plug(target.__name__, given, take_out)
+
+
+def manager(resource: Any = None, *, module: ModuleType | None = None) -> type:
+    """The class of managers that ``use`` installs, for programs that call ``set_memory_manager`` themselves.
+
+    Without a resource it is one class for each target. Raises as ``use`` does for the resource and the target.
+    """
+    given = checked(resource, "Numba", *_BACKENDS)
+    driver = _driver_of(_target(module))
+    return cast(type, _manager_of_current_resource(driver) if given is None else _manager_class(driver, given))
 
 
 def _numba_memory_manager(context: Any = None) -> Any:

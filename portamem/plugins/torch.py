@@ -17,7 +17,7 @@ from typing import Any
 from portamem.plugins import _hooks, _plug
 from portamem.plugins._plug import Plug
 
-__all__ = ["allocator", "mem_pool", "replace_allocator", "use"]
+__all__ = ["allocator", "mem_pool", "process_allocator", "replace_allocator", "use"]
 
 _LEAST = "2.8"
 
@@ -87,7 +87,7 @@ def replace_allocator(resource: Any = None) -> None:
     before, and as ``use`` does.
     """
     torch = _torch()
-    made = _allocator(resource, "allocate_or_throw")
+    made = process_allocator(resource)
     try:
         torch.cuda.memory.change_current_allocator(made)
     except RuntimeError as refused:
@@ -95,6 +95,15 @@ def replace_allocator(resource: Any = None) -> None:
             "PyTorch has an allocator in use already, and takes no other one: call replace_allocator before the first "
             "use of torch.cuda, and once in a process; portamem.plugins.torch.use works at any time"
         ) from refused
+
+
+def process_allocator(resource: Any = None) -> Any:
+    """An allocator object of PyTorch over a resource, for ``torch.cuda.memory.change_current_allocator``.
+
+    It is what ``replace_allocator`` puts in: its functions throw PyTorch's own error for no memory. Raises as ``use``
+    does.
+    """
+    return _allocator(resource, "allocate_or_throw")
 
 
 def _torch() -> Any:
@@ -108,6 +117,11 @@ def _ordinal(torch: Any, device: Any) -> int:
     """The ordinal of a device as PyTorch's users give it; without a number it is PyTorch's current one."""
     index = device if isinstance(device, int) or device is None else torch.device(device).index
     return int(torch.cuda.current_device() if index is None else index)
+
+
+def backend() -> str:
+    """The backend that PyTorch is built for. Raises ImportError and RuntimeError as ``use`` does."""
+    return _backend(_torch())
 
 
 def _backend(torch: Any) -> str:
