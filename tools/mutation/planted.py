@@ -87,9 +87,9 @@ DEFECTS = (
     ),
     _one(
         "record_stream is ignored",
-        _HEADERS + "allocation.hpp",
-        "        if (stream == *stream_) return note_use_here(number);\n        {",
-        "        if (stream != nullptr) return note_use_here(number);\n        {",
+        _HEADERS + "detail/allocation_users.hpp",
+        "    if (stream == *stream_) return note_use_here(number);\n    {",
+        "    if (stream != nullptr) return note_use_here(number);\n    {",
         "ORDER-14",
         "FREE-10",
     ),

@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: MIT
 // portamem/allocation.hpp: one piece of memory, the streams that use it, and how it goes back.
+//
+// The class has the short functions here, and those that run whenever memory is taken or given back. The others are
+// declared here; the three headers that this one includes at its end define them.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
-#include "portamem/detail/hearing.hpp"
+#include "portamem/detail/embedder.hpp"
+#include "portamem/leaving.hpp"
 #include "portamem/mr/memory_resource.hpp"
 
 PORTAMEM_OPEN
@@ -121,80 +125,20 @@ class Allocation {
 
     /// Declares that work submitted to `stream` from now on uses this memory, so that it goes back only behind that
     /// work. The first declaration also orders the stream behind the allocation itself.
-    void use_on(const std::shared_ptr<Stream>& stream) {
-        used_.store(true, std::memory_order_release);
-        const std::uint64_t number = stream->declare();
-        if (stream == *stream_) return note_use_here(number);
-        {
-            std::lock_guard<std::mutex> lock(mutex_);
-            const auto user = std::find(users_.begin(), users_.end(), stream);
-            if (user != users_.end()) return raise_to(latest_use(user), number);
-        }
-        stream->refuse_capture("declaring a use of memory");
-        refuse_captured(**stream_, "using memory on another stream");
-        stream->wait(**stream_);
-        shared_.store(true, std::memory_order_release);
-        {
-            std::lock_guard<std::mutex> lock(mutex_);
-            add_user(stream, number);
-        }
-        if (resource_) resource_->note_use(ptr_, nbytes_, *stream);
-    }
+    void use_on(const std::shared_ptr<Stream>& stream);
 
     /// Notes that one of portamem's own operations on this memory has run when `done` has happened. The operation's
     /// stream was declared before. Stream-ordered memory notes nothing, because it goes back in its stream's order.
-    void runs_until(const std::shared_ptr<Event>& done) {
-        if (traits_->stream_ordered) return;
-        done->rely();
-        std::lock_guard<std::mutex> lock(mutex_);
-        if (operations_.size() >= kFewOperations && operations_.size() == operations_.capacity()) {
-            const detail::UntrackedQueries own;
-            const auto has_happened = [](const std::shared_ptr<Event>& event) { return event->has_happened(); };
-            operations_.erase(std::remove_if(operations_.begin(), operations_.end(), has_happened), operations_.end());
-            operations_.reserve(std::max(2 * operations_.size(), kFewOperations));
-        }
-        operations_.push_back(done);
-    }
+    void runs_until(const std::shared_ptr<Event>& done);
 
     /// Makes `stream` wait for all work declared on this memory.
-    void order_behind_users(Stream& stream) {
-        const auto users = all_users();
-        if (users.size() > 1) stream.refuse_capture("using memory on another stream");
-        for (const auto& user : users) {
-            refuse_captured(*user, "using memory on another stream");
-            stream.wait(*user);
-        }
-    }
+    void order_behind_users(Stream& stream);
 
     /// Hands the memory to work that the program submits to `stream` later: makes that wait for all work declared so
     /// far. A default stream, or a stream that is declared already, counts as declared from here on. Any other stream
     /// may be gone when the memory goes back, so it is not marked then: the memory goes back behind all work of its
     /// device instead.
-    void hand_over(const std::shared_ptr<Stream>& stream) {
-        if (hand_over_at_once(stream)) return;
-        used_.store(true, std::memory_order_release);
-        const std::uint64_t number = stream->declare();
-        const auto before = all_users();
-        const auto same = std::find_if(before.begin(), before.end(), [&](const std::shared_ptr<Stream>& user) {
-            return is_open(*user) && user->has_handle_of(*stream);
-        });
-        bool refused = false;  // only a stream that waits needs the check
-        for (const auto& user : before) {
-            if (same != before.end() && user == *same) continue;
-            if (!refused) stream->refuse_capture("handing memory over");
-            refused = true;
-            refuse_captured(*user, "handing memory over");
-            stream->wait(*user);
-        }
-        if (same != before.end()) return declare_for(*same);
-        shared_.store(true, std::memory_order_release);
-        std::lock_guard<std::mutex> lock(mutex_);
-        if (stream->is_default()) {
-            add_user(stream, number);
-        } else if (std::find(borrowers_.begin(), borrowers_.end(), stream->device()) == borrowers_.end()) {
-            borrowers_.push_back(stream->device());
-        }
-    }
+    void hand_over(const std::shared_ptr<Stream>& stream);
 
     /// Does hand_over where that takes no call and no wait, because the memory is used on this stream alone; else
     /// returns false.
@@ -207,78 +151,29 @@ class Allocation {
 
     /// Returns an open stream that is ordered behind all work declared on this memory. A consumer waits for that stream
     /// before it touches the memory.
-    std::shared_ptr<Stream> exchange_stream() {
-        const Stream::Use use(**stream_);  // another thread may close it meanwhile
-        auto stream = use ? *stream_ : stand_in(**stream_);
-        const auto declared = users();
-        if (!declared.empty()) stream->refuse_capture("handing memory over");
-        for (const auto& user : declared) {
-            refuse_captured(*user, "handing memory over");
-            stream->wait(*user);
-        }
-        return stream;
-    }
+    std::shared_ptr<Stream> exchange_stream();
 
     /// Blocks until all work declared on this memory has run.
-    void synchronize_users() {
-        for (const auto& user : all_users()) {
-            refuse_captured(*user, "waiting for the users of memory");
-            const detail::DeclaredSoFar so_far = user->declared_so_far();
-            if (const auto tail = user->tail()) tail->wait();
-            so_far.note_run();
-        }
-    }
+    void synchronize_users();
 
     /// Returns whether any work was ever declared on this memory.
     bool is_declared() const noexcept { return used_.load(std::memory_order_acquire); }
 
     /// Does what synchronize_users does where work was declared, for readers that submit nothing. A forked child can
     /// wait for nothing: it may read where the work is known to have run, and gets Error otherwise.
-    void synchronize_declared() {
-        if (!used_.load(std::memory_order_acquire)) return;
-        if (portamem_forked() == 0) return synchronize_users();
-        if (!has_run_declared()) {
-            detail::raise(rt::Error_t::InitializationError, "fork",
-                          "this memory can be read here if its work had run before the fork");
-        }
-    }
+    void synchronize_declared();
 
     /// Gives the memory back, behind the work on `stream` (null: the allocation's stream) and on every declared stream.
     /// Closing twice is allowed. Throws ExportError under an export, and Error where the runtime refuses; the memory
     /// stays usable then.
-    void close(const std::shared_ptr<Stream>& stream) {
-        refuse_forked();
-        if (!begin_close()) return;
-        try {
-            give_back(stream ? stream : *stream_);
-        } catch (...) {
-            exports_.store(0, std::memory_order_release);
-            throw;
-        }
-    }
+    void close(const std::shared_ptr<Stream>& stream);
 
     /// Closes foreign memory so that it has been let go on return: it waits for all declared work first.
-    void close_and_wait() {
-        refuse_forked();
-        if (!begin_close()) return;
-        try {
-            synchronize_users();
-            wait_for_borrowers();
-        } catch (...) {
-            exports_.store(0, std::memory_order_release);
-            throw;
-        }
-        drop_owner();
-    }
+    void close_and_wait();
 
     /// Gives up ownership: the caller hands ptr() to the resource's deallocate, on a stream behind all work that uses
     /// the memory. The declarations on it are forgotten here.
-    void* release() {
-        if (!resource_) throw std::invalid_argument("the memory is not owned by this buffer: nothing to release");
-        settle();
-        if (!begin_close()) throw std::invalid_argument("the buffer is closed");
-        return ptr_;
-    }
+    void* release();
 
   private:
     friend struct detail::Embedded;
@@ -343,14 +238,6 @@ class Allocation {
     static constexpr std::int64_t kClosed = -(std::int64_t{1} << 62);
     static constexpr std::size_t kFewOperations = 8;
 
-    // Closes to new exports; returns false where it was closed before. Throws ExportError under an export.
-    bool begin_close() {
-        std::int64_t none = 0;
-        if (exports_.compare_exchange_strong(none, kClosed, std::memory_order_acq_rel)) return true;
-        if (none < 0) return false;
-        refuse_exports(none);
-    }
-
     // Returns whether no work can use the memory.
     bool is_untouched() const noexcept { return !is_exposed_.load(std::memory_order_relaxed) && operations_.empty(); }
 
@@ -376,23 +263,6 @@ class Allocation {
         exports_.store(0, std::memory_order_release);
     }
 
-    [[noreturn]] static void refuse_exports(std::int64_t count) {
-        throw ExportError("the buffer is in use by " + std::to_string(count) +
-                          " export(s) (sub-views, views, memoryviews, DLPack tensors or a running copy): "
-                          "close those first");
-    }
-
-    // Waits for no lock, because a thread of the parent may have held it at the fork.
-    bool has_run_declared() const {
-        const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-        if (!lock.owns_lock() || !borrowers_.empty()) return false;
-        if (!(*stream_)->has_run(latest_use_here_.load(std::memory_order_relaxed))) return false;
-        for (std::size_t i = 0; i < users_.size(); ++i) {
-            if (!users_[i]->has_run(latest_uses_[i])) return false;
-        }
-        return true;
-    }
-
     // Two threads may declare in either order, and so the smaller number may come last.
     void note_use_here(std::uint64_t number) noexcept {
         auto known = latest_use_here_.load(std::memory_order_relaxed);
@@ -404,29 +274,7 @@ class Allocation {
     std::uint64_t& latest_use(std::vector<std::shared_ptr<Stream>>::iterator user) noexcept {
         return latest_uses_[static_cast<std::size_t>(user - users_.begin())];
     }
-    void add_user(const std::shared_ptr<Stream>& stream, std::uint64_t number) {
-        latest_uses_.reserve(users_.size() + 1);
-        users_.push_back(stream);
-        latest_uses_.push_back(number);
-    }
-    // Declares a use on a stream that is declared already.
-    void declare_for(const std::shared_ptr<Stream>& user) {
-        const std::uint64_t number = user->declare();
-        if (user == *stream_) return note_use_here(number);
-        std::lock_guard<std::mutex> lock(mutex_);
-        const auto found = std::find(users_.begin(), users_.end(), user);
-        if (found != users_.end()) raise_to(latest_use(found), number);
-    }
-
-    std::vector<std::shared_ptr<Stream>> users() {
-        std::lock_guard<std::mutex> lock(mutex_);
-        return users_;
-    }
-    std::vector<std::shared_ptr<Stream>> all_users() {
-        auto all = users();
-        all.push_back(*stream_);
-        return all;
-    }
+    void add_user(const std::shared_ptr<Stream>& stream, std::uint64_t number);
 
     // Marking a captured stream would draw every stream that waits for the mark into the capture. A closed stream has
     // its mark.
@@ -435,209 +283,10 @@ class Allocation {
     // Returns whether this thread may submit to the stream.
     static bool is_open(const Stream& stream) noexcept { return !stream.is_closed() && !stream.is_elsewhere(); }
 
-    // Returns an open stream of this device that stands for `stream`, which may have been closed with work still in it.
-    static std::shared_ptr<Stream> stand_in(Stream& stream) {
-        auto stands_in = Stream::default_stream(stream.device());
-        stands_in->wait(stream);
-        return stands_in;
-    }
-
     // Takes the usual path with a pool: no stream to wait for, and no question to the runtime.
     bool give_back_cached() noexcept {
         return !shared_.load(std::memory_order_acquire) && resource_ != nullptr &&
                resource_->deallocate_cached(ptr_, nbytes_, *stream_);
-    }
-
-    // A foreign handle may be gone unnoticed by now, while the work that was submitted by it still runs.
-    void give_back(const std::shared_ptr<Stream>& named) {
-        try {
-            give_back_behind(named);
-        } catch (const Error& e) {
-            if (!is_gone(*named, e)) throw;
-            Device(named->device()).synchronize();
-            give_back_behind(Stream::default_stream((*stream_)->device()));
-        }
-    }
-
-    // Returns whether a call was refused because the handle no longer exists, for a stream whose end no caller had to
-    // announce.
-    static bool is_gone(const Stream& stream, const Error& e) noexcept {
-        // CUDA answers either code for a stream that was destroyed.
-        const bool is_no_stream = e.code() == rt::Error_t::InvalidHandle || e.code() == rt::Error_t::InvalidContext;
-        return !stream.tells_its_end() && is_no_stream;
-    }
-
-    static void order_behind(Stream& stream, Stream& user) {
-        try {
-            refuse_captured(user, "close");
-            stream.wait(user);
-        } catch (const Error& e) {
-            if (!is_gone(user, e)) throw;
-            Device(user.device()).synchronize();
-        }
-    }
-
-    void give_back_behind(const std::shared_ptr<Stream>& named) {
-        if (named == *stream_ && give_back_cached()) return;
-        // Another thread may close the stream meanwhile, without knowing of this memory.
-        const Stream::Use use(*named);
-        if (use && !shared_.load(std::memory_order_acquire) && named == *stream_ && resource_) {
-            resource_->deallocate(ptr_, nbytes_, named);  // the usual case
-            return;
-        }
-        auto behind = users();
-        const RelaxedCapture beside((*stream_)->device());
-        const auto stream = use ? named : stand_in(*named);
-        if (named != *stream_) behind.push_back(*stream_);
-        if (!resource_ && !owner_) return;
-        wait_for_borrowers();
-        // Marking a captured stream would harm the capture. It is refused here, and a drop that no caller asked for
-        // tries again later.
-        if (!behind.empty() || !resource_) stream->refuse_capture("close");
-        for (const auto& user : behind) order_behind(*stream, *user);
-        if (!resource_) {
-            let_go(*stream);
-            return;
-        }
-        resource_->deallocate(ptr_, nbytes_, stream);
-    }
-
-    // Waits for the devices on which undeclared streams may still use the memory.
-    void wait_for_borrowers() {
-        std::vector<int> devices;
-        {
-            std::lock_guard<std::mutex> lock(mutex_);
-            devices = borrowers_;
-        }
-        for (const int device : devices) Device(device).synchronize();
-    }
-
-    // Lets go of the owner after the work that was declared on its memory.
-    void let_go(Stream& stream) {
-        auto tail = stream.tail();
-        bool has_run = tail == nullptr;
-        if (tail) {
-            const detail::UntrackedQueries own;
-            has_run = tail->has_happened();
-        }
-        if (!has_run) stream.keep(std::move(tail), {owner_, nullptr});
-        drop_owner();
-    }
-
-    // The owner's end may run the program's code, so it comes after the lock.
-    void drop_owner() {
-        std::shared_ptr<void> dropped;
-        std::lock_guard<std::mutex> lock(mutex_);
-        dropped.swap(owner_);
-    }
-
-    // Lists the work that this memory is dropped behind.
-    struct Work {
-        std::vector<std::shared_ptr<Event>> events;
-        std::vector<int> devices;  // of streams that only a wait for their device can answer for
-    };
-
-    // Returns the work to wait for. portamem's own operations have their events. Where the program knows the address,
-    // all work that its streams hold now counts. Marking a captured stream would harm the capture, so this throws
-    // std::invalid_argument while one lasts.
-    Work pending_work() {
-        Work work;
-        const detail::UntrackedQueries own;
-        std::vector<std::shared_ptr<Stream>> streams;
-        {
-            std::lock_guard<std::mutex> lock(mutex_);
-            for (const auto& done : operations_) {
-                if (!done->has_happened()) work.events.push_back(done);
-            }
-            work.devices = borrowers_;
-            if (traits_->stream_ordered) return work;  // it goes back in its stream's order
-            if (is_exposed_.load(std::memory_order_relaxed)) streams = users_;
-        }
-        if (is_exposed_.load(std::memory_order_relaxed)) streams.push_back(*stream_);
-        for (const auto& stream : streams) {
-            if (stream->is_idle()) continue;
-            if (stream->is_elsewhere() && !stream->is_closed()) {
-                work.devices.push_back(stream->device());
-                continue;
-            }
-            try {
-                refuse_captured(*stream, "close");
-                if (auto tail = stream->tail()) work.events.push_back(std::move(tail));
-            } catch (const Error& e) {
-                if (!is_gone(*stream, e)) throw;
-                work.devices.push_back(stream->device());
-            }
-        }
-        return work;
-    }
-
-    bool has_borrowers() const {
-        std::lock_guard<std::mutex> lock(mutex_);
-        return !borrowers_.empty();
-    }
-
-    // Tells the order checker that this memory is used no more. Only a caller that has asked all of that work may call
-    // it.
-    void tell_order_checker_done() noexcept {
-        if (portamem_order_is_on(rt::BackendId) == 0) return;
-        try {
-            std::vector<std::shared_ptr<Event>> done;
-            std::vector<std::shared_ptr<Stream>> streams;
-            {
-                std::lock_guard<std::mutex> lock(mutex_);
-                done = operations_;
-                if (is_exposed_.load(std::memory_order_relaxed)) streams = users_;
-            }
-            for (const auto& event : done) detail::tell_order_checker_done(*event, ptr_, nbytes_);
-            if (!is_exposed_.load(std::memory_order_relaxed)) return;
-            streams.push_back(*stream_);
-            const portamem_order_range range{ptr_, nbytes_};
-            for (const auto& stream : streams) {
-                const detail::UntrackedQueries about(&range, 1);
-                (void)stream->is_idle();
-            }
-        } catch (const std::exception&) {
-            return;
-        }
-    }
-
-    // Gives back memory that no work uses any more. If it throws, the memory is as before.
-    void give_back_settled() {
-        if (!resource_) return drop_owner();
-        const bool is_exposed = is_exposed_.load(std::memory_order_relaxed);
-        using Uses = detail::Settled::Uses;
-        const detail::Settled settled(ptr_, is_exposed ? Uses::MaybeMore : Uses::AllAsked);
-        const Stream::Use use(**stream_);
-        // The handle of a foreign stream may be gone by now, and no stream is waited for here.
-        const bool is_fit = use && (*stream_)->tells_its_end();
-        resource_->deallocate(ptr_, nbytes_, is_fit ? *stream_ : Stream::default_stream((*stream_)->device()));
-    }
-
-    // Gives back memory that has no holder any more. It waits for nothing but the runtime's own Free, and only where no
-    // work uses the memory.
-    void drop() noexcept {
-        const detail::HearingScope at_once(detail::Hearing::AtOnce);  // a wait is left for later
-        std::optional<Work> work;
-        bool was_told = false;
-        try {
-            if (!detail::InHostFunction::here()) {
-                if (traits_->stream_ordered && !has_borrowers()) return give_back(*stream_);
-                work = pending_work();
-                if (work->events.empty() && work->devices.empty() && !may_wait()) {
-                    tell_order_checker_done();
-                    return give_back_settled();
-                }
-            }
-        } catch (const detail::WaitLeft&) {
-            work.reset();
-        } catch (...) {
-            if (const auto tell = detail::embedder().lost_failure.load()) tell(std::current_exception());
-            was_told = true;
-            work.reset();
-        }
-        const bool is_reapers = work && may_wait();
-        drop_later(std::move(work), was_told);
-        if (is_reapers) (void)detail::Leaving::instance().let_go(detail::Leaving::Caller::Drops);
     }
 
     // Returns whether giving back may wait for work that has nothing to do with this memory.
@@ -647,101 +296,33 @@ class Allocation {
         return traits_->free_may_wait || (rt::FreeMayWait && is_exposed_.load(std::memory_order_relaxed));
     }
 
-    // Represents dropped memory on its way back.
-    class Dropped : public detail::Leaver {
-      public:
-        Dropped(std::shared_ptr<Allocation> memory, std::optional<Work> work, bool was_told)
-            : memory_(std::move(memory)), work_(std::move(work)), was_told_(was_told) {
-            const MemoryTraits& traits = *memory_->traits_;
-            resource = memory_->resource_;
-            device_id = traits.device_id();
-            ptr = memory_->ptr_;
-            nbytes = memory_->nbytes_;
-        }
+    // detail/allocation_users.hpp has these: the streams that use the memory.
+    bool has_run_declared() const;
+    void declare_for(const std::shared_ptr<Stream>& user);
+    std::vector<std::shared_ptr<Stream>> users();
+    std::vector<std::shared_ptr<Stream>> all_users();
+    static std::shared_ptr<Stream> stand_in(Stream& stream);
 
-        bool has_run() noexcept override {
-            try {
-                if (!work_) work_ = memory_->pending_work();
-                const detail::UntrackedQueries own;
-                auto& events = work_->events;
-                while (!events.empty() && events.back()->has_happened()) {
-                    happened_.push_back(std::move(events.back()));
-                    events.pop_back();
-                }
-                return events.empty() && work_->devices.empty();
-            } catch (...) {
-                return false;  // a capture is in the way, or the runtime is out of resources
-            }
-        }
-        bool needs_device() const noexcept override { return work_ && !work_->devices.empty(); }
-        void wait_for_device() noexcept override {
-            try {
-                while (needs_device()) {
-                    detail::refuse_in_capture("synchronizing the device");
-                    const detail::UntrackedQueries own;
-                    const RelaxedCapture beside(work_->devices.back());
-                    check(rt::DeviceSynchronize(), "DeviceSynchronize");
-                    work_->devices.pop_back();
-                }
-                const std::lock_guard<std::mutex> lock(memory_->mutex_);
-                memory_->borrowers_.clear();
-            } catch (...) {
-                return;  // a later round tries again
-            }
-        }
-        bool go() noexcept override {
-            if (!has_run()) return false;
-            const detail::HearingScope at_once(detail::Hearing::AtOnce);
-            try {
-                for (const auto& event : happened_) detail::tell_order_checker_done(*event, ptr, nbytes);
-                happened_.clear();
-                memory_->tell_order_checker_done();
-                if (memory_->traits_->stream_ordered) {
-                    memory_->give_back(*memory_->stream_);
-                } else {
-                    memory_->give_back_settled();
-                }
-                return true;
-            } catch (const detail::WaitLeft&) {
-                return false;
-            } catch (...) {
-                was_refused.store(true);
-                if (!was_told_) {
-                    was_told_ = true;
-                    if (const auto tell = detail::embedder().lost_failure.load()) tell(std::current_exception());
-                }
-                return false;
-            }
-        }
-        bool may_wait() const noexcept override { return memory_->may_wait(); }
+    // detail/allocation_close.hpp has these: memory that its holder closes. Dropped memory goes back by them too.
+    bool begin_close();
+    [[noreturn]] static void refuse_exports(std::int64_t count);
+    void give_back(const std::shared_ptr<Stream>& named);
+    static bool is_gone(const Stream& stream, const Error& e) noexcept;
+    static void order_behind(Stream& stream, Stream& user);
+    void give_back_behind(const std::shared_ptr<Stream>& named);
+    void wait_for_borrowers();
+    void let_go(Stream& stream);
+    void drop_owner();
 
-      private:
-        const std::shared_ptr<Allocation> memory_;
-        std::optional<Work> work_;                      // none: not known yet
-        std::vector<std::shared_ptr<Event>> happened_;  // taken from work_
-        bool was_told_;                                 // whether a failure was reported
-    };
-
-    // Puts off what cannot go back now: work uses it, a capture is in the way, or the runtime is out of resources.
-    void drop_later(std::optional<Work> work, bool was_told) noexcept {
-        try {
-            auto again = std::make_shared<Allocation>(Key{}, ptr_, nbytes_, *stream_);
-            again->own_traits_ = *traits_;
-            again->traits_ = &again->own_traits_;
-            again->resource_ = resource_;
-            again->own_resource_ = resource();
-            again->owner_ = owner_;
-            again->users_ = std::move(users_);
-            again->latest_uses_ = std::move(latest_uses_);
-            again->borrowers_ = std::move(borrowers_);
-            again->operations_ = std::move(operations_);
-            again->is_exposed_.store(is_exposed_.load(std::memory_order_relaxed), std::memory_order_relaxed);
-            again->shared_.store(true, std::memory_order_relaxed);
-            detail::Leaving::instance().add(std::make_shared<Dropped>(std::move(again), std::move(work), was_told));
-        } catch (...) {
-            // Host memory has run out too. The memory is lost to this process, which the counters keep showing.
-        }
-    }
+    // detail/allocation_drop.hpp has these: memory whose last holder has ended without closing it.
+    struct Work;
+    class Dropped;
+    Work pending_work();
+    bool has_borrowers() const;
+    void tell_order_checker_done() noexcept;
+    void give_back_settled();
+    void drop() noexcept;
+    void drop_later(std::optional<Work> work, bool was_told) noexcept;
 
     void* ptr_;
     std::size_t nbytes_;
@@ -768,3 +349,7 @@ class Allocation {
 };
 
 PORTAMEM_CLOSE
+
+#include "portamem/detail/allocation_close.hpp"
+#include "portamem/detail/allocation_drop.hpp"
+#include "portamem/detail/allocation_users.hpp"
