@@ -6,6 +6,7 @@ from portamem._host import Device as Device
 from portamem._host import DeviceMemoryResource as DeviceMemoryResource
 from portamem._host import Event as Event
 from portamem._host import FailureCallbackAdaptor as FailureCallbackAdaptor
+from portamem._host import FallbackAdaptor as FallbackAdaptor
 from portamem._host import FixedSizeMemoryResource as FixedSizeMemoryResource
 from portamem._host import HostRegistration as HostRegistration
 from portamem._host import LimitingAdaptor as LimitingAdaptor
@@ -39,6 +40,7 @@ from portamem._host import copy_2d as copy_2d
 from portamem._host import copy_3d as copy_3d
 from portamem._host import current_resource as current_resource
 from portamem._host import current_tag as current_tag
+from portamem._host import deallocate as deallocate
 from portamem._host import default_resource as default_resource
 from portamem._host import device_count as device_count
 from portamem._host import driver_version as driver_version

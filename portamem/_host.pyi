@@ -1170,6 +1170,28 @@ class FailureCallbackAdaptor(ResourceAdaptor):
         adaptor keeps both alive."""
 
 @final
+class FallbackAdaptor(ResourceAdaptor):
+    """Takes memory of ``alternate`` where ``upstream`` has none. Each buffer goes back to the resource that gave it.
+
+    The adaptor promises of its memory what the upstream promises, and its ``kind`` is the upstream's: the alternate is
+    of the same device, is stream-ordered if and only if the upstream is, and its memory is reached at least from where
+    the upstream's is. Where neither has memory, OutOfMemoryError has both refusals in its text. Any other failure of
+    the upstream reaches the caller, and the alternate is not asked."""
+
+    def __init__(self, upstream: MemoryResource, alternate: MemoryResource) -> None:
+        """Makes an adaptor over both resources, and keeps them alive. Raises ValueError for a closed resource, and for
+        an alternate that cannot stand for the upstream."""
+    @property
+    def alternate(self) -> MemoryResource:
+        """The resource that is asked second."""
+    @property
+    def alternate_live_buffers(self) -> int:
+        """The buffers that are out of the alternate's memory through this adaptor."""
+    @property
+    def alternate_live_bytes(self) -> int:
+        """Their bytes, as they were asked for."""
+
+@final
 class PrefetchAdaptor(ResourceAdaptor):
     """Prefetches what it allocates, on the stream of the allocation; ``location=None`` is that stream's device.
 
@@ -1514,6 +1536,11 @@ def resource_of(ptr: int | Buffer | View | HostRegistration) -> MemoryResource |
 
 def size_of(ptr: int | Buffer | View | HostRegistration) -> int | None:
     """The bytes that were asked for at an address that a resource of this backend has out; None for any other."""
+
+def deallocate(ptr: int, *, stream: _StreamLike | None = None) -> None:
+    """Takes back memory that ``Buffer.release`` gave out, by its address alone, behind the work on ``stream``; None is
+    the default stream of the resource's device. It does nothing for address 0. ValueError for an address that no
+    resource of this backend has out; else as ``MemoryResource.deallocate``."""
 
 def empty(
     shape: _Shape,

@@ -156,6 +156,9 @@ class LimitingAdaptor(ResourceAdaptor): ...
 class FailureCallbackAdaptor(ResourceAdaptor): ...
 
 
+class FallbackAdaptor(ResourceAdaptor): ...
+
+
 class PrefetchAdaptor(ResourceAdaptor): ...
 
 
@@ -186,6 +189,7 @@ TYPES: tuple[BackendType, ...] = (
     LoggingAdaptor,
     LimitingAdaptor,
     FailureCallbackAdaptor,
+    FallbackAdaptor,
     PrefetchAdaptor,
     HostRegistration,
 )

@@ -1821,6 +1821,42 @@ the callback raises.""",
         """Makes an adaptor over ``upstream`` that calls ``callback(nbytes)`` where the upstream has no memory. The
 adaptor keeps both alive.""",
     ),
+    "FallbackAdaptor": (
+        "class",
+        "(upstream: MemoryResource, alternate: MemoryResource)",
+        "(upstream, alternate)",
+        """Takes memory of ``alternate`` where ``upstream`` has none. Each buffer goes back to the resource that gave it.
+
+The adaptor promises of its memory what the upstream promises, and its ``kind`` is the upstream's: the alternate is
+of the same device, is stream-ordered if and only if the upstream is, and its memory is reached at least from where
+the upstream's is. Where neither has memory, OutOfMemoryError has both refusals in its text. Any other failure of
+the upstream reaches the caller, and the alternate is not asked.""",
+    ),
+    "FallbackAdaptor.__init__": (
+        "method",
+        "(self, upstream: MemoryResource, alternate: MemoryResource) -> None",
+        "(self, upstream, alternate)",
+        """Makes an adaptor over both resources, and keeps them alive. Raises ValueError for a closed resource, and for
+an alternate that cannot stand for the upstream.""",
+    ),
+    "FallbackAdaptor.alternate": (
+        "property",
+        "(self) -> MemoryResource",
+        "(self)",
+        """The resource that is asked second.""",
+    ),
+    "FallbackAdaptor.alternate_live_buffers": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The buffers that are out of the alternate's memory through this adaptor.""",
+    ),
+    "FallbackAdaptor.alternate_live_bytes": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """Their bytes, as they were asked for.""",
+    ),
     "PrefetchAdaptor": (
         "class",
         "(upstream: MemoryResource, location: Device | int | str | None=None)",
@@ -2337,6 +2373,14 @@ program allocated from. None for an address that no resource of this backend has
         "(ptr: int | Buffer | View | HostRegistration) -> int | None",
         "(ptr)",
         """The bytes that were asked for at an address that a resource of this backend has out; None for any other.""",
+    ),
+    "deallocate": (
+        "function",
+        "(ptr: int, *, stream: Stream | Any | None=None) -> None",
+        "(ptr, *, stream=None)",
+        """Takes back memory that ``Buffer.release`` gave out, by its address alone, behind the work on ``stream``; None is
+the default stream of the resource's device. It does nothing for address 0. ValueError for an address that no
+resource of this backend has out; else as ``MemoryResource.deallocate``.""",
     ),
     "empty": (
         "function",

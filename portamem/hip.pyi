@@ -6,6 +6,7 @@ from portamem.host import Device as Device
 from portamem.host import DeviceMemoryResource as DeviceMemoryResource
 from portamem.host import Event as Event
 from portamem.host import FailureCallbackAdaptor as FailureCallbackAdaptor
+from portamem.host import FallbackAdaptor as FallbackAdaptor
 from portamem.host import FixedSizeMemoryResource as FixedSizeMemoryResource
 from portamem.host import HostRegistration as HostRegistration
 from portamem.host import LimitingAdaptor as LimitingAdaptor
@@ -37,6 +38,7 @@ from portamem.host import copy_2d as copy_2d
 from portamem.host import copy_3d as copy_3d
 from portamem.host import current_resource as current_resource
 from portamem.host import current_tag as current_tag
+from portamem.host import deallocate as deallocate
 from portamem.host import default_resource as default_resource
 from portamem.host import device_count as device_count
 from portamem.host import devices as devices

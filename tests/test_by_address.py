@@ -29,7 +29,7 @@ def functions_over(pm: ModuleType, device: Any, pool: Any) -> Any:
 
 
 def test_the_plain_names_are_the_backends(pm: ModuleType) -> None:
-    assert {"resource_of", "size_of"} <= set(dir(portamem))
+    assert {"resource_of", "size_of", "deallocate"} <= set(dir(portamem))
     assert portamem.backend != pm.backend or portamem.resource_of is pm.resource_of
 
 
@@ -51,7 +51,7 @@ def test_buffers_views_and_registrations_are_addresses(pm: ModuleType, device: A
         assert pm.pointer_info(registered).block_base is None
 
 
-@pytest.mark.parametrize("ask", ["resource_of", "size_of"])
+@pytest.mark.parametrize("ask", ["resource_of", "size_of", "deallocate"])
 def test_what_is_no_address_is_refused(pm: ModuleType, ask: str) -> None:
     for wrong in (-1, 1 << 64):
         with pytest.raises(ValueError, match="address"):

@@ -20,6 +20,7 @@ OVER: dict[str, Callable[[Any, Any], object]] = {
     "MonotonicMemoryResource": lambda pm, upstream: pm.MonotonicMemoryResource(upstream),
     "LimitingAdaptor": lambda pm, upstream: pm.LimitingAdaptor(upstream, 64),
     "FailureCallbackAdaptor": lambda pm, upstream: pm.FailureCallbackAdaptor(upstream, lambda _: False),
+    "FallbackAdaptor": lambda pm, upstream: pm.FallbackAdaptor(upstream, pm.DeviceMemoryResource()),
     "PrefetchAdaptor": lambda pm, upstream: pm.PrefetchAdaptor(upstream),
     "StatisticsAdaptor": lambda pm, upstream: pm.StatisticsAdaptor(upstream),
     "TrackingAdaptor": lambda pm, upstream: pm.TrackingAdaptor(upstream),
@@ -36,6 +37,11 @@ def test_what_is_no_resource_is_no_upstream(pm: Any, name: str, wrong: Any) -> N
         OVER[name](pm, wrong)
     expected = f"the upstream is a MemoryResource of backend {pm.backend}, not {type(wrong).__name__}"
     assert str(raised.value) == expected
+
+
+def test_what_is_no_resource_is_no_alternate(pm: Any) -> None:
+    with pytest.raises(TypeError, match=f"the alternate is a MemoryResource of backend {pm.backend}, not int"):
+        pm.FallbackAdaptor(pm.DeviceMemoryResource(), 3)
 
 
 @pytest.mark.parametrize("name", OVER)

@@ -64,6 +64,15 @@ void register_adaptors(py::module_& m) {
              }),
              py::arg("upstream"), py::arg("callback"));
 
+    py::class_<FallbackAdaptor, std::shared_ptr<FallbackAdaptor>, ResourceAdaptor>(m, "FallbackAdaptor", py::is_final())
+        .def(py::init([](const py::object& upstream, const py::object& alternate) {
+                 return std::make_shared<FallbackAdaptor>(to_upstream(upstream), to_upstream(alternate, "alternate"));
+             }),
+             py::arg("upstream"), py::arg("alternate"))
+        .def_property_readonly("alternate", &FallbackAdaptor::alternate)
+        .def_property_readonly("alternate_live_buffers", &FallbackAdaptor::alternate_live_buffers)
+        .def_property_readonly("alternate_live_bytes", &FallbackAdaptor::alternate_live_bytes);
+
     py::class_<PrefetchAdaptor, std::shared_ptr<PrefetchAdaptor>, ResourceAdaptor>(m, "PrefetchAdaptor", py::is_final())
         .def(py::init([](const py::object& upstream, const py::object& location) {
                  return std::make_shared<PrefetchAdaptor>(to_upstream(upstream), to_prefetch_location(location));

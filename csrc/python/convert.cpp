@@ -211,9 +211,9 @@ Span to_span(const py::handle& value, bool writable, const char* role, const std
     return host_span(value, writable, role);
 }
 
-std::shared_ptr<MemoryResource> to_upstream(const py::handle& value) {
+std::shared_ptr<MemoryResource> to_upstream(const py::handle& value, const char* what) {
     if (py::isinstance<MemoryResource>(value)) return value.cast<std::shared_ptr<MemoryResource>>();
-    throw py::type_error(std::string("the upstream is a MemoryResource of backend ") + rt::BackendName + ", not " +
+    throw py::type_error("the " + std::string(what) + " is a MemoryResource of backend " + rt::BackendName + ", not " +
                          type_name(value));
 }
 

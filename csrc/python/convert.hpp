@@ -67,7 +67,7 @@ rt::Location to_location(const py::handle& value);
 Span to_span(const py::handle& value, bool writable, const char* role, const std::shared_ptr<Stream>& stream);
 
 /// Returns a MemoryResource of this backend, to build another on.
-std::shared_ptr<MemoryResource> to_upstream(const py::handle& value);
+std::shared_ptr<MemoryResource> to_upstream(const py::handle& value, const char* what = "upstream");
 
 /// Convert an address to a Python int, 0 for null, and back.
 std::uintptr_t to_address(const void* ptr);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// python/pointer_info.cpp: what is known of an address: pointer_info and its record, resource_of, size_of.
+// python/pointer_info.cpp: what is known of an address: pointer_info and its record, resource_of, size_of, deallocate.
 #include "convert.hpp"
 #include "fast/view_object.hpp"
 #include "portamem/by_address.hpp"
@@ -54,6 +54,17 @@ std::optional<std::size_t> size_at(const py::object& ptr) {
     return size_of(address);
 }
 
+void deallocate_at(const py::object& ptr, const py::object& stream) {
+    void* address = from_address(ptr, "an address");
+    const auto on = to_stream(stream);
+    const WithoutGil nogil;
+    if (on) {
+        portamem::deallocate(address, on);
+    } else {
+        portamem::deallocate(address, rt::Stream_t{});
+    }
+}
+
 }  // namespace
 
 void register_pointer_info(py::module_& m) {
@@ -84,6 +95,7 @@ void register_pointer_info(py::module_& m) {
     m.def("pointer_info", &info_of, py::arg("ptr"));
     m.def("resource_of", &resource_at, py::arg("ptr"));
     m.def("size_of", &size_at, py::arg("ptr"));
+    m.def("deallocate", &deallocate_at, py::arg("ptr"), py::kw_only(), py::arg("stream") = py::none());
 }
 
 }  // namespace PORTAMEM_BACKEND

@@ -38,6 +38,7 @@ TEST_CASE("pm create: every resource is made by create") {
     serves(pm::LimitingAdaptor::create(device, 1 << 20));
     serves(pm::PrefetchAdaptor::create(pm::ManagedMemoryResource::create(0)));
     serves(pm::FailureCallbackAdaptor::create(device, [](std::size_t) { return false; }));
+    serves(pm::FallbackAdaptor::create(device, pm::DeviceMemoryResource::create(0)));
     serves(pm::CallbackMemoryResource::create(
         [&](std::size_t nbytes, const std::shared_ptr<pm::Stream>& on) { return device->allocate(nbytes, on); },
         [&](void* ptr, std::size_t nbytes, const std::shared_ptr<pm::Stream>& on) {

@@ -52,6 +52,8 @@ TEST_CASE("pm limiting: adaptors that record nothing know what is theirs, also o
     const Resource upstream = std::make_shared<pm::ManagedMemoryResource>(0);
     std::vector<Resource> all{
         std::make_shared<Limiting>(upstream, 1000), std::make_shared<Limiting>(upstream, 1000),
+        std::make_shared<pm::FallbackAdaptor>(upstream, upstream),
+        std::make_shared<pm::FallbackAdaptor>(std::make_shared<Limiting>(upstream, 0), upstream),
         std::make_shared<pm::FailureCallbackAdaptor>(upstream, [](std::size_t) { return false; })};
     if (pm::query_capabilities(0).concurrent_managed_access)
         all.push_back(std::make_shared<pm::PrefetchAdaptor>(upstream));

@@ -40,6 +40,13 @@ std::vector<Maker> every_maker() {
         {"limiting", [] { return Resource(std::make_shared<pm::LimitingAdaptor>(device_resource(), kBytes << 10)); }},
         {"statistics", [] { return Resource(std::make_shared<pm::StatisticsAdaptor>(device_resource())); }},
         {"tracking", [] { return Resource(std::make_shared<pm::TrackingAdaptor>(device_resource())); }},
+        {"fallback",
+         [] { return Resource(std::make_shared<pm::FallbackAdaptor>(device_resource(), device_resource())); }},
+        {"fallback's alternate",
+         [] {
+             const auto none = std::make_shared<pm::LimitingAdaptor>(device_resource(), 0);
+             return Resource(std::make_shared<pm::FallbackAdaptor>(none, device_resource()));
+         }},
         {"failure", [] {
              return Resource(
                  std::make_shared<pm::FailureCallbackAdaptor>(device_resource(), [](std::size_t) { return false; }));

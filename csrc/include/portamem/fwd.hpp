@@ -43,6 +43,7 @@ class TrackingAdaptor;
 class LoggingAdaptor;
 class LimitingAdaptor;
 class FailureCallbackAdaptor;
+class FallbackAdaptor;
 class PrefetchAdaptor;
 
 // scopes

@@ -36,6 +36,7 @@
 #include "portamem/mr/counted_memory_resource.hpp"
 #include "portamem/mr/device_memory_resource.hpp"
 #include "portamem/mr/failure_callback_adaptor.hpp"
+#include "portamem/mr/fallback_adaptor.hpp"
 #include "portamem/mr/fixed_size_memory_resource.hpp"
 #include "portamem/mr/limiting_adaptor.hpp"
 #include "portamem/mr/logging_adaptor.hpp"

@@ -74,9 +74,16 @@ def the_resource_of_an_address(env: Env, resource: Any) -> None:
         expect_equal(env.pm.size_of(where), nbytes, "the size at an address that is out")
         expect_equal(env.pm.resource_of(where + 1), None, "the resource of an address inside of the memory")
         expect_equal(env.pm.size_of(where + 1), None, "the size at an address inside of the memory")
-        env.pm.resource_of(where).deallocate(where, stream=stream)
+        for wrong in (where + 1, where + nbytes):
+            with refused(ValueError):
+                env.pm.deallocate(wrong, stream=stream)
+        expect_equal(resource.live_bytes, nbytes, "live bytes after a refused free")
+        env.pm.deallocate(where, stream=stream)
         expect_soon(lambda: resource.live_bytes, 0, "live bytes after a free by the address")
         _nothing_is_known(env, where, "an address that was freed")
+        with refused(ValueError):
+            env.pm.deallocate(where, stream=stream)
+    env.pm.deallocate(0)
     with env.allocate(resource, KIB, stream=stream) as buf:
         expect(env.pm.resource_of(buf) is resource, "another resource is found for a buffer")
         expect_equal(env.pm.size_of(buf), KIB, "the size of a buffer")
@@ -102,7 +109,7 @@ def the_resource_of_other_threads_memory(env: Env, resource: Any) -> None:
         for i, where in enumerate(addresses[(number + 1) % 4]):
             expect_equal(env.pm.size_of(where), 100 + 300 * i, "the size of another thread's memory")
             expect(env.pm.resource_of(where) is resource, "another thread's memory is found to be another's")
-            env.pm.resource_of(where).deallocate(where, stream=stream)
+            env.pm.deallocate(where, stream=stream)
 
     in_threads(work, 4)
     expect_soon(lambda: resource.live_buffers, 0, "live buffers after frees by the address")

@@ -321,6 +321,80 @@ def a_function_that_is_none(env: Env) -> None:
             expect_bytes(env.read(buf), pattern(NBYTES), "memory after a refusal")
 
 
+@check("RESOURCE-26")
+def what_does_not_fit_is_the_alternates(env: Env) -> None:
+    stream, other = env.stream(), env.stream()
+    first = env.pm.PoolMemoryResource(env.pm.DeviceMemoryResource(env.device), limit=4 * MIB, host_access=False)
+    second = env.pm.PoolMemoryResource(env.pm.PinnedMemoryResource(env.device), limit=8 * MIB)
+    with first, second, env.pm.FallbackAdaptor(first, second) as adaptor:
+        expect((adaptor.upstream, adaptor.alternate) == (first, second), "it does not tell its resources")
+        for _ in range(3):
+            live = [adaptor.allocate(MIB + number, stream=stream) for number in range(6)]
+            expect(0 < first.live_buffers < 6, f"{first.live_buffers} of 6 buffers are of a pool of 4 MiB")
+            expect_equal(first.live_buffers + second.live_buffers, 6, "buffers of both resources")
+            expect_equal(adaptor.alternate_live_buffers, second.live_buffers, "buffers of the alternate")
+            expect_equal(adaptor.alternate_live_bytes, second.live_bytes, "their bytes")
+            expect_equal(adaptor.live_bytes, first.live_bytes + second.live_bytes, "bytes that are out")
+            for value, buf in enumerate(live):
+                buf.fill(value, stream=stream)
+                expect_equal(adaptor.size_of(buf.handle), MIB + value, "the size by the address")
+            for value, buf in enumerate(live):
+                expect_bytes(env.read(buf), bytes([value]) * buf.nbytes, f"memory of buffer {value}")
+                buf.close(stream=(stream, other)[value % 2])
+            expect_equal((first.live_buffers, second.live_buffers), (0, 0), "buffers when all went back")
+            expect_equal((adaptor.alternate_live_buffers, adaptor.alternate_live_bytes), (0, 0), "of the alternate")
+        with refused(OutOfMemoryError, saying=str(4 * MIB)) as refusal:
+            adaptor.allocate(16 * MIB, stream=stream)
+        error: Any = refusal.error
+        expect(str(8 * MIB) in str(error), f"the alternate's limit is not in {str(error)!r}")
+        expect(error.asked >= 16 * MIB, f"{error.asked} is told as what was asked for")  # redzones count too
+        adaptor.allocate(0, stream=stream).close()
+
+
+@check("RESOURCE-26")
+def frees_of_both_that_are_wrong(env: Env) -> None:
+    first, second = env.resource("device"), env.resource("device")
+    with env.pm.LimitingAdaptor(first, NBYTES + KIB) as full, env.pm.FallbackAdaptor(full, second) as adaptor:
+        buffers = [adaptor.allocate(NBYTES) for _ in range(2)]
+        expect_equal((full.live_buffers, second.live_buffers), (1, 1), "buffers of each")
+        addresses = [buf.release() for buf in buffers]
+        for address in addresses:
+            with refused(ValueError):
+                adaptor.deallocate(address, NBYTES + 1)
+        for address in addresses[::-1]:
+            adaptor.deallocate(address, NBYTES)
+        with second.allocate(NBYTES) as foreign, adaptor.allocate(NBYTES), adaptor.allocate(NBYTES):
+            expect(env.pm.resource_of(foreign) == second, "the alternate's own buffer is taken for the adaptor's")
+            with refused(ValueError):
+                adaptor.deallocate(foreign.handle, NBYTES)
+        expect_equal((full.live_buffers, second.live_buffers), (0, 0), "buffers of each")
+
+
+@check("RESOURCE-26")
+def resources_that_stand_for_no_other(env: Env) -> None:
+    pool = env.pm.PoolMemoryResource(env.pm.DeviceMemoryResource(env.device), host_access=False)
+    plain, pinned = env.resource("device"), env.resource("pinned")
+    for upstream, alternate in ((pool, plain), (plain, pool)):
+        with refused(ValueError, saying="stream-ordered"):
+            env.pm.FallbackAdaptor(upstream, alternate)
+    if not plain.is_host_accessible:
+        with refused(ValueError, saying="the host reaches"):
+            env.pm.FallbackAdaptor(pinned, plain)
+    if env.device.capabilities.managed_mode != "none":
+        with refused(ValueError, saying="managed"):
+            env.pm.FallbackAdaptor(env.resource("managed"), pinned)
+    with refused(TypeError):
+        env.pm.FallbackAdaptor(plain, None)
+    closed = env.resource("device")
+    closed.close()
+    for upstream, alternate in ((closed, plain), (plain, closed)):
+        with refused(ValueError, saying="closed"):
+            env.pm.FallbackAdaptor(upstream, alternate)
+    with env.pm.FallbackAdaptor(plain, pinned) as adaptor, refused(ValueError):
+        adaptor.allocate(NBYTES, alignment=3)  # no reason to ask the alternate
+    pool.close()
+
+
 @check("RESOURCE-12")
 def prefetched_memory(env: Env) -> None:
     stream = env.stream()

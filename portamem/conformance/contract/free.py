@@ -144,7 +144,8 @@ CLAUSES = (
         "FREE-20",
         "resource_of and size_of find the resource that has memory out at an address (of resources that stand over one "
         "another, the one that the program called) and the bytes that were asked for, whichever thread allocated it. "
-        "Of an address inside of the memory, or whose memory was freed, they say nothing.",
+        "Of an address inside of the memory, or whose memory was freed, they say nothing. deallocate takes the "
+        "memory back by its address alone, and refuses every other address.",
         "every resource",
     ),
 )

@@ -138,4 +138,10 @@ CLAUSES = (
         "buffer's own, and the figures count the bytes that were asked for. What the resource below cannot align is "
         "refused with ValueError.",
     ),
+    Clause(
+        "RESOURCE-26",
+        "A FallbackAdaptor gives memory of its alternate where its upstream has none, takes each buffer back to the "
+        "resource that gave it, and raises OutOfMemoryError only where neither has memory; it stands over two "
+        "resources whose memory is reached and ordered alike.",
+    ),
 )

@@ -71,7 +71,7 @@ RECORDING = ("StatisticsAdaptor", "TrackingAdaptor", "LoggingAdaptor")
 """Classes that record each buffer that is out."""
 KNOWING = (
     *(*KEEPING, "CallbackMemoryResource", *RECORDING),
-    *("LimitingAdaptor", "FailureCallbackAdaptor", "PrefetchAdaptor"),
+    *("LimitingAdaptor", "FailureCallbackAdaptor", "FallbackAdaptor", "PrefetchAdaptor"),
 )
 """Classes that know each buffer that is out; of other memory the runtime does, and says what is none."""
 

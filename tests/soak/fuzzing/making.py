@@ -42,6 +42,7 @@ def make_resource(world: World, rng: random.Random) -> Call:
         lambda: pm.TrackingAdaptor(upstream),
         lambda: pm.LoggingAdaptor(upstream, world.log_file()),
         lambda: pm.FailureCallbackAdaptor(upstream, lambda nbytes: False),
+        lambda: pm.FallbackAdaptor(upstream, upstream),
         lambda: pm.PrefetchAdaptor(upstream),
         lambda: pm.FixedSizeMemoryResource(upstream, rng.choice([256, "64 KiB", 0, 3])),
         lambda: pm.MonotonicMemoryResource(upstream),

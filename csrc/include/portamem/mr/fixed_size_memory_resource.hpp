@@ -84,7 +84,9 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
     }
 
   protected:
-    MemoryResource* below() const noexcept override { return upstream_.get(); }
+    MemoryResource* below(std::size_t number) const noexcept override {
+        return number == 0 ? upstream_.get() : nullptr;
+    }
     void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) override {
         if (nbytes > block_size_ + kRedzones) {
             throw std::invalid_argument("blocks of this resource hold " + std::to_string(block_size_) + " bytes, not " +

@@ -234,8 +234,8 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
         return nbytes ? portamem_address{PORTAMEM_ADDRESS_BLOCK, ptr, *nbytes} : portamem_address{};
     }
 
-    /// Returns the resource that this one takes its memory of; null where there is none, or where it cannot say.
-    virtual MemoryResource* below() const noexcept { return nullptr; }
+    /// Returns the resources that this one takes its memory of, by number: null behind the last, and for unknown ones.
+    virtual MemoryResource* below(std::size_t /*number*/) const noexcept { return nullptr; }
     /// Give what c_api.h calls a resource's `cached`, and do its `trim`. Only a pool keeps memory that these count.
     virtual std::size_t table_cached() const { return 0; }
     virtual void table_trim(std::size_t /*keep*/) {}
@@ -247,7 +247,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     }
     /// Says what the resource takes its memory of: list() asks.
     virtual portamem_known_over over() const noexcept {
-        return below() != nullptr ? PORTAMEM_OVER_POOL : PORTAMEM_OVER_UNKNOWN;
+        return below(0) != nullptr ? PORTAMEM_OVER_POOL : PORTAMEM_OVER_UNKNOWN;
     }
     /// Says that a resource above knows blocks of its own.
     virtual void cover() noexcept {}
@@ -297,6 +297,12 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     friend const portamem_known_ops* detail::known_ops();
 
     void list_now();
+    void cover_below() noexcept {
+        for (std::size_t number = 0; MemoryResource* const each = below(number); ++number) {
+            each->cover();
+            each->cover_below();
+        }
+    }
 
     // Returns what this resource knows of an address, which may be inside of a block that is out.
     portamem_address find(const void* ptr) const {
@@ -447,9 +453,10 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
 namespace detail {
 
 /// Returns a resource that another can be built on; throws std::invalid_argument where it is null or closed.
-inline const std::shared_ptr<MemoryResource>& open_upstream(const std::shared_ptr<MemoryResource>& upstream) {
-    if (!upstream) throw std::invalid_argument("there is no upstream resource");
-    if (upstream->is_closed()) throw std::invalid_argument("the upstream resource is closed");
+inline const std::shared_ptr<MemoryResource>& open_upstream(const std::shared_ptr<MemoryResource>& upstream,
+                                                            const char* what = "upstream") {
+    if (!upstream) throw std::invalid_argument("there is no " + std::string(what) + " resource");
+    if (upstream->is_closed()) throw std::invalid_argument("the " + std::string(what) + " resource is closed");
     return upstream;
 }
 
@@ -458,8 +465,8 @@ inline constexpr int kMostLevels = 256;
 
 /// Returns the traits of a resource over another. Throws as open_upstream does, and where kMostLevels are below
 /// already.
-inline MemoryTraits traits_over(const std::shared_ptr<MemoryResource>& upstream) {
-    MemoryTraits traits = open_upstream(upstream)->traits();
+inline MemoryTraits traits_over(const std::shared_ptr<MemoryResource>& upstream, const char* what = "upstream") {
+    MemoryTraits traits = open_upstream(upstream, what)->traits();
     if (++traits.levels <= kMostLevels) return traits;
     throw std::invalid_argument("there are " + std::to_string(kMostLevels) +
                                 " resources below, one over the other: no more can be put over them");

@@ -79,7 +79,9 @@ class MonotonicMemoryResource : public CountedMemoryResource {
     }
 
   protected:
-    MemoryResource* below() const noexcept override { return upstream_.get(); }
+    MemoryResource* below(std::size_t number) const noexcept override {
+        return number == 0 ? upstream_.get() : nullptr;
+    }
     void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) override {
         if (nbytes == 0) return nullptr;
         (void)stream->handle();  // refuses a closed stream, and another thread's per-thread one

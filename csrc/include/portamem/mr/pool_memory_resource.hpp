@@ -263,7 +263,7 @@ class PoolMemoryResource : public MemoryResource {
         (void)portamem_pool_find(pool_, ptr, &found);
         return found;
     }
-    MemoryResource* below() const noexcept final { return upstream().get(); }
+    MemoryResource* below(std::size_t number) const noexcept final { return number == 0 ? upstream().get() : nullptr; }
     void cover() noexcept final { portamem_pool_cover(pool_); }
     std::size_t table_cached() const final { return cached().value_or(0); }
     void table_trim(std::size_t keep) final { trim(keep); }

@@ -21,8 +21,13 @@ class ResourceAdaptor : public CountedMemoryResource {
     /// queues_work: says that the adaptor queues work of its own on the memory that it gives.
     explicit ResourceAdaptor(std::shared_ptr<MemoryResource> upstream, bool queues_work = false)
         : CountedMemoryResource(traits_of(upstream, queues_work)), upstream_(std::move(upstream)) {}
+    /// For an adaptor whose memory is not the upstream's alone.
+    ResourceAdaptor(std::shared_ptr<MemoryResource> upstream, const MemoryTraits& traits)
+        : CountedMemoryResource(traits), upstream_(std::move(upstream)) {}
 
-    MemoryResource* below() const noexcept override { return upstream_.get(); }
+    MemoryResource* below(std::size_t number) const noexcept override {
+        return number == 0 ? upstream_.get() : nullptr;
+    }
     void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) override {
         return detail::open_upstream(upstream_)->allocate(nbytes, stream, options);
     }

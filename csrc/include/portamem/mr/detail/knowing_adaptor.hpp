@@ -18,6 +18,8 @@ class KnowingAdaptor : public ResourceAdaptor {
   protected:
     explicit KnowingAdaptor(std::shared_ptr<MemoryResource> upstream, bool queues_work = false)
         : ResourceAdaptor(std::move(upstream), queues_work) {}
+    KnowingAdaptor(std::shared_ptr<MemoryResource> upstream, const MemoryTraits& traits)
+        : ResourceAdaptor(std::move(upstream), traits) {}
 
     void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) override {
         void* const ptr = ResourceAdaptor::take(nbytes, stream, options);

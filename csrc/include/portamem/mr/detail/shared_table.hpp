@@ -95,7 +95,7 @@ inline void MemoryResource::list_now() {
     if (weak_from_this().expired()) return;
     bool was_listed = false;
     if (!is_listed_.compare_exchange_strong(was_listed, true)) return;
-    for (MemoryResource* each = this; (each = each->below()) != nullptr;) each->cover();
+    cover_below();
     if (portamem_known_add(rt::BackendId, detail::known_ops(), this, identity_, over()) == 0) return;
     is_listed_.store(false);
     throw std::bad_alloc();

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+// portamem/mr/fallback_adaptor.hpp: memory of a second resource where the first one has none.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "portamem/mr/detail/knowing_adaptor.hpp"
+
+PORTAMEM_OPEN
+
+/// Takes memory of an alternate resource where its upstream has none, as for what does not fit on the device and may be
+/// managed or pinned memory then. Each buffer goes back to the resource that gave it.
+///
+/// It promises of its memory what the upstream promises: the alternate's is of the same device, is stream-ordered if
+/// and only if the upstream's is, and is reached at least from where that one is. An alternate of managed memory takes
+/// the calls for managed memory only if the upstream is of that kind too.
+class FallbackAdaptor : public KnowingAdaptor {
+  public:
+    /// Throws std::invalid_argument where a resource is null or closed, or the alternate cannot stand for the upstream.
+    FallbackAdaptor(std::shared_ptr<MemoryResource> upstream, std::shared_ptr<MemoryResource> alternate)
+        : KnowingAdaptor(upstream, traits_of(upstream, alternate)), alternate_(std::move(alternate)) {}
+
+    /// Makes the resource as the constructor does, and shares it.
+    static std::shared_ptr<FallbackAdaptor> create(std::shared_ptr<MemoryResource> upstream,
+                                                   std::shared_ptr<MemoryResource> alternate) {
+        return std::make_shared<FallbackAdaptor>(std::move(upstream), std::move(alternate));
+    }
+
+    const std::shared_ptr<MemoryResource>& alternate() const noexcept { return alternate_; }
+    /// Give what is out of the alternate's memory through this adaptor.
+    std::size_t alternate_live_buffers() const noexcept { return buffers_.load(std::memory_order_relaxed); }
+    std::size_t alternate_live_bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
+
+    /// Returns the sum of both resources, or nothing where one of them cannot say.
+    std::optional<std::size_t> cached() const override {
+        const auto first = upstream()->cached();
+        const auto second = alternate_->cached();
+        return first && second ? std::optional(*first + *second) : std::nullopt;
+    }
+
+  protected:
+    MemoryResource* below(std::size_t number) const noexcept override {
+        return number == 1 ? alternate_.get() : KnowingAdaptor::below(number);
+    }
+
+    /// Throws OutOfMemory, with the upstream's figures and both refusals in its text, where neither has memory. For any
+    /// other failure of the upstream the alternate is not asked, and the caller gets that failure.
+    void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) override {
+        std::optional<OutOfMemory> first;
+        try {
+            return KnowingAdaptor::take(nbytes, stream, options);
+        } catch (const OutOfMemory& refused) {
+            first.emplace(refused);
+        }
+        try {
+            return take_of_alternate(nbytes, stream, options);
+        } catch (const OutOfMemory& refused) {
+            throw OutOfMemory(*first, std::string(first->what()) + "; the alternate refused too: " + refused.what(),
+                              first->figures());
+        }
+    }
+
+    void give_back(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) override {
+        if (buffers_.load(std::memory_order_acquire) == 0) return KnowingAdaptor::give_back(ptr, nbytes, stream);
+        auto block = of_alternate_.take(ptr, nbytes);
+        if (block.empty()) return KnowingAdaptor::give_back(ptr, nbytes, stream);
+        of_alternate_.give_back(std::move(block), [&] { alternate_->deallocate(ptr, nbytes, stream); });
+        bytes_.fetch_sub(nbytes, std::memory_order_relaxed);
+        buffers_.fetch_sub(1, std::memory_order_relaxed);
+    }
+
+    std::optional<std::size_t> do_size_of(const void* ptr) const override {
+        const auto nbytes = of_alternate_.size_of(ptr);
+        return nbytes ? nbytes : KnowingAdaptor::do_size_of(ptr);
+    }
+
+    void do_note_use(void* ptr, std::size_t nbytes, const Stream& stream) override {
+        if (of_alternate_.size_of(ptr)) return alternate_->note_use(ptr, nbytes, stream);
+        KnowingAdaptor::do_note_use(ptr, nbytes, stream);
+    }
+
+  private:
+    static MemoryTraits traits_of(const std::shared_ptr<MemoryResource>& upstream,
+                                  const std::shared_ptr<MemoryResource>& alternate) {
+        MemoryTraits traits = detail::traits_over(upstream);
+        const MemoryTraits other = detail::traits_over(alternate, "alternate");
+        refuse_unless_it_stands_for(traits, other);
+        traits.pageable = traits.pageable || other.pageable;
+        traits.free_may_wait = traits.free_may_wait || other.free_may_wait;
+        traits.is_known_elsewhere = traits.is_known_elsewhere || other.is_known_elsewhere;
+        traits.levels = std::max(traits.levels, other.levels);
+        return traits;
+    }
+
+    static void refuse_unless_it_stands_for(const MemoryTraits& traits, const MemoryTraits& other) {
+        if (other.device != traits.device) {
+            throw std::invalid_argument("the alternate is of device " + std::to_string(other.device) +
+                                        ", the upstream of device " + std::to_string(traits.device));
+        }
+        if (other.stream_ordered != traits.stream_ordered) {
+            throw std::invalid_argument(
+                std::string(traits.stream_ordered ? "the upstream" : "the alternate") +
+                " is stream-ordered and the other resource is not: put a PoolMemoryResource over that one");
+        }
+        const bool is_behind_host = traits.host_accessible && !other.host_accessible;
+        if (is_behind_host || (traits.device_accessible && !other.device_accessible)) {
+            throw std::invalid_argument(std::string("the ") + (is_behind_host ? "host" : "device") +
+                                        " reaches the upstream's memory, of kind " + to_string(traits.kind) +
+                                        ", and not the alternate's, of kind " + to_string(other.kind));
+        }
+        if (traits.kind == ResourceKind::Managed && other.kind != ResourceKind::Managed) {
+            throw std::invalid_argument("the upstream's memory is managed, and the alternate's is of kind " +
+                                        std::string(to_string(other.kind)) + ", which prefetch and advise refuse");
+        }
+    }
+
+    void* take_of_alternate(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) {
+        void* const ptr = detail::open_upstream(alternate_, "alternate")->allocate(nbytes, stream, options);
+        if (ptr == nullptr) return ptr;
+        try {
+            of_alternate_.add(ptr, nbytes);
+        } catch (...) {
+            alternate_->deallocate(ptr, nbytes, stream);
+            throw;
+        }
+        bytes_.fetch_add(nbytes, std::memory_order_relaxed);
+        buffers_.fetch_add(1, std::memory_order_release);
+        return ptr;
+    }
+
+    const std::shared_ptr<MemoryResource> alternate_;
+    detail::LiveBlocks of_alternate_;
+    std::atomic<std::size_t> buffers_{0};
+    std::atomic<std::size_t> bytes_{0};
+};
+
+PORTAMEM_CLOSE
