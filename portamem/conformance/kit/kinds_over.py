@@ -18,17 +18,10 @@ ADAPTORS: dict[str, Callable[[ModuleType, Any], Any]] = {
     "TrackingAdaptor": lambda pm, upstream: pm.TrackingAdaptor(upstream),
     "LoggingAdaptor": lambda pm, upstream: _log(pm, upstream),
     "FailureCallbackAdaptor": lambda pm, upstream: pm.FailureCallbackAdaptor(upstream, lambda *told: False),
-    "FallbackAdaptor": lambda pm, upstream: pm.FallbackAdaptor(upstream, _alternate(pm, upstream)),
+    "FallbackAdaptor": lambda pm, upstream: pm.FallbackAdaptor(upstream, pm.LimitingAdaptor(upstream, 0)),
     "PrefetchAdaptor": lambda pm, upstream: pm.PrefetchAdaptor(upstream),
 }
 """Makes each adaptor over a resource, so that it refuses nothing and says nothing."""
-
-
-def _alternate(pm: ModuleType, upstream: Any) -> Any:
-    """Makes a resource that could stand for another one, and has no memory: the other one is as it would be alone."""
-    plain = pm.DeviceMemoryResource(getattr(upstream, "device", 0))
-    is_ordered = getattr(upstream, "is_stream_ordered", False)
-    return pm.LimitingAdaptor(pm.PoolMemoryResource(plain) if is_ordered else plain, 0)
 
 
 def _log(pm: ModuleType, upstream: Any) -> Any:
