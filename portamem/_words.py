@@ -1829,8 +1829,9 @@ adaptor keeps both alive.""",
 
 The adaptor promises of its memory what the upstream promises, and its ``kind`` is the upstream's: the alternate is
 of the same device, is stream-ordered if and only if the upstream is, and its memory is reached at least from where
-the upstream's is. Where neither has memory, OutOfMemoryError has both refusals in its text. Any other failure of
-the upstream reaches the caller, and the alternate is not asked.""",
+the upstream's is. Where neither has memory, OutOfMemoryError has both refusals in its text. Under capture, memory
+that either has at hand is given. Any other failure of the upstream reaches the caller, and the alternate is not
+asked. As in every allocation, an upstream waits for memory that was dropped before it refuses.""",
     ),
     "FallbackAdaptor.__init__": (
         "method",

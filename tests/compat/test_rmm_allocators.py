@@ -26,6 +26,13 @@ class Memory:
         self.ptr, self.size, self._owner, self.device_id = ptr, size, owner, device_id
 
 
+class External:
+    """A stream that the program owns."""
+
+    def __init__(self, ptr: int) -> None:
+        self.ptr = ptr
+
+
 def fake_cupy(stream: Any) -> Any:
     return SimpleNamespace(
         cuda=SimpleNamespace(
@@ -33,6 +40,7 @@ def fake_cupy(stream: Any) -> Any:
             MemoryPointer=lambda mem, offset: SimpleNamespace(mem=mem, ptr=mem.ptr + offset),
             Device=lambda: SimpleNamespace(id=0),
             get_current_stream=lambda: stream,
+            ExternalStream=External,
         )
     )
 
@@ -62,6 +70,20 @@ def test_memory_for_cupy(
     assert isinstance(nothing.mem._owner, rmm.DeviceBuffer)
 
 
+def test_a_stream_of_cupys_that_the_program_destroys_first(
+    rmm: ModuleType, cupy_allocator: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = portamem.Stream()
+    monkeypatch.setattr(cupy_allocator.plug, "library", lambda: (fake_cupy(External(theirs.handle)), portamem.backend))
+    plain = rmm.mr.CudaMemoryResource()
+    rmm.mr.set_current_device_resource(plain)
+    pointer = cupy_allocator.rmm_cupy_allocator(42)
+    theirs.close()
+    del pointer
+    gc.collect()
+    assert plain.resource.live_buffers == 0
+
+
 def test_cupy_of_another_backend(cupy_allocator: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     other = "hip" if portamem.backend == "cuda" else "cuda"
     monkeypatch.setattr(cupy_allocator.plug, "library", lambda: (fake_cupy(None), other))
@@ -88,9 +110,13 @@ def test_memory_for_numba(rmm: ModuleType, monkeypatch: pytest.MonkeyPatch) -> N
         _ = module.RMMNumbaManger
 
 
-def test_numbas_setting_names_the_module(rmm: ModuleType) -> None:
-    named = importlib.import_module(f"{ALLOCATORS}.numba")._numba_memory_manager
-    assert named().interface_version == 1
+def test_numbas_setting_names_the_module(rmm: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module(f"{ALLOCATORS}.numba")
+    if portamem.backend != "cuda":
+        with pytest.raises(RuntimeError, match=f"Numba is built for cuda, .* allocates from {portamem.backend}"):
+            module._numba_memory_manager()
+    monkeypatch.setattr(module, "check", lambda *_: None)
+    assert module._numba_memory_manager().interface_version == 1
 
 
 def test_memory_for_torch_is_made_when_torch_asks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,6 +66,56 @@ TEST_CASE("pm fallback: only a lack of memory goes to the alternate") {
     CHECK(resource->live_buffers() == 0);
 }
 
+TEST_CASE("pm fallback: a request that the alternate cannot serve is a lack of memory") {
+    if (no_device()) return;
+    const auto first = pm::LimitingAdaptor::create(pm::PoolMemoryResource::create(device_resource()), 1000);
+    const auto second = pm::FixedSizeMemoryResource::create(device_resource(), 2048);
+    if (first->is_stream_ordered() != second->is_stream_ordered()) return;
+    const auto resource = pm::FallbackAdaptor::create(first, second);
+    const auto stream = pm::Stream::create(0);
+    const std::string told = refusal<pm::OutOfMemory>([&] { pm::Buffer(resource, 4000, stream); });
+    CHECK(contains(told, "the limit is 1000 B"));
+    CHECK(contains(told, "the alternate refused too: blocks of this resource hold 2048 bytes"));
+}
+
+TEST_CASE("pm fallback: under capture, memory at hand of both is given") {
+    if (no_device()) return;
+    pm::PoolOptions options;
+    options.limit = std::size_t{4} << 20;
+    options.host_access = false;
+    const auto first = pm::PoolMemoryResource::create(device_resource(), options);
+    options.limit = 0;
+    const auto second = pm::PoolMemoryResource::create(pinned_resource(), options);
+    const auto resource = pm::FallbackAdaptor::create(first, second);
+    const auto stream = pm::Stream::create(0);
+    const std::size_t nbytes = std::size_t{3} << 20;
+    const pm::Buffer kept(resource, nbytes, stream);
+    pm::Buffer(resource, nbytes, stream).close();  // the alternate keeps it
+    CHECK(second->live_buffers() == 0);
+    stream->synchronize();
+    stream->begin_capture(rt::StreamCaptureMode::ThreadLocal);
+    {
+        void* const ptr = resource->allocate(nbytes, stream);
+        CHECK(second->live_buffers() == 1);
+        CHECK(
+            contains(refusal<std::invalid_argument>([&] { (void)resource->allocate(8 * nbytes, stream); }), "capture"));
+        resource->deallocate(ptr, nbytes, stream);
+    }
+    stream->end_capture();
+    CHECK(resource->alternate_live_buffers() == 0);
+}
+
+TEST_CASE("pm fallback: memory that may be the host's is known to be") {
+    if (no_device()) return;
+    pm::PoolOptions closed;
+    closed.host_access = false;
+    CHECK(pm::PoolMemoryResource::create(pinned_resource(), closed)->traits().may_be_of_host);
+    const auto resource = over_limits(1000, 1000);
+    CHECK(resource->traits().may_be_of_host);
+    CHECK(pm::StatisticsAdaptor::create(resource)->traits().may_be_of_host);
+    CHECK_FALSE(pm::PoolMemoryResource::create(device_resource(), closed)->traits().may_be_of_host);
+}
+
 TEST_CASE("pm fallback: blocks of both are known by their addresses") {
     if (no_device()) return;
     const auto first = pm::PoolMemoryResource::create(device_resource());
@@ -107,6 +157,27 @@ TEST_CASE("pm fallback: many threads at once") {
     CHECK(resource->alternate_live_bytes() == 0);
     CHECK(resource->upstream()->live_buffers() == 0);
     CHECK(resource->alternate()->live_buffers() == 0);
+}
+
+TEST_CASE("pm fallback: blocks of its first allocations are its own, whichever thread frees them by address") {
+    if (no_device()) return;
+    const auto first = pm::PoolMemoryResource::create(device_resource());
+    const auto second = pm::PoolMemoryResource::create(device_resource());
+    const auto stream = pm::Stream::create(0);
+    for (int turn = 0; turn < 1000; ++turn) {
+        const auto resource = pm::FallbackAdaptor::create(first, second);
+        std::atomic<int> ready{0};
+        std::vector<std::thread> threads;
+        for (int number = 0; number < 2; ++number) {
+            threads.emplace_back([&] {
+                ++ready;
+                while (ready != 2) continue;
+                pm::deallocate(resource->allocate(500, stream), stream);
+            });
+        }
+        for (auto& thread : threads) thread.join();
+        CHECK(resource->live_buffers() == 0);
+    }
 }
 
 TEST_CASE("pm fallback: resources that cannot stand for another") {

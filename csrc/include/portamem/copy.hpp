@@ -30,7 +30,8 @@ inline std::string hint_between_devices(const Span& dst, const Span& src) {
 inline bool must_wait_for_stream(const Span& dst, const Span& src) {
     const auto is_pageable = [](const Span& span) { return !span.allocation || span.allocation->traits().pageable; };
     const auto is_of_host = [](const Span& span) {
-        return !span.allocation || span.allocation->traits().host_accessible;
+        return !span.allocation || span.allocation->traits().host_accessible ||
+               span.allocation->traits().may_be_of_host;
     };
     const auto is_declared = [](const Span& span) { return span.allocation && span.allocation->is_declared(); };
     if (is_pageable(src) && is_declared(src)) return true;

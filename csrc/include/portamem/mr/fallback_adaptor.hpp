@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
+#include "portamem/managed.hpp"
 #include "portamem/mr/detail/knowing_adaptor.hpp"
 
 PORTAMEM_OPEN
@@ -18,8 +20,9 @@ PORTAMEM_OPEN
 /// managed or pinned memory then. Each buffer goes back to the resource that gave it.
 ///
 /// It promises of its memory what the upstream promises: the alternate's is of the same device, is stream-ordered if
-/// and only if the upstream's is, and is reached at least from where that one is. An alternate of managed memory takes
-/// the calls for managed memory only if the upstream is of that kind too.
+/// and only if the upstream's is, and is reached at least from where that one is. Memory of a managed alternate takes
+/// the calls for managed memory only if the upstream's does too. An upstream refuses only after it has waited for
+/// memory that was dropped (MemoryResource::allocate), and the alternate is asked then.
 class FallbackAdaptor : public KnowingAdaptor {
   public:
     /// Throws std::invalid_argument where a resource is null or closed, or the alternate cannot stand for the upstream.
@@ -37,7 +40,8 @@ class FallbackAdaptor : public KnowingAdaptor {
     std::size_t alternate_live_buffers() const noexcept { return buffers_.load(std::memory_order_relaxed); }
     std::size_t alternate_live_bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
 
-    /// Returns the sum of both resources, or nothing where one of them cannot say.
+    /// Returns the sum of both resources, or nothing where one of them cannot say. Memory of a pool below both counts
+    /// twice.
     std::optional<std::size_t> cached() const override {
         const auto first = upstream()->cached();
         const auto second = alternate_->cached();
@@ -49,20 +53,27 @@ class FallbackAdaptor : public KnowingAdaptor {
         return number == 1 ? alternate_.get() : KnowingAdaptor::below(number);
     }
 
-    /// Throws OutOfMemory, with the upstream's figures and both refusals in its text, where neither has memory. For any
-    /// other failure of the upstream the alternate is not asked, and the caller gets that failure.
+    /// Throws OutOfMemory, with the upstream's figures and both refusals in its text, where neither has memory, and
+    /// also where the alternate refuses such a request, as for an alignment that it cannot give.
+    /// - Under capture, a pool gives what it has at hand. The alternate is asked too. Where it has nothing either, the
+    ///   caller gets the upstream's refusal.
+    /// - For any other failure of the upstream the alternate is not asked, and the caller gets that failure.
     void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) override {
         std::optional<OutOfMemory> first;
         try {
             return KnowingAdaptor::take(nbytes, stream, options);
         } catch (const OutOfMemory& refused) {
             first.emplace(refused);
+        } catch (const std::invalid_argument&) {
+            if (!is_captured(*stream)) throw;
+            return take_of_alternate_or_throw(std::current_exception(), nbytes, stream, options);
         }
         try {
             return take_of_alternate(nbytes, stream, options);
         } catch (const OutOfMemory& refused) {
-            throw OutOfMemory(*first, std::string(first->what()) + "; the alternate refused too: " + refused.what(),
-                              first->figures());
+            throw_both(*first, refused);
+        } catch (const std::invalid_argument& refused) {
+            throw_both(*first, refused);
         }
     }
 
@@ -92,6 +103,7 @@ class FallbackAdaptor : public KnowingAdaptor {
         const MemoryTraits other = detail::traits_over(alternate, "alternate");
         refuse_unless_it_stands_for(traits, other);
         traits.pageable = traits.pageable || other.pageable;
+        traits.may_be_of_host = traits.may_be_of_host || other.may_be_of_host || other.host_accessible;
         traits.free_may_wait = traits.free_may_wait || other.free_may_wait;
         traits.is_known_elsewhere = traits.is_known_elsewhere || other.is_known_elsewhere;
         traits.levels = std::max(traits.levels, other.levels);
@@ -114,10 +126,34 @@ class FallbackAdaptor : public KnowingAdaptor {
                                         " reaches the upstream's memory, of kind " + to_string(traits.kind) +
                                         ", and not the alternate's, of kind " + to_string(other.kind));
         }
-        if (traits.kind == ResourceKind::Managed && other.kind != ResourceKind::Managed) {
-            throw std::invalid_argument("the upstream's memory is managed, and the alternate's is of kind " +
-                                        std::string(to_string(other.kind)) + ", which prefetch and advise refuse");
+        if (detail::is_movable(traits) && !detail::is_movable(other)) {
+            throw std::invalid_argument(std::string("prefetch and advise take the upstream's memory, of kind ") +
+                                        to_string(traits.kind) + ", and not the alternate's, of kind " +
+                                        to_string(other.kind));
         }
+    }
+
+    [[noreturn]] static void throw_both(const OutOfMemory& first, const std::exception& second) {
+        throw OutOfMemory(first, std::string(first.what()) + "; the alternate refused too: " + second.what(),
+                          first.figures());
+    }
+
+    static bool is_captured(const Stream& stream) noexcept {
+        try {
+            return stream.capture_status() != rt::StreamCaptureStatus::None;
+        } catch (const std::exception&) {
+            return false;  // a closed stream
+        }
+    }
+
+    void* take_of_alternate_or_throw(const std::exception_ptr& otherwise, std::size_t nbytes,
+                                     const std::shared_ptr<Stream>& stream, AllocateOptions options) {
+        try {
+            return take_of_alternate(nbytes, stream, options);
+        } catch (const std::invalid_argument&) {
+        } catch (const OutOfMemory&) {
+        }
+        std::rethrow_exception(otherwise);
     }
 
     void* take_of_alternate(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) {

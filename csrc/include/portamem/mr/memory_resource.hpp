@@ -243,7 +243,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     /// Lists the resource among those that by_address.hpp asks, once a shared pointer holds it. A resource calls this
     /// before it gives memory. Throws std::bad_alloc.
     void list() {
-        if (__builtin_expect(!is_listed_.load(std::memory_order_relaxed), 0)) list_now();
+        if (__builtin_expect(!is_listed_.load(std::memory_order_acquire), 0)) list_now();
     }
     /// Says what the resource takes its memory of: list() asks.
     virtual portamem_known_over over() const noexcept {

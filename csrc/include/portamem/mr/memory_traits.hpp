@@ -40,6 +40,7 @@ struct MemoryTraits {
     bool device_accessible = true;  ///< kernels of the device may read and write it at its address
     bool read_only = false;         ///< foreign or registered memory that no copy and no fill may write
     bool pageable = false;          ///< memory of malloc and the like: the runtime knows nothing of its pages
+    bool may_be_of_host = false;    ///< some of it may be memory of the host, though host_accessible is false
     bool is_pooled = false;         ///< cut from a pool's chunks
     bool free_may_wait = rt::FreeMayWait;  ///< a free may wait for other work, even where no work uses the memory
     /// Other code has the address before the buffer exists, and may have queued work on it. So a dropped buffer waits

@@ -405,6 +405,7 @@ class PoolMemoryResource : public MemoryResource {
         refuse_forked();
         MemoryTraits traits = detail::traits_over(upstream);
         traits.stream_ordered = true;
+        if (traits.kind != ResourceKind::Device) traits.may_be_of_host |= traits.host_accessible;
         traits.host_accessible = traits.host_accessible && options.host_access;
         traits.is_pooled = true;
         return traits;

@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import portamem
 from portamem.compat.rmm.allocators._backend import check
 from portamem.compat.rmm.pylibrmm.device_buffer import DeviceBuffer
 from portamem.compat.rmm.pylibrmm.stream import Stream
@@ -22,7 +23,10 @@ def rmm_cupy_allocator(nbytes: int) -> Any:
     built for another backend than the one that portamem allocates from.
     """
     cupy = _cupy()
-    buffer = DeviceBuffer(size=nbytes, stream=Stream(cupy.cuda.get_current_stream()))
+    stream = cupy.cuda.get_current_stream()
+    if isinstance(stream, cupy.cuda.ExternalStream):  # the program owns it, and may destroy it before the memory goes
+        stream = portamem.Stream.from_handle(stream.ptr)
+    buffer = DeviceBuffer(size=nbytes, stream=Stream(stream))
     memory = cupy.cuda.UnownedMemory(buffer.ptr, buffer.size, buffer, cupy.cuda.Device().id)
     return cupy.cuda.MemoryPointer(memory, 0)
 

@@ -25,5 +25,12 @@ class _Allocator:
         return plug.process_allocator().allocator()
 
 
-rmm_torch_allocator = None if importlib.util.find_spec("torch") is None else _Allocator()
+def _is_installed() -> bool:
+    try:
+        return importlib.util.find_spec("torch") is not None
+    except ValueError:  # a module that a program put in its place
+        return True
+
+
+rmm_torch_allocator = _Allocator() if _is_installed() else None
 """The current resource of the device and thread that allocate, for all of PyTorch. None without PyTorch."""

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <utility>
 
@@ -93,12 +94,13 @@ inline const portamem_known_ops* known_ops() {
 
 inline void MemoryResource::list_now() {
     if (weak_from_this().expired()) return;
-    bool was_listed = false;
-    if (!is_listed_.compare_exchange_strong(was_listed, true)) return;
+    // A thread that finds the resource listed may give memory at once, so the mark comes last.
+    static std::mutex one_at_a_time;
+    const std::lock_guard<std::mutex> lock(one_at_a_time);
+    if (is_listed_.load(std::memory_order_relaxed)) return;
     cover_below();
-    if (portamem_known_add(rt::BackendId, detail::known_ops(), this, identity_, over()) == 0) return;
-    is_listed_.store(false);
-    throw std::bad_alloc();
+    if (portamem_known_add(rt::BackendId, detail::known_ops(), this, identity_, over()) != 0) throw std::bad_alloc();
+    is_listed_.store(true, std::memory_order_release);
 }
 
 PORTAMEM_CLOSE
