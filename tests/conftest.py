@@ -178,3 +178,14 @@ def nothing_leaks(pm: ModuleType) -> Iterator[None]:
     if _held(pm) != before:
         gc.collect()
     assert eventually(lambda: _held(pm) == before), f"this test left memory behind: {before} before, {_held(pm)} after"
+
+
+@pytest.fixture(autouse=True)
+def the_current_device_stays(pm: ModuleType) -> Iterator[None]:
+    """Code that makes another device current puts back the one that was: what runs next is for that one."""
+    before = pm.Device.current()
+    yield
+    after = pm.Device.current()
+    if after != before:
+        before.set_current()
+    assert after == before, f"this test left {after!r} current, and {before!r} was"

@@ -22,6 +22,7 @@ _CAPABILITY = "the device says that it lacks the capability"
 _ABSENT = "the test is of an absent backend, driver or card"
 _AMD = "this machine's packages are NVIDIA's"
 _CONTAINER = "what a container forbids, or gives to root alone"
+_CUDA_ALONE = "the library is NVIDIA's, and its plug takes memory of portamem.cuda"
 _INSTALLED = "the test is of another kind of installation, or of a developer's machine"
 _NEIGHBOUR = "a library that takes memory of portamem, and that this machine lacks"
 _NOT_THIS = "the case does not arise for this memory or backend"
@@ -58,6 +59,8 @@ ALLOWED = (
     Allowed(r"(Warp|tvm-ffi|Polars|zarr) is not here", _NEIGHBOUR),
     Allowed(r"(PyTorch|CuPy) of cuda takes memory of portamem\.cuda", _AMD, "hip"),
     Allowed(r"cuda-python speaks to NVIDIA's driver, .*", _AMD, "hip"),
+    Allowed(r"cuda\.core is for CUDA", _CUDA_ALONE, "hip"),
+    Allowed(r"(Numba's|Warp's|cuda\.core|nvmath's) .*, and the backend under test is another", _CUDA_ALONE, "hip"),
     Allowed(r"the hip backend takes handles and protocols, not classes of cuda-python", _AMD, "hip"),
     Allowed(r"this NVRTC (does not compile|compiles) for .*", "an older package than the card"),
     Allowed(r"libclang is not here", "a developer's tool, for a test of the sources"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import importlib.util
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -18,12 +19,17 @@ WIDE = ("int64", "uint64", "float64", "complex128")
 
 
 @pytest.fixture(scope="module")
-def jax() -> Any:
+def jax(pm: ModuleType) -> Any:
     if importlib.util.find_spec("jax") is None:
         pytest.skip("JAX is not here: pip install jax")
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else it takes most of every device's memory
+    before = pm.Device.current()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it may warn of itself at import
-        return importlib.import_module("jax")
+        module = importlib.import_module("jax")
+    module.devices()  # the first question opens every device, whichever is current then
+    before.set_current()
+    return module
 
 
 @pytest.fixture

@@ -253,6 +253,7 @@ def test_our_stream_waits_for_their_work(
     theirs = stream_of(torch, other_stream) if ours else torch.cuda.Stream(gpu)
     wrapped = pm.Stream.wrap(theirs)
     tensor = torch.zeros(NBYTES, dtype=torch.uint8, device=gpu)
+    tensor.fill_(1)  # PyTorch's first kernel of a kind is loaded, which waits for the device
     torch.cuda.synchronize()
     with pinned_resource.allocate(NBYTES) as seen:
         seen.fill(0)

@@ -397,6 +397,7 @@ def test_arrays_on_the_gpu(name: str, by: str) -> None:
         import portamem.cuda as pm
         from portamem.plugins import numba as plug
         target = importlib.import_module({name!r})
+        kernels = importlib.import_module({name.replace(".numba_cuda", ".cuda")!r})  # the latter compiles them
         pool = pm.PoolMemoryResource(pm.DeviceMemoryResource())
         active = plug.use(pool, module=target) if {by!r} == "use" else None
         pm.set_default_resource(0, pool)
@@ -407,9 +408,9 @@ def test_arrays_on_the_gpu(name: str, by: str) -> None:
         array.copy_to_device(numbers)
         assert (array.copy_to_host() == numbers).all()
 
-        @target.jit
+        @kernels.jit
         def double(values):
-            i = target.grid(1)
+            i = kernels.grid(1)
             if i < values.size:
                 values[i] *= 2
 

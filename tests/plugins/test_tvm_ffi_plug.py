@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import backend
 from helpers.memory import MIB
 from helpers.process import python_output
 
@@ -82,7 +83,7 @@ def test_the_librarys_current_stream_is_the_memorys(
     if pm.backend == "host":
         pytest.skip("the CPU's memory has no device type of its own in DLPack")
     tvm_ffi.current = stream.handle
-    made = tvm_ffi.allocate(({"cuda": 2, "hip": 10}[pm.backend], device.ordinal), 1024)
+    made = tvm_ffi.allocate(({"cuda": 2, "hip": 10}[backend.driver()], device.ordinal), 1024)
     assert memory.live_bytes == 4096
     made.deleter(ctypes.byref(made))
     assert memory.live_bytes == 0
