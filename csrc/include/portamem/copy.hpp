@@ -3,6 +3,7 @@
 #pragma once
 
 #include "portamem/detail/hearing.hpp"
+#include "portamem/detail/staged_copy.hpp"
 #include "portamem/layout.hpp"
 #include "portamem/quirks.hpp"
 #include "portamem/span.hpp"
@@ -66,6 +67,7 @@ inline std::shared_ptr<Event> copy(const Span& dst, const Span& src, const std::
     return detail::run_on(stream, dst, src, [&](const Stream& on) {
         if (waits) on.wait_for_work();
         if (stream && detail::waits_in_its_call(dst, src)) on.hear_until_idle();
+        if (detail::copy_staged(dst, src, on)) return;
         const rt::Error_t answer = rt::MemcpyAsync(dst.ptr, src.ptr, src.nbytes, rt::MemcpyKind::Default, on.handle());
         if (answer != rt::Error_t::Success)
             detail::raise(answer, "MemcpyAsync", detail::hint_between_devices(dst, src));

@@ -262,6 +262,28 @@ def many_megabytes(env: Env, resource: Any) -> None:
 
 
 @check("COPY-11")
+def many_megabytes_of_any_part(env: Env, resource: Any) -> None:
+    """Lengths around the sizes at which a copy is divided, on a stream and without one."""
+    room, stream = 18 * MIB, env.stream()
+    data = np.frombuffer(pattern(room), np.uint8)
+    with env.allocate(resource, room) as buf:
+        for turn, nbytes in enumerate((4 * MIB - 1, 4 * MIB, 4 * MIB + 1, 16 * MIB, 17 * MIB + 12_345)):
+            on, at, start = stream if turn % 2 else None, 3 + 64 * turn, 1 + 7 * turn
+            buf.fill(0xEE)
+            back = np.zeros(nbytes + 2, np.uint8)
+            with buf[at : at + nbytes] as part:
+                part.copy_from(data[start : start + nbytes], stream=on)
+                done = part.copy_to(back[1:-1], stream=on)
+            if done is not None:
+                done.synchronize()
+            expect(bool((back[1:-1] == data[start : start + nbytes]).all()), f"{nbytes} bytes came back as others")
+            expect_equal((int(back[0]), int(back[-1])), (0, 0), "the bytes beside the target")
+            whole = np.frombuffer(env.read(buf), np.uint8)
+            untouched = bool((whole[:at] == 0xEE).all() and (whole[at + nbytes :] == 0xEE).all())
+            expect(untouched, f"a copy of {nbytes} bytes wrote beside its target")
+
+
+@check("COPY-11")
 def two_streams_take_turns(env: Env, resource: Any) -> None:
     """Chunks alternate between two streams and meet again at the end: the shape of an overlapped pipeline."""
     lanes, chunk = (env.stream(), env.stream()), 128 * KIB + 64

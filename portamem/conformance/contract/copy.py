@@ -76,7 +76,8 @@ CLAUSES = (
     ),
     Clause(
         "COPY-11",
-        "Many megabytes arrive whole, from pageable memory and from pinned, and over two streams that take turns.",
+        "Many megabytes arrive whole, at any offset and of any length, from ordinary host memory and from pinned, and "
+        "over two streams that take turns.",
         "device memory of the runtime",
     ),
     Clause(

@@ -34,6 +34,8 @@ inline constexpr bool FreeAsyncTakesPlain = true;
 
 /// Most bytes of pageable memory that a copy reads without waiting for what its stream holds.
 inline constexpr std::size_t StagedAtOnce = std::size_t{64} << 10;
+/// Whether the runtime carries large copies of pageable memory at a fraction of the bus's rate.
+inline constexpr bool StagesSlowly = true;
 
 /// What DLPack calls this backend's memory and streams.
 inline constexpr DlpackDeviceTypes DlpackTypes{2, 3, 13};

@@ -56,6 +56,8 @@ inline constexpr std::size_t StagedAtOnce = std::size_t{64} << 10;
 #else
 inline constexpr std::size_t StagedAtOnce = 0;
 #endif
+/// Whether the runtime carries large copies of pageable memory at a fraction of the bus's rate.
+inline constexpr bool StagesSlowly = true;
 
 /// What DLPack calls this backend's memory and streams.
 #if defined(__HIP_PLATFORM_NVIDIA__)

@@ -27,6 +27,8 @@ inline constexpr bool FreeAsyncTakesPlain = false;
 
 /// Most bytes of pageable memory that a copy reads without waiting for what its stream holds.
 inline constexpr std::size_t StagedAtOnce = 0;
+/// Whether the runtime carries large copies of pageable memory at a fraction of the bus's rate.
+inline constexpr bool StagesSlowly = false;
 
 /// What DLPack calls this backend's memory and streams.
 inline constexpr DlpackDeviceTypes DlpackTypes{};

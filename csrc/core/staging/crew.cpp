@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+// core/staging/crew.cpp: threads that copy host memory together.
+#include "crew.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cstring>
+#include <system_error>
+#include <thread>
+
+namespace portamem::staging {
+
+namespace {
+
+constexpr std::size_t kPiece = std::size_t{256} << 10;
+
+// New threads inherit the mask: the program's signals go to its own threads.
+class WithoutSignals {
+  public:
+    WithoutSignals() {
+        sigset_t all;
+        (void)sigfillset(&all);
+        (void)pthread_sigmask(SIG_SETMASK, &all, &before_);
+    }
+    ~WithoutSignals() { (void)pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+    WithoutSignals(const WithoutSignals&) = delete;
+    WithoutSignals& operator=(const WithoutSignals&) = delete;
+
+  private:
+    sigset_t before_;
+};
+
+}  // namespace
+
+Crew& Crew::instance() {
+    static auto* leaked = new Crew;
+    return *leaked;
+}
+
+bool Crew::copy(char* dst, const char* src, std::size_t nbytes, int threads) {
+    const std::unique_lock<std::mutex> caller(callers_, std::try_to_lock);
+    if (!caller.owns_lock()) return false;
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        const auto pieces = static_cast<int>(std::min<std::size_t>((nbytes + kPiece - 1) / kPiece, kMostThreads));
+        wanted_ = std::min({threads, pieces, kMostThreads}) - 1;
+        start_helpers(wanted_);
+        dst_ = dst;
+        src_ = src;
+        nbytes_ = nbytes;
+        next_.store(0, std::memory_order_relaxed);
+        ++turn_;
+    }
+    work_.notify_all();
+    take_pieces();
+    std::unique_lock<std::mutex> lock(mutex_);
+    wanted_ = 0;  // a helper that wakes up now is too late
+    idle_.wait(lock, [this] { return inside_ == 0; });
+    return true;
+}
+
+// Where the system has no thread to give, fewer take part.
+void Crew::start_helpers(int wanted) {
+    const WithoutSignals masked;
+    while (helpers_ < wanted) {
+        try {
+            std::thread([this, number = helpers_] { help(number); }).detach();
+        } catch (const std::system_error&) {
+            return;
+        }
+        ++helpers_;
+    }
+}
+
+void Crew::help(int number) {
+    std::uint64_t seen = 0;
+    std::unique_lock<std::mutex> lock(mutex_);
+    for (;;) {
+        work_.wait(lock, [&] { return turn_ != seen && number < wanted_; });
+        seen = turn_;
+        ++inside_;
+        lock.unlock();
+        take_pieces();
+        lock.lock();
+        if (--inside_ == 0) idle_.notify_one();
+    }
+}
+
+void Crew::take_pieces() {
+    for (;;) {
+        const std::size_t begin = next_.fetch_add(kPiece, std::memory_order_relaxed);
+        if (begin >= nbytes_) return;
+        std::memcpy(dst_ + begin, src_ + begin, std::min(kPiece, nbytes_ - begin));
+    }
+}
+
+}  // namespace portamem::staging

@@ -1,0 +1,83 @@
+"""PORTAMEM_COPY_THREADS: each test asks in a process of its own, where the setting is read once."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+from helpers.process import python_output
+
+CODE = """
+    import importlib, random, sys
+    import numpy as np
+    pm = importlib.import_module("portamem." + sys.argv[1])
+    draw = random.Random(5)
+    device = pm.Device(0)
+    room = 40 << 20
+    source = np.arange(room // 4, dtype=np.uint32).view(np.uint8)
+    with pm.DeviceMemoryResource(device) as resource, resource.allocate(room) as memory, pm.Stream(device) as stream, \\
+            pm.Stream(device) as other, pm.PinnedMemoryResource(device) as pinned, pinned.allocate(1 << 20) as busy:
+        for turn in range(8):
+            length = draw.choice((4 << 20, (16 << 20) + 1, draw.randrange(1 << 22, 1 << 25)))
+            at, start = draw.randrange(room - length), draw.randrange(room - length)
+            back = np.zeros(length + 2, np.uint8)
+            memory.fill(0xEE)
+            busy.copy_from(memory[: 1 << 20], stream=other)
+            on = stream if turn % 2 else None
+            with memory[at : at + length] as part:
+                first = part.copy_from(source[start : start + length], stream=on)
+                second = part.copy_to(back[1:-1], stream=on)
+            if on is None:
+                assert first is second is None
+            else:
+                second.synchronize()
+            assert (back[1:-1] == source[start : start + length]).all() and back[0] == back[-1] == 0
+            whole = np.empty(room, np.uint8)
+            memory.copy_to(whole)
+            assert (whole[:at] == 0xEE).all() and (whole[at + length :] == 0xEE).all()
+        other.synchronize()
+    print("done")
+"""
+
+
+@pytest.mark.parametrize("threads", ["off", "0", "1", "3", "64"])
+def test_large_copies_arrive_whole(pm: ModuleType, threads: str) -> None:
+    assert python_output(CODE, pm.backend, PORTAMEM_COPY_THREADS=threads) == "done\n"
+
+
+def test_a_source_may_go_once_it_has_been_read(pm: ModuleType) -> None:
+    code = """
+        import gc, importlib, sys
+        import numpy as np
+        pm = importlib.import_module("portamem." + sys.argv[1])
+        with pm.DeviceMemoryResource() as resource, resource.allocate(24 << 20) as memory, pm.Stream() as stream:
+            for turn in range(4):
+                done = memory.copy_from(np.full(24 << 20, turn, np.uint8), stream=stream)
+                gc.collect()
+                done.synchronize()
+                back = np.empty(24 << 20, np.uint8)
+                memory.copy_to(back, stream=stream).synchronize()
+                assert (back == turn).all()
+        print(pm.held("host"))
+        """
+    assert python_output(code, pm.backend, PORTAMEM_COPY_THREADS="2") == "0\n"
+
+
+@pytest.mark.parametrize("wrong", ["many", "-1", "65", "2.5", "on"])
+def test_a_setting_that_cannot_be_read(pm: ModuleType, wrong: str) -> None:
+    code = """
+        import importlib, sys
+        pm = importlib.import_module("portamem." + sys.argv[1])
+        with pm.DeviceMemoryResource() as resource, resource.allocate(8 << 20) as memory:
+            if memory.is_host_accessible:
+                print("nothing is staged")
+                raise SystemExit
+            memory[:100].copy_from(bytes(100))
+            try:
+                memory.copy_from(bytes(8 << 20))
+            except ValueError as refused:
+                print(refused)
+        """
+    said = python_output(code, pm.backend, PORTAMEM_COPY_THREADS=wrong).strip()
+    expected = f"PORTAMEM_COPY_THREADS={wrong} is no number of threads: give a number from 0 to 64, or off"
+    assert said in (expected, "nothing is staged")
