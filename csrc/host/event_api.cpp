@@ -18,7 +18,7 @@ Event& event_of(State& state, pmhEvent_t handle) {
 }
 
 // Records an event. An idle stream's end is now, so that no thread has to wake up for it.
-void record(State& state, Stream& stream, Event& event) {
+void record_now(State& state, Stream& stream, Event& event) {
     const auto stamp = event.is_timed() ? std::make_shared<Stamp>() : nullptr;
     const auto now = [stamp] { stamp->when = std::chrono::steady_clock::now(); };
     if (stamp != nullptr && !(stream.is_idle() && implied_waits(state, stream).empty())) {
@@ -66,7 +66,7 @@ pmhError_t pmhEventRecord(pmhEvent_t handle, pmhStream_t stream_handle) {
         if (event.device != stream.device)
             refuse(pmhErrorInvalidHandle, "the event is of device %d, the stream of device %d", event.device,
                    stream.device);
-        if (!record_in_capture(state, stream, event)) record(state, stream, event);
+        if (!record_in_capture(state, stream, event)) record_now(state, stream, event);
     });
 }
 
