@@ -32,7 +32,8 @@ class CallbackMemoryResource : public CountedMemoryResource {
     /// use.
     using Allocate = std::function<void*(std::size_t nbytes, const std::shared_ptr<Stream>& stream)>;
     /// Takes the memory back. Stream-ordered memory goes back behind the work on `stream`; for other memory that work
-    /// has run.
+    /// has run. A function that throws has not taken the memory, and is called again for it: when the program frees it
+    /// again, and for a dropped buffer until the function returns.
     using Deallocate = std::function<void(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream)>;
 
     /// Are the same as C functions, which may not throw. `stream` is a native handle, and user_data is handed through.
