@@ -252,6 +252,32 @@ TEST_CASE("pm fallback: dropped memory of the alternate goes back to it behind t
     CHECK(resource->alternate()->live_buffers() == 0);
 }
 
+TEST_CASE("pm fallback: the alternate is asked after the upstream has waited for memory that it has lost to a drop") {
+    if (no_device()) return;
+    const auto resource = over_limits(1000, 1000);
+    const auto stream = pm::Stream::create(0);
+    const Gate gate(stream);
+    { (void)pm::Buffer(resource->upstream(), 800, stream).ptr(); }
+    gate.open_soon();
+    const pm::Buffer first(resource, 900);
+    CHECK(gate.is_open());
+    CHECK(resource->alternate_live_buffers() == 0);
+}
+
+TEST_CASE("pm fallback: the alternate gives memory where the upstream has waited in vain") {
+    if (no_device()) return;
+    const auto resource = over_limits(1000, 1000);
+    const auto stream = pm::Stream::create(0);
+    const Gate gate(stream);
+    { (void)pm::Buffer(resource->upstream(), 800, stream).ptr(); }
+    const auto before = std::chrono::steady_clock::now();
+    const pm::Buffer second(resource, 900);
+    CHECK(std::chrono::steady_clock::now() - before >= std::chrono::milliseconds(1900));
+    CHECK_FALSE(gate.is_open());
+    CHECK(resource->alternate_live_buffers() == 1);
+    gate.open();  // before a free that may wait for the device
+}
+
 TEST_CASE("pm fallback: an allocation waits for dropped memory of the alternate") {
     if (no_device()) return;
     const auto resource = over_limits(0, 1000);
