@@ -1268,7 +1268,11 @@ class CallbackMemoryResource(MemoryResource):
     called with no lock held, and may use other resources and pools that stand on this one.
 
     ``kind``, ``host_accessible`` and ``stream_ordered`` say what the memory is; the latter two follow from the kind
-    unless given. Unless it is stream-ordered, ``deallocate`` is called when the work on the stream has run."""
+    unless given. Unless it is stream-ordered, ``deallocate`` is called when the work on the stream has run.
+
+    A ``deallocate`` that raises has not taken the memory, which is still out, and it is called again for that memory:
+    when the program closes the buffer again, and for a dropped buffer until it returns. Only the first exception for a
+    dropped buffer is reported, as unraisable."""
 
     def __init__(
         self,

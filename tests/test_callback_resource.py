@@ -258,20 +258,25 @@ def test_what_a_function_raises_where_nobody_waits_is_reported_and_the_memory_go
     pm: Any, heap: Heap, stream: Any
 ) -> None:
     is_now = False
+    asked: list[tuple[int, int]] = []
 
     def give(address: int, nbytes: int, stream: Any) -> None:
+        asked.append((address, nbytes))
         if not is_now:
             raise LookupError("not now")
         heap.deallocate(address, nbytes, stream)
 
     made = pm.CallbackMemoryResource(heap.allocate, give, kind="system")
     buffer = made.allocate(1000, stream=stream)
+    address = buffer.handle
     with unraisable() as reported:
         del buffer
         gc.collect()
+        assert eventually(lambda: len(asked) > 3), "a dropped buffer is offered again"
     assert reported == ["LookupError: not now"]
     assert made.live_buffers == 1
     is_now = True
     assert eventually(lambda: made.live_buffers == 0)
     assert not heap.out
+    assert set(asked) == {(address, 1000)}
     made.close()

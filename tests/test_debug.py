@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -188,3 +190,25 @@ print(pool.live_buffers)
 """,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
+
+
+@pytest.mark.parametrize("make", ["LIMITED(0), log", "log, LIMITED(0)"], ids=["alternate", "upstream"])
+def test_a_use_is_told_to_the_resource_that_gave_the_memory(pm: Any, tmp_path: Path, make: str) -> None:
+    path = tmp_path / "log"
+    done = run(
+        pm,
+        f"""
+log = pm.LoggingAdaptor(pm.DeviceMemoryResource(), {str(path)!r})
+either = pm.FallbackAdaptor({make.replace("LIMITED(0)", "pm.LimitingAdaptor(pm.DeviceMemoryResource(), 0)")})
+buffer = either.allocate(1000, stream=stream)
+buffer.record_stream(pm.Stream())
+buffer.close()
+either.close()
+log.close()
+""",
+    )
+    assert (done.stderr, done.returncode) == ("", 0)
+    calls = [json.loads(line) for line in path.read_text().splitlines()]
+    memory = {call["event"]: (call["address"], call["size"]) for call in calls if "address" in call}
+    assert list(memory) == ["alloc", "record", "free"]
+    assert len(set(memory.values())) == 1

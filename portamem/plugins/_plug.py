@@ -3,22 +3,38 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import ModuleType, TracebackType
 from typing import Any
 
 from portamem._types import MemoryResource
 
-_lock = threading.RLock()  # a plug names itself in a refusal
+_lock = threading.RLock()  # guards both of these; a plug names itself in a refusal
 _plugs: dict[str, list[Plug]] = {}  # those that are in, by library, the latest last
+_changes: dict[str, threading.RLock] = {}  # by library
+
+
+@contextlib.contextmanager
+def changing(library: str) -> Iterator[None]:
+    """Lets one thread at a time change the allocator of a library.
+
+    A ``use`` holds it from the question for the former allocator until its plug is made: a plug that was put in
+    meanwhile would be taken out by none.
+    """
+    with _lock:
+        change = _changes.setdefault(library, threading.RLock())
+    with change:
+        yield
 
 
 class Plug:
     """Stands for a library that takes its memory from a portamem resource, until ``undo()``.
 
     As a context manager, it ends with the block. Plugs of one library end in the opposite order of their beginning.
+    It is made within ``changing(library)``.
     """
 
     def __init__(self, library: str, resource: Any, take_out: Callable[[], None]) -> None:
@@ -51,21 +67,18 @@ class Plug:
         where a later plug of the library is still in, or the library has been given another allocator since; nothing
         has changed then.
         """
-        with _lock:
-            plugs = _plugs.get(self._library, [])
-            if self not in plugs:
-                return
-            if plugs[-1] is not self:
-                raise RuntimeError(
-                    f"a later plug of {self._library} is still in: undo that one first (it is {plugs[-1]!r})"
-                )
-            plugs.remove(self)
-        try:
-            self._take_out()  # without the lock: it calls the library
-        except BaseException:
+        with changing(self._library):
             with _lock:
-                plugs.append(self)
-            raise
+                plugs = _plugs.get(self._library, [])
+                if self not in plugs:
+                    return
+                if plugs[-1] is not self:
+                    raise RuntimeError(
+                        f"a later plug of {self._library} is still in: undo that one first (it is {plugs[-1]!r})"
+                    )
+            self._take_out()  # calls the library, so other libraries' plugs do not wait for it
+            with _lock:
+                plugs.remove(self)
 
     def __enter__(self) -> Plug:
         return self

@@ -40,15 +40,16 @@ def use(resource: Any = None) -> Plug:
     cupy, backend = library()
     _plug.checked(resource, "CuPy", backend)
     made = _allocator(cupy, backend, resource)
-    former = cupy.cuda.get_allocator()
-    cupy.cuda.set_allocator(made)
 
     def take_out() -> None:
         if cupy.cuda.get_allocator() != made:
             raise RuntimeError("CuPy has been given another allocator since: take that one out first")
         cupy.cuda.set_allocator(former)
 
-    return Plug("cupy", resource, take_out)
+    with _plug.changing("cupy"):
+        former = cupy.cuda.get_allocator()
+        cupy.cuda.set_allocator(made)
+        return Plug("cupy", resource, take_out)
 
 
 def use_pinned(resource: Any) -> Plug:
@@ -67,12 +68,13 @@ def use_pinned(resource: Any) -> Plug:
     def allocate(nbytes: int) -> Any:
         return cupy.cuda.PinnedMemoryPointer(_PinnedMemory(resource.allocate(nbytes, stream=stream)), 0)
 
-    cupy.cuda.set_pinned_memory_allocator(allocate)
-    return Plug(
-        "cupy pinned memory",
-        resource,
-        lambda: cupy.cuda.set_pinned_memory_allocator(cupy.get_default_pinned_memory_pool().malloc),
-    )
+    with _plug.changing("cupy pinned memory"):
+        cupy.cuda.set_pinned_memory_allocator(allocate)
+        return Plug(
+            "cupy pinned memory",
+            resource,
+            lambda: cupy.cuda.set_pinned_memory_allocator(cupy.get_default_pinned_memory_pool().malloc),
+        )
 
 
 class _PinnedMemory:

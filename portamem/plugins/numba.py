@@ -25,7 +25,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 
 from portamem.errors import OutOfMemoryError
-from portamem.plugins._plug import Plug, checked, library
+from portamem.plugins._plug import Plug, changing, checked, library
 
 _BACKENDS = ("cuda",)
 _VERSION = 1  # of the interface
@@ -48,15 +48,7 @@ def use(resource: Any = None, *, module: ModuleType | None = None) -> Plug:
     given = checked(resource, "Numba", *_BACKENDS)
     target = _target(module)
     driver = _driver_of(target)
-    devices = [context.device.id for context in _contexts(driver)]
-    if devices:
-        raise RuntimeError(
-            f"{target.__name__} has a context on device {', '.join(map(str, devices))}, whose memory manager stays as "
-            f"it is: call portamem.plugins.numba.use() before Numba is used, or {target.__name__}.close() first"
-        )
     made = _manager_class(driver, given)
-    former = driver._memory_manager
-    target.set_memory_manager(made)
 
     def take_out() -> None:
         if driver._memory_manager is not made:
@@ -70,7 +62,16 @@ def use(resource: Any = None, *, module: ModuleType | None = None) -> Plug:
                 driver._ensure_memory_manager()
                 _hand_over(context, driver._memory_manager(context=context))
 
-    return Plug(target.__name__, given, take_out)
+    with changing(target.__name__):
+        devices = [context.device.id for context in _contexts(driver)]
+        if devices:
+            raise RuntimeError(
+                f"{target.__name__} has a context on device {', '.join(map(str, devices))}, whose memory manager stays "
+                f"as it is: call portamem.plugins.numba.use() before Numba is used, or {target.__name__}.close() first"
+            )
+        former = driver._memory_manager
+        target.set_memory_manager(made)
+        return Plug(target.__name__, given, take_out)
 
 
 def manager(resource: Any = None, *, module: ModuleType | None = None) -> type:

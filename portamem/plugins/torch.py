@@ -45,8 +45,9 @@ def use(resource: Any = None, *, device: Any = None) -> Plug:
     with torch.cuda.device(ordinal):
         pool = mem_pool(resource)
     scopes = ExitStack()
-    scopes.enter_context(torch.cuda.use_mem_pool(pool, ordinal))
-    return Plug("torch", resource, scopes.close)
+    with _plug.changing("torch"):
+        scopes.enter_context(torch.cuda.use_mem_pool(pool, ordinal))
+        return Plug("torch", resource, scopes.close)
 
 
 def mem_pool(resource: Any = None) -> Any:

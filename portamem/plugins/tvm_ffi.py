@@ -32,14 +32,15 @@ def use(resource: Any = None) -> Plug:
     backend = (_choice.chosen() if given is None else given).backend
     stream_of = ctypes.cast(library.TVMFFIEnvGetStream, ctypes.c_void_p).value
     made = _hooks.functions("tvm_ffi", backend, resource, stream_of)["allocate"]
-    former = _set(library, made)
 
     def take_out() -> None:
         if _current(library) != made:
             raise RuntimeError("tvm-ffi has been given another allocator since: take that one out first")
         _set(library, former)
 
-    return Plug("tvm_ffi", resource, take_out)
+    with _plug.changing("tvm_ffi"):
+        former = _set(library, made)
+        return Plug("tvm_ffi", resource, take_out)
 
 
 def _set(library: Any, address: int | None) -> int | None:

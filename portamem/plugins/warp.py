@@ -19,7 +19,7 @@ import importlib
 import sys
 from typing import Any
 
-from portamem.plugins._plug import Plug, checked, library
+from portamem.plugins._plug import Plug, changing, checked, library
 
 _BACKENDS = ("cuda",)
 
@@ -38,9 +38,6 @@ def use(resource: Any = None, device: Any = None) -> Plug:
         )
     backend = importlib.import_module(f"portamem.{_BACKENDS[0] if given is None else given.backend}")
     allocators = {each: _Allocator(backend, each, given) for each in _devices(warp, device, given)}
-    former = {each: _custom(warp, each) for each in allocators}
-    for each, allocator in allocators.items():
-        warp.set_device_allocator(each, allocator)
 
     def take_out() -> None:
         for each, allocator in allocators.items():
@@ -52,7 +49,11 @@ def use(resource: Any = None, device: Any = None) -> Plug:
         for each in allocators:
             warp.set_device_allocator(each, former[each])
 
-    return Plug("warp", given, take_out)
+    with changing("warp"):
+        former = {each: _custom(warp, each) for each in allocators}
+        for each, allocator in allocators.items():
+            warp.set_device_allocator(each, allocator)
+        return Plug("warp", given, take_out)
 
 
 def _devices(warp: Any, device: Any, resource: Any) -> list[Any]:

@@ -1,9 +1,54 @@
 // SPDX-License-Identifier: MIT
 // Resources keep notes of their blocks: the notes cost little, and nothing is lost where host memory runs out.
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "host_memory_taken.hpp"
 #include "pm_support.hpp"
+
+namespace {
+
+/// An upstream that takes nothing back while it refuses, and behind which there is no host memory while it starves its
+/// callers.
+class Harsh : public pm::ResourceAdaptor {
+  public:
+    explicit Harsh(Resource upstream) : pm::ResourceAdaptor(std::move(upstream)) {}
+    bool refuses = false;
+    bool starves = false;
+
+  protected:
+    void* take(std::size_t nbytes, const StreamPtr& stream, pm::AllocateOptions options) override {
+        void* const ptr = pm::ResourceAdaptor::take(nbytes, stream, options);
+        if (starves) fail_host_memory(1);
+        return ptr;
+    }
+    void give_back(void* ptr, std::size_t nbytes, const StreamPtr& stream) override {
+        if (refuses) throw std::runtime_error("not taken back");
+        pm::ResourceAdaptor::give_back(ptr, nbytes, stream);
+    }
+};
+
+/// Resources that note each block of an upstream.
+std::vector<std::pair<const char*, Resource>> over(const Resource& upstream) {
+    const auto none = pm::LimitingAdaptor::create(device_resource(), 0);
+    return {{"limiting", pm::LimitingAdaptor::create(upstream, std::size_t{1} << 30)},
+            {"failure callback", pm::FailureCallbackAdaptor::create(upstream, [](std::size_t) { return false; })},
+            {"fallback", pm::FallbackAdaptor::create(upstream, none)},
+            {"fallback's alternate", pm::FallbackAdaptor::create(none, upstream)},
+            {"callback",
+             pm::CallbackMemoryResource::create(
+                 [upstream](std::size_t nbytes, const StreamPtr& stream) { return upstream->allocate(nbytes, stream); },
+                 [upstream](void* ptr, std::size_t nbytes, const StreamPtr& stream) {
+                     upstream->deallocate(ptr, nbytes, stream);
+                 },
+                 pm::CallbackMemoryResource::memory_of(pm::ResourceKind::Device, 0))}};
+}
+
+}  // namespace
 
 TEST_CASE("host records: what is noted of freed blocks of one size is not copied for each of them") {
     if (no_device()) return;
@@ -81,5 +126,66 @@ TEST_CASE("host records: resources that end where there is no host memory give b
             fail_host_memory(0);
             CHECK(eventually([&] { return upstream->live_buffers() == 0; }));
         }
+    }
+}
+
+TEST_CASE("host records: no block is lost where host memory runs out and the upstream takes nothing back") {
+    if (no_device()) return;
+    const auto upstream = std::make_shared<Harsh>(device_resource());
+    const auto stream = pm::Stream::create(0);
+    for (const auto& each : over(upstream)) {
+        const std::string name = each.first;
+        const Resource& resource = each.second;
+        CAPTURE(name);
+        int failed = 0;
+        for (std::uint64_t nth = 1; nth <= 40; ++nth) {
+            CAPTURE(nth);
+            void* ptr = nullptr;
+            upstream->refuses = true;
+            fail_host_memory(nth);
+            try {
+                ptr = resource->allocate(1000, stream);
+            } catch (const std::exception&) {
+                ++failed;
+            }
+            fail_host_memory(0);
+            upstream->refuses = false;
+            if (ptr != nullptr) resource->deallocate(ptr, 1000, stream);
+            CHECK(resource->live_buffers() == 0);
+            CHECK(upstream->live_buffers() == 0);
+        }
+        CHECK(failed > 0);
+    }
+}
+
+TEST_CASE("host records: a block that the upstream has given needs no more host memory") {
+    if (no_device()) return;
+    constexpr std::size_t kBlocks = 3000;
+    const auto upstream = std::make_shared<Harsh>(device_resource());
+    const auto stream = pm::Stream::create(0);
+    for (const auto& each : over(upstream)) {
+        const std::string name = each.first;
+        const Resource& resource = each.second;
+        CAPTURE(name);
+        std::vector<void*> blocks(kBlocks);
+        resource->deallocate(resource->allocate(1, stream), 1, stream);  // it is listed now
+        upstream->starves = true;
+        for (void*& block : blocks) {
+            try {
+                block = resource->allocate(256, stream);
+            } catch (const std::bad_alloc&) {
+                block = nullptr;
+            }
+            fail_host_memory(0);
+        }
+        upstream->starves = false;
+        std::size_t known = 0;
+        for (void* const block : blocks) known += resource->size_of(block) == std::size_t{256} ? 1 : 0;
+        CHECK(known == kBlocks);
+        for (void* const block : blocks) {
+            if (block != nullptr) resource->deallocate(block, 256, stream);
+        }
+        CHECK(resource->live_buffers() == 0);
+        CHECK(upstream->live_buffers() == 0);
     }
 }

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: MIT
 // tests/cpp/pm_callback.cpp: memory of the program's own two functions.
+#include <chrono>
 #include <cstdlib>
 #include <map>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "pm_support.hpp"
 
@@ -77,6 +83,50 @@ TEST_CASE("pm callback: what a function throws reaches the caller, and nothing i
     fails = false;
     buffer.close();
     CHECK(upstream->live_buffers() == 0);
+    resource->close();
+}
+
+TEST_CASE("pm callback: a function that throws is called again for the same memory, until it returns") {
+    if (no_device()) return;
+    Heap heap;
+    std::mutex mutex;
+    std::vector<std::pair<void*, std::size_t>> calls;
+    bool fails = true;
+    const auto resource = std::make_shared<Callback>(
+        [&](std::size_t nbytes, const StreamPtr&) { return Heap::allocate(nbytes, nullptr, &heap); },
+        [&](void* ptr, std::size_t nbytes, const StreamPtr&) {
+            const std::lock_guard<std::mutex> lock(mutex);
+            calls.emplace_back(ptr, nbytes);
+            if (fails) throw std::domain_error("not now");
+            Heap::deallocate(ptr, nbytes, nullptr, &heap);
+        },
+        system_memory());
+    const auto seen = [&] {
+        const std::lock_guard<std::mutex> lock(mutex);
+        return calls;
+    };
+    std::pair<void*, std::size_t> memory;
+    {
+        pm::Buffer buffer(resource, 1000);
+        memory = {buffer.ptr(), 1000};
+        CHECK_THROWS_AS(buffer.close(), std::domain_error);
+        CHECK_THROWS_AS(buffer.close(), std::domain_error);
+        CHECK(seen().size() == 2);  // once for each time that the program asks
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        CHECK(seen().size() == 2);
+    }
+    CHECK(eventually([&] { return seen().size() > 5; }));  // the buffer was dropped
+    CHECK(resource->live_buffers() == 1);
+    {
+        const std::lock_guard<std::mutex> lock(mutex);
+        fails = false;
+    }
+    CHECK(eventually([&] { return resource->live_buffers() == 0; }));
+    CHECK(heap.out == 0);
+    const auto all = seen();
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    CHECK(seen().size() == all.size());
+    CHECK(all == decltype(calls)(all.size(), memory));
     resource->close();
 }
 

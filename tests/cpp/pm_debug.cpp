@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
 // tests/cpp/pm_debug.cpp: redzones and poison. They are there with PORTAMEM_DEBUG=1 only: so is most of this.
+#include <utility>
+#include <vector>
+
 #include "pm_support.hpp"
 
 namespace {
@@ -12,6 +15,27 @@ void poke(void* at, unsigned char value) { REQUIRE(rt::Memcpy(at, &value, 1, Mem
 unsigned char peek(const void* at) { return contents(at, 1).at(0); }
 
 char* behind(const pm::Buffer& buffer) { return static_cast<char*>(buffer.ptr()) + buffer.nbytes(); }
+
+/// Notes the memory that it gives, and the memory that another stream uses.
+class Watched : public pm::ResourceAdaptor {
+  public:
+    using Memory = std::vector<std::pair<void*, std::size_t>>;
+
+    explicit Watched(Resource upstream) : pm::ResourceAdaptor(std::move(upstream)) {}
+    Memory given;
+    Memory used;
+
+  protected:
+    void* take(std::size_t nbytes, const StreamPtr& stream, pm::AllocateOptions options) override {
+        void* const ptr = pm::ResourceAdaptor::take(nbytes, stream, options);
+        given.emplace_back(ptr, nbytes);
+        return ptr;
+    }
+    void do_note_use(void* ptr, std::size_t nbytes, const pm::Stream& stream) override {
+        used.emplace_back(ptr, nbytes);
+        pm::ResourceAdaptor::do_note_use(ptr, nbytes, stream);
+    }
+};
 
 }  // namespace
 
@@ -127,4 +151,25 @@ TEST_CASE("pm debug: a large alignment is kept") {
     poke(static_cast<char*>(buffer.ptr()) - 256, 0);
     CHECK(contains(refusal<pm::Error>([&] { buffer.close(); }), "byte 256 before"));
     CHECK_THROWS_AS(pm::Buffer(arena, 100, nullptr, 100), std::invalid_argument);
+}
+
+TEST_CASE("pm debug: a use of memory between redzones is told to the resource that gave the memory, by its address") {
+    if (is_off()) return;
+    const auto none = std::make_shared<pm::LimitingAdaptor>(device_resource(), 0);
+    const auto second = std::make_shared<Watched>(device_resource());
+    const auto first = std::make_shared<Watched>(none);
+    const auto limited = std::make_shared<pm::LimitingAdaptor>(second, 1 << 20);
+    const auto other = pm::Stream::create(0);
+    for (const Resource& resource : {Resource(pm::FallbackAdaptor::create(first, second)), Resource(limited)}) {
+        second->given.clear();
+        second->used.clear();
+        const pm::Buffer buffer(resource, 1000);
+        REQUIRE(second->given.size() == 1);
+        CHECK(second->given.front().first != buffer.ptr());
+        buffer.record_stream(other);
+        CHECK(second->used == second->given);
+        resource->note_use(buffer.ptr(), buffer.nbytes(), *other);
+        CHECK(second->used.size() == 2);
+    }
+    CHECK(first->used.empty());
 }

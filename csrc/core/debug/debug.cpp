@@ -189,7 +189,7 @@ void portamem_debug_forget(const void* ptr) {
     all.freed.erase(ptr);
 }
 
-int portamem_debug_size_of(const void* owner, const void* ptr, std::size_t* nbytes) {
+int portamem_debug_find(const void* owner, const void* ptr, portamem_debug_block* block) {
     using namespace portamem::debug;
     if (ptr == nullptr || portamem_forked() != 0) return 0;
     try {
@@ -197,7 +197,7 @@ int portamem_debug_size_of(const void* owner, const void* ptr, std::size_t* nbyt
         const std::lock_guard<std::mutex> lock(all.mutex);
         const auto found = all.out.find(const_cast<void*>(ptr));
         if (found == all.out.end() || found->second.owner != owner) return 0;
-        *nbytes = found->second.nbytes;
+        *block = found->second;
         return 1;
     } catch (...) {
         return 0;

@@ -50,8 +50,8 @@ PORTAMEM_EXPORT int portamem_debug_add(const portamem_debug_block* block);
 /* Notes that memory without redzones is at this address now, and forgets an earlier free of the address. */
 PORTAMEM_EXPORT void portamem_debug_forget(const void* ptr);
 
-/* Returns 1 where the address is of an allocation of that resource that is out, with its bytes; else 0. */
-PORTAMEM_EXPORT int portamem_debug_size_of(const void* owner, const void* ptr, size_t* nbytes);
+/* Returns 1 where the address is of an allocation of that resource that is out, with what is known of it; else 0. */
+PORTAMEM_EXPORT int portamem_debug_find(const void* owner, const void* ptr, portamem_debug_block* block);
 
 /* Is called when an address is being freed. Returns 1 where it is known, and takes it off the list; 0 where it is
  * not known; -1 where the free is wrong (freed twice, of another resource, of another size). Then `text` says why,

@@ -32,7 +32,8 @@ class CallbackMemoryResource : public CountedMemoryResource {
     /// use.
     using Allocate = std::function<void*(std::size_t nbytes, const std::shared_ptr<Stream>& stream)>;
     /// Takes the memory back. Stream-ordered memory goes back behind the work on `stream`; for other memory that work
-    /// has run.
+    /// has run. A function that throws has not taken the memory, and is called again for it: when the program frees it
+    /// again, and for a dropped buffer until the function returns.
     using Deallocate = std::function<void(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream)>;
 
     /// Are the same as C functions, which may not throw. `stream` is a native handle, and user_data is handed through.
@@ -93,6 +94,7 @@ class CallbackMemoryResource : public CountedMemoryResource {
         if (nbytes == 0) return nullptr;
         if (is_stream_ordered()) stream->refuse_capture("allocate");
         const RelaxedCapture beside(device());
+        auto blank = detail::LiveRanges::blank();
         void* ptr = allocate_(nbytes, stream);
         if (ptr == nullptr) {
             throw OutOfMemory(rt::Error_t::OutOfMemory, "OutOfMemory", "allocate",
@@ -101,13 +103,7 @@ class CallbackMemoryResource : public CountedMemoryResource {
                                   detail::bytes_text(nbytes));
         }
         if (nbytes - 1 > UINTPTR_MAX - reinterpret_cast<std::uintptr_t>(ptr)) refuse_wrapped(ptr, nbytes);
-        detail::LiveRanges::Range other;
-        try {
-            other = live_.add(ptr, nbytes);
-        } catch (...) {
-            deallocate_(ptr, nbytes, stream);
-            throw;
-        }
+        const auto other = live_.add(std::move(blank), ptr, nbytes);
         if (other.nbytes != 0) refuse_shared(ptr, nbytes, other);
         if (reinterpret_cast<std::uintptr_t>(ptr) % options.alignment != 0)
             refuse_misaligned(ptr, nbytes, stream, options.alignment);

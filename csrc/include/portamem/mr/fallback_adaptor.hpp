@@ -157,14 +157,10 @@ class FallbackAdaptor : public KnowingAdaptor {
     }
 
     void* take_of_alternate(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) {
+        auto blank = detail::LiveBlocks::blank();
         void* const ptr = detail::open_upstream(alternate_, "alternate")->allocate(nbytes, stream, options);
         if (ptr == nullptr) return ptr;
-        try {
-            of_alternate_.add(ptr, nbytes);
-        } catch (...) {
-            alternate_->deallocate(ptr, nbytes, stream);
-            throw;
-        }
+        of_alternate_.add(std::move(blank), ptr, nbytes);
         bytes_.fetch_add(nbytes, std::memory_order_relaxed);
         buffers_.fetch_add(1, std::memory_order_release);
         return ptr;

@@ -100,8 +100,8 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     /// any other address, and for a resource of another module. A pool takes no lock for it.
     std::optional<std::size_t> size_of(const void* ptr) const {
         refuse_forked();
-        std::size_t nbytes = 0;
-        if (detail::debug_on && portamem_debug_size_of(this, ptr, &nbytes) != 0) return nbytes;
+        portamem_debug_block guarded;
+        if (detail::debug_on && portamem_debug_find(this, ptr, &guarded) != 0) return guarded.nbytes;
         return do_size_of(ptr);
     }
 
@@ -169,6 +169,10 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     /// Recorders write it down.
     void note_use(void* ptr, std::size_t nbytes, const Stream& stream) {
         if (detail::is_recording()) recorded(portamem_record_process(), stream, ptr, nbytes, 0).use();
+        // The resource itself knows the memory with its redzones.
+        portamem_debug_block guarded;
+        if (detail::debug_on && portamem_debug_find(this, ptr, &guarded) != 0)
+            return do_note_use(guarded.base, guarded.total, stream);
         do_note_use(ptr, nbytes, stream);
     }
 
@@ -307,9 +311,10 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     // Returns what this resource knows of an address, which may be inside of a block that is out.
     portamem_address find(const void* ptr) const {
         refuse_forked();
-        portamem_address found{PORTAMEM_ADDRESS_BLOCK, ptr, 0};
-        if (detail::debug_on && portamem_debug_size_of(this, ptr, &found.nbytes) != 0) return found;
-        found = do_find(ptr);
+        portamem_debug_block guarded;
+        if (detail::debug_on && portamem_debug_find(this, ptr, &guarded) != 0)
+            return {PORTAMEM_ADDRESS_BLOCK, ptr, guarded.nbytes};
+        const portamem_address found = do_find(ptr);
         // Between redzones a block begins elsewhere than the resource itself knows.
         const bool is_known = found.state != PORTAMEM_ADDRESS_BLOCK || found.base == ptr || !detail::debug_on;
         return is_known ? found : portamem_address{PORTAMEM_ADDRESS_CHUNK, nullptr, 0};

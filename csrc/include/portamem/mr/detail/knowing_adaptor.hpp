@@ -22,14 +22,9 @@ class KnowingAdaptor : public ResourceAdaptor {
         : ResourceAdaptor(std::move(upstream), traits) {}
 
     void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) override {
+        auto blank = detail::LiveBlocks::blank();
         void* const ptr = ResourceAdaptor::take(nbytes, stream, options);
-        if (ptr == nullptr) return ptr;
-        try {
-            live_.add(ptr, nbytes);
-        } catch (...) {
-            ResourceAdaptor::give_back(ptr, nbytes, stream);
-            throw;
-        }
+        if (ptr != nullptr) live_.add(std::move(blank), ptr, nbytes);
         return ptr;
     }
     void give_back(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) override {

@@ -2,14 +2,18 @@
 // portamem/mr/detail/live_blocks.hpp: the blocks that a resource has out, by address.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <forward_list>
+#include <iterator>
 #include <mutex>
 #include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "portamem/mr/detail/parts_by_address.hpp"
 
@@ -32,26 +36,35 @@ inline void refuse_other_size(std::size_t had, std::size_t nbytes) {
 /// Keeps the sizes of the blocks that are out, in parts with a lock each, so that threads seldom meet. Each block takes
 /// about 40 bytes of host memory. From its allocation to its free it costs two locks of its part, tens of nanoseconds.
 class LiveBlocks {
-    using Sizes = std::unordered_map<void*, std::size_t>;
+    struct Note {
+        void* ptr = nullptr;
+        std::size_t nbytes = 0;
+    };
 
   public:
-    /// Represents a block on its way back. It is empty where the address is not out.
-    using Block = Sizes::node_type;
+    /// Represents a block on its way out or back, as a list of one note. It is empty where the address is not out.
+    using Block = std::forward_list<Note>;
+
+    /// Returns a note for a block that the caller is about to allocate. The caller takes the note first: a block that
+    /// it has already might be refused when it is given back, and would be lost. Throws std::bad_alloc.
+    static Block blank() { return Block(1); }
 
     /// Notes a block that was just allocated. Where the address is known already, it was freed behind the resource's
-    /// back. Throws std::bad_alloc, and nothing is noted.
-    void add(void* ptr, std::size_t nbytes) {
+    /// back.
+    void add(Block blank, void* ptr, std::size_t nbytes) noexcept {
+        blank.front() = {ptr, nbytes};
         Part& part = parts_.of(ptr);
         const std::lock_guard<std::mutex> lock(part.mutex);
-        part.sizes.insert_or_assign(ptr, nbytes);
+        (void)part.take_out(ptr);
+        part.insert(std::move(blank));
     }
 
     /// Returns the bytes of a block; nothing where the address is not out.
     std::optional<std::size_t> size_of(const void* ptr) const {
         const Part& part = parts_.of(ptr);
         const std::lock_guard<std::mutex> lock(part.mutex);
-        const auto found = part.sizes.find(const_cast<void*>(ptr));
-        return found == part.sizes.end() ? std::nullopt : std::optional(found->second);
+        const Note* const found = part.find(ptr);
+        return found == nullptr ? std::nullopt : std::optional(found->nbytes);
     }
 
     /// Takes a block out before its memory goes back, because its address may be handed out again at once. Throws
@@ -59,10 +72,10 @@ class LiveBlocks {
     Block take(void* ptr, std::size_t nbytes) {
         Part& part = parts_.of(ptr);
         const std::lock_guard<std::mutex> lock(part.mutex);
-        const auto found = part.sizes.find(ptr);
-        if (found == part.sizes.end()) return {};
-        refuse_other_size(found->second, nbytes);
-        return part.sizes.extract(found);
+        const Note* const found = part.find(ptr);
+        if (found == nullptr) return {};
+        refuse_other_size(found->nbytes, nbytes);
+        return part.take_out(ptr);
     }
 
     /// Runs a function that gives back the memory of a block that take returned. If the function throws, the block
@@ -78,20 +91,76 @@ class LiveBlocks {
     }
 
   private:
-    struct alignas(64) Part {
+    // A hash table whose notes are linked into its lists, so that an insertion needs no host memory. A table that
+    // cannot grow gets longer lists.
+    class alignas(64) Part {
+      public:
+        const Note* find(const void* ptr) const noexcept {
+            for (const Note& note : list_of(ptr)) {
+                if (note.ptr == ptr) return &note;
+            }
+            return nullptr;
+        }
+
+        Block take_out(const void* ptr) noexcept {
+            Block taken;
+            Block& list = list_of(ptr);
+            for (auto before = list.before_begin(); std::next(before) != list.end(); ++before) {
+                if (std::next(before)->ptr != ptr) continue;
+                taken.splice_after(taken.before_begin(), list, before);
+                --count_;
+                break;
+            }
+            return taken;
+        }
+
+        void insert(Block&& block) noexcept {
+            if (count_ >= lists_.size() && count_ >= kFewest) grow();
+            link(block);
+            ++count_;
+        }
+
         mutable std::mutex mutex;  // a leaf
-        Sizes sizes;
+
+      private:
+        static constexpr std::size_t kFewest = 4;  // notes, before there is a table
+
+        void link(Block& block) noexcept {
+            Block& list = list_of(block.front().ptr);
+            list.splice_after(list.before_begin(), block, block.before_begin());
+        }
+
+        void grow() noexcept {
+            std::vector<Block> former;
+            try {
+                former.resize(std::max(4 * kFewest, 2 * lists_.size()));
+            } catch (const std::bad_alloc&) {
+                return;
+            }
+            former.swap(lists_);
+            while (!first_.empty()) link(first_);
+            for (Block& list : former) {
+                while (!list.empty()) link(list);
+            }
+        }
+
+        const Block& list_of(const void* ptr) const noexcept {
+            if (lists_.empty()) return first_;
+            // The top four bits of this product choose the part, and the number of lists is a power of two.
+            const auto bits = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(ptr)) * 0x9E3779B97F4A7C15u;
+            return lists_[(bits >> 32) & (lists_.size() - 1)];
+        }
+        Block& list_of(const void* ptr) noexcept { return const_cast<Block&>(std::as_const(*this).list_of(ptr)); }
+
+        Block first_;  // until there is a table
+        std::vector<Block> lists_;
+        std::size_t count_ = 0;
     };
 
     void put_back(Block&& block) noexcept {
-        Part& part = parts_.of(block.key());
+        Part& part = parts_.of(block.front().ptr);
         const std::lock_guard<std::mutex> lock(part.mutex);
-        try {
-            part.sizes.insert(std::move(block));
-        } catch (const std::bad_alloc&) {
-            // There is no host memory for a table that has grown meanwhile: the block is out, and this table has lost
-            // it.
-        }
+        part.insert(std::move(block));
     }
 
     PartsByAddress<Part> parts_;

@@ -21,7 +21,7 @@ class LiveRanges {
     using Sizes = std::map<std::uintptr_t, std::size_t>;
 
   public:
-    /// Represents a block on its way back. It is empty where the address is not out.
+    /// Represents a block on its way out or back. It is empty where the address is not out.
     using Block = Sizes::node_type;
 
     struct Range {
@@ -29,10 +29,16 @@ class LiveRanges {
         std::size_t nbytes = 0;
     };
 
+    /// Returns a note for a block that the caller is about to allocate, as LiveBlocks::blank does. Throws
+    /// std::bad_alloc.
+    static Block blank() {
+        Sizes one;
+        return one.extract(one.emplace(0, 0).first);
+    }
+
     /// Notes a block that was just allocated, whose range does not wrap around, and returns a range of 0 bytes. Where
-    /// the block shares a byte with a block that is out, it notes nothing and returns that block. Throws
-    /// std::bad_alloc, and nothing is noted.
-    Range add(void* ptr, std::size_t nbytes) {
+    /// the block shares a byte with a block that is out, it notes nothing and returns that block.
+    Range add(Block blank, void* ptr, std::size_t nbytes) noexcept {
         const auto begin = reinterpret_cast<std::uintptr_t>(ptr);
         const std::lock_guard<std::mutex> lock(mutex_);
         const auto after = sizes_.upper_bound(begin);
@@ -41,7 +47,9 @@ class LiveRanges {
             if (begin - before->first < before->second) return {before->first, before->second};
         }
         if (after != sizes_.end() && after->first - begin < nbytes) return {after->first, after->second};
-        sizes_.emplace_hint(after, begin, nbytes);
+        blank.key() = begin;
+        blank.mapped() = nbytes;
+        sizes_.insert(after, std::move(blank));
         return {};
     }
 

@@ -109,7 +109,10 @@ class RuntimeMemoryResource : public CountedMemoryResource {
             try {
                 return in_use(stream, [&] {
                     const Beside beside(traits(), stream);
-                    return noted(function(), stream);
+                    auto blank = detail::LiveBlocks::blank();
+                    const Block block = function();
+                    if (block.ptr != nullptr) live_.add(std::move(blank), block.ptr, block.nbytes);
+                    return block;
                 });
             } catch (const OutOfMemory& e) {
                 if (looks <= kMostLooks && pools_make_room(asked)) continue;
@@ -117,17 +120,6 @@ class RuntimeMemoryResource : public CountedMemoryResource {
                 has_trimmed = true;
             }
         }
-    }
-
-    Block noted(const Block& block, Stream& stream) {
-        if (block.ptr == nullptr) return block;
-        try {
-            live_.add(block.ptr, block.nbytes);
-        } catch (...) {
-            call_deallocate(block.ptr, block.nbytes, stream);
-            throw;
-        }
-        return block;
     }
 
     // How often one call asks the pools of the process, while other threads take what those give back.

@@ -27,7 +27,7 @@ class ForeignMemoryResource : public CountedMemoryResource {
     // Counts a block as this resource's that the other module's resource has out.
     void adopt(void* ptr, std::size_t nbytes, const Stream& stream) {
         (void)tracked(stream, [&] {
-            live_.add(ptr, nbytes);
+            live_.add(LiveBlocks::blank(), ptr, nbytes);
             return Block{ptr, nbytes};
         });
     }
@@ -42,13 +42,9 @@ class ForeignMemoryResource : public CountedMemoryResource {
         if (nbytes == 0) return ptr;  // a null pointer is not given back to the other module
         const Stream::Use use = stream->in_use();
         stream->refuse_capture("allocate");
+        auto blank = LiveBlocks::blank();
         check(rt::Error_t{resource_.ops->allocate(resource_.self, nbytes, stream->handle(), &ptr)}, "allocate");
-        try {
-            live_.add(ptr, nbytes);
-        } catch (...) {
-            (void)resource_.ops->deallocate(resource_.self, ptr, nbytes, stream->handle());
-            throw;
-        }
+        live_.add(std::move(blank), ptr, nbytes);
         return ptr;
     }
     void give_back(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) override {
