@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <system_error>
 #include <thread>
@@ -15,6 +16,7 @@ namespace portamem::staging {
 namespace {
 
 constexpr std::size_t kPiece = std::size_t{256} << 10;
+constexpr auto kLookOut = std::chrono::microseconds(100);
 
 // New threads inherit the mask: the program's signals go to its own threads.
 class WithoutSignals {
@@ -51,13 +53,16 @@ bool Crew::copy(char* dst, const char* src, std::size_t nbytes, int threads) {
         src_ = src;
         nbytes_ = nbytes;
         next_.store(0, std::memory_order_relaxed);
-        ++turn_;
+        turn_.fetch_add(1, std::memory_order_relaxed);
     }
     work_.notify_all();
     take_pieces();
-    std::unique_lock<std::mutex> lock(mutex_);
-    wanted_ = 0;  // a helper that wakes up now is too late
-    idle_.wait(lock, [this] { return inside_ == 0; });
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        wanted_ = 0;  // a helper that comes now is too late
+    }
+    // Each helper has one piece at most, so the wait is shorter than a sleep.
+    while (inside_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
     return true;
 }
 
@@ -76,15 +81,22 @@ void Crew::start_helpers(int wanted) {
 
 void Crew::help(int number) {
     std::uint64_t seen = 0;
-    std::unique_lock<std::mutex> lock(mutex_);
     for (;;) {
-        work_.wait(lock, [&] { return turn_ != seen && number < wanted_; });
-        seen = turn_;
-        ++inside_;
-        lock.unlock();
+        look_out(seen);
+        {
+            std::unique_lock<std::mutex> lock(mutex_);
+            work_.wait(lock, [&] { return turn_.load(std::memory_order_relaxed) != seen && number < wanted_; });
+            seen = turn_.load(std::memory_order_relaxed);
+            inside_.fetch_add(1, std::memory_order_relaxed);
+        }
         take_pieces();
-        lock.lock();
-        if (--inside_ == 0) idle_.notify_one();
+        inside_.fetch_sub(1, std::memory_order_release);
+    }
+}
+
+void Crew::look_out(std::uint64_t seen) const {
+    const auto end = std::chrono::steady_clock::now() + kLookOut;
+    while (turn_.load(std::memory_order_relaxed) == seen && std::chrono::steady_clock::now() < end) {
     }
 }
 
