@@ -37,22 +37,23 @@ def use(resource: Any = None, device: Any = None) -> Plug:
             f"warp {warp.__version__} has no set_device_allocator: install a later warp-lang", name="warp"
         )
     backend = importlib.import_module(f"portamem.{_BACKENDS[0] if given is None else given.backend}")
-    allocators = {each: _Allocator(backend, each, given) for each in _devices(warp, device, given)}
+    allocators = [_Allocator(backend, each, given) for each in _devices(warp, device, given)]
 
     def take_out() -> None:
-        for each, allocator in allocators.items():
-            if warp.get_device_allocator(each) is not allocator:
+        for each in allocators:
+            present = warp.get_device_allocator(each.device)
+            if present is not each:
                 raise RuntimeError(
-                    f"Warp has been given another allocator for {each} since, {warp.get_device_allocator(each)!r}: "
+                    f"Warp has been given another allocator for {each.device} since, {present!r}: "
                     "set the former one back first"
                 )
-        for each in allocators:
-            warp.set_device_allocator(each, former[each])
+        for each, before in zip(allocators, former, strict=True):
+            warp.set_device_allocator(each.device, before)
 
     with changing("warp"):
-        former = {each: _custom(warp, each) for each in allocators}
-        for each, allocator in allocators.items():
-            warp.set_device_allocator(each, allocator)
+        former = [_custom(warp, each.device) for each in allocators]
+        for each in allocators:
+            warp.set_device_allocator(each.device, each)
         return Plug("warp", given, take_out)
 
 
@@ -90,7 +91,7 @@ class _Allocator:
 
     def __init__(self, backend: Any, device: Any, resource: Any) -> None:
         self._backend = backend
-        self._device = device
+        self.device = device
         self._resource = resource
         self._buffers: dict[int, Any] = {}
         self._latest: tuple[Any, Any] | None = None  # Warp's stream, and portamem's of the same handle
@@ -99,7 +100,7 @@ class _Allocator:
         """Takes memory, and returns its address."""
         resource = self._resource
         if resource is None:
-            resource = self._backend.current_resource(self._device.ordinal)
+            resource = self._backend.current_resource(self.device.ordinal)
         buffer = resource.allocate(size_in_bytes, stream=self._stream())
         address: int = buffer.handle
         if address:
@@ -121,14 +122,14 @@ class _Allocator:
             buffer.close(stream=self._stream())
 
     def _stream(self) -> Any:
-        theirs = self._device.stream
+        theirs = self.device.stream
         latest = self._latest
         if latest is None or latest[0] is not theirs:
             handle = theirs.__cuda_stream__()[1]
-            ours = self._backend.Stream.from_handle(handle, device=self._device.ordinal, owner=theirs)
+            ours = self._backend.Stream.from_handle(handle, device=self.device.ordinal, owner=theirs)
             latest = self._latest = (theirs, ours)
         return latest[1]
 
     def __repr__(self) -> str:
         taken = "the current resource" if self._resource is None else repr(self._resource)
-        return f"<portamem's allocator for Warp's {self._device}: {taken}>"
+        return f"<portamem's allocator for Warp's {self.device}: {taken}>"

@@ -80,6 +80,7 @@ ALLOWED = (
     Allowed(r"(cuda|hip) is (ready|built)", _ABSENT),
     Allowed(r"(cuda|hip): (ready|has devices)", _ABSENT),
     Allowed(r"(cuda|hip) is not loadable, or has devices", _ABSENT),
+    Allowed(r"Warp is here", _ABSENT),
     Allowed(r"there is a driver of NVIDIA's here", _ABSENT),
     Allowed(r"this is about a machine without AMD GPUs, and there are \d+", _ABSENT),
 )

@@ -50,6 +50,10 @@ class Device:
     def __str__(self) -> str:
         return f"cuda:{self.ordinal}" if self.is_cuda else "cpu"
 
+    def __eq__(self, other: object) -> bool:
+        """As Warp's, which has no hash beside it: its devices cannot be keys."""
+        return self is other or other == str(self)
+
 
 class Array:
     """An array as Warp makes and frees it."""
