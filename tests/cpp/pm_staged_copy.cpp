@@ -10,8 +10,8 @@ using pm::detail::StagingLane;
 namespace {
 
 constexpr std::size_t kBlock = StagingLane::kBlockBytes;
-constexpr std::size_t kAllBlocks = StagingLane::kBlocks * kBlock;
 constexpr int kThreads = 3;
+constexpr std::size_t kAllBlocks = kThreads * StagingLane::kBlocksOfThread * kBlock;
 
 void* at(const pm::Buffer& buffer, std::size_t offset) { return static_cast<char*>(buffer.address()) + offset; }
 
@@ -47,25 +47,25 @@ TEST_CASE("pm staged copy: what the blocks hold is queued behind the stream's wo
     if (no_device()) return;
     StagingLane lane(0);
     const auto stream = pm::Stream::create(0);
-    const pm::Buffer buffer(device_resource(), kAllBlocks);
+    const std::size_t held = StagingLane::kBlocksOfThread * kBlock;  // by one thread
+    const pm::Buffer buffer(device_resource(), held);
     put(buffer, 1);
-    Bytes from = pattern(kAllBlocks, 2);
+    Bytes from = pattern(held, 2);
     {
         const Gate gate(stream);
-        REQUIRE(lane.to_device(buffer.address(), from.data(), kAllBlocks, stream->handle(), kThreads));
+        REQUIRE(lane.to_device(buffer.address(), from.data(), held, stream->handle(), 1));
         CHECK_FALSE(stream->query());
         CHECK_FALSE(gate.is_open());
-        std::fill(from.begin(), from.end(), static_cast<unsigned char>(0));
+        from = pattern(held, 3);
         gate.open_soon();  // more than the blocks hold waits for the stream
-        from = pattern(kAllBlocks, 3);
-        REQUIRE(lane.to_device(buffer.address(), from.data(), kBlock, stream->handle(), kThreads));
+        REQUIRE(lane.to_device(buffer.address(), from.data(), kBlock, stream->handle(), 1));
         CHECK(gate.is_open());
     }
     stream->synchronize();
     const Bytes all = get(buffer);
-    const Bytes second = pattern(kAllBlocks, 2);
-    CHECK(std::equal(from.begin(), from.begin() + kBlock, all.begin()));
-    CHECK(std::equal(second.begin() + kBlock, second.end(), all.begin() + kBlock));
+    const Bytes second = pattern(held, 2);
+    CHECK(std::equal(all.begin(), all.begin() + kBlock, from.begin()));
+    CHECK(std::equal(all.begin() + kBlock, all.end(), second.begin() + kBlock));
 }
 
 TEST_CASE("pm staged copy: two streams take turns on the same blocks") {
@@ -88,18 +88,22 @@ TEST_CASE("pm staged copy: of two threads at once, one leaves the copy to the ru
     if (no_device()) return;
     StagingLane lane(0);
     const auto stream = pm::Stream::create(0);
+    const auto other = pm::Stream::create(0);
     const pm::Buffer buffer(device_resource(), 2 * kAllBlocks);
+    const pm::Buffer unused(device_resource(), 1);
     const Bytes from = pattern(2 * kAllBlocks, 4);
     const Gate gate(stream);
-    std::thread first(
-        [&] { CHECK(lane.to_device(buffer.address(), from.data(), from.size(), stream->handle(), kThreads)); });
-    CHECK(eventually([&] {
-        Bytes byte(1);
-        return !lane.to_device(buffer.address(), byte.data(), 1, pm::Stream::default_stream(0)->handle(), 1);
-    }));
+    std::thread first([&] {
+        while (!lane.to_device(buffer.address(), from.data(), from.size(), stream->handle(), kThreads))
+            std::this_thread::yield();
+    });
+    const unsigned char byte = 1;
+    CHECK(eventually([&] { return !lane.to_device(unused.address(), &byte, 1, other->handle(), 1); }));
+    CHECK_FALSE(gate.is_open());
     gate.open();
     first.join();
     stream->synchronize();
+    CHECK(get(buffer) == from);
 }
 
 TEST_CASE("pm staged copy: it serves ordinary host memory and memory of a device alone") {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // core/staging/api.cpp: the threads of large copies as C functions.
 #include <cstdlib>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <thread>
@@ -45,12 +44,10 @@ int portamem_copy_threads(int by_default, const char** unreadable) {
     }
 }
 
-void portamem_copy_bytes(void* dst, const void* src, size_t nbytes, int threads) {
+void portamem_on_threads(void (*work)(void* context, int number), void* context, int threads) {
     try {
-        if (threads > 1 && portamem_forked() == 0 &&
-            staging::Crew::instance().copy(static_cast<char*>(dst), static_cast<const char*>(src), nbytes, threads))
-            return;
+        if (threads > 1 && portamem_forked() == 0 && staging::Crew::instance().run(work, context, threads)) return;
     } catch (...) {  // there is no crew: host memory is short
     }
-    std::memcpy(dst, src, nbytes);
+    work(context, 0);
 }
