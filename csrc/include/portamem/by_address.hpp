@@ -19,6 +19,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "portamem/detail/shared.hpp"
 #include "portamem/mr/detail/table_resource.hpp"
 
 PORTAMEM_OPEN
@@ -54,7 +55,7 @@ struct ByAddress {
             const int device = block_.resource.ops->device_id(block_.resource.self);
             const portamem_resource handle = block_.resource;
             const auto stream = Stream::default_stream(device < 0 ? current_device() : device);
-            auto wrapper = std::make_shared<ForeignMemoryResource>(handle, stream->device());
+            auto wrapper = shared<ForeignMemoryResource>(handle, stream->device());
             handle.ops->retain(handle.self);
             wrapper->adopt(const_cast<void*>(block_.base), block_.nbytes, *stream);
             return wrapper;

@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -18,6 +17,8 @@
 
 #include "portamem/capture.hpp"
 #include "portamem/detail/hearing.hpp"
+#include "portamem/detail/light_vector.hpp"
+#include "portamem/detail/shared.hpp"
 
 PORTAMEM_OPEN
 
@@ -49,7 +50,7 @@ class DeviceWaiters {
 
     /// Begins a wait for the work that the device has now. Throws std::system_error where the system has no thread.
     std::shared_ptr<const Answer> begin(int device) {
-        auto answer = std::make_shared<Answer>();
+        auto answer = shared<Answer>();
         const std::lock_guard<std::mutex> lock(mutex_);
         if (jobs_.size() >= idle_) std::thread([this] { run(); }).detach();
         jobs_.push_back({device, answer});
@@ -70,7 +71,7 @@ class DeviceWaiters {
             wake_.wait(lock, [this] { return !jobs_.empty(); });
             --idle_;
             const Job job = std::move(jobs_.front());
-            jobs_.pop_front();
+            jobs_.erase(jobs_.begin());
             lock.unlock();
             try {
                 const RelaxedCapture beside(job.device);
@@ -85,7 +86,7 @@ class DeviceWaiters {
 
     std::mutex mutex_;
     std::condition_variable wake_;
-    std::deque<Job> jobs_;
+    LightVector<Job> jobs_;
     std::size_t idle_ = 0;
 };
 

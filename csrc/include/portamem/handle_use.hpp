@@ -21,8 +21,8 @@
 #include <system_error>
 #include <thread>
 #include <utility>
-#include <vector>
 
+#include "portamem/detail/light_vector.hpp"
 #include "portamem/detail/number_map.hpp"
 #include "portamem/kept.hpp"
 #include "portamem/process_object.hpp"
@@ -145,7 +145,7 @@ class HandleUse {
     };
 
   private:
-    using Listeners = std::vector<std::weak_ptr<StreamListener>>;
+    using Listeners = LightVector<std::weak_ptr<StreamListener>>;
 
     // Returns false where the device cannot be waited for now, as under a capture.
     static bool wait_and_tell(int device, std::uint64_t identity, const Listeners& listeners) noexcept {
@@ -209,8 +209,8 @@ class KnownStreams {
     }
     /// Returns all that live. The caller lets go of them under no lock that a stream's end needs, because that may end
     /// one.
-    std::vector<std::shared_ptr<Stream>> all() {
-        std::vector<std::shared_ptr<Stream>> found;
+    LightVector<std::shared_ptr<Stream>> all() {
+        LightVector<std::shared_ptr<Stream>> found;
         const std::lock_guard<std::mutex> lock(mutex_);
         found.reserve(streams_.size());
         for (const auto& known : streams_) {

@@ -15,13 +15,13 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "portamem/abi/record_api.h"
 #include "portamem/detail/hearing.hpp"
+#include "portamem/detail/light_vector.hpp"
 #include "portamem/reaper.hpp"
 
 PORTAMEM_OPEN
@@ -79,7 +79,7 @@ class Leaver {
     /// go() sets this where the resource refused the memory. The reaper tries again; no allocation waits for it.
     std::atomic<bool> was_refused{false};
     /// Notes when the reaper first saw that the work had run. Only Leaving uses it.
-    std::optional<std::chrono::steady_clock::time_point> since;
+    std::chrono::steady_clock::time_point since{};
 };
 
 /// Keeps all objects on their way out, of this module. It is thread-safe.
@@ -177,7 +177,7 @@ class Leaving {
     std::size_t size() const noexcept { return count_.load(std::memory_order_acquire); }
 
   private:
-    using List = std::vector<std::shared_ptr<Leaver>>;
+    using List = LightVector<std::shared_ptr<Leaver>>;
 
     static std::atomic<std::uint64_t>& gone_count() noexcept {
         static std::atomic<std::uint64_t> count{0};
@@ -261,9 +261,9 @@ class Leaving {
     // two seconds.
     static bool is_time(Leaver& leaver, const std::vector<int>& busy) noexcept {
         const auto now = std::chrono::steady_clock::now();
-        if (!leaver.since) leaver.since = now;
+        if (leaver.since == std::chrono::steady_clock::time_point()) leaver.since = now;
         if (std::find(busy.begin(), busy.end(), leaver.device_id) == busy.end()) return true;
-        return now - *leaver.since > kPatience;
+        return now - leaver.since > kPatience;
     }
 
     // The caller holds the lock for this function and the next. There is room for the entry.
@@ -353,7 +353,7 @@ class Leaving {
         const void* ptr;
         std::size_t nbytes;
     };
-    std::vector<Going> going_;           // taken out by a thread that is letting go of them
+    LightVector<Going> going_;           // taken out by a thread that is letting go of them
     std::size_t going_and_waiting_ = 0;  // how many of those may wait
     std::uint64_t gone_by_reaper_ = 0;
     bool is_stuck_ = false;  // a caller has waited for the reaper in vain

@@ -12,8 +12,8 @@
 #include <system_error>
 #include <thread>
 #include <utility>
-#include <vector>
 
+#include "portamem/detail/light_vector.hpp"
 #include "portamem/error.hpp"
 
 PORTAMEM_OPEN
@@ -120,12 +120,12 @@ class Reaper {
 
     // Runs every chore once, without the lock. Returns true if one of them is done.
     bool run_round(std::unique_lock<std::mutex>& lock) {
-        std::vector<Chore> round = std::move(chores_);
+        detail::LightVector<Chore> round = std::move(chores_);
         chores_.clear();
         busy_ = true;
         runner_ = std::this_thread::get_id();
         lock.unlock();
-        std::vector<Chore> left;
+        detail::LightVector<Chore> left;
         for (Chore& chore : round) {
             if (!chore()) left.push_back(std::move(chore));
         }
@@ -146,7 +146,7 @@ class Reaper {
     std::mutex mutex_;
     std::condition_variable wake_;
     std::condition_variable idle_;
-    std::vector<Chore> chores_;
+    detail::LightVector<Chore> chores_;
     bool started_ = false;
     bool stopped_ = false;
     bool is_hurried_ = false;

@@ -16,6 +16,8 @@
 #include "portamem/capture.hpp"
 #include "portamem/detail/embedder.hpp"
 #include "portamem/detail/hearing.hpp"
+#include "portamem/detail/light_vector.hpp"
+#include "portamem/detail/shared.hpp"
 #include "portamem/error.hpp"
 #include "portamem/event.hpp"
 #include "portamem/kept.hpp"
@@ -27,7 +29,7 @@ PORTAMEM_OPEN
 
 // Lists the work that this memory is dropped behind.
 struct Allocation::Work {
-    std::vector<std::shared_ptr<Event>> events;
+    detail::LightVector<std::shared_ptr<Event>> events;
     std::vector<int> devices;  // of streams that only a wait for their device can answer for
 };
 
@@ -37,7 +39,7 @@ struct Allocation::Work {
 inline Allocation::Work Allocation::pending_work() {
     Work work;
     const detail::UntrackedQueries own;
-    std::vector<std::shared_ptr<Stream>> streams;
+    detail::LightVector<std::shared_ptr<Stream>> streams;
     {
         std::lock_guard<std::mutex> lock(mutex_);
         for (const auto& done : operations_) {
@@ -74,8 +76,8 @@ inline bool Allocation::has_borrowers() const {
 inline void Allocation::tell_order_checker_done() noexcept {
     if (portamem_order_is_on(rt::BackendId) == 0) return;
     try {
-        std::vector<std::shared_ptr<Event>> done;
-        std::vector<std::shared_ptr<Stream>> streams;
+        detail::LightVector<std::shared_ptr<Event>> done;
+        detail::LightVector<std::shared_ptr<Stream>> streams;
         {
             std::lock_guard<std::mutex> lock(mutex_);
             done = operations_;
@@ -203,15 +205,15 @@ class Allocation::Dropped : public detail::Leaver {
 
   private:
     const std::shared_ptr<Allocation> memory_;
-    std::optional<Work> work_;                      // none: not known yet
-    std::vector<std::shared_ptr<Event>> happened_;  // taken from work_
-    bool was_told_;                                 // whether a failure was reported
+    std::optional<Work> work_;                              // none: not known yet
+    detail::LightVector<std::shared_ptr<Event>> happened_;  // taken from work_
+    bool was_told_;                                         // whether a failure was reported
 };
 
 // Puts off what cannot go back now: work uses it, a capture is in the way, or the runtime is out of resources.
 inline void Allocation::drop_later(std::optional<Work> work, bool was_told) noexcept {
     try {
-        auto again = std::make_shared<Allocation>(Key{}, ptr_, nbytes_, *stream_);
+        auto again = blank(ptr_, nbytes_, *stream_);
         again->own_traits_ = *traits_;
         again->traits_ = &again->own_traits_;
         again->resource_ = resource_;
@@ -223,7 +225,7 @@ inline void Allocation::drop_later(std::optional<Work> work, bool was_told) noex
         again->operations_ = std::move(operations_);
         again->is_exposed_.store(is_exposed_.load(std::memory_order_relaxed), std::memory_order_relaxed);
         again->shared_.store(true, std::memory_order_relaxed);
-        detail::Leaving::instance().add(std::make_shared<Dropped>(std::move(again), std::move(work), was_told));
+        detail::Leaving::instance().add(detail::shared<Dropped>(std::move(again), std::move(work), was_told));
     } catch (...) {
         // Host memory has run out too. The memory is lost to this process, which the counters keep showing.
     }

@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "portamem/detail/shared.hpp"
 #include "portamem/managed.hpp"
 #include "portamem/mr/detail/knowing_adaptor.hpp"
 
@@ -32,7 +33,7 @@ class FallbackAdaptor : public KnowingAdaptor {
     /// Makes the resource as the constructor does, and shares it.
     static std::shared_ptr<FallbackAdaptor> create(std::shared_ptr<MemoryResource> upstream,
                                                    std::shared_ptr<MemoryResource> alternate) {
-        return std::make_shared<FallbackAdaptor>(std::move(upstream), std::move(alternate));
+        return detail::shared<FallbackAdaptor>(std::move(upstream), std::move(alternate));
     }
 
     const std::shared_ptr<MemoryResource>& alternate() const noexcept { return alternate_; }

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 
+#include "portamem/detail/shared.hpp"
 #include "portamem/mr/detail/pinned_chunks.hpp"
 #include "portamem/mr/detail/runtime_memory_resource.hpp"
 
@@ -32,7 +33,7 @@ class PinnedMemoryResource : public RuntimeMemoryResource {
     /// Makes the resource as the constructor does, and shares it.
     static std::shared_ptr<PinnedMemoryResource> create(int device, unsigned flags = detail::PinnedChunks::kFlags,
                                                         rt::Coherence coherence = rt::Coherence::Default) {
-        return std::make_shared<PinnedMemoryResource>(device, flags, coherence);
+        return detail::shared<PinnedMemoryResource>(device, flags, coherence);
     }
 
     unsigned flags() const noexcept { return flags_; }

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "portamem/detail/shared.hpp"
 #include "portamem/mr/detail/recording_adaptor.hpp"
 
 PORTAMEM_OPEN
@@ -24,7 +25,7 @@ class StatisticsAdaptor : public RecordingAdaptor {
 
     /// Makes the resource as the constructor does, and shares it.
     static std::shared_ptr<StatisticsAdaptor> create(std::shared_ptr<MemoryResource> upstream) {
-        return std::make_shared<StatisticsAdaptor>(std::move(upstream));
+        return detail::shared<StatisticsAdaptor>(std::move(upstream));
     }
 
     MemoryCounts counts() const { return counts_of(0); }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "portamem/detail/shared.hpp"
 #include "portamem/leaving.hpp"
 #include "portamem/mr/detail/pool_runtime.hpp"
 
@@ -23,7 +24,7 @@ class EndingPool : public Leaver {
         // A host function may not call the runtime.
         if (!InHostFunction::here() && pool->give_all_back()) return;
         try {
-            Leaving::instance().add(std::make_shared<EndingPool>(pool));
+            Leaving::instance().add(shared<EndingPool>(pool));
         } catch (...) {
             return;  // there is no host memory either: the chunks are lost to this process
         }

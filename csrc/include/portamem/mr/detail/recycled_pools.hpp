@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "portamem/capture.hpp"
+#include "portamem/detail/light_vector.hpp"
 #include "portamem/kept.hpp"
 #include "portamem/process_object.hpp"
 
@@ -109,7 +110,7 @@ class RecycledPools {
     static bool done(rt::Error_t answer) noexcept { return answer == rt::Error_t::Success; }
 
     std::mutex mutex_;
-    std::vector<Free> free_;
+    detail::LightVector<Free> free_;
 };
 
 PORTAMEM_CLOSE

@@ -8,8 +8,8 @@
 #include <map>
 #include <memory>
 #include <utility>
-#include <vector>
 
+#include "portamem/detail/light_vector.hpp"
 #include "portamem/stream.hpp"
 
 PORTAMEM_OPEN
@@ -47,7 +47,7 @@ class StreamEnd {
 
     /// Lets go of a stream that has no other holder, and which therefore gets no more work. The stream goes into
     /// `dropped`, which the caller destroys with no lock held, because its end may run the program's code.
-    using Dropped = std::vector<std::shared_ptr<Stream>>;
+    using Dropped = detail::LightVector<std::shared_ptr<Stream>>;
     void retire(Dropped& dropped) {
         if (!stream_ || stream_.use_count() > 1 || is_captured()) return;
         dropped.reserve(dropped.size() + 1);
@@ -100,7 +100,7 @@ class StreamEnds {
     }
 
     /// Turns what was noted into events to ask. Throws as mark() does; what is not turned stays.
-    void into(std::vector<std::shared_ptr<Event>>& marks) {
+    void into(detail::LightVector<std::shared_ptr<Event>>& marks) {
         while (!ends_.empty()) {
             if (auto mark = ends_.begin()->second.mark()) marks.push_back(std::move(mark));
             ends_.erase(ends_.begin());
@@ -109,8 +109,8 @@ class StreamEnds {
 
     /// Blocks until the work of all streams but `behind` has run, which then uses that memory no more. Throws Error,
     /// and std::invalid_argument while one of them is captured.
-    void wait_for_all_but(const Stream& behind, const std::vector<portamem_order_range>& memory) const {
-        std::vector<std::shared_ptr<Event>> marks;
+    void wait_for_all_but(const Stream& behind, const detail::LightVector<portamem_order_range>& memory) const {
+        detail::LightVector<std::shared_ptr<Event>> marks;
         for (const auto& [identity, end] : ends_) {
             if (identity != behind.identity()) marks.push_back(end.mark());
         }

@@ -7,9 +7,10 @@
 #include <memory>
 #include <new>
 #include <utility>
-#include <vector>
 
 #include "portamem/detail/hearing.hpp"
+#include "portamem/detail/light_vector.hpp"
+#include "portamem/detail/shared.hpp"
 #include "portamem/mr/detail/stream_end.hpp"
 #include "portamem/mr/memory_resource.hpp"
 
@@ -27,14 +28,14 @@ class ReturningChunks {
   public:
     explicit ReturningChunks(std::shared_ptr<MemoryResource> upstream) : upstream_(std::move(upstream)) {}
 
-    std::vector<UpstreamChunk> chunks;
-    StreamEnds ends;                            ///< the streams on which parts of them were freed
-    std::vector<std::shared_ptr<Event>> marks;  ///< to be waited for as well
+    detail::LightVector<UpstreamChunk> chunks;
+    StreamEnds ends;                                    ///< the streams on which parts of them were freed
+    detail::LightVector<std::shared_ptr<Event>> marks;  ///< to be waited for as well
 
     /// Hands the chunks to the upstream, each behind all that work, so that no resource has to wait for another stream
     /// than the one it is given. Throws what the upstream throws; chunks that have not gone back are still here.
     void give_back() {
-        std::vector<portamem_order_range> memory;
+        detail::LightVector<portamem_order_range> memory;
         memory.reserve(chunks.size());
         for (const UpstreamChunk& chunk : chunks) memory.push_back({chunk.ptr, chunk.nbytes});
         for (const auto& mark : marks) detail::wait_for_use_of(*mark, memory);
@@ -78,9 +79,9 @@ class ReturningChunks {
             return;
         }
         chunks.reserve(chunks.size() + later.chunks.size());
-        marks.insert(marks.end(), later.marks.begin(), later.marks.end());
+        marks.append(later.marks);
         ends.add(std::move(later.ends));
-        chunks.insert(chunks.end(), later.chunks.begin(), later.chunks.end());
+        chunks.append(later.chunks);
         later.chunks.clear();
         later.marks.clear();
     }
@@ -170,7 +171,7 @@ class ReturningChunks::Left : public detail::Leaver {
 inline void ReturningChunks::leave_later(ReturningChunks&& chunks) noexcept {
     std::shared_ptr<Left> left;
     try {
-        left = std::make_shared<Left>(chunks.upstream_);
+        left = detail::shared<Left>(chunks.upstream_);
         left->chunks.add(std::move(chunks));
         left->nbytes = left->chunks.nbytes();
         return detail::Leaving::instance().add(left);
