@@ -327,7 +327,7 @@ class Allocation {
     void tell_order_checker_done() noexcept;
     void give_back_settled();
     void drop() noexcept;
-    void drop_later(std::optional<Work> work, bool was_told) noexcept;
+    void drop_later(Work work, bool was_told) noexcept;
 
     void* ptr_;
     std::size_t nbytes_;
@@ -343,7 +343,7 @@ class Allocation {
     mutable std::mutex mutex_;  // guards users_, borrowers_, operations_, and owner_ once it may be dropped
     detail::LightVector<std::shared_ptr<Stream>> users_;  // streams declared beside the allocation's own
     detail::LightVector<std::uint64_t> latest_uses_;      // of each user, in their order
-    std::vector<int> borrowers_;                          // devices of streams that were handed the memory, undeclared
+    detail::LightVector<int> borrowers_;                  // devices of streams that were handed the memory, undeclared
     detail::LightVector<std::shared_ptr<Event>> operations_;  // portamem's own, the latest at least
     mutable std::atomic<bool> is_exposed_{false};
     mutable std::atomic<bool> is_unsettled_{false};  // the wait of settle() is still to be done

@@ -12,13 +12,13 @@
 #include <mutex>
 #include <optional>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include "portamem/capture.hpp"
 #include "portamem/detail/hearing.hpp"
 #include "portamem/detail/light_vector.hpp"
 #include "portamem/detail/shared.hpp"
+#include "portamem/detail/thread.hpp"
 
 PORTAMEM_OPEN
 
@@ -52,7 +52,14 @@ class DeviceWaiters {
     std::shared_ptr<const Answer> begin(int device) {
         auto answer = shared<Answer>();
         const std::lock_guard<std::mutex> lock(mutex_);
-        if (jobs_.size() >= idle_) std::thread([this] { run(); }).detach();
+        if (jobs_.size() >= idle_) {
+            start_thread(
+                [](void* self) -> void* {
+                    static_cast<DeviceWaiters*>(self)->run();
+                    return nullptr;
+                },
+                this);
+        }
         jobs_.push_back({device, answer});
         wake_.notify_one();
         return answer;

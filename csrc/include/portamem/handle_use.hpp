@@ -24,6 +24,8 @@
 
 #include "portamem/detail/light_vector.hpp"
 #include "portamem/detail/number_map.hpp"
+#include "portamem/detail/owned.hpp"
+#include "portamem/detail/thread.hpp"
 #include "portamem/kept.hpp"
 #include "portamem/process_object.hpp"
 
@@ -115,16 +117,14 @@ class HandleUse {
         const auto is_gone = [](const std::weak_ptr<StreamListener>& listener) { return listener.expired(); };
         if (std::all_of(listeners_.begin(), listeners_.end(), is_gone)) return;
         try {
-            const auto wait = [device = device_, identity = identity_, listeners = std::move(listeners_)] {
+            Owned wait(new Reaper::Chore([device = device_, identity = identity_, listeners = std::move(listeners_)] {
                 return wait_and_tell(device, identity, listeners);
-            };
+            }));
             try {
-                std::thread([wait] {
-                    for (int i = 0; !wait() && i < 1000; ++i)
-                        std::this_thread::sleep_for(std::chrono::milliseconds(10));
-                }).detach();
+                start_thread(try_for_a_while, wait.get());
+                (void)wait.release();
             } catch (const std::system_error&) {
-                Reaper::instance().add(wait);
+                Reaper::instance().add(std::move(*wait));
             }
         } catch (...) {
             return;  // no host memory: the pools keep it until they wait for the device themselves
@@ -162,6 +162,13 @@ class HandleUse {
             return false;
         }
         return true;
+    }
+
+    // Runs on a thread of its own.
+    static void* try_for_a_while(void* chore) {
+        const Owned wait(static_cast<Reaper::Chore*>(chore));
+        for (int i = 0; !(*wait)() && i < 1000; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        return nullptr;
     }
 
     static constexpr unsigned kUsesOfNew = 64;

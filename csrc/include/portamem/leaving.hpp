@@ -17,7 +17,6 @@
 #include <mutex>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "portamem/abi/record_api.h"
 #include "portamem/detail/hearing.hpp"
@@ -49,7 +48,7 @@ class InHostFunction {
 /// Returns the devices on which a stream that portamem knows has work now; rt::CpuDeviceId stands for any of them. It
 /// asks no default stream, because the question would harm other captures. Never throws; a device that cannot be asked
 /// has no work.
-std::vector<int> busy_devices() noexcept;  // in stream.hpp
+LightVector<int> busy_devices() noexcept;  // in stream.hpp
 
 /// Represents one object on its way out. Leaving calls every function, on one thread at a time.
 class Leaver {
@@ -205,7 +204,7 @@ class Leaving {
 
     void let_go_unlocked(Caller caller) noexcept {
         List ready;
-        std::vector<int> busy;  // asked without the lock: the question may end a stream
+        LightVector<int> busy;  // asked without the lock: the question may end a stream
         if (caller == Caller::Reaper) busy = busy_devices();
         std::size_t left = 0;
         {
@@ -231,7 +230,7 @@ class Leaving {
     }
 
     // The caller holds the lock.
-    void take_ready(Caller caller, const std::vector<int>& busy, List& ready, std::size_t& left) noexcept {
+    void take_ready(Caller caller, const LightVector<int>& busy, List& ready, std::size_t& left) noexcept {
         try {
             ready.reserve(leavers_.size());
             going_.reserve(going_.size() + leavers_.size());
@@ -259,7 +258,7 @@ class Leaving {
 
     // Returns whether the reaper may call a free that may wait: not while a known stream has work on the device, for
     // two seconds.
-    static bool is_time(Leaver& leaver, const std::vector<int>& busy) noexcept {
+    static bool is_time(Leaver& leaver, const LightVector<int>& busy) noexcept {
         const auto now = std::chrono::steady_clock::now();
         if (leaver.since == std::chrono::steady_clock::time_point()) leaver.since = now;
         if (std::find(busy.begin(), busy.end(), leaver.device_id) == busy.end()) return true;

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "portamem/detail/light_vector.hpp"
+#include "portamem/detail/thread.hpp"
 #include "portamem/error.hpp"
 
 PORTAMEM_OPEN
@@ -93,7 +94,12 @@ class Reaper {
     void start() {
         if (started_) return;
         try {
-            std::thread([this] { run(); }).detach();
+            detail::start_thread(
+                [](void* self) -> void* {
+                    static_cast<Reaper*>(self)->run();
+                    return nullptr;
+                },
+                this);
             started_ = true;
         } catch (const std::system_error&) {
             return;

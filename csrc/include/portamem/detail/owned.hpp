@@ -17,7 +17,7 @@ class Owned {
   public:
     Owned(std::nullptr_t = nullptr) noexcept {}
     explicit Owned(T* object) noexcept : object_(object) {}
-    Owned(Owned&& other) noexcept : object_(other.object_) { other.object_ = nullptr; }
+    Owned(Owned&& other) noexcept : object_(other.release()) {}
     Owned& operator=(Owned&& other) noexcept {
         std::swap(object_, other.object_);
         return *this;
@@ -25,6 +25,7 @@ class Owned {
     ~Owned() { delete object_; }
 
     T* get() const noexcept { return object_; }
+    T* release() noexcept { return std::exchange(object_, nullptr); }
     T& operator*() const noexcept { return *object_; }
     T* operator->() const noexcept { return object_; }
     explicit operator bool() const noexcept { return object_ != nullptr; }

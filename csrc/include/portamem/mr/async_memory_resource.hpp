@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "portamem/detail/embedder.hpp"
+#include "portamem/detail/light_vector.hpp"
 #include "portamem/detail/owned.hpp"
 #include "portamem/mr/detail/allocating_streams.hpp"
 #include "portamem/mr/detail/recycled_pools.hpp"
@@ -188,7 +189,7 @@ class AsyncMemoryResource : public RuntimeMemoryResource {
     const bool owned_;
     std::size_t max_size_ = 0;
     mutable std::mutex mutex_;
-    mutable std::vector<int> granted_;  // other devices that were ever given access
+    mutable detail::LightVector<int> granted_;  // other devices that were ever given access
     std::shared_ptr<void> owner_;
     detail::Owned<AllocatingStreams> allocating_streams_;  // null: FreeAsync takes any stream
     std::size_t least_nbytes_ = 0;

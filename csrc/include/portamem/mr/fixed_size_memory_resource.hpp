@@ -172,6 +172,12 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         detail::LightVector<Batch> marked;  // not stream-ordered: waiting for its event
     };
 
+    // Says where a block is; a null chunk says that there is none.
+    struct Place {
+        Chunk* chunk;
+        std::size_t index;
+    };
+
     // Represents a block that any stream may have. Its event has happened, and is kept to tell the order checker so.
     struct FreeBlock {
         void* ptr;
@@ -342,7 +348,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
     }
 
     // Returns the chunk that has a block at this address, and the block's number there; a null chunk where none has.
-    std::pair<Chunk*, std::size_t> block_at(const void* ptr) const {
+    Place block_at(const void* ptr) const {
         const auto address = reinterpret_cast<std::uintptr_t>(ptr);
         auto after = chunks_.upper_bound(address);
         if (after == chunks_.begin()) return {nullptr, 0};
@@ -413,7 +419,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         }
         taken.chunks.reserve(going.size());
         const auto goes = [&](void* block) {
-            const Chunk* chunk = block_at(block).first;
+            const Chunk* chunk = block_at(block).chunk;
             return std::binary_search(going.begin(), going.end(), reinterpret_cast<std::uintptr_t>(chunk->memory.ptr));
         };
         for (const auto& [identity, lane] : lanes_) {

@@ -8,9 +8,8 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <unordered_map>
-#include <utility>
 
+#include "portamem/detail/address_table.hpp"
 #include "portamem/mr/detail/parts_by_address.hpp"
 
 PORTAMEM_OPEN
@@ -32,11 +31,14 @@ inline void refuse_other_size(std::size_t had, std::size_t nbytes) {
 /// Keeps the sizes of the blocks that are out, in parts with a lock each, so that threads seldom meet. Each block takes
 /// about 40 bytes of host memory. From its allocation to its free it costs two locks of its part, tens of nanoseconds.
 class LiveBlocks {
-    using Sizes = std::unordered_map<void*, std::size_t>;
-
   public:
     /// Represents a block on its way back. It is empty where the address is not out.
-    using Block = Sizes::node_type;
+    struct Block {
+        void* ptr = nullptr;
+        std::size_t nbytes = 0;
+
+        bool empty() const noexcept { return ptr == nullptr; }
+    };
 
     /// Notes a block that was just allocated. Where the address is known already, it was freed behind the resource's
     /// back. Throws std::bad_alloc, and nothing is noted.
@@ -50,8 +52,8 @@ class LiveBlocks {
     std::optional<std::size_t> size_of(const void* ptr) const {
         const Part& part = parts_.of(ptr);
         const std::lock_guard<std::mutex> lock(part.mutex);
-        const auto found = part.sizes.find(const_cast<void*>(ptr));
-        return found == part.sizes.end() ? std::nullopt : std::optional(found->second);
+        const auto* const found = part.sizes.find(ptr);
+        return found == nullptr ? std::nullopt : std::optional(found->nbytes);
     }
 
     /// Takes a block out before its memory goes back, because its address may be handed out again at once. Throws
@@ -59,10 +61,11 @@ class LiveBlocks {
     Block take(void* ptr, std::size_t nbytes) {
         Part& part = parts_.of(ptr);
         const std::lock_guard<std::mutex> lock(part.mutex);
-        const auto found = part.sizes.find(ptr);
-        if (found == part.sizes.end()) return {};
-        refuse_other_size(found->second, nbytes);
-        return part.sizes.extract(found);
+        const auto* const found = part.sizes.find(ptr);
+        if (found == nullptr) return {};
+        refuse_other_size(found->nbytes, nbytes);
+        part.sizes.erase(ptr);
+        return {ptr, nbytes};
     }
 
     /// Runs a function that gives back the memory of a block that take returned. If the function throws, the block
@@ -72,7 +75,7 @@ class LiveBlocks {
         try {
             function();
         } catch (...) {
-            if (!block.empty()) put_back(std::move(block));
+            if (!block.empty()) put_back(block);
             throw;
         }
     }
@@ -80,14 +83,14 @@ class LiveBlocks {
   private:
     struct alignas(64) Part {
         mutable std::mutex mutex;  // a leaf
-        Sizes sizes;
+        AddressTable sizes;
     };
 
-    void put_back(Block&& block) noexcept {
-        Part& part = parts_.of(block.key());
+    void put_back(const Block& block) noexcept {
+        Part& part = parts_.of(block.ptr);
         const std::lock_guard<std::mutex> lock(part.mutex);
         try {
-            part.sizes.insert(std::move(block));
+            part.sizes.insert_or_assign(block.ptr, block.nbytes);
         } catch (const std::bad_alloc&) {
             // There is no host memory for a table that has grown meanwhile: the block is out, and this table has lost
             // it.

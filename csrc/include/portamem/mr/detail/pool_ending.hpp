@@ -5,7 +5,6 @@
 #include <memory>
 #include <utility>
 
-#include "portamem/detail/shared.hpp"
 #include "portamem/leaving.hpp"
 #include "portamem/mr/detail/pool_runtime.hpp"
 
@@ -24,7 +23,7 @@ class EndingPool : public Leaver {
         // A host function may not call the runtime.
         if (!InHostFunction::here() && pool->give_all_back()) return;
         try {
-            Leaving::instance().add(shared<EndingPool>(pool));
+            Leaving::instance().add(std::shared_ptr<Leaver>(new EndingPool(pool)));
         } catch (...) {
             return;  // there is no host memory either: the chunks are lost to this process
         }

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -16,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "portamem/detail/number_map.hpp"
 #include "portamem/mr/detail/pool_limit.hpp"
 #include "portamem/mr/memory_resource.hpp"
 #include "portamem/mr/pool_figures.hpp"
@@ -40,37 +39,33 @@ class PoolPassthrough {
         block.nbytes = nbytes;
         block.taken = nbytes + more < nbytes ? nbytes : nbytes + more;  // the upstream refuses so much
         if (!begin(block.taken)) return nullptr;
-        Blocks noted;  // made in advance: once there is memory, nothing may fail
         try {
-            noted.emplace(nullptr, block);
             block.begin = detail::open_upstream(upstream_)->allocate(block.taken, stream);
+            const auto address = reinterpret_cast<std::uintptr_t>(block.begin);
+            void* const ptr = static_cast<char*>(block.begin) + (alignment - address % alignment) % alignment;
+            const std::lock_guard<std::mutex> lock(mutex_);
+            blocks_[ptr] = block;
+            used_ += nbytes;
+            return ptr;
         } catch (...) {
+            if (block.begin != nullptr) upstream_->deallocate(block.begin, block.taken, stream);
             end(block.taken);
             throw;
         }
-        const auto address = reinterpret_cast<std::uintptr_t>(block.begin);
-        void* const ptr = static_cast<char*>(block.begin) + (alignment - address % alignment) % alignment;
-        auto node = noted.extract(noted.begin());
-        node.key() = ptr;
-        node.mapped() = block;
-        const std::lock_guard<std::mutex> lock(mutex_);
-        blocks_.insert(std::move(node));
-        used_ += nbytes;
-        return ptr;
     }
 
     /// Throws std::invalid_argument for memory that is not out, or not of that size.
     void deallocate(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
-        auto block = claim(ptr, nbytes);
+        const Block block = claim(ptr, nbytes);
         try {
-            upstream_->deallocate(block.mapped().begin, block.mapped().taken, stream);
+            upstream_->deallocate(block.begin, block.taken, stream);
         } catch (...) {
             const std::lock_guard<std::mutex> lock(mutex_);
+            blocks_[ptr] = block;
             used_ += nbytes;
-            blocks_.insert(std::move(block));
             throw;
         }
-        end(block.mapped().taken);
+        end(block.taken);
         const std::lock_guard<std::mutex> lock(mutex_);
         ++releases_;
     }
@@ -134,9 +129,9 @@ class PoolPassthrough {
     portamem_address find(const void* ptr) const {
         const auto address = reinterpret_cast<std::uintptr_t>(ptr);
         const std::lock_guard<std::mutex> lock(mutex_);
-        const auto after = blocks_.upper_bound(const_cast<void*>(ptr));
+        auto after = blocks_.upper_bound(const_cast<void*>(ptr));
         if (after == blocks_.begin()) return {};
-        const auto& [base, block] = *std::prev(after);
+        const auto& [base, block] = *--after;
         if (address - reinterpret_cast<std::uintptr_t>(base) >= block.nbytes) return {};
         return {PORTAMEM_ADDRESS_BLOCK, base, block.nbytes};
     }
@@ -152,7 +147,6 @@ class PoolPassthrough {
         std::size_t taken = 0;  // taken of the upstream
         std::size_t nbytes = 0;
     };
-    using Blocks = std::map<void*, Block>;
 
     bool begin(std::size_t taken) {
         std::size_t claimed = taken;
@@ -180,7 +174,7 @@ class PoolPassthrough {
         reserved_ -= taken;
     }
 
-    Blocks::node_type claim(void* ptr, std::size_t nbytes) {
+    Block claim(void* ptr, std::size_t nbytes) {
         const std::lock_guard<std::mutex> lock(mutex_);
         const auto found = blocks_.find(ptr);
         if (found == blocks_.end()) {
@@ -191,14 +185,16 @@ class PoolPassthrough {
                                         std::to_string(nbytes) + ": give the size that was allocated");
         }
         used_ -= nbytes;
-        return blocks_.extract(found);
+        const Block block = found->second;
+        blocks_.erase(found);
+        return block;
     }
 
     const std::shared_ptr<MemoryResource> upstream_;
     std::size_t limit_;  // under the mutex
     const PoolLimit* const shared_;
     mutable std::mutex mutex_;
-    Blocks blocks_;  // the blocks that are out
+    NumberMap<void*, Block> blocks_;  // the blocks that are out
     bool closed_ = false;
     std::size_t used_ = 0;
     std::size_t reserved_ = 0;

@@ -10,7 +10,6 @@
 
 #include "portamem/detail/hearing.hpp"
 #include "portamem/detail/light_vector.hpp"
-#include "portamem/detail/shared.hpp"
 #include "portamem/mr/detail/stream_end.hpp"
 #include "portamem/mr/memory_resource.hpp"
 
@@ -169,18 +168,20 @@ class ReturningChunks::Left : public detail::Leaver {
 };
 
 inline void ReturningChunks::leave_later(ReturningChunks&& chunks) noexcept {
-    std::shared_ptr<Left> left;
+    Left* left = nullptr;
+    std::shared_ptr<detail::Leaver> leaver;
     try {
-        left = detail::shared<Left>(chunks.upstream_);
+        left = new Left(chunks.upstream_);
+        leaver.reset(left);
         left->chunks.add(std::move(chunks));
         left->nbytes = left->chunks.nbytes();
-        return detail::Leaving::instance().add(left);
+        return detail::Leaving::instance().add(leaver);
     } catch (...) {
         // There is no host memory to keep them for later, so this call waits for their work.
     }
     const detail::HearingScope deaf(detail::Hearing::Nothing);
     try {
-        (left && !left->chunks.chunks.empty() ? left->chunks : chunks).give_back();
+        (leaver && !left->chunks.chunks.empty() ? left->chunks : chunks).give_back();
     } catch (...) {
         // The memory is lost to this process, which the upstream's counters keep showing.
     }
