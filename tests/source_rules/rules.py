@@ -172,7 +172,10 @@ _FIRST_FLOOR = {
     *("detail/embedder", "detail/hearing", "detail/unfinished_work"),
     *(f"detail/stream_{part}" for part in ("capture", "close", "lookup", "marks", "waits")),
 }
-_BELOW_ALL = {"backend", "c_api", "detail/number_map", "detail/sanitizers", "fwd", "version"}
+_BELOW_ALL = {
+    *("backend", "c_api", "detail/sanitizers", "fwd", "version"),
+    *(f"detail/{name}" for name in ("address_table", "light_vector", "number_map", "owned", "shared", "thread")),
+}
 
 
 def floor_of(path: str) -> int:

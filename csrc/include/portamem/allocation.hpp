@@ -11,10 +11,8 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <stdexcept>
 #include <utility>
-#include <vector>
 
 #include "portamem/detail/embedder.hpp"
 #include "portamem/detail/light_vector.hpp"

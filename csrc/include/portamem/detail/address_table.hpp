@@ -4,16 +4,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 
 #include "portamem/detail/light_vector.hpp"
 
 PORTAMEM_OPEN
 namespace detail {
 
-/// Keeps a size for each address; null is no address. An entry lies in the first free slot from its own place on. The
-/// table is at most three quarters full, and never shrinks. It compiles in a fraction of the time of
-/// std::unordered_map, and takes less time to use.
+/// Keeps a size for each address, which is not null. An entry lies in the first slot that was free from its own place
+/// on. The table is at most three quarters full, and never shrinks. It takes less time than std::unordered_map, to use
+/// and to compile.
 class AddressTable {
   public:
     struct Entry {

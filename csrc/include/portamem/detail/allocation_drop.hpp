@@ -9,7 +9,6 @@
 #include <memory>
 #include <mutex>
 #include <utility>
-#include <vector>
 
 #include "portamem/abi/order_api.h"
 #include "portamem/capture.hpp"

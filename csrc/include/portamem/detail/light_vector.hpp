@@ -25,18 +25,18 @@ class LightVector {
     using const_iterator = const T*;
 
     LightVector() noexcept = default;
-    LightVector(LightVector&& other) noexcept { swap(other); }
-    LightVector(const LightVector& other) {
+    LightVector(std::size_t count, T value) : LightVector() {
+        reserve(count);
+        while (size_ != count) push_back(value);
+    }
+    LightVector(const LightVector& other) : LightVector() {
         reserve(other.size_);
         append(other);
     }
+    LightVector(LightVector&& other) noexcept { swap(other); }
     LightVector& operator=(LightVector other) noexcept {
         swap(other);
         return *this;
-    }
-    LightVector(std::size_t count, T value) {
-        reserve(count);
-        while (size_ != count) push_back(value);
     }
     ~LightVector() {
         clear();

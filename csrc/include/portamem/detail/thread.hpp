@@ -11,9 +11,8 @@
 PORTAMEM_OPEN
 namespace detail {
 
-/// Starts a thread that nobody joins, because a process may exit while it runs. `run` throws nothing. Throws
-/// std::system_error where the system has no thread to give. std::thread would compile each function that it is given
-/// anew.
+/// Starts a detached thread, as std::thread does. `run` must not throw. Throws std::system_error where the system has
+/// no thread to give. Each function that a program gives to std::thread takes it more than ten milliseconds to compile.
 inline void start_thread(void* (*run)(void* argument), void* argument) {
     pthread_t thread{};
     const int refused = pthread_create(&thread, nullptr, run, argument);

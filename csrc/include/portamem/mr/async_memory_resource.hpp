@@ -8,7 +8,6 @@
 #include <memory>
 #include <mutex>
 #include <utility>
-#include <vector>
 
 #include "portamem/detail/embedder.hpp"
 #include "portamem/detail/light_vector.hpp"

@@ -62,7 +62,7 @@ class CallbackMemoryResource : public CountedMemoryResource {
         if (allocate == nullptr || deallocate == nullptr) {
             throw std::invalid_argument("a function to allocate or to deallocate is missing");
         }
-        return detail::shared<CallbackMemoryResource>(
+        return create(
             [allocate, user_data](std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
                 return allocate(nbytes, native(*stream), user_data);
             },

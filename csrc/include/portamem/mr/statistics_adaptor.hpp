@@ -30,8 +30,8 @@ class StatisticsAdaptor : public RecordingAdaptor {
 
     MemoryCounts counts() const { return counts_of(0); }
 
-    /// Returns the counts by tag; "" has the allocations without one. `Counts` is the map to return; a template, so that
-    /// only programs that ask compile it.
+    /// Returns the counts by tag; "" has the allocations without one. Counts: the map that is returned. It is a
+    /// parameter so that only programs that call the function compile the map.
     template <class Counts = std::map<std::string, MemoryCounts>>
     Counts by_tag() const {
         Counts found;
@@ -43,7 +43,7 @@ class StatisticsAdaptor : public RecordingAdaptor {
     }
 
     /// Returns the counts by the system's number of the thread. A number that the system gave to a later thread too
-    /// stands for both, with the larger peaks.
+    /// stands for both, with the larger peaks. Counts: as for by_tag.
     template <class Counts = std::map<std::uint64_t, MemoryCounts>>
     Counts by_thread() const {
         Counts found;

@@ -252,7 +252,7 @@ class PoolRuntime : public StreamListener {
     PoolEvents events_;
     std::weak_ptr<PoolRuntime> self_;
     /// Is the number of the thread whose chore gives back what is due, and holds the pool; 0: none.
-    const std::shared_ptr<std::atomic<std::uint64_t>> is_at_it_ = shared<std::atomic<std::uint64_t>>(0);
+    const std::shared_ptr<std::atomic<std::uint64_t>> is_at_it_ = shared<std::atomic<std::uint64_t>>(std::uint64_t{0});
     portamem_pool* pool_ = nullptr;
     bool defers_ = false;  // freed memory waits for an event
     std::mutex mutex_;     // of idle_stream_; a leaf
