@@ -29,6 +29,8 @@ class Owned {
     T& operator*() const noexcept { return *object_; }
     T* operator->() const noexcept { return object_; }
     explicit operator bool() const noexcept { return object_ != nullptr; }
+    bool operator==(std::nullptr_t) const noexcept { return object_ == nullptr; }
+    bool operator!=(std::nullptr_t) const noexcept { return object_ != nullptr; }
 
   private:
     T* object_ = nullptr;

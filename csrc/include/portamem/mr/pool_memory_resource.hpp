@@ -300,7 +300,7 @@ class PoolMemoryResource : public MemoryResource {
                            ? new detail::PoolPassthrough(runtime_->upstream(), runtime_->options().limit,
                                                          runtime_->release().shared_limit())
                            : nullptr),
-          is_watched_(passthrough_.get() != nullptr || runtime_->annotations() != nullptr) {
+          is_watched_(passthrough_ != nullptr || runtime_->annotations() != nullptr) {
         portamem_pool_set_resource(pool_, detail::known_ops(), static_cast<MemoryResource*>(this), identity());
     }
 
