@@ -49,7 +49,7 @@ class DeviceWaiters {
     }
 
     /// Begins a wait for the work that the device has now. Throws std::system_error where the system has no thread.
-    std::shared_ptr<const Answer> begin(int device) {
+    std::shared_ptr<Answer> begin(int device) {
         auto answer = shared<Answer>();
         const std::lock_guard<std::mutex> lock(mutex_);
         if (jobs_.size() >= idle_) {
@@ -101,7 +101,7 @@ class DeviceWaiters {
 /// run then.
 inline void hear_until_idle(int device) {
     if (hearing() <= Hearing::AtOnce) return;
-    std::shared_ptr<const DeviceWaiters::Answer> answer;
+    std::shared_ptr<DeviceWaiters::Answer> answer;
     try {
         answer = DeviceWaiters::instance().begin(device);
     } catch (const std::system_error&) {

@@ -244,6 +244,7 @@ class MonotonicMemoryResource : public CountedMemoryResource {
     // Throws std::bad_alloc, and nothing has happened then.
     ReturningChunks take_all() {
         left_.chunks.reserve(left_.chunks.size() + chunks_.size());
+        left_.ends.reserve(ends_);
         ReturningChunks all = std::exchange(left_, ReturningChunks(upstream_));
         for (Chunk& chunk : chunks_) all.chunks.push_back(std::move(chunk.memory));
         all.ends.add(std::exchange(ends_, {}));

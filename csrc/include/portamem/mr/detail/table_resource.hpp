@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "portamem/c_api.h"
-#include "portamem/detail/shared.hpp"
 #include "portamem/mr/counted_memory_resource.hpp"
 #include "portamem/mr/detail/live_blocks.hpp"
 #include "portamem/mr/detail/shared_table.hpp"
@@ -96,7 +95,9 @@ class TableReference {
 
 // Takes over the reference that the registry retained.
 inline std::shared_ptr<MemoryResource> from_registry(portamem_resource resource, int device) {
-    if (resource.ops != shared_ops()) return shared<ForeignMemoryResource>(resource, device);
+    if (resource.ops != shared_ops()) {
+        return std::shared_ptr<MemoryResource>(new ForeignMemoryResource(resource, device));
+    }
     auto found = static_cast<Shared*>(resource.self)->resource;
     resource.ops->release(resource.self);
     return found;

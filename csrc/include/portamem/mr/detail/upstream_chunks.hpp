@@ -71,9 +71,9 @@ class ReturningChunks {
     /// memory where nothing is here yet.
     void add(ReturningChunks&& later) {
         if (chunks.empty() && marks.empty()) {
+            ends.add(std::move(later.ends));
             chunks.swap(later.chunks);
             marks.swap(later.marks);
-            ends.add(std::move(later.ends));
             return;
         }
         chunks.reserve(chunks.size() + later.chunks.size());
