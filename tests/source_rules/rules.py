@@ -174,7 +174,8 @@ _FIRST_FLOOR = {
 }
 _BELOW_ALL = {
     *("backend", "c_api", "detail/sanitizers", "fwd", "version"),
-    *(f"detail/{name}" for name in ("address_table", "light_vector", "number_map", "owned", "shared", "thread")),
+    *("detail/address_table", "detail/chore", "detail/light_vector", "detail/number_map"),
+    *("detail/owned", "detail/shared", "detail/thread"),
 }
 
 

@@ -22,6 +22,7 @@
 #include <thread>
 #include <utility>
 
+#include "portamem/detail/chore.hpp"
 #include "portamem/detail/light_vector.hpp"
 #include "portamem/detail/number_map.hpp"
 #include "portamem/detail/owned.hpp"
@@ -117,7 +118,7 @@ class HandleUse {
         const auto is_gone = [](const std::weak_ptr<StreamListener>& listener) { return listener.expired(); };
         if (std::all_of(listeners_.begin(), listeners_.end(), is_gone)) return;
         try {
-            Owned wait(new Reaper::Chore([device = device_, identity = identity_, listeners = std::move(listeners_)] {
+            Owned wait(new Chore([device = device_, identity = identity_, listeners = std::move(listeners_)] {
                 return wait_and_tell(device, identity, listeners);
             }));
             try {
@@ -166,7 +167,7 @@ class HandleUse {
 
     // Runs on a thread of its own.
     static void* try_for_a_while(void* chore) {
-        const Owned wait(static_cast<Reaper::Chore*>(chore));
+        const Owned wait(static_cast<Chore*>(chore));
         for (int i = 0; !(*wait)() && i < 1000; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
         return nullptr;
     }

@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <functional>
 #include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "portamem/detail/chore.hpp"
 #include "portamem/detail/light_vector.hpp"
 #include "portamem/detail/thread.hpp"
 #include "portamem/error.hpp"
@@ -25,8 +25,7 @@ PORTAMEM_OPEN
 /// child. The child's exit may take that lock.
 class Reaper {
   public:
-    /// Returns true when it has nothing left to do. It must not throw.
-    using Chore = std::function<bool()>;
+    using Chore = detail::Chore;
 
     static Reaper& instance() {
         static auto* leaked = new Reaper;

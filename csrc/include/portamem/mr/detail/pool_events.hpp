@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "portamem/detail/light_vector.hpp"
-#include "portamem/detail/shared.hpp"
+#include "portamem/detail/owned.hpp"
 #include "portamem/event.hpp"
 #include "portamem/reaper.hpp"
 #include "portamem/stream.hpp"
@@ -75,10 +75,10 @@ class PoolEvents {
         }
         if (may_block || (streams.empty() && surplus.empty())) return;
         try {
-            const auto left = shared<Held>();
+            Owned left(new Held);
             left->streams.swap(streams);
             left->events.swap(surplus);
-            Reaper::instance().add([left] {
+            Reaper::instance().add([left = std::move(left)] {
                 left->streams.clear();
                 left->events.clear();
                 return true;
