@@ -26,7 +26,7 @@ PORTAMEM_OPEN
 
 // Lists the work that this memory is dropped behind.
 struct Allocation::Work {
-    bool is_known = false;
+    bool is_known = false;  // pending_work() has answered
     detail::LightVector<std::shared_ptr<Event>> events;
     detail::LightVector<int> devices;  // of streams that only a wait for their device can answer for
 };
@@ -204,7 +204,7 @@ class Allocation::Dropped : public detail::Leaver {
 
   private:
     const std::shared_ptr<Allocation> memory_;
-    Work work_;                                             // none: not known yet
+    Work work_;                                             // go() and has_run() ask for it where it is not known
     detail::LightVector<std::shared_ptr<Event>> happened_;  // taken from work_
     bool was_told_;                                         // whether a failure was reported
 };
