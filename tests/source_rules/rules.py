@@ -172,7 +172,11 @@ _FIRST_FLOOR = {
     *("detail/embedder", "detail/hearing", "detail/unfinished_work"),
     *(f"detail/stream_{part}" for part in ("capture", "close", "lookup", "marks", "waits")),
 }
-_BELOW_ALL = {"backend", "c_api", "detail/number_map", "detail/sanitizers", "fwd", "version"}
+_BELOW_ALL = {
+    *("backend", "c_api", "detail/sanitizers", "fwd", "version"),
+    *("detail/chore", "detail/light_vector", "detail/number_map"),
+    *("detail/owned", "detail/shared", "detail/thread"),
+}
 
 
 def floor_of(path: str) -> int:

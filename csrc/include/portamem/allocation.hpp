@@ -11,12 +11,11 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <stdexcept>
 #include <utility>
-#include <vector>
 
 #include "portamem/detail/embedder.hpp"
+#include "portamem/detail/light_vector.hpp"
 #include "portamem/leaving.hpp"
 #include "portamem/mr/memory_resource.hpp"
 
@@ -45,7 +44,7 @@ class Allocation {
                                             std::shared_ptr<Stream> stream,
                                             std::size_t alignment = MemoryResource::kAlignment) {
         // Every step that can fail comes before the memory is taken, or is undone with it.
-        auto allocation = std::make_shared<Allocation>(Key{}, nullptr, nbytes, std::move(stream));
+        auto allocation = blank(nullptr, nbytes, std::move(stream));
         allocation->ptr_ = resource->allocate(nbytes, allocation->own_stream_, alignment);
         allocation->adopt(std::move(resource));
         return allocation;
@@ -54,7 +53,7 @@ class Allocation {
     /// Wraps memory that the resource has given out already.
     static std::shared_ptr<Allocation> adopt(std::shared_ptr<MemoryResource> resource, void* ptr, std::size_t nbytes,
                                              std::shared_ptr<Stream> stream) {
-        auto allocation = std::make_shared<Allocation>(Key{}, ptr, nbytes, std::move(stream));
+        auto allocation = blank(ptr, nbytes, std::move(stream));
         allocation->adopt(std::move(resource));
         return allocation;
     }
@@ -62,7 +61,7 @@ class Allocation {
     /// Wraps memory that the caller owns: it is never freed here. `owner` is let go after all declared work has run.
     static std::shared_ptr<Allocation> foreign(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream,
                                                const MemoryTraits& traits, std::shared_ptr<void> owner) {
-        auto allocation = std::make_shared<Allocation>(Key{}, ptr, nbytes, stream);
+        auto allocation = blank(ptr, nbytes, stream);
         allocation->own_traits_ = traits;
         allocation->traits_ = &allocation->own_traits_;
         allocation->owner_ = std::move(owner);
@@ -202,7 +201,7 @@ class Allocation {
     }
 
     /// Makes a closed allocation without memory, which reopen() opens.
-    static std::shared_ptr<Allocation> blank() { return std::make_shared<Allocation>(Key{}, nullptr, 0, nullptr); }
+    static std::shared_ptr<Allocation> blank() { return blank(nullptr, 0, nullptr); }
 
     /// Returns whether it is as blank() makes it: never open, or reopened and then closed by close_cached or
     /// close_unshared.
@@ -233,6 +232,10 @@ class Allocation {
         is_exposed_.store(traits_->is_known_elsewhere, std::memory_order_relaxed);
         is_unsettled_.store(false, std::memory_order_relaxed);
         exports_.store(0, std::memory_order_release);
+    }
+
+    static std::shared_ptr<Allocation> blank(void* ptr, std::size_t nbytes, std::shared_ptr<Stream> stream) {
+        return std::make_shared<Allocation>(Key{}, ptr, nbytes, std::move(stream));
     }
 
     static constexpr std::int64_t kClosed = -(std::int64_t{1} << 62);
@@ -271,7 +274,7 @@ class Allocation {
     }
     static void raise_to(std::uint64_t& latest, std::uint64_t number) noexcept { latest = std::max(latest, number); }
     // The caller holds the lock for this function and the next.
-    std::uint64_t& latest_use(std::vector<std::shared_ptr<Stream>>::iterator user) noexcept {
+    std::uint64_t& latest_use(std::shared_ptr<Stream>* user) noexcept {
         return latest_uses_[static_cast<std::size_t>(user - users_.begin())];
     }
     void add_user(const std::shared_ptr<Stream>& stream, std::uint64_t number);
@@ -299,8 +302,8 @@ class Allocation {
     // detail/allocation_users.hpp has these: the streams that use the memory.
     bool has_run_declared() const;
     void declare_for(const std::shared_ptr<Stream>& user);
-    std::vector<std::shared_ptr<Stream>> users();
-    std::vector<std::shared_ptr<Stream>> all_users();
+    detail::LightVector<std::shared_ptr<Stream>> users();
+    detail::LightVector<std::shared_ptr<Stream>> all_users();
     static std::shared_ptr<Stream> stand_in(Stream& stream);
 
     // detail/allocation_close.hpp has these: memory that its holder closes. Dropped memory goes back by them too.
@@ -322,7 +325,7 @@ class Allocation {
     void tell_order_checker_done() noexcept;
     void give_back_settled();
     void drop() noexcept;
-    void drop_later(std::optional<Work> work, bool was_told) noexcept;
+    void drop_later(Work work, bool was_told) noexcept;
 
     void* ptr_;
     std::size_t nbytes_;
@@ -336,10 +339,10 @@ class Allocation {
     MemoryTraits own_traits_;  // for foreign memory, or memory that was put off
     std::shared_ptr<void> owner_;
     mutable std::mutex mutex_;  // guards users_, borrowers_, operations_, and owner_ once it may be dropped
-    std::vector<std::shared_ptr<Stream>> users_;      // streams declared beside the allocation's own
-    std::vector<std::uint64_t> latest_uses_;          // of each user, in their order
-    std::vector<int> borrowers_;                      // devices of streams that were handed the memory, undeclared
-    std::vector<std::shared_ptr<Event>> operations_;  // portamem's own, the latest at least
+    detail::LightVector<std::shared_ptr<Stream>> users_;  // streams declared beside the allocation's own
+    detail::LightVector<std::uint64_t> latest_uses_;      // of each user, in their order
+    detail::LightVector<int> borrowers_;                  // devices of streams that were handed the memory, undeclared
+    detail::LightVector<std::shared_ptr<Event>> operations_;  // portamem's own, the latest at least
     mutable std::atomic<bool> is_exposed_{false};
     mutable std::atomic<bool> is_unsettled_{false};  // the wait of settle() is still to be done
     std::atomic<bool> shared_{false};                // another stream or a borrower uses the memory

@@ -54,9 +54,10 @@ struct ByAddress {
             const int device = block_.resource.ops->device_id(block_.resource.self);
             const portamem_resource handle = block_.resource;
             const auto stream = Stream::default_stream(device < 0 ? current_device() : device);
-            auto wrapper = std::make_shared<ForeignMemoryResource>(handle, stream->device());
+            auto* const foreign = new ForeignMemoryResource(handle, stream->device());
+            std::shared_ptr<MemoryResource> wrapper(foreign);
             handle.ops->retain(handle.self);
-            wrapper->adopt(const_cast<void*>(block_.base), block_.nbytes, *stream);
+            foreign->adopt(const_cast<void*>(block_.base), block_.nbytes, *stream);
             return wrapper;
         }
 

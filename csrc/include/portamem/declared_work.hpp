@@ -12,8 +12,8 @@
 #include <memory>
 #include <mutex>
 #include <utility>
-#include <vector>
 
+#include "portamem/detail/light_vector.hpp"
 #include "portamem/process_object.hpp"
 
 PORTAMEM_OPEN
@@ -108,8 +108,8 @@ class DeclaredWorks {
     }
 
     /// Returns the work of a device, or of all, that is not known to have run.
-    std::vector<DeclaredSoFar> unfinished(int device) {
-        std::vector<DeclaredSoFar> found;
+    LightVector<DeclaredSoFar> unfinished(int device) {
+        LightVector<DeclaredSoFar> found;
         const std::lock_guard<std::mutex> lock(mutex_);
         for (const auto& each : works_) {
             auto work = each.lock();
@@ -132,7 +132,7 @@ class DeclaredWorks {
     }
 
     std::mutex mutex_;
-    std::vector<std::weak_ptr<DeclaredWork>> works_;
+    LightVector<std::weak_ptr<DeclaredWork>> works_;
 };
 
 }  // namespace detail

@@ -6,7 +6,6 @@
 #include <array>
 #include <cctype>
 #include <cstdio>
-#include <fstream>
 #include <optional>
 #include <string>
 
@@ -120,9 +119,13 @@ class Device {
     /// Returns the NUMA node that the device is attached to, as the kernel reports it, or nothing where it reports
     /// none.
     std::optional<int> numa_node() const {
-        std::ifstream file("/sys/bus/pci/devices/" + pci_bus_id() + "/numa_node");
+        const std::string path = "/sys/bus/pci/devices/" + pci_bus_id() + "/numa_node";
+        std::FILE* const file = std::fopen(path.c_str(), "re");
+        if (file == nullptr) return std::nullopt;
         int node = -1;
-        if (!(file >> node) || node < 0) return std::nullopt;
+        const bool is_read = std::fscanf(file, "%d", &node) == 1;
+        (void)std::fclose(file);
+        if (!is_read || node < 0) return std::nullopt;
         return node;
     }
 

@@ -9,12 +9,18 @@ PORTAMEM_OPEN
 /// Makes a device current on this thread, and puts the former one back at its end, context included.
 class DeviceGuard {
   public:
-    explicit DeviceGuard(int device) { check(rt::PushDevice(device, &saved_), "SetDevice"); }
-    ~DeviceGuard() { (void)rt::PopDevice(saved_); }
+    /// Without a need it does nothing.
+    explicit DeviceGuard(int device, bool is_needed = true) : is_needed_(is_needed) {
+        if (is_needed_) check(rt::PushDevice(device, &saved_), "SetDevice");
+    }
+    ~DeviceGuard() {
+        if (is_needed_) (void)rt::PopDevice(saved_);
+    }
     DeviceGuard(const DeviceGuard&) = delete;
     DeviceGuard& operator=(const DeviceGuard&) = delete;
 
   private:
+    const bool is_needed_;
     rt::DeviceState_t saved_{};
 };
 

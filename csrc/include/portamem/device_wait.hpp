@@ -7,17 +7,18 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include "portamem/capture.hpp"
 #include "portamem/detail/hearing.hpp"
+#include "portamem/detail/light_vector.hpp"
+#include "portamem/detail/shared.hpp"
+#include "portamem/detail/thread.hpp"
 
 PORTAMEM_OPEN
 
@@ -48,10 +49,17 @@ class DeviceWaiters {
     }
 
     /// Begins a wait for the work that the device has now. Throws std::system_error where the system has no thread.
-    std::shared_ptr<const Answer> begin(int device) {
-        auto answer = std::make_shared<Answer>();
+    std::shared_ptr<Answer> begin(int device) {
+        auto answer = shared<Answer>();
         const std::lock_guard<std::mutex> lock(mutex_);
-        if (jobs_.size() >= idle_) std::thread([this] { run(); }).detach();
+        if (jobs_.size() >= idle_) {
+            start_thread(
+                [](void* self) -> void* {
+                    static_cast<DeviceWaiters*>(self)->run();
+                    return nullptr;
+                },
+                this);
+        }
         jobs_.push_back({device, answer});
         wake_.notify_one();
         return answer;
@@ -70,7 +78,7 @@ class DeviceWaiters {
             wake_.wait(lock, [this] { return !jobs_.empty(); });
             --idle_;
             const Job job = std::move(jobs_.front());
-            jobs_.pop_front();
+            jobs_.erase(jobs_.begin());
             lock.unlock();
             try {
                 const RelaxedCapture beside(job.device);
@@ -85,7 +93,7 @@ class DeviceWaiters {
 
     std::mutex mutex_;
     std::condition_variable wake_;
-    std::deque<Job> jobs_;
+    LightVector<Job> jobs_;
     std::size_t idle_ = 0;
 };
 
@@ -93,7 +101,7 @@ class DeviceWaiters {
 /// run then.
 inline void hear_until_idle(int device) {
     if (hearing() <= Hearing::AtOnce) return;
-    std::shared_ptr<const DeviceWaiters::Answer> answer;
+    std::shared_ptr<DeviceWaiters::Answer> answer;
     try {
         answer = DeviceWaiters::instance().begin(device);
     } catch (const std::system_error&) {

@@ -20,8 +20,9 @@ struct HostFill {
     std::size_t nbytes;
 
     static void run(void* self) {
-        const std::unique_ptr<HostFill> fill(static_cast<HostFill*>(self));
-        std::memset(fill->ptr, fill->value, fill->nbytes);
+        const HostFill fill = *static_cast<HostFill*>(self);
+        delete static_cast<HostFill*>(self);
+        std::memset(fill.ptr, fill.value, fill.nbytes);
     }
 };
 
@@ -39,9 +40,13 @@ inline void submit_fill(const Span& span, unsigned char value, const Stream& str
         std::memset(span.ptr, value, span.nbytes);
         return;
     }
-    auto fill = std::make_unique<HostFill>(HostFill{span.ptr, value, span.nbytes});
-    stream.launch_host_func(HostFill::run, fill.get());
-    (void)fill.release();
+    auto* const fill = new HostFill{span.ptr, value, span.nbytes};
+    try {
+        stream.launch_host_func(HostFill::run, fill);
+    } catch (...) {
+        delete fill;
+        throw;
+    }
 }
 
 }  // namespace detail

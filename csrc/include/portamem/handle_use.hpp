@@ -21,9 +21,12 @@
 #include <system_error>
 #include <thread>
 #include <utility>
-#include <vector>
 
+#include "portamem/detail/chore.hpp"
+#include "portamem/detail/light_vector.hpp"
 #include "portamem/detail/number_map.hpp"
+#include "portamem/detail/owned.hpp"
+#include "portamem/detail/thread.hpp"
 #include "portamem/kept.hpp"
 #include "portamem/process_object.hpp"
 
@@ -115,16 +118,14 @@ class HandleUse {
         const auto is_gone = [](const std::weak_ptr<StreamListener>& listener) { return listener.expired(); };
         if (std::all_of(listeners_.begin(), listeners_.end(), is_gone)) return;
         try {
-            const auto wait = [device = device_, identity = identity_, listeners = std::move(listeners_)] {
+            Owned wait(new Chore([device = device_, identity = identity_, listeners = std::move(listeners_)] {
                 return wait_and_tell(device, identity, listeners);
-            };
+            }));
             try {
-                std::thread([wait] {
-                    for (int i = 0; !wait() && i < 1000; ++i)
-                        std::this_thread::sleep_for(std::chrono::milliseconds(10));
-                }).detach();
+                start_thread(try_for_a_while, wait.get());
+                (void)wait.release();
             } catch (const std::system_error&) {
-                Reaper::instance().add(wait);
+                Reaper::instance().add(std::move(*wait));
             }
         } catch (...) {
             return;  // no host memory: the pools keep it until they wait for the device themselves
@@ -145,7 +146,7 @@ class HandleUse {
     };
 
   private:
-    using Listeners = std::vector<std::weak_ptr<StreamListener>>;
+    using Listeners = LightVector<std::weak_ptr<StreamListener>>;
 
     // Returns false where the device cannot be waited for now, as under a capture.
     static bool wait_and_tell(int device, std::uint64_t identity, const Listeners& listeners) noexcept {
@@ -162,6 +163,13 @@ class HandleUse {
             return false;
         }
         return true;
+    }
+
+    // Runs on a thread of its own.
+    static void* try_for_a_while(void* chore) {
+        const Owned wait(static_cast<Chore*>(chore));
+        for (int i = 0; !(*wait)() && i < 1000; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        return nullptr;
     }
 
     static constexpr unsigned kUsesOfNew = 64;
@@ -209,8 +217,8 @@ class KnownStreams {
     }
     /// Returns all that live. The caller lets go of them under no lock that a stream's end needs, because that may end
     /// one.
-    std::vector<std::shared_ptr<Stream>> all() {
-        std::vector<std::shared_ptr<Stream>> found;
+    LightVector<std::shared_ptr<Stream>> all() {
+        LightVector<std::shared_ptr<Stream>> found;
         const std::lock_guard<std::mutex> lock(mutex_);
         found.reserve(streams_.size());
         for (const auto& known : streams_) {

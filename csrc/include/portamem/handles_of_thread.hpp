@@ -2,6 +2,7 @@
 // portamem/handles_of_thread.hpp: the Stream by which a thread uses a handle; the end of stream.hpp includes it.
 #pragma once
 
+#include "portamem/detail/shared.hpp"
 #include "portamem/stream.hpp"
 
 PORTAMEM_OPEN
@@ -49,7 +50,7 @@ inline const std::shared_ptr<Stream>* HandlesOfThread::look(rt::Stream_t handle,
     } else {
         std::uint64_t id = 0;
         if (rt::StreamGetId(handle, &id) != rt::Error_t::Success) return nullptr;
-        made.stream = Stream::of_handle(handle, device, std::make_shared<HandleUse>(handle, device, id));
+        made.stream = Stream::of_handle(handle, device, shared<HandleUse>(handle, device, id));
     }
     if (found == entries_.end() && entries_.size() >= kMost) clear();
     Entry& entry = entries_[handle];

@@ -7,6 +7,7 @@
 
 #include "portamem/buffer.hpp"
 #include "portamem/detail/embedder.hpp"
+#include "portamem/detail/shared.hpp"
 
 PORTAMEM_OPEN
 
@@ -111,7 +112,7 @@ class HostRegistration {
         traits.host_accessible = true;
         traits.read_only = (flags & rt::HostRegisterReadOnly) != 0;
         traits.device_accessible = detail::attribute(rt::DeviceAttr::CanMapHostMemory, device) != 0;
-        auto registered = std::make_shared<Registered>(ptr, nbytes, device, flags, std::move(owner));
+        auto registered = detail::shared<Registered>(ptr, nbytes, device, flags, std::move(owner));
         return Buffer::from_handle(ptr, nbytes, Stream::default_stream(device), traits, std::move(registered));
     }
 

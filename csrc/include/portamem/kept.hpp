@@ -11,11 +11,11 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
-#include <vector>
 
 #include "portamem/abi/order_api.h"
 #include "portamem/capture.hpp"
 #include "portamem/detail/embedder.hpp"
+#include "portamem/detail/light_vector.hpp"
 #include "portamem/event.hpp"
 #include "portamem/reaper.hpp"
 
@@ -55,7 +55,7 @@ inline void tell_order_checker_done(const Event& happened, const void* ptr, std:
 }
 
 /// Waits on portamem's own behalf. The order checker learns only that this memory is used no more.
-inline void wait_for_use_of(const Event& event, const std::vector<portamem_order_range>& memory) {
+inline void wait_for_use_of(const Event& event, const LightVector<portamem_order_range>& memory) {
     {
         const UntrackedQueries own;
         event.wait();
@@ -80,7 +80,7 @@ class Kept {
     /// Lets go of references whose event has happened, with no lock held. Never throws; an event that cannot be asked
     /// keeps its references.
     void drain() noexcept {
-        std::vector<Entry> finished;
+        detail::LightVector<Entry> finished;
         try {
             std::lock_guard<std::mutex> lock(mutex_);
             if (entries_.empty()) return;
@@ -96,7 +96,7 @@ class Kept {
             if (done == 0) return;
             finished.reserve(done);
             const auto end = entries_.begin() + static_cast<std::ptrdiff_t>(done);
-            finished.assign(std::make_move_iterator(entries_.begin()), std::make_move_iterator(end));
+            for (auto each = entries_.begin(); each != end; ++each) finished.push_back(std::move(*each));
             entries_.erase(entries_.begin(), end);
             ++letting_go_;
         } catch (const std::exception&) {
@@ -163,7 +163,7 @@ class Kept {
 
     mutable std::mutex mutex_;
     std::condition_variable let_go_;
-    std::vector<Entry> entries_;
+    detail::LightVector<Entry> entries_;
     int letting_go_ = 0;  // drains that have taken entries and not destroyed them yet
 };
 

@@ -15,13 +15,12 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "portamem/abi/record_api.h"
 #include "portamem/detail/hearing.hpp"
+#include "portamem/detail/light_vector.hpp"
 #include "portamem/reaper.hpp"
 
 PORTAMEM_OPEN
@@ -49,7 +48,7 @@ class InHostFunction {
 /// Returns the devices on which a stream that portamem knows has work now; rt::CpuDeviceId stands for any of them. It
 /// asks no default stream, because the question would harm other captures. Never throws; a device that cannot be asked
 /// has no work.
-std::vector<int> busy_devices() noexcept;  // in stream.hpp
+LightVector<int> busy_devices() noexcept;  // in stream.hpp
 
 /// Represents one object on its way out. Leaving calls every function, on one thread at a time.
 class Leaver {
@@ -79,7 +78,7 @@ class Leaver {
     /// go() sets this where the resource refused the memory. The reaper tries again; no allocation waits for it.
     std::atomic<bool> was_refused{false};
     /// Notes when the reaper first saw that the work had run. Only Leaving uses it.
-    std::optional<std::chrono::steady_clock::time_point> since;
+    std::chrono::steady_clock::time_point since{};
 };
 
 /// Keeps all objects on their way out, of this module. It is thread-safe.
@@ -177,7 +176,7 @@ class Leaving {
     std::size_t size() const noexcept { return count_.load(std::memory_order_acquire); }
 
   private:
-    using List = std::vector<std::shared_ptr<Leaver>>;
+    using List = LightVector<std::shared_ptr<Leaver>>;
 
     static std::atomic<std::uint64_t>& gone_count() noexcept {
         static std::atomic<std::uint64_t> count{0};
@@ -205,7 +204,7 @@ class Leaving {
 
     void let_go_unlocked(Caller caller) noexcept {
         List ready;
-        std::vector<int> busy;  // asked without the lock: the question may end a stream
+        LightVector<int> busy;  // asked without the lock: the question may end a stream
         if (caller == Caller::Reaper) busy = busy_devices();
         std::size_t left = 0;
         {
@@ -231,7 +230,7 @@ class Leaving {
     }
 
     // The caller holds the lock.
-    void take_ready(Caller caller, const std::vector<int>& busy, List& ready, std::size_t& left) noexcept {
+    void take_ready(Caller caller, const LightVector<int>& busy, List& ready, std::size_t& left) noexcept {
         try {
             ready.reserve(leavers_.size());
             going_.reserve(going_.size() + leavers_.size());
@@ -259,11 +258,11 @@ class Leaving {
 
     // Returns whether the reaper may call a free that may wait: not while a known stream has work on the device, for
     // two seconds.
-    static bool is_time(Leaver& leaver, const std::vector<int>& busy) noexcept {
+    static bool is_time(Leaver& leaver, const LightVector<int>& busy) noexcept {
         const auto now = std::chrono::steady_clock::now();
-        if (!leaver.since) leaver.since = now;
+        if (leaver.since == std::chrono::steady_clock::time_point()) leaver.since = now;
         if (std::find(busy.begin(), busy.end(), leaver.device_id) == busy.end()) return true;
-        return now - *leaver.since > kPatience;
+        return now - leaver.since > kPatience;
     }
 
     // The caller holds the lock for this function and the next. There is room for the entry.
@@ -353,7 +352,7 @@ class Leaving {
         const void* ptr;
         std::size_t nbytes;
     };
-    std::vector<Going> going_;           // taken out by a thread that is letting go of them
+    LightVector<Going> going_;           // taken out by a thread that is letting go of them
     std::size_t going_and_waiting_ = 0;  // how many of those may wait
     std::uint64_t gone_by_reaper_ = 0;
     bool is_stuck_ = false;  // a caller has waited for the reaper in vain

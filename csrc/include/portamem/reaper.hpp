@@ -7,13 +7,14 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <functional>
 #include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
-#include <vector>
 
+#include "portamem/detail/chore.hpp"
+#include "portamem/detail/light_vector.hpp"
+#include "portamem/detail/thread.hpp"
 #include "portamem/error.hpp"
 
 PORTAMEM_OPEN
@@ -24,8 +25,7 @@ PORTAMEM_OPEN
 /// child. The child's exit may take that lock.
 class Reaper {
   public:
-    /// Returns true when it has nothing left to do. It must not throw.
-    using Chore = std::function<bool()>;
+    using Chore = detail::Chore;
 
     static Reaper& instance() {
         static auto* leaked = new Reaper;
@@ -93,7 +93,12 @@ class Reaper {
     void start() {
         if (started_) return;
         try {
-            std::thread([this] { run(); }).detach();
+            detail::start_thread(
+                [](void* self) -> void* {
+                    static_cast<Reaper*>(self)->run();
+                    return nullptr;
+                },
+                this);
             started_ = true;
         } catch (const std::system_error&) {
             return;
@@ -120,12 +125,12 @@ class Reaper {
 
     // Runs every chore once, without the lock. Returns true if one of them is done.
     bool run_round(std::unique_lock<std::mutex>& lock) {
-        std::vector<Chore> round = std::move(chores_);
+        detail::LightVector<Chore> round = std::move(chores_);
         chores_.clear();
         busy_ = true;
         runner_ = std::this_thread::get_id();
         lock.unlock();
-        std::vector<Chore> left;
+        detail::LightVector<Chore> left;
         for (Chore& chore : round) {
             if (!chore()) left.push_back(std::move(chore));
         }
@@ -146,7 +151,7 @@ class Reaper {
     std::mutex mutex_;
     std::condition_variable wake_;
     std::condition_variable idle_;
-    std::vector<Chore> chores_;
+    detail::LightVector<Chore> chores_;
     bool started_ = false;
     bool stopped_ = false;
     bool is_hurried_ = false;

@@ -8,9 +8,10 @@
 #include <mutex>
 #include <stdexcept>
 #include <utility>
-#include <vector>
 
 #include "portamem/declared_work.hpp"
+#include "portamem/detail/light_vector.hpp"
+#include "portamem/detail/shared.hpp"
 #include "portamem/device.hpp"
 #include "portamem/handle_use.hpp"
 #include "portamem/kept.hpp"
@@ -339,13 +340,13 @@ class Stream : public std::enable_shared_from_this<Stream> {
     const std::uint64_t thread_ = detail::this_thread_number();
     std::shared_ptr<void> owner_;
     Kept kept_;
-    const std::shared_ptr<detail::DeclaredWork> work_ = std::make_shared<detail::DeclaredWork>(device_);
+    const std::shared_ptr<detail::DeclaredWork> work_ = detail::shared<detail::DeclaredWork>(device_);
     std::atomic<bool> reaped_{false};
     mutable std::atomic<bool> captured_here_{false};
     std::mutex closing_;                    // one thread closes at a time
     std::atomic<std::uint64_t> closer_{0};  // the number of that thread
-    const std::shared_ptr<detail::StreamEnd> end_ = std::make_shared<detail::StreamEnd>();
-    std::vector<std::weak_ptr<StreamListener>> listeners_;  // under the lock of end_
+    const std::shared_ptr<detail::StreamEnd> end_ = detail::shared<detail::StreamEnd>();
+    detail::LightVector<std::weak_ptr<StreamListener>> listeners_;  // under the lock of end_
 };
 
 PORTAMEM_CLOSE

@@ -10,9 +10,9 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "portamem/capture.hpp"
+#include "portamem/detail/light_vector.hpp"
 #include "portamem/device.hpp"
 #include "portamem/error.hpp"
 #include "portamem/kept.hpp"
@@ -122,7 +122,7 @@ inline void Allocation::give_back_behind(const std::shared_ptr<Stream>& named) {
 
 // Waits for the devices on which undeclared streams may still use the memory.
 inline void Allocation::wait_for_borrowers() {
-    std::vector<int> devices;
+    detail::LightVector<int> devices;
     {
         std::lock_guard<std::mutex> lock(mutex_);
         devices = borrowers_;

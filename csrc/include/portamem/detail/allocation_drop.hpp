@@ -8,14 +8,13 @@
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <utility>
-#include <vector>
 
 #include "portamem/abi/order_api.h"
 #include "portamem/capture.hpp"
 #include "portamem/detail/embedder.hpp"
 #include "portamem/detail/hearing.hpp"
+#include "portamem/detail/light_vector.hpp"
 #include "portamem/error.hpp"
 #include "portamem/event.hpp"
 #include "portamem/kept.hpp"
@@ -27,8 +26,9 @@ PORTAMEM_OPEN
 
 // Lists the work that this memory is dropped behind.
 struct Allocation::Work {
-    std::vector<std::shared_ptr<Event>> events;
-    std::vector<int> devices;  // of streams that only a wait for their device can answer for
+    bool is_known = false;  // pending_work() has answered
+    detail::LightVector<std::shared_ptr<Event>> events;
+    detail::LightVector<int> devices;  // of streams that only a wait for their device can answer for
 };
 
 // Returns the work to wait for. portamem's own operations have their events. Where the program knows the address, all
@@ -36,8 +36,9 @@ struct Allocation::Work {
 // std::invalid_argument while one lasts.
 inline Allocation::Work Allocation::pending_work() {
     Work work;
+    work.is_known = true;
     const detail::UntrackedQueries own;
-    std::vector<std::shared_ptr<Stream>> streams;
+    detail::LightVector<std::shared_ptr<Stream>> streams;
     {
         std::lock_guard<std::mutex> lock(mutex_);
         for (const auto& done : operations_) {
@@ -74,8 +75,8 @@ inline bool Allocation::has_borrowers() const {
 inline void Allocation::tell_order_checker_done() noexcept {
     if (portamem_order_is_on(rt::BackendId) == 0) return;
     try {
-        std::vector<std::shared_ptr<Event>> done;
-        std::vector<std::shared_ptr<Stream>> streams;
+        detail::LightVector<std::shared_ptr<Event>> done;
+        detail::LightVector<std::shared_ptr<Stream>> streams;
         {
             std::lock_guard<std::mutex> lock(mutex_);
             done = operations_;
@@ -110,25 +111,25 @@ inline void Allocation::give_back_settled() {
 // work uses the memory.
 inline void Allocation::drop() noexcept {
     const detail::HearingScope at_once(detail::Hearing::AtOnce);  // a wait is left for later
-    std::optional<Work> work;
+    Work work;
     bool was_told = false;
     try {
         if (!detail::InHostFunction::here()) {
             if (traits_->stream_ordered && !has_borrowers()) return give_back(*stream_);
             work = pending_work();
-            if (work->events.empty() && work->devices.empty() && !may_wait()) {
+            if (work.events.empty() && work.devices.empty() && !may_wait()) {
                 tell_order_checker_done();
                 return give_back_settled();
             }
         }
     } catch (const detail::WaitLeft&) {
-        work.reset();
+        work = {};
     } catch (...) {
         if (const auto tell = detail::embedder().lost_failure.load()) tell(std::current_exception());
         was_told = true;
-        work.reset();
+        work = {};
     }
-    const bool is_reapers = work && may_wait();
+    const bool is_reapers = work.is_known && may_wait();
     drop_later(std::move(work), was_told);
     if (is_reapers) (void)detail::Leaving::instance().let_go(detail::Leaving::Caller::Drops);
 }
@@ -136,7 +137,7 @@ inline void Allocation::drop() noexcept {
 // Represents dropped memory on its way back.
 class Allocation::Dropped : public detail::Leaver {
   public:
-    Dropped(std::shared_ptr<Allocation> memory, std::optional<Work> work, bool was_told)
+    Dropped(std::shared_ptr<Allocation> memory, Work work, bool was_told)
         : memory_(std::move(memory)), work_(std::move(work)), was_told_(was_told) {
         const MemoryTraits& traits = *memory_->traits_;
         resource = memory_->resource_;
@@ -147,27 +148,27 @@ class Allocation::Dropped : public detail::Leaver {
 
     bool has_run() noexcept override {
         try {
-            if (!work_) work_ = memory_->pending_work();
+            if (!work_.is_known) work_ = memory_->pending_work();
             const detail::UntrackedQueries own;
-            auto& events = work_->events;
+            auto& events = work_.events;
             while (!events.empty() && events.back()->has_happened()) {
                 happened_.push_back(std::move(events.back()));
                 events.pop_back();
             }
-            return events.empty() && work_->devices.empty();
+            return events.empty() && work_.devices.empty();
         } catch (...) {
             return false;  // a capture is in the way, or the runtime is out of resources
         }
     }
-    bool needs_device() const noexcept override { return work_ && !work_->devices.empty(); }
+    bool needs_device() const noexcept override { return !work_.devices.empty(); }
     void wait_for_device() noexcept override {
         try {
             while (needs_device()) {
                 detail::refuse_in_capture("synchronizing the device");
                 const detail::UntrackedQueries own;
-                const RelaxedCapture beside(work_->devices.back());
+                const RelaxedCapture beside(work_.devices.back());
                 check(rt::DeviceSynchronize(), "DeviceSynchronize");
-                work_->devices.pop_back();
+                work_.devices.pop_back();
             }
             const std::lock_guard<std::mutex> lock(memory_->mutex_);
             memory_->borrowers_.clear();
@@ -203,15 +204,15 @@ class Allocation::Dropped : public detail::Leaver {
 
   private:
     const std::shared_ptr<Allocation> memory_;
-    std::optional<Work> work_;                      // none: not known yet
-    std::vector<std::shared_ptr<Event>> happened_;  // taken from work_
-    bool was_told_;                                 // whether a failure was reported
+    Work work_;                                             // go() and has_run() ask for it where it is not known
+    detail::LightVector<std::shared_ptr<Event>> happened_;  // taken from work_
+    bool was_told_;                                         // whether a failure was reported
 };
 
 // Puts off what cannot go back now: work uses it, a capture is in the way, or the runtime is out of resources.
-inline void Allocation::drop_later(std::optional<Work> work, bool was_told) noexcept {
+inline void Allocation::drop_later(Work work, bool was_told) noexcept {
     try {
-        auto again = std::make_shared<Allocation>(Key{}, ptr_, nbytes_, *stream_);
+        auto again = blank(ptr_, nbytes_, *stream_);
         again->own_traits_ = *traits_;
         again->traits_ = &again->own_traits_;
         again->resource_ = resource_;
@@ -223,7 +224,8 @@ inline void Allocation::drop_later(std::optional<Work> work, bool was_told) noex
         again->operations_ = std::move(operations_);
         again->is_exposed_.store(is_exposed_.load(std::memory_order_relaxed), std::memory_order_relaxed);
         again->shared_.store(true, std::memory_order_relaxed);
-        detail::Leaving::instance().add(std::make_shared<Dropped>(std::move(again), std::move(work), was_told));
+        detail::Leaving::instance().add(
+            std::shared_ptr<detail::Leaver>(new Dropped(std::move(again), std::move(work), was_told)));
     } catch (...) {
         // Host memory has run out too. The memory is lost to this process, which the counters keep showing.
     }

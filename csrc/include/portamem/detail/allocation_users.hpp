@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <vector>
 
 #include "portamem/declared_work.hpp"
+#include "portamem/detail/light_vector.hpp"
 #include "portamem/error.hpp"
 #include "portamem/event.hpp"
 #include "portamem/kept.hpp"
@@ -144,12 +144,12 @@ inline void Allocation::declare_for(const std::shared_ptr<Stream>& user) {
     if (found != users_.end()) raise_to(latest_use(found), number);
 }
 
-inline std::vector<std::shared_ptr<Stream>> Allocation::users() {
+inline detail::LightVector<std::shared_ptr<Stream>> Allocation::users() {
     std::lock_guard<std::mutex> lock(mutex_);
     return users_;
 }
 
-inline std::vector<std::shared_ptr<Stream>> Allocation::all_users() {
+inline detail::LightVector<std::shared_ptr<Stream>> Allocation::all_users() {
     auto all = users();
     all.push_back(*stream_);
     return all;

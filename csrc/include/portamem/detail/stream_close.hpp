@@ -7,9 +7,9 @@
 #include <mutex>
 #include <stdexcept>
 #include <utility>
-#include <vector>
 
 #include "portamem/detail/hearing.hpp"
+#include "portamem/detail/light_vector.hpp"
 #include "portamem/device_guard.hpp"
 #include "portamem/stream.hpp"
 
@@ -110,7 +110,7 @@ inline void Stream::mark_closed(bool closed, std::shared_ptr<Event> last) {
 }
 
 inline void Stream::tell_end(const std::shared_ptr<Event>& last) noexcept {
-    std::vector<std::weak_ptr<StreamListener>> listeners;
+    detail::LightVector<std::weak_ptr<StreamListener>> listeners;
     {
         std::lock_guard<std::mutex> lock(end_->mutex);
         listeners.swap(listeners_);

@@ -125,7 +125,7 @@ inline void Stream::keep(std::shared_ptr<Event> until, Kept::References referenc
     kept_.keep(std::move(until), std::move(references));
     if (reaped_.exchange(true)) return;
     // Leaving holds the stream, because the references outlive the last holder of the stream, as the work does.
-    detail::Leaving::instance().add(std::make_shared<Keeping>(shared_from_this()));
+    detail::Leaving::instance().add(std::shared_ptr<detail::Leaver>(new Keeping(shared_from_this())));
 }
 
 // Answers query() with the stream's device current and beside captures, and lets go of nothing.

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <exception>
-#include <vector>
 
+#include "portamem/detail/light_vector.hpp"
 #include "portamem/handles_of_thread.hpp"
 #include "portamem/stream.hpp"
 
@@ -26,8 +26,8 @@ inline void note_what_has_run() noexcept {
     }
 }
 
-inline std::vector<int> busy_devices() noexcept {
-    std::vector<int> devices;
+inline LightVector<int> busy_devices() noexcept {
+    LightVector<int> devices;
     if (!runtime_usable() || InHostFunction::here()) return devices;
     try {
         const UntrackedQueries own;

@@ -8,9 +8,10 @@
 #include <memory>
 #include <mutex>
 #include <utility>
-#include <vector>
 
 #include "portamem/detail/embedder.hpp"
+#include "portamem/detail/light_vector.hpp"
+#include "portamem/detail/owned.hpp"
 #include "portamem/mr/detail/allocating_streams.hpp"
 #include "portamem/mr/detail/recycled_pools.hpp"
 #include "portamem/mr/detail/runtime_memory_resource.hpp"
@@ -143,7 +144,7 @@ class AsyncMemoryResource : public RuntimeMemoryResource {
         : RuntimeMemoryResource(traits(device)), pool_(pool), owned_(owned), owner_(std::move(owner)) {
         const Device of(device);
         if (quirk_policy_applies(QuirkPolicy::FreeOnAllocatingStream, of)) {
-            allocating_streams_ = std::make_unique<AllocatingStreams>();
+            allocating_streams_ = detail::Owned(new AllocatingStreams);
         }
         if (quirk_policy_applies(QuirkPolicy::AtLeastEightBytes, of)) least_nbytes_ = 8;
     }
@@ -187,9 +188,9 @@ class AsyncMemoryResource : public RuntimeMemoryResource {
     const bool owned_;
     std::size_t max_size_ = 0;
     mutable std::mutex mutex_;
-    mutable std::vector<int> granted_;  // other devices that were ever given access
+    mutable detail::LightVector<int> granted_;  // other devices that were ever given access
     std::shared_ptr<void> owner_;
-    std::unique_ptr<AllocatingStreams> allocating_streams_;  // null: FreeAsync takes any stream
+    detail::Owned<AllocatingStreams> allocating_streams_;  // null: FreeAsync takes any stream
     std::size_t least_nbytes_ = 0;
 };
 

@@ -13,6 +13,7 @@
 
 #include "portamem/capture.hpp"
 #include "portamem/detail/hearing.hpp"
+#include "portamem/detail/shared.hpp"
 #include "portamem/mr/counted_memory_resource.hpp"
 #include "portamem/mr/detail/bytes_text.hpp"
 #include "portamem/mr/detail/live_ranges.hpp"
@@ -53,7 +54,7 @@ class CallbackMemoryResource : public CountedMemoryResource {
     /// Makes the resource as the constructor does, and shares it.
     static std::shared_ptr<CallbackMemoryResource> create(Allocate allocate, Deallocate deallocate,
                                                           const MemoryTraits& traits) {
-        return std::make_shared<CallbackMemoryResource>(std::move(allocate), std::move(deallocate), traits);
+        return detail::shared<CallbackMemoryResource>(std::move(allocate), std::move(deallocate), traits);
     }
 
     /// Makes a resource from C functions. user_data has to outlive the resource.
@@ -62,7 +63,7 @@ class CallbackMemoryResource : public CountedMemoryResource {
         if (allocate == nullptr || deallocate == nullptr) {
             throw std::invalid_argument("a function to allocate or to deallocate is missing");
         }
-        return std::make_shared<CallbackMemoryResource>(
+        return create(
             [allocate, user_data](std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
                 return allocate(nbytes, native(*stream), user_data);
             },

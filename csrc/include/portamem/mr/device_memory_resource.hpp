@@ -2,6 +2,7 @@
 // portamem/mr/device_memory_resource.hpp: plain device memory.
 #pragma once
 
+#include "portamem/detail/shared.hpp"
 #include "portamem/mr/detail/free_unused.hpp"
 #include "portamem/mr/detail/runtime_memory_resource.hpp"
 
@@ -21,7 +22,7 @@ class DeviceMemoryResource : public RuntimeMemoryResource {
 
     /// Makes the resource as the constructor does, and shares it.
     static std::shared_ptr<DeviceMemoryResource> create(int device, rt::Coherence coherence = rt::Coherence::Default) {
-        return std::make_shared<DeviceMemoryResource>(device, coherence);
+        return detail::shared<DeviceMemoryResource>(device, coherence);
     }
 
     rt::Coherence coherence() const noexcept { return coherence_; }

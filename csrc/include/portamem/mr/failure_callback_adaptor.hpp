@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "portamem/detail/shared.hpp"
 #include "portamem/mr/detail/knowing_adaptor.hpp"
 
 PORTAMEM_OPEN
@@ -27,7 +28,7 @@ class FailureCallbackAdaptor : public KnowingAdaptor {
 
     /// Makes the resource as the constructor does, and shares it.
     static std::shared_ptr<FailureCallbackAdaptor> create(std::shared_ptr<MemoryResource> upstream, Callback callback) {
-        return std::make_shared<FailureCallbackAdaptor>(std::move(upstream), std::move(callback));
+        return detail::shared<FailureCallbackAdaptor>(std::move(upstream), std::move(callback));
     }
 
   protected:

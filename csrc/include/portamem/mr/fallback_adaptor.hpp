@@ -11,6 +11,8 @@
 #include <string>
 #include <utility>
 
+#include "portamem/detail/owned.hpp"
+#include "portamem/detail/shared.hpp"
 #include "portamem/managed.hpp"
 #include "portamem/mr/detail/knowing_adaptor.hpp"
 
@@ -32,7 +34,7 @@ class FallbackAdaptor : public KnowingAdaptor {
     /// Makes the resource as the constructor does, and shares it.
     static std::shared_ptr<FallbackAdaptor> create(std::shared_ptr<MemoryResource> upstream,
                                                    std::shared_ptr<MemoryResource> alternate) {
-        return std::make_shared<FallbackAdaptor>(std::move(upstream), std::move(alternate));
+        return detail::shared<FallbackAdaptor>(std::move(upstream), std::move(alternate));
     }
 
     const std::shared_ptr<MemoryResource>& alternate() const noexcept { return alternate_; }
@@ -59,11 +61,11 @@ class FallbackAdaptor : public KnowingAdaptor {
     ///   caller gets the upstream's refusal.
     /// - For any other failure of the upstream the alternate is not asked, and the caller gets that failure.
     void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) override {
-        std::optional<OutOfMemory> first;
+        detail::Owned<OutOfMemory> first;
         try {
             return KnowingAdaptor::take(nbytes, stream, options);
         } catch (const OutOfMemory& refused) {
-            first.emplace(refused);
+            first = detail::Owned(new OutOfMemory(refused));
         } catch (const std::invalid_argument&) {
             if (!is_captured(*stream)) throw;
             return take_of_alternate_or_throw(std::current_exception(), nbytes, stream, options);

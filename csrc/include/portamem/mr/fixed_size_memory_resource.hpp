@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <exception>
 #include <limits>
 #include <memory>
@@ -12,9 +11,10 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
+#include "portamem/detail/light_vector.hpp"
 #include "portamem/detail/number_map.hpp"
+#include "portamem/detail/shared.hpp"
 #include "portamem/mr/counted_memory_resource.hpp"
 #include "portamem/mr/detail/live_blocks.hpp"
 #include "portamem/mr/detail/upstream_chunks.hpp"
@@ -50,7 +50,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
     /// Makes the resource as the constructor does, and shares it.
     static std::shared_ptr<FixedSizeMemoryResource> create(std::shared_ptr<MemoryResource> upstream,
                                                            std::size_t block_size, std::size_t blocks_per_chunk = 0) {
-        return std::make_shared<FixedSizeMemoryResource>(std::move(upstream), block_size, blocks_per_chunk);
+        return detail::shared<FixedSizeMemoryResource>(std::move(upstream), block_size, blocks_per_chunk);
     }
 
     // Memory that was released from its buffer and never given back is leaked, so that no other allocation gets it.
@@ -154,21 +154,28 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
 
     struct Chunk {
         UpstreamChunk memory;
-        std::vector<std::size_t> asked;  // bytes of each block that is out; 0: it is free
+        detail::LightVector<std::size_t> asked;  // bytes of each block that is out; 0: it is free
         std::size_t free = 0;
     };
 
     // Holds blocks behind an event. A null event counts as happened.
     struct Batch {
         std::shared_ptr<Event> mark;
-        std::vector<void*> blocks;
+        detail::LightVector<void*> blocks;
     };
 
     // Holds the blocks that were freed on one stream.
     struct Lane {
         StreamEnd end;
-        std::vector<void*> blocks;  // stream-ordered: that stream's to reuse; otherwise freed since the last mark
-        std::deque<Batch> marked;   // not stream-ordered: waiting for its event
+        detail::LightVector<void*>
+            blocks;  // stream-ordered: that stream's to reuse; otherwise freed since the last mark
+        detail::LightVector<Batch> marked;  // not stream-ordered: waiting for its event
+    };
+
+    // Says where a block is; a null chunk says that there is none.
+    struct Place {
+        Chunk* chunk;
+        std::size_t index;
     };
 
     // Represents a block that any stream may have. Its event has happened, and is kept to tell the order checker so.
@@ -223,7 +230,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
             if (more && !lane.end.is_captured()) from = &lane;
         }
         if (from == nullptr) return nullptr;
-        std::vector<void*>& blocks = from->blocks;
+        detail::LightVector<void*>& blocks = from->blocks;
         const auto half = blocks.begin() + static_cast<std::ptrdiff_t>(blocks.size() / 2);
         const auto mark = from->end.mark();
         Lane& to = lane_of(thief, dropped, from);
@@ -243,13 +250,14 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
             lane.blocks = {};
         }
         const detail::UntrackedQueries own;
-        while (!lane.marked.empty()) {
-            Batch& oldest = lane.marked.front();
-            if (oldest.mark && !oldest.mark->has_happened()) return;
-            common_.reserve(common_.size() + oldest.blocks.size());
-            for (void* block : oldest.blocks) common_.push_back({block, oldest.mark});
-            lane.marked.pop_front();
+        Batch* batch = lane.marked.begin();
+        for (; batch != lane.marked.end(); ++batch) {
+            if (batch->mark && !batch->mark->has_happened()) break;
+            common_.reserve(common_.size() + batch->blocks.size());
+            for (void* block : batch->blocks) common_.push_back({block, batch->mark});
+            batch->blocks.clear();  // in case that the next batch's event cannot be asked
         }
+        lane.marked.erase(lane.marked.begin(), batch);
     }
 
     // Waits until a freed block can be handed out again; returns false where no block was freed.
@@ -294,7 +302,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
     void* add_chunk(const UpstreamChunk& memory, std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
         const std::size_t count = std::max<std::size_t>(1, memory.nbytes / stride_);
         auto* const first = static_cast<char*>(memory.ptr);
-        Chunk chunk{memory, std::vector<std::size_t>(count, 0), count};
+        Chunk chunk{memory, detail::LightVector<std::size_t>(count, 0), count};
         StreamEnd::Dropped dropped;
         const std::lock_guard<std::mutex> lock(mutex_);
         // Fresh memory of a stream-ordered upstream counts as freed on the stream that it came from.
@@ -319,7 +327,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
     }
 
     template <class T>
-    static T pop(std::vector<T>& from) {
+    static T pop(detail::LightVector<T>& from) {
         T last = std::move(from.back());
         from.pop_back();
         return last;
@@ -340,7 +348,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
     }
 
     // Returns the chunk that has a block at this address, and the block's number there; a null chunk where none has.
-    std::pair<Chunk*, std::size_t> block_at(const void* ptr) const {
+    Place block_at(const void* ptr) const {
         const auto address = reinterpret_cast<std::uintptr_t>(ptr);
         auto after = chunks_.upper_bound(address);
         if (after == chunks_.begin()) return {nullptr, 0};
@@ -401,7 +409,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
     ReturningChunks take_free_chunks(std::size_t keep) {
         ReturningChunks taken(upstream_);
         const std::lock_guard<std::mutex> lock(mutex_);
-        std::vector<std::uintptr_t> going;
+        detail::LightVector<std::uintptr_t> going;
         std::size_t stays = reserved_;
         for (const auto& [begin, chunk] : chunks_) {
             if (stays <= keep) break;
@@ -411,7 +419,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
         }
         taken.chunks.reserve(going.size());
         const auto goes = [&](void* block) {
-            const Chunk* chunk = block_at(block).first;
+            const Chunk* chunk = block_at(block).chunk;
             return std::binary_search(going.begin(), going.end(), reinterpret_cast<std::uintptr_t>(chunk->memory.ptr));
         };
         for (const auto& [identity, lane] : lanes_) {
@@ -445,11 +453,11 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
     }
 
     template <class T, class Condition>
-    static bool any_of(const std::vector<T>& blocks, Condition&& condition) {
+    static bool any_of(const detail::LightVector<T>& blocks, Condition&& condition) {
         return std::any_of(blocks.begin(), blocks.end(), condition);
     }
     template <class T, class Condition>
-    static void remove_if(std::vector<T>& from, Condition&& condition) {
+    static void remove_if(detail::LightVector<T>& from, Condition&& condition) {
         from.erase(std::remove_if(from.begin(), from.end(), condition), from.end());
     }
 
@@ -475,7 +483,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
     mutable std::mutex mutex_;                         // guards what follows; never held while the upstream runs
     detail::NumberMap<std::uintptr_t, Chunk> chunks_;  // by address
     detail::NumberMap<std::uint64_t, Lane> lanes_;     // by the stream's identity
-    std::vector<FreeBlock> common_;
+    detail::LightVector<FreeBlock> common_;
     std::size_t crowded_ = kFewLanes;
     std::size_t free_blocks_ = 0;
     std::size_t reserved_ = 0;

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "portamem/detail/shared.hpp"
 #include "portamem/mr/detail/bytes_text.hpp"
 #include "portamem/mr/detail/knowing_adaptor.hpp"
 
@@ -20,7 +21,7 @@ class LimitingAdaptor : public KnowingAdaptor {
 
     /// Makes the resource as the constructor does, and shares it.
     static std::shared_ptr<LimitingAdaptor> create(std::shared_ptr<MemoryResource> upstream, std::size_t limit) {
-        return std::make_shared<LimitingAdaptor>(std::move(upstream), limit);
+        return detail::shared<LimitingAdaptor>(std::move(upstream), limit);
     }
 
     std::size_t limit() const noexcept { return limit_; }

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "portamem/detail/shared.hpp"
 #include "portamem/mr/detail/recording_adaptor.hpp"
 
 PORTAMEM_OPEN
@@ -27,7 +28,7 @@ class LoggingAdaptor : public RecordingAdaptor {
 
     /// Makes the resource as the constructor does, and shares it.
     static std::shared_ptr<LoggingAdaptor> create(std::shared_ptr<MemoryResource> upstream, const std::string& path) {
-        return std::make_shared<LoggingAdaptor>(std::move(upstream), path);
+        return detail::shared<LoggingAdaptor>(std::move(upstream), path);
     }
 
     std::string path() const { return portamem_recorder_path(recorder()); }

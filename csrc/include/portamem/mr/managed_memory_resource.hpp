@@ -2,6 +2,7 @@
 // portamem/mr/managed_memory_resource.hpp: managed (unified) memory.
 #pragma once
 
+#include "portamem/detail/shared.hpp"
 #include "portamem/mr/detail/runtime_memory_resource.hpp"
 
 PORTAMEM_OPEN
@@ -21,7 +22,7 @@ class ManagedMemoryResource : public RuntimeMemoryResource {
 
     /// Makes the resource as the constructor does, and shares it.
     static std::shared_ptr<ManagedMemoryResource> create(int device, rt::MemAttach attach = rt::MemAttach::Global) {
-        return std::make_shared<ManagedMemoryResource>(device, attach);
+        return detail::shared<ManagedMemoryResource>(device, attach);
     }
 
   protected:

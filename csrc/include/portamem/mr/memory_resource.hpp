@@ -15,6 +15,7 @@
 
 #include "portamem/abi/address_api.h"
 #include "portamem/abi/debug_api.h"
+#include "portamem/detail/owned.hpp"
 #include "portamem/fwd.hpp"
 #include "portamem/mr/detail/debug_guards.hpp"
 #include "portamem/mr/detail/recorded.hpp"
@@ -399,8 +400,8 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     // The use keeps another thread from closing the stream between the allocation and its redzones, which are written
     // on it. Memory that is not stream-ordered takes no use: a function of the program's that allocates may wait for
     // such a close.
-    std::optional<Stream::Use> use;
-    if (traits_.stream_ordered) use.emplace(*stream);
+    detail::Owned<Stream::Use> use;
+    if (traits_.stream_ordered) use = detail::Owned(new Stream::Use(*stream));
     const bool is_open = use ? static_cast<bool>(*use) : !stream->is_closed();
     if (!is_open && !stream->is_elsewhere()) throw std::invalid_argument("the stream is closed");
     const std::size_t front = std::max<std::size_t>(options.alignment, PORTAMEM_DEBUG_REDZONE);

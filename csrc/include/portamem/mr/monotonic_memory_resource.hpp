@@ -12,9 +12,10 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
+#include "portamem/detail/light_vector.hpp"
 #include "portamem/detail/number_map.hpp"
+#include "portamem/detail/shared.hpp"
 #include "portamem/mr/counted_memory_resource.hpp"
 #include "portamem/mr/detail/live_blocks.hpp"
 #include "portamem/mr/detail/upstream_chunks.hpp"
@@ -46,7 +47,7 @@ class MonotonicMemoryResource : public CountedMemoryResource {
     /// Makes the resource as the constructor does, and shares it.
     static std::shared_ptr<MonotonicMemoryResource> create(std::shared_ptr<MemoryResource> upstream,
                                                            std::size_t initial_size = kInitialSize) {
-        return std::make_shared<MonotonicMemoryResource>(std::move(upstream), initial_size);
+        return detail::shared<MonotonicMemoryResource>(std::move(upstream), initial_size);
     }
 
     // Memory that was released from its buffer and never given back is leaked, so that no other allocation gets it.
@@ -153,7 +154,7 @@ class MonotonicMemoryResource : public CountedMemoryResource {
 
     struct Chunk {
         UpstreamChunk memory;
-        std::vector<Piece> pieces;  // by their offsets
+        detail::LightVector<Piece> pieces;  // by their offsets
         std::size_t used = 0;
         StreamEnd allocated;         // of a stream-ordered upstream: other streams wait for it
         detail::NumberTree ordered;  // the identities of streams that are ordered behind it
@@ -194,7 +195,7 @@ class MonotonicMemoryResource : public CountedMemoryResource {
         if (upstream_->is_stream_ordered() && chunk.ordered.count(stream->identity()) == 0) {
             stream->refuse_capture("allocate");
             if (const auto mark = chunk.allocated.mark()) stream->wait(*mark);
-            chunk.ordered.emplace(stream->identity(), 0);
+            chunk.ordered.try_emplace(stream->identity(), 0);
         }
         chunk.pieces.push_back({offset, nbytes});
         chunk.used = offset + nbytes;
@@ -222,7 +223,7 @@ class MonotonicMemoryResource : public CountedMemoryResource {
         chunk.memory = memory;
         if (upstream_->is_stream_ordered()) {
             chunk.allocated.note(stream);
-            chunk.ordered.emplace(stream->identity(), 0);
+            chunk.ordered.try_emplace(stream->identity(), 0);
         }
         const std::lock_guard<std::mutex> lock(mutex_);
         chunks_.reserve(chunks_.size() + 1);
@@ -243,6 +244,7 @@ class MonotonicMemoryResource : public CountedMemoryResource {
     // Throws std::bad_alloc, and nothing has happened then.
     ReturningChunks take_all() {
         left_.chunks.reserve(left_.chunks.size() + chunks_.size());
+        left_.ends.reserve(ends_);
         ReturningChunks all = std::exchange(left_, ReturningChunks(upstream_));
         for (Chunk& chunk : chunks_) all.chunks.push_back(std::move(chunk.memory));
         all.ends.add(std::exchange(ends_, {}));
@@ -278,7 +280,7 @@ class MonotonicMemoryResource : public CountedMemoryResource {
     const std::size_t initial_size_;
     mutable std::mutex mutex_;  // guards what follows; never held while the upstream runs
     std::size_t next_size_;
-    std::vector<Chunk> chunks_;
+    detail::LightVector<Chunk> chunks_;
     std::size_t current_ = 0;  // the index of the chunk that serves
     std::size_t out_ = 0;
     std::size_t reserved_ = 0;

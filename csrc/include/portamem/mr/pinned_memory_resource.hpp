@@ -4,8 +4,9 @@
 
 #include <atomic>
 #include <mutex>
-#include <optional>
 
+#include "portamem/detail/owned.hpp"
+#include "portamem/detail/shared.hpp"
 #include "portamem/mr/detail/pinned_chunks.hpp"
 #include "portamem/mr/detail/runtime_memory_resource.hpp"
 
@@ -32,7 +33,7 @@ class PinnedMemoryResource : public RuntimeMemoryResource {
     /// Makes the resource as the constructor does, and shares it.
     static std::shared_ptr<PinnedMemoryResource> create(int device, unsigned flags = detail::PinnedChunks::kFlags,
                                                         rt::Coherence coherence = rt::Coherence::Default) {
-        return std::make_shared<PinnedMemoryResource>(device, flags, coherence);
+        return detail::shared<PinnedMemoryResource>(device, flags, coherence);
     }
 
     unsigned flags() const noexcept { return flags_; }
@@ -66,7 +67,8 @@ class PinnedMemoryResource : public RuntimeMemoryResource {
     detail::PinnedChunks& chunks() {
         if (has_chunks()) return *chunks_;
         const std::lock_guard<std::mutex> lock(mutex_);
-        if (!chunks_) chunks_.emplace(device());  // may throw; a later call tries again
+        if (!chunks_)
+            chunks_ = detail::Owned(new detail::PinnedChunks(device()));  // may throw; a later call tries again
         has_chunks_.store(true, std::memory_order_release);
         return *chunks_;
     }
@@ -102,7 +104,7 @@ class PinnedMemoryResource : public RuntimeMemoryResource {
     const rt::Coherence coherence_;
     std::mutex mutex_;
     std::atomic<bool> has_chunks_{false};
-    std::optional<detail::PinnedChunks> chunks_;
+    detail::Owned<detail::PinnedChunks> chunks_;
 };
 
 PORTAMEM_CLOSE

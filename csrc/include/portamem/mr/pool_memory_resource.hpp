@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "portamem/detail/hearing.hpp"
+#include "portamem/detail/owned.hpp"
+#include "portamem/detail/shared.hpp"
 #include "portamem/mr/detail/pool_callbacks.hpp"
 #include "portamem/mr/detail/pool_ending.hpp"
 #include "portamem/mr/detail/pool_passthrough.hpp"
@@ -116,7 +118,7 @@ class PoolMemoryResource : public MemoryResource {
 
     static std::shared_ptr<PoolMemoryResource> create(std::shared_ptr<MemoryResource> upstream,
                                                       PoolOptions options = {}) {
-        return std::make_shared<PoolMemoryResource>(std::move(upstream), std::move(options));
+        return detail::shared<PoolMemoryResource>(std::move(upstream), std::move(options));
     }
 
     const std::shared_ptr<MemoryResource>& upstream() const noexcept { return runtime_->upstream(); }
@@ -502,8 +504,8 @@ class PoolMemoryResource : public MemoryResource {
 
     const std::shared_ptr<detail::PoolRuntime> runtime_;
     portamem_pool* const pool_;
-    const std::unique_ptr<detail::PoolPassthrough> passthrough_;  // PORTAMEM_POOL=off
-    std::atomic<bool> is_watched_;  // becomes false where no checker listens, and stays so
+    const detail::Owned<detail::PoolPassthrough> passthrough_;  // PORTAMEM_POOL=off
+    std::atomic<bool> is_watched_;                              // becomes false where no checker listens, and stays so
 };
 
 PORTAMEM_CLOSE

@@ -2,6 +2,7 @@
 // portamem/mr/prefaulted_pinned_memory_resource.hpp: page-locked host memory that is allocated quickly.
 #pragma once
 
+#include "portamem/detail/shared.hpp"
 #include "portamem/mr/pinned_memory_resource.hpp"
 
 PORTAMEM_OPEN
@@ -20,7 +21,7 @@ class PrefaultedPinnedMemoryResource : public PinnedMemoryResource {
 
     /// Makes the resource as the constructor does, and shares it.
     static std::shared_ptr<PrefaultedPinnedMemoryResource> create(int device) {
-        return std::make_shared<PrefaultedPinnedMemoryResource>(device);
+        return detail::shared<PrefaultedPinnedMemoryResource>(device);
     }
 
     /// Returns whether new memory is registered pages; false means that HostMalloc gives it.

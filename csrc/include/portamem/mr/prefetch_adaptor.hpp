@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "portamem/detail/shared.hpp"
 #include "portamem/managed.hpp"
 #include "portamem/mr/detail/knowing_adaptor.hpp"
 
@@ -29,7 +30,7 @@ class PrefetchAdaptor : public KnowingAdaptor {
     /// Makes the resource as the constructor does, and shares it.
     static std::shared_ptr<PrefetchAdaptor> create(std::shared_ptr<MemoryResource> upstream,
                                                    std::optional<rt::Location> location = {}) {
-        return std::make_shared<PrefetchAdaptor>(std::move(upstream), std::move(location));
+        return detail::shared<PrefetchAdaptor>(std::move(upstream), std::move(location));
     }
 
     /// Returns the location; none means the device of each allocation's stream.

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "portamem/detail/shared.hpp"
 #include "portamem/mr/detail/recording_adaptor.hpp"
 
 PORTAMEM_OPEN
@@ -24,28 +25,31 @@ class StatisticsAdaptor : public RecordingAdaptor {
 
     /// Makes the resource as the constructor does, and shares it.
     static std::shared_ptr<StatisticsAdaptor> create(std::shared_ptr<MemoryResource> upstream) {
-        return std::make_shared<StatisticsAdaptor>(std::move(upstream));
+        return detail::shared<StatisticsAdaptor>(std::move(upstream));
     }
 
     MemoryCounts counts() const { return counts_of(0); }
 
-    /// Returns the counts by tag; "" has the allocations without one.
-    std::map<std::string, MemoryCounts> by_tag() const {
-        std::map<std::string, MemoryCounts> found;
+    /// Returns the counts by tag; "" has the allocations without one. Counts: the map that is returned. It is a
+    /// parameter so that only programs that call the function compile the map.
+    template <class Counts = std::map<std::string, MemoryCounts>>
+    Counts by_tag() const {
+        Counts found;
         visit(PORTAMEM_COUNTS_BY_TAG, &found,
               [](void* self, const char* tag, std::uint64_t, const MemoryCounts* counts) {
-                  (*static_cast<std::map<std::string, MemoryCounts>*>(self))[tag] = *counts;
+                  (*static_cast<Counts*>(self))[tag] = *counts;
               });
         return found;
     }
 
     /// Returns the counts by the system's number of the thread. A number that the system gave to a later thread too
-    /// stands for both, with the larger peaks.
-    std::map<std::uint64_t, MemoryCounts> by_thread() const {
-        std::map<std::uint64_t, MemoryCounts> found;
+    /// stands for both, with the larger peaks. Counts: as for by_tag.
+    template <class Counts = std::map<std::uint64_t, MemoryCounts>>
+    Counts by_thread() const {
+        Counts found;
         visit(PORTAMEM_COUNTS_BY_THREAD, &found,
               [](void* self, const char*, std::uint64_t thread, const MemoryCounts* counts) {
-                  merge((*static_cast<std::map<std::uint64_t, MemoryCounts>*>(self))[thread], *counts);
+                  merge((*static_cast<Counts*>(self))[thread], *counts);
               });
         return found;
     }

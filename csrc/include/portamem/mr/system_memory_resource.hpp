@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "portamem/detail/shared.hpp"
 #include "portamem/mr/detail/runtime_memory_resource.hpp"
 
 PORTAMEM_OPEN
@@ -16,7 +17,7 @@ class SystemMemoryResource : public RuntimeMemoryResource {
 
     /// Makes the resource as the constructor does, and shares it.
     static std::shared_ptr<SystemMemoryResource> create(int device) {
-        return std::make_shared<SystemMemoryResource>(device);
+        return detail::shared<SystemMemoryResource>(device);
     }
 
   protected:

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "portamem/detail/shared.hpp"
 #include "portamem/mr/detail/recording_adaptor.hpp"
 
 PORTAMEM_OPEN
@@ -35,7 +36,7 @@ class TrackingAdaptor : public RecordingAdaptor {
 
     /// Makes the resource as the constructor does, and shares it.
     static std::shared_ptr<TrackingAdaptor> create(std::shared_ptr<MemoryResource> upstream) {
-        return std::make_shared<TrackingAdaptor>(std::move(upstream));
+        return detail::shared<TrackingAdaptor>(std::move(upstream));
     }
 
     /// Returns the allocations that are out, the oldest first.

@@ -4,9 +4,9 @@
 
 #include <memory>
 #include <mutex>
-#include <unordered_map>
 #include <utility>
 
+#include "portamem/detail/number_map.hpp"
 #include "portamem/stream.hpp"
 
 PORTAMEM_OPEN
@@ -18,7 +18,7 @@ class AllocatingStreams {
     /// Notes memory that was just allocated on a stream.
     void note(void* ptr, Stream& stream) {
         const std::lock_guard<std::mutex> lock(mutex_);
-        streams_.insert_or_assign(ptr, stream.shared_from_this());
+        streams_[ptr] = stream.shared_from_this();
     }
 
     /// Frees memory behind the work on `stream`, on the stream that it came from. Where that stream can take no more
@@ -61,7 +61,7 @@ class AllocatingStreams {
     }
 
     std::mutex mutex_;
-    std::unordered_map<void*, std::shared_ptr<Stream>> streams_;
+    detail::NumberMap<void*, std::shared_ptr<Stream>> streams_;
 };
 
 PORTAMEM_CLOSE

@@ -23,11 +23,12 @@
 #include <optional>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "portamem/abi/debug_api.h"
 #include "portamem/detail/hearing.hpp"
+#include "portamem/detail/light_vector.hpp"
 #include "portamem/detail/number_map.hpp"
+#include "portamem/detail/shared.hpp"
 #include "portamem/event.hpp"
 #include "portamem/kept.hpp"
 #include "portamem/leaving.hpp"
@@ -108,7 +109,7 @@ class DebugSlot {
 
     struct Slots {
         std::mutex mutex;
-        std::vector<unsigned char*> free;
+        LightVector<unsigned char*> free;
         std::size_t made = 0;
     };
     static Slots& slots() {
@@ -186,10 +187,10 @@ class DebugBlock : public portamem_debug_block {
         }
         if (!use && !is_settled) {  // closed, or another thread's: no work can be submitted to it any more
             const HearingScope deaf(Hearing::Nothing);
-            if (const auto tail = stream->tail()) wait_for_use_of(*tail, {{base, total}});
+            if (const auto tail = stream->tail()) wait_for_use_of(*tail, {1, {base, total}});
         }
         const Stream& on = use && !is_settled ? *stream : debug_stream(traits_.device);
-        auto slot = std::make_shared<DebugSlot>();
+        auto slot = shared<DebugSlot>();
         const auto done = Event::create(on.device());
         bool is_done = false;
         try {

@@ -5,11 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <utility>
 
+#include "portamem/detail/number_map.hpp"
 #include "portamem/mr/detail/live_blocks.hpp"
 
 PORTAMEM_OPEN
@@ -18,7 +18,7 @@ namespace detail {
 
 /// Keeps the ranges that are out, none of which shares a byte with another. One lock guards all.
 class LiveRanges {
-    using Sizes = std::map<std::uintptr_t, std::size_t>;
+    using Sizes = NumberTree;
 
   public:
     /// Represents a block on its way out or back. It is empty where the address is not out.

@@ -5,11 +5,11 @@
 #include <atomic>
 #include <mutex>
 #include <new>
-#include <set>
 #include <utility>
 
 #include "portamem/abi/host_pages.h"
 #include "portamem/capabilities.hpp"
+#include "portamem/detail/number_map.hpp"
 #include "portamem/device.hpp"
 #include "portamem/kept.hpp"
 
@@ -63,7 +63,7 @@ class PinnedChunks {
     // costs the time of a chunk.
     static constexpr int kMostRefusals = 4;
 
-    using Pieces = std::set<void*>;  // by address
+    using Pieces = NumberTree;  // by address; of each only the key counts
 
     static bool can_register(int device) {
         using rt::DeviceAttr;
@@ -119,7 +119,7 @@ class PinnedChunks {
     bool keep(void* pages) {
         try {
             const std::lock_guard<std::mutex> lock(mutex_);
-            registered_.insert(pages);
+            registered_.try_emplace(number_of(pages), 0);
             return true;
         } catch (const std::bad_alloc&) {
             return false;
@@ -130,7 +130,7 @@ class PinnedChunks {
     // memory of HostMalloc.
     Pieces::node_type claim(void* ptr) {
         const std::lock_guard<std::mutex> lock(mutex_);
-        const auto found = registered_.find(ptr);
+        const auto found = registered_.find(number_of(ptr));
         return found == registered_.end() ? Pieces::node_type() : registered_.extract(found);
     }
 

@@ -11,6 +11,7 @@
 
 #include "portamem/abi/pool_annotator.h"
 #include "portamem/detail/number_map.hpp"
+#include "portamem/detail/owned.hpp"
 #include "portamem/kept.hpp"
 #include "portamem/mr/detail/checked_regions.hpp"
 #include "portamem/mr/memory_resource.hpp"
@@ -29,14 +30,14 @@ class PoolAnnotations {
         : checker_(checker), regions_(regions) {}
 
     /// Returns null where no memory checker follows such memory, so that there is nothing to tell.
-    static std::unique_ptr<PoolAnnotations> of(const MemoryTraits& traits) {
+    static Owned<PoolAnnotations> of(const MemoryTraits& traits) {
         const auto* checker = portamem_address_sanitizer(rt::BackendId, traits.host_accessible ? 1 : 0);
-        if (checker != nullptr) return std::make_unique<PoolAnnotations>(*checker);
+        if (checker != nullptr) return Owned(new PoolAnnotations(*checker));
         if constexpr (rt::HasMemChecker) {
             // These checkers know only chunks of the runtime's own allocator.
             const CheckedRegions& regions = CheckedRegions::instance();
             if (traits.kind == ResourceKind::Device && regions.listener() != CheckedRegions::Listener::None) {
-                return std::make_unique<PoolAnnotations>(CheckedRegions::annotator(), &regions);
+                return Owned(new PoolAnnotations(CheckedRegions::annotator(), &regions));
             }
         }
         return nullptr;
@@ -69,7 +70,7 @@ class PoolAnnotations {
         const std::lock_guard<std::mutex> lock(mutex_);
         drain();
         forget(address(ptr), nbytes);  // the stream that gets it waits for its last use, as far as it must
-        live_[address(ptr)] = nbytes;
+        live_.try_emplace(address(ptr), 0).first->second = nbytes;
         checker_.used(ptr, nbytes);
     }
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "portamem/abi/pool_api.h"
+#include "portamem/detail/shared.hpp"
 #include "portamem/mr/detail/pool_runtime.hpp"
 
 PORTAMEM_OPEN
@@ -124,9 +125,10 @@ struct PoolCallbacks {
         tell_order_checker_done(event_of(event), ranges, count);
     }
     static void drop(void* self, void* event) {
-        std::unique_ptr<std::shared_ptr<Event>> dropped(static_cast<std::shared_ptr<Event>*>(event));
-        if (self == nullptr) return;
-        of(self).events_.recycle(std::move(*dropped));
+        auto* const held = static_cast<std::shared_ptr<Event>*>(event);
+        std::shared_ptr<Event> dropped = std::move(*held);
+        delete held;
+        if (self != nullptr) of(self).events_.recycle(std::move(dropped));
     }
 
     // ---- calls, and what is given back ----
@@ -198,7 +200,7 @@ struct PoolCallbacks {
     }
 
     static std::shared_ptr<PoolRuntime> make(std::shared_ptr<MemoryResource> upstream, PoolOptions options) {
-        auto runtime = std::make_shared<PoolRuntime>(std::move(upstream), std::move(options));
+        auto runtime = shared<PoolRuntime>(std::move(upstream), std::move(options));
         runtime->self_ = runtime;
         portamem_pool_options settings{};
         settings.size = sizeof settings;

@@ -23,7 +23,7 @@ class EndingPool : public Leaver {
         // A host function may not call the runtime.
         if (!InHostFunction::here() && pool->give_all_back()) return;
         try {
-            Leaving::instance().add(std::make_shared<EndingPool>(pool));
+            Leaving::instance().add(std::shared_ptr<Leaver>(new EndingPool(pool)));
         } catch (...) {
             return;  // there is no host memory either: the chunks are lost to this process
         }

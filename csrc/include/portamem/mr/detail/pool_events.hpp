@@ -8,8 +8,9 @@
 #include <memory>
 #include <mutex>
 #include <utility>
-#include <vector>
 
+#include "portamem/detail/light_vector.hpp"
+#include "portamem/detail/owned.hpp"
 #include "portamem/event.hpp"
 #include "portamem/reaper.hpp"
 #include "portamem/stream.hpp"
@@ -27,8 +28,8 @@ class PoolEvents {
 
     /// Leaves everything to a process that ends.
     void leak() noexcept {
-        (void)new std::vector<std::shared_ptr<Event>>(std::move(idle_));
-        (void)new std::vector<std::shared_ptr<Event>>(std::move(surplus_));
+        (void)new LightVector<std::shared_ptr<Event>>(std::move(idle_));
+        (void)new LightVector<std::shared_ptr<Event>>(std::move(surplus_));
     }
 
     /// Returns an event to record anew; null where there is none.
@@ -65,7 +66,7 @@ class PoolEvents {
     void let_go(bool may_block) noexcept {
         if (!holds_.load(std::memory_order_relaxed)) return;  // the usual case, which shares no lock
         Streams streams;
-        std::vector<std::shared_ptr<Event>> surplus;  // destroying an event waits for nothing
+        LightVector<std::shared_ptr<Event>> surplus;  // destroying an event waits for nothing
         {
             const std::lock_guard<std::mutex> lock(mutex_);
             holds_.store(false, std::memory_order_relaxed);
@@ -74,12 +75,12 @@ class PoolEvents {
         }
         if (may_block || (streams.empty() && surplus.empty())) return;
         try {
-            const auto left = std::make_shared<std::pair<Streams, std::vector<std::shared_ptr<Event>>>>();
-            left->first.swap(streams);
-            left->second.swap(surplus);
-            Reaper::instance().add([left] {
-                left->first.clear();
-                left->second.clear();
+            Owned left(new Held);
+            left->streams.swap(streams);
+            left->events.swap(surplus);
+            Reaper::instance().add([left = std::move(left)] {
+                left->streams.clear();
+                left->events.clear();
                 return true;
             });
         } catch (...) {
@@ -93,9 +94,14 @@ class PoolEvents {
     }
 
   private:
+    struct Held {
+        Streams streams;
+        LightVector<std::shared_ptr<Event>> events;
+    };
+
     std::mutex mutex_;
-    std::vector<std::shared_ptr<Event>> idle_;
-    std::vector<std::shared_ptr<Event>> surplus_;
+    LightVector<std::shared_ptr<Event>> idle_;
+    LightVector<std::shared_ptr<Event>> surplus_;
     Streams held_;
     std::atomic<bool> holds_{false};  // held_ or surplus_ has an entry
 };

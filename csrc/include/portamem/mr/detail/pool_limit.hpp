@@ -4,12 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "portamem/abi/pool_settings.h"
+#include "portamem/detail/owned.hpp"
 #include "portamem/device.hpp"
 #include "portamem/mr/memory_resource.hpp"
 
@@ -29,12 +29,12 @@ class PoolLimit {
     /// Returns the limit of a pool over memory with those traits. Returns nothing where PORTAMEM_POOL_LIMIT does not
     /// apply: for other memory than a device's, for memory of another pool, whose limits hold, and where no limit is
     /// set. Throws std::invalid_argument where the setting cannot be parsed, and Error.
-    static std::optional<PoolLimit> of(const MemoryTraits& traits) {
-        if (traits.is_pooled) return std::nullopt;
-        if (traits.kind != ResourceKind::Device && traits.kind != ResourceKind::Async) return std::nullopt;
-        if (ask(nullptr, 0) == PORTAMEM_POOL_UNLIMITED) return std::nullopt;
+    static Owned<PoolLimit> of(const MemoryTraits& traits) {
+        if (traits.is_pooled) return nullptr;
+        if (traits.kind != ResourceKind::Device && traits.kind != ResourceKind::Async) return nullptr;
+        if (ask(nullptr, 0) == PORTAMEM_POOL_UNLIMITED) return nullptr;
         const Device device(traits.device);
-        return PoolLimit(device.uuid(), device.properties().total_global_mem);
+        return Owned(new PoolLimit(device.uuid(), device.properties().total_global_mem));
     }
 
     /// Returns the present limit in bytes. A percentage is shared among the processes on the device, which come and go.

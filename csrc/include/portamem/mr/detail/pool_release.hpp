@@ -9,9 +9,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <optional>
 
 #include "portamem/abi/pool_api.h"
+#include "portamem/detail/owned.hpp"
 #include "portamem/mr/detail/pool_limit.hpp"
 #include "portamem/mr/pool_figures.hpp"
 
@@ -30,7 +30,7 @@ class PoolRelease {
     /// Returns PORTAMEM_POOL_LIMIT as it is now, in bytes; 0 where it does not apply. Throws std::invalid_argument.
     std::size_t shared_limit_bytes() const { return default_limit_ ? default_limit_->bytes() : 0; }
     /// Returns PORTAMEM_POOL_LIMIT, which all pools of the device share, or null where it does not apply.
-    const PoolLimit* shared_limit() const noexcept { return default_limit_ ? &*default_limit_ : nullptr; }
+    const PoolLimit* shared_limit() const noexcept { return default_limit_.get(); }
     /// Returns whether frees can make the pool give memory back.
     bool gives_back() const noexcept {
         return options_.release != nullptr || (default_limit_ && default_limit_->is_share());
@@ -84,7 +84,7 @@ class PoolRelease {
     }
 
     const PoolOptions& options_;
-    std::optional<PoolLimit> default_limit_;
+    Owned<PoolLimit> default_limit_;
     std::atomic<std::chrono::steady_clock::rep> told_{0};
     std::atomic<std::chrono::steady_clock::rep> counted_{0};  // when the other processes were counted,
     std::atomic<std::size_t> share_{kKeepsAll};               // and the share that came of it

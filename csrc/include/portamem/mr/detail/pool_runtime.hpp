@@ -13,6 +13,8 @@
 
 #include "portamem/abi/pool_api.h"
 #include "portamem/detail/hearing.hpp"
+#include "portamem/detail/owned.hpp"
+#include "portamem/detail/shared.hpp"
 #include "portamem/kept.hpp"
 #include "portamem/mr/detail/pool_annotations.hpp"
 #include "portamem/mr/detail/pool_events.hpp"
@@ -245,12 +247,12 @@ class PoolRuntime : public StreamListener {
     const std::shared_ptr<MemoryResource> upstream_;
     const PoolOptions options_;
     const int device_;
-    const std::unique_ptr<PoolAnnotations> annotations_;
+    const Owned<PoolAnnotations> annotations_;
     PoolRelease release_;
     PoolEvents events_;
     std::weak_ptr<PoolRuntime> self_;
     /// Is the number of the thread whose chore gives back what is due, and holds the pool; 0: none.
-    const std::shared_ptr<std::atomic<std::uint64_t>> is_at_it_ = std::make_shared<std::atomic<std::uint64_t>>(0);
+    const std::shared_ptr<std::atomic<std::uint64_t>> is_at_it_ = shared<std::atomic<std::uint64_t>>(std::uint64_t{0});
     portamem_pool* pool_ = nullptr;
     bool defers_ = false;  // freed memory waits for an event
     std::mutex mutex_;     // of idle_stream_; a leaf

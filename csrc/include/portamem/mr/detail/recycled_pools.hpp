@@ -14,9 +14,9 @@
 #include <memory>
 #include <mutex>
 #include <utility>
-#include <vector>
 
 #include "portamem/capture.hpp"
+#include "portamem/detail/light_vector.hpp"
 #include "portamem/kept.hpp"
 #include "portamem/process_object.hpp"
 
@@ -50,7 +50,7 @@ class RecycledPools {
 
     /// Takes a pool whose allocations have all been freed. Not all of the frees need have run: the memory goes back to
     /// the driver as they do. `granted` lists other devices that were given access. It waits for nothing.
-    void put(int device, std::size_t max_size, rt::MemPool_t pool, std::vector<int> granted) noexcept {
+    void put(int device, std::size_t max_size, rt::MemPool_t pool, detail::LightVector<int> granted) noexcept {
         try {
             auto empty = [this, device, max_size, pool, granted = std::move(granted),
                           give_up = std::chrono::steady_clock::now() + kPatience] {
@@ -75,7 +75,8 @@ class RecycledPools {
     static constexpr std::chrono::minutes kPatience{5};
 
     // Returns true when nothing is left to do: the pool is in the free list, or of no use any more.
-    bool try_to_empty(int device, std::size_t max_size, rt::MemPool_t pool, const std::vector<int>& granted) noexcept {
+    bool try_to_empty(int device, std::size_t max_size, rt::MemPool_t pool,
+                      const detail::LightVector<int>& granted) noexcept {
         try {
             const RelaxedCapture beside(device);
             std::uint64_t reserved = 0;
@@ -92,7 +93,7 @@ class RecycledPools {
         return true;
     }
 
-    static bool as_new(rt::MemPool_t pool, const std::vector<int>& granted) {
+    static bool as_new(rt::MemPool_t pool, const detail::LightVector<int>& granted) {
         using Attr = rt::MemPoolAttr;
         for (const Attr policy : {Attr::ReuseFollowEventDependencies, Attr::ReuseAllowOpportunistic,
                                   Attr::ReuseAllowInternalDependencies}) {
@@ -109,7 +110,7 @@ class RecycledPools {
     static bool done(rt::Error_t answer) noexcept { return answer == rt::Error_t::Success; }
 
     std::mutex mutex_;
-    std::vector<Free> free_;
+    detail::LightVector<Free> free_;
 };
 
 PORTAMEM_CLOSE

@@ -14,6 +14,7 @@
 
 #include "portamem/abi/pool_api.h"
 #include "portamem/capture.hpp"
+#include "portamem/detail/owned.hpp"
 #include "portamem/mr/counted_memory_resource.hpp"
 #include "portamem/mr/detail/bytes_text.hpp"
 #include "portamem/mr/detail/default_cache.hpp"
@@ -91,12 +92,11 @@ class RuntimeMemoryResource : public CountedMemoryResource {
     // Holds what the calls need. The guard is left out where it is not needed, to save time on the most frequent path.
     class Beside {
       public:
-        Beside(const MemoryTraits& traits, const Stream& stream) {
-            if (!traits.stream_ordered || stream.is_default()) guard_.emplace(traits.device);
-        }
+        Beside(const MemoryTraits& traits, const Stream& stream)
+            : guard_(traits.device, !traits.stream_ordered || stream.is_default()) {}
 
       private:
-        std::optional<DeviceGuard> guard_;  // put back last
+        const DeviceGuard guard_;  // put back last
         const RelaxedCaptureMode mode_;
     };
 
@@ -177,9 +177,9 @@ class RuntimeMemoryResource : public CountedMemoryResource {
     [[noreturn]] void explain(const OutOfMemory& refused, std::size_t asked) const {
         MemoryFigures figures;
         figures.asked = asked;
-        std::optional<RelaxedCapture> beside;
+        detail::Owned<RelaxedCapture> beside;
         try {
-            beside.emplace(traits().device);
+            beside = detail::Owned(new RelaxedCapture(traits().device));
             figures.cached = cached();
         } catch (const Error&) {
             throw refused;  // the device cannot even be asked

@@ -4,12 +4,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
-#include <map>
 #include <memory>
 #include <utility>
-#include <vector>
 
+#include "portamem/detail/light_vector.hpp"
 #include "portamem/stream.hpp"
 
 PORTAMEM_OPEN
@@ -47,7 +45,7 @@ class StreamEnd {
 
     /// Lets go of a stream that has no other holder, and which therefore gets no more work. The stream goes into
     /// `dropped`, which the caller destroys with no lock held, because its end may run the program's code.
-    using Dropped = std::vector<std::shared_ptr<Stream>>;
+    using Dropped = detail::LightVector<std::shared_ptr<Stream>>;
     void retire(Dropped& dropped) {
         if (!stream_ || stream_.use_count() > 1 || is_captured()) return;
         dropped.reserve(dropped.size() + 1);
@@ -78,41 +76,51 @@ class StreamEnds {
   public:
     /// Does what StreamEnd::note does. It may let go of streams that are over.
     void note(const std::shared_ptr<Stream>& stream, StreamEnd::Dropped& dropped) {
-        const auto found = ends_.find(stream->identity());
-        if (found != ends_.end()) return found->second.note(stream);
+        const std::uint64_t identity = stream->identity();
+        Noted* const found = first_of(identity);
+        if (found != ends_.end() && found->identity == identity) return found->end.note(stream);
         if (ends_.size() >= crowded_) forget_what_is_over(dropped);
         StreamEnd end;
         end.note(stream);
-        add(stream->identity(), std::move(end));
+        add(identity, std::move(end));
     }
-    /// Add what was noted elsewhere for the stream of that identity, earlier or later than what was noted here.
-    void add(std::uint64_t identity, StreamEnd end) { ends_.emplace(identity, std::move(end)); }
-    void add(StreamEnds&& others) noexcept {
-        for (auto it = others.ends_.begin(); it != others.ends_.end();) {
-            const auto next = std::next(it);
-            const auto found = ends_.equal_range(it->first);
-            const bool is_known =
-                std::any_of(found.first, found.second, [&](const auto& own) { return own.second.covers(it->second); });
-            if (!is_known) ends_.insert(others.ends_.extract(it));
-            it = next;
+    /// Add what was noted elsewhere for the stream of that identity, earlier or later than what was noted here. They
+    /// throw std::bad_alloc, and nothing has changed; nothing is thrown after reserve() for the same others, or where
+    /// nothing is here yet.
+    void add(std::uint64_t identity, StreamEnd end) {
+        ends_.push_back({identity, std::move(end)});
+        // The streams that are noted last are mostly the youngest, whose identities are the largest.
+        for (Noted* at = ends_.end() - 1; at != ends_.begin() && at->identity < at[-1].identity; --at) {
+            std::swap(at[0], at[-1]);
+        }
+    }
+    void add(StreamEnds&& others) {
+        if (ends_.empty()) {
+            ends_.swap(others.ends_);
+            return;
+        }
+        reserve(others);
+        for (Noted& other : others.ends_) {
+            if (!covers(other)) add(other.identity, std::move(other.end));
         }
         others.ends_.clear();
     }
+    void reserve(const StreamEnds& others) { ends_.reserve(ends_.size() + others.ends_.size()); }
 
     /// Turns what was noted into events to ask. Throws as mark() does; what is not turned stays.
-    void into(std::vector<std::shared_ptr<Event>>& marks) {
+    void into(detail::LightVector<std::shared_ptr<Event>>& marks) {
         while (!ends_.empty()) {
-            if (auto mark = ends_.begin()->second.mark()) marks.push_back(std::move(mark));
+            if (auto mark = ends_.front().end.mark()) marks.push_back(std::move(mark));
             ends_.erase(ends_.begin());
         }
     }
 
     /// Blocks until the work of all streams but `behind` has run, which then uses that memory no more. Throws Error,
     /// and std::invalid_argument while one of them is captured.
-    void wait_for_all_but(const Stream& behind, const std::vector<portamem_order_range>& memory) const {
-        std::vector<std::shared_ptr<Event>> marks;
-        for (const auto& [identity, end] : ends_) {
-            if (identity != behind.identity()) marks.push_back(end.mark());
+    void wait_for_all_but(const Stream& behind, const detail::LightVector<portamem_order_range>& memory) const {
+        detail::LightVector<std::shared_ptr<Event>> marks;
+        for (const Noted& noted : ends_) {
+            if (noted.identity != behind.identity()) marks.push_back(noted.end.mark());
         }
         for (const auto& mark : marks) {
             if (mark) detail::wait_for_use_of(*mark, memory);
@@ -120,23 +128,39 @@ class StreamEnds {
     }
 
   private:
+    struct Noted {
+        std::uint64_t identity;  // of the stream
+        StreamEnd end;
+    };
+
+    // Returns the first end of a stream, or the place where it would be.
+    Noted* first_of(std::uint64_t identity) noexcept {
+        return std::lower_bound(ends_.begin(), ends_.end(), identity,
+                                [](const Noted& noted, std::uint64_t wanted) { return noted.identity < wanted; });
+    }
+    bool covers(const Noted& other) noexcept {
+        Noted* own = first_of(other.identity);
+        while (own != ends_.end() && own->identity == other.identity && !own->end.covers(other.end)) ++own;
+        return own != ends_.end() && own->identity == other.identity;
+    }
+
     // Forgets ends of streams that are gone, so that they do not pile up. While order is checked their events stay,
     // because the checker has to hear of each.
     void forget_what_is_over(StreamEnd::Dropped& dropped) {
         const bool is_checked = portamem_order_is_on(rt::BackendId) != 0;
-        for (auto it = ends_.begin(); it != ends_.end();) {
-            it->second.retire(dropped);
-            const bool is_over = !is_checked && it->second.is_retired() && it->second.has_run();
-            it = is_over ? ends_.erase(it) : std::next(it);
+        for (Noted* at = ends_.begin(); at != ends_.end();) {
+            at->end.retire(dropped);
+            const bool is_over = !is_checked && at->end.is_retired() && at->end.has_run();
+            at = is_over ? ends_.erase(at) : at + 1;
         }
         crowded_ = 2 * ends_.size() + kFew;
     }
 
     static constexpr std::size_t kFew = 16;
 
-    // The key is the stream's identity. A stream that is marked at each note may have several ends here, where they
-    // come together from several places and nothing tells which is the later one.
-    std::multimap<std::uint64_t, StreamEnd> ends_;
+    // Is ordered by identity. A stream that is marked at each note may have several ends here, where they come together
+    // from several places and nothing tells which is the later one.
+    detail::LightVector<Noted> ends_;
     std::size_t crowded_ = kFew;
 };
 

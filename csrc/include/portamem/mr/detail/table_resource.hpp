@@ -91,7 +91,9 @@ class TableReference {
 
 // Takes over the reference that the registry retained.
 inline std::shared_ptr<MemoryResource> from_registry(portamem_resource resource, int device) {
-    if (resource.ops != shared_ops()) return std::make_shared<ForeignMemoryResource>(resource, device);
+    if (resource.ops != shared_ops()) {
+        return std::shared_ptr<MemoryResource>(new ForeignMemoryResource(resource, device));
+    }
     auto found = static_cast<Shared*>(resource.self)->resource;
     resource.ops->release(resource.self);
     return found;

@@ -3,13 +3,12 @@
 #pragma once
 
 #include <algorithm>
-#include <functional>
 #include <memory>
 #include <new>
 #include <utility>
-#include <vector>
 
 #include "portamem/detail/hearing.hpp"
+#include "portamem/detail/light_vector.hpp"
 #include "portamem/mr/detail/stream_end.hpp"
 #include "portamem/mr/memory_resource.hpp"
 
@@ -27,14 +26,14 @@ class ReturningChunks {
   public:
     explicit ReturningChunks(std::shared_ptr<MemoryResource> upstream) : upstream_(std::move(upstream)) {}
 
-    std::vector<UpstreamChunk> chunks;
-    StreamEnds ends;                            ///< the streams on which parts of them were freed
-    std::vector<std::shared_ptr<Event>> marks;  ///< to be waited for as well
+    detail::LightVector<UpstreamChunk> chunks;
+    StreamEnds ends;                                    ///< the streams on which parts of them were freed
+    detail::LightVector<std::shared_ptr<Event>> marks;  ///< to be waited for as well
 
     /// Hands the chunks to the upstream, each behind all that work, so that no resource has to wait for another stream
     /// than the one it is given. Throws what the upstream throws; chunks that have not gone back are still here.
     void give_back() {
-        std::vector<portamem_order_range> memory;
+        detail::LightVector<portamem_order_range> memory;
         memory.reserve(chunks.size());
         for (const UpstreamChunk& chunk : chunks) memory.push_back({chunk.ptr, chunk.nbytes});
         for (const auto& mark : marks) detail::wait_for_use_of(*mark, memory);
@@ -72,22 +71,23 @@ class ReturningChunks {
     /// memory where nothing is here yet.
     void add(ReturningChunks&& later) {
         if (chunks.empty() && marks.empty()) {
+            ends.add(std::move(later.ends));
             chunks.swap(later.chunks);
             marks.swap(later.marks);
-            ends.add(std::move(later.ends));
             return;
         }
         chunks.reserve(chunks.size() + later.chunks.size());
-        marks.insert(marks.end(), later.marks.begin(), later.marks.end());
+        marks.append(later.marks);
         ends.add(std::move(later.ends));
-        chunks.insert(chunks.end(), later.chunks.begin(), later.chunks.end());
+        chunks.append(later.chunks);
         later.chunks.clear();
         later.marks.clear();
     }
 
     /// Calls leave() on what a function takes out. The function may throw before it has; host memory may be back in a
     /// moment.
-    static void leave_all(const std::function<ReturningChunks()>& take) noexcept {
+    template <class Take>
+    static void leave_all(Take&& take) noexcept {
         for (int i = 0; i < 3; ++i) {
             try {
                 return leave(take());
@@ -168,18 +168,20 @@ class ReturningChunks::Left : public detail::Leaver {
 };
 
 inline void ReturningChunks::leave_later(ReturningChunks&& chunks) noexcept {
-    std::shared_ptr<Left> left;
+    Left* left = nullptr;
+    std::shared_ptr<detail::Leaver> leaver;
     try {
-        left = std::make_shared<Left>(chunks.upstream_);
+        left = new Left(chunks.upstream_);
+        leaver.reset(left);
         left->chunks.add(std::move(chunks));
         left->nbytes = left->chunks.nbytes();
-        return detail::Leaving::instance().add(left);
+        return detail::Leaving::instance().add(leaver);
     } catch (...) {
         // There is no host memory to keep them for later, so this call waits for their work.
     }
     const detail::HearingScope deaf(detail::Hearing::Nothing);
     try {
-        (left && !left->chunks.chunks.empty() ? left->chunks : chunks).give_back();
+        (leaver && !left->chunks.chunks.empty() ? left->chunks : chunks).give_back();
     } catch (...) {
         // The memory is lost to this process, which the upstream's counters keep showing.
     }

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+// portamem/detail/light_vector.hpp: a vector, of which each element type costs little to compile.
+//
+// Each element type of std::vector takes every program that includes it about twenty milliseconds to compile, and
+// portamem's headers have a score of them. The functions that programs call return std::vector.
+#pragma once
+
+#include <cstddef>
+#include <new>
+#include <utility>
+
+#include "portamem/backend.hpp"
+
+PORTAMEM_OPEN
+namespace detail {
+
+/// Has the members of std::vector that portamem uses, with their meaning and their guarantees. Moving an element throws
+/// nothing.
+template <class T>
+class LightVector {
+    static_assert(alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__, "the elements need memory of another alignment");
+
+  public:
+    using iterator = T*;
+    using const_iterator = const T*;
+
+    LightVector() noexcept = default;
+    LightVector(std::size_t count, T value) : LightVector() {
+        reserve(count);
+        while (size_ != count) push_back(value);
+    }
+    LightVector(const LightVector& other) : LightVector() {
+        reserve(other.size_);
+        append(other);
+    }
+    LightVector(LightVector&& other) noexcept { swap(other); }
+    LightVector& operator=(LightVector other) noexcept {
+        swap(other);
+        return *this;
+    }
+    ~LightVector() {
+        clear();
+        ::operator delete(data_);
+    }
+
+    bool empty() const noexcept { return size_ == 0; }
+    std::size_t size() const noexcept { return size_; }
+    std::size_t capacity() const noexcept { return capacity_; }
+    T* data() noexcept { return data_; }
+    const T* data() const noexcept { return data_; }
+    T* begin() noexcept { return data_; }
+    T* end() noexcept { return data_ + size_; }
+    const T* begin() const noexcept { return data_; }
+    const T* end() const noexcept { return data_ + size_; }
+    T& operator[](std::size_t i) noexcept { return data_[i]; }
+    const T& operator[](std::size_t i) const noexcept { return data_[i]; }
+    T& front() noexcept { return data_[0]; }
+    const T& front() const noexcept { return data_[0]; }
+    T& back() noexcept { return data_[size_ - 1]; }
+    const T& back() const noexcept { return data_[size_ - 1]; }
+
+    void reserve(std::size_t count) {
+        if (count > capacity_) move_to(count);
+    }
+    void push_back(T value) {
+        if (size_ == capacity_) move_to(capacity_ == 0 ? 4 : 2 * capacity_);
+        new (static_cast<void*>(data_ + size_)) T(std::move(value));
+        ++size_;
+    }
+    /// Appends copies of another vector's elements. Nothing is appended where there is no host memory for them.
+    void append(const LightVector& other) {
+        const std::size_t count = other.size_;
+        if (size_ + count > capacity_) move_to(size_ + count > 2 * capacity_ ? size_ + count : 2 * capacity_);
+        for (std::size_t i = 0; i < count; ++i) push_back(other.data_[i]);
+    }
+
+    void pop_back() noexcept { data_[--size_].~T(); }
+    T* erase(T* at) noexcept { return erase(at, at + 1); }
+    T* erase(T* from, T* to) noexcept {
+        if (from == to) return from;
+        T* kept = from;
+        for (T* next = to; next != end(); ++next, ++kept) *kept = std::move(*next);
+        while (end() != kept) pop_back();
+        return from;
+    }
+    void clear() noexcept {
+        for (T& each : *this) each.~T();
+        size_ = 0;
+    }
+    void swap(LightVector& other) noexcept {
+        std::swap(data_, other.data_);
+        std::swap(size_, other.size_);
+        std::swap(capacity_, other.capacity_);
+    }
+
+  private:
+    void move_to(std::size_t capacity) {
+        if (capacity > static_cast<std::size_t>(-1) / sizeof(T)) throw std::bad_alloc();
+        T* const data = static_cast<T*>(::operator new(capacity * sizeof(T)));
+        for (std::size_t i = 0; i < size_; ++i) {
+            new (static_cast<void*>(data + i)) T(std::move(data_[i]));
+            data_[i].~T();
+        }
+        ::operator delete(data_);
+        data_ = data;
+        capacity_ = capacity;
+    }
+
+    T* data_ = nullptr;
+    std::size_t size_ = 0;
+    std::size_t capacity_ = 0;
+};
+
+}  // namespace detail
+PORTAMEM_CLOSE
