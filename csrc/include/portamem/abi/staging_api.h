@@ -14,9 +14,9 @@ extern "C" {
 #endif
 
 /* Returns how many threads carry a large copy, by PORTAMEM_COPY_THREADS: 0 means that the runtime's own call does it.
- * Without the setting it is 0 where `by_default` is 0, and else half of the CPUs that the process may use, up to 8;
- * one thread alone is no gain, so 1 becomes 0 there. Returns -1 where the setting cannot be read, and then *unreadable
- * is its text. The setting is read once. */
+ * Without the setting it is 0 where `by_default` is 0, and else half of the CPUs that the process may use, up to 8; one
+ * thread alone is no gain, so 1 becomes 0 there. Returns -1 where the setting cannot be read, and then *unreadable is
+ * its text. The setting is read once. */
 PORTAMEM_EXPORT int portamem_copy_threads(int by_default, const char** unreadable);
 
 /* Calls work(context, number) on up to `threads` threads at once, this one among them, and returns when all have

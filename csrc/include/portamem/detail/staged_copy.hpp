@@ -24,9 +24,9 @@ PORTAMEM_OPEN
 
 namespace detail {
 
-/// Holds the pinned blocks of one device, and carries one copy at a time through them. The copy is cut into parts of one
-/// block. Each thread has two blocks of its own: it copies one on the CPU while the device moves the other. The blocks
-/// are made at first need and stay until the process ends.
+/// Holds the pinned blocks of one device, and carries one copy at a time through them. The copy is cut into parts of
+/// one block. Each thread has two blocks of its own: it copies one on the CPU while the device moves the other. The
+/// blocks are made at first need and stay until the process ends.
 class StagingLane {
   public:
     static constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
