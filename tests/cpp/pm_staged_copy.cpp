@@ -10,8 +10,8 @@ using pm::detail::StagingLane;
 namespace {
 
 constexpr std::size_t kBlock = StagingLane::kBlockBytes;
+constexpr std::size_t kAllBlocks = StagingLane::kBlocks * kBlock;
 constexpr int kThreads = 3;
-constexpr std::size_t kAllBlocks = kThreads * StagingLane::kBlocksOfThread * kBlock;
 
 void* at(const pm::Buffer& buffer, std::size_t offset) { return static_cast<char*>(buffer.address()) + offset; }
 
@@ -47,25 +47,25 @@ TEST_CASE("pm staged copy: what the blocks hold is queued behind the stream's wo
     if (no_device()) return;
     StagingLane lane(0);
     const auto stream = pm::Stream::create(0);
-    const std::size_t held = StagingLane::kBlocksOfThread * kBlock;  // by one thread
-    const pm::Buffer buffer(device_resource(), held);
+    const pm::Buffer buffer(device_resource(), kAllBlocks);
     put(buffer, 1);
-    Bytes from = pattern(held, 2);
+    Bytes from = pattern(kAllBlocks, 2);
     {
         const Gate gate(stream);
-        REQUIRE(lane.to_device(buffer.address(), from.data(), held, stream->handle(), 1));
+        REQUIRE(lane.to_device(buffer.address(), from.data(), kAllBlocks, stream->handle(), kThreads));
         CHECK_FALSE(stream->query());
         CHECK_FALSE(gate.is_open());
-        from = pattern(held, 3);
+        std::fill(from.begin(), from.end(), static_cast<unsigned char>(0));
         gate.open_soon();  // more than the blocks hold waits for the stream
-        REQUIRE(lane.to_device(buffer.address(), from.data(), kBlock, stream->handle(), 1));
+        from = pattern(kAllBlocks, 3);
+        REQUIRE(lane.to_device(buffer.address(), from.data(), kBlock, stream->handle(), kThreads));
         CHECK(gate.is_open());
     }
     stream->synchronize();
     const Bytes all = get(buffer);
-    const Bytes second = pattern(held, 2);
-    CHECK(std::equal(all.begin(), all.begin() + kBlock, from.begin()));
-    CHECK(std::equal(all.begin() + kBlock, all.end(), second.begin() + kBlock));
+    const Bytes second = pattern(kAllBlocks, 2);
+    CHECK(std::equal(from.begin(), from.begin() + kBlock, all.begin()));
+    CHECK(std::equal(second.begin() + kBlock, second.end(), all.begin() + kBlock));
 }
 
 TEST_CASE("pm staged copy: two streams take turns on the same blocks") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // core/staging/api.cpp: the threads of large copies as C functions.
 #include <cstdlib>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <thread>
@@ -44,10 +45,12 @@ int portamem_copy_threads(int by_default, const char** unreadable) {
     }
 }
 
-void portamem_on_threads(void (*work)(void* context, int number), void* context, int threads) {
+void portamem_copy_bytes(void* dst, const void* src, size_t nbytes, int threads) {
     try {
-        if (threads > 1 && portamem_forked() == 0 && staging::Crew::instance().run(work, context, threads)) return;
+        if (threads > 1 && portamem_forked() == 0 &&
+            staging::Crew::instance().copy(static_cast<char*>(dst), static_cast<const char*>(src), nbytes, threads))
+            return;
     } catch (...) {  // there is no crew: host memory is short
     }
-    work(context, 0);
+    std::memcpy(dst, src, nbytes);
 }

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: MIT
-// core/staging/crew.cpp: threads that work on one job together.
+// core/staging/crew.cpp: threads that copy host memory together.
 #include "crew.hpp"
 
 #include <pthread.h>
 #include <signal.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstring>
 #include <system_error>
 #include <thread>
 
 namespace portamem::staging {
 
 namespace {
+
+constexpr std::size_t kPiece = std::size_t{256} << 10;
+constexpr auto kLookOut = std::chrono::microseconds(100);
 
 // New threads inherit the mask: the program's signals go to its own threads.
 class WithoutSignals {
@@ -36,22 +41,28 @@ Crew& Crew::instance() {
     return *leaked;
 }
 
-bool Crew::run(Work work, void* context, int threads) {
+bool Crew::copy(char* dst, const char* src, std::size_t nbytes, int threads) {
     const std::unique_lock<std::mutex> caller(callers_, std::try_to_lock);
     if (!caller.owns_lock()) return false;
     {
         const std::lock_guard<std::mutex> lock(mutex_);
-        wanted_ = std::min(threads, kMostThreads) - 1;
+        const auto pieces = static_cast<int>(std::min<std::size_t>((nbytes + kPiece - 1) / kPiece, kMostThreads));
+        wanted_ = std::min({threads, pieces, kMostThreads}) - 1;
         start_helpers(wanted_);
-        work_ = work;
-        context_ = context;
-        ++turn_;
+        dst_ = dst;
+        src_ = src;
+        nbytes_ = nbytes;
+        next_.store(0, std::memory_order_relaxed);
+        turn_.fetch_add(1, std::memory_order_relaxed);
     }
-    begins_.notify_all();
-    work(context, 0);
-    std::unique_lock<std::mutex> lock(mutex_);
-    wanted_ = 0;  // a helper that wakes up now is too late
-    ends_.wait(lock, [this] { return inside_ == 0; });
+    work_.notify_all();
+    take_pieces();
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        wanted_ = 0;  // a helper that comes now is too late
+    }
+    // Each helper has one piece at most, so the wait is shorter than a sleep.
+    while (inside_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
     return true;
 }
 
@@ -70,15 +81,30 @@ void Crew::start_helpers(int wanted) {
 
 void Crew::help(int number) {
     std::uint64_t seen = 0;
-    std::unique_lock<std::mutex> lock(mutex_);
     for (;;) {
-        begins_.wait(lock, [&] { return turn_ != seen && number < wanted_; });
-        seen = turn_;
-        ++inside_;
-        lock.unlock();
-        work_(context_, number + 1);
-        lock.lock();
-        if (--inside_ == 0) ends_.notify_one();
+        look_out(seen);
+        {
+            std::unique_lock<std::mutex> lock(mutex_);
+            work_.wait(lock, [&] { return turn_.load(std::memory_order_relaxed) != seen && number < wanted_; });
+            seen = turn_.load(std::memory_order_relaxed);
+            inside_.fetch_add(1, std::memory_order_relaxed);
+        }
+        take_pieces();
+        inside_.fetch_sub(1, std::memory_order_release);
+    }
+}
+
+void Crew::look_out(std::uint64_t seen) const {
+    const auto end = std::chrono::steady_clock::now() + kLookOut;
+    while (turn_.load(std::memory_order_relaxed) == seen && std::chrono::steady_clock::now() < end) {
+    }
+}
+
+void Crew::take_pieces() {
+    for (;;) {
+        const std::size_t begin = next_.fetch_add(kPiece, std::memory_order_relaxed);
+        if (begin >= nbytes_) return;
+        std::memcpy(dst_ + begin, src_ + begin, std::min(kPiece, nbytes_ - begin));
     }
 }
 

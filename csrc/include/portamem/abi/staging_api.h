@@ -19,11 +19,10 @@ extern "C" {
  * its text. The setting is read once. */
 PORTAMEM_EXPORT int portamem_copy_threads(int by_default, const char** unreadable);
 
-/* Calls work(context, number) on up to `threads` threads at once, this one among them, and returns when all have
- * returned. Each number, from 0 on, is given to one thread at most, and 0 to this one: how many threads take part is
- * not certain, so `work` takes its share of a job until nothing is left of it. `work` must not throw. The process has
- * one set of helpers: while another call uses it, this thread works alone, and so it does in a forked child. */
-PORTAMEM_EXPORT void portamem_on_threads(void (*work)(void* context, int number), void* context, int threads);
+/* Copies host memory to host memory with up to `threads` threads, this one among them, and returns when every byte is
+ * there. The process has one set of helpers: while another call uses it, this one copies alone, and so it does in a
+ * forked child, which has no helpers. The two ranges must not overlap. */
+PORTAMEM_EXPORT void portamem_copy_bytes(void* dst, const void* src, size_t nbytes, int threads);
 
 #ifdef __cplusplus
 }

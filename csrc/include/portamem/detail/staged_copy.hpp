@@ -5,15 +5,13 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
+#include <array>
 #include <cstddef>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <string>
-#include <vector>
 
 #include "portamem/abi/staging_api.h"
 #include "portamem/device_guard.hpp"
@@ -24,13 +22,12 @@ PORTAMEM_OPEN
 
 namespace detail {
 
-/// Holds the pinned blocks of one device, and carries one copy at a time through them. The copy is cut into parts of
-/// one block. Each thread has two blocks of its own: it copies one on the CPU while the device moves the other. The
-/// blocks are made at first need and stay until the process ends.
+/// Holds the pinned blocks of one device, and carries one copy at a time through them. The blocks are made at first
+/// need and stay until the process ends.
 class StagingLane {
   public:
-    static constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
-    static constexpr std::size_t kBlocksOfThread = 2;
+    static constexpr std::size_t kBlocks = 4;
+    static constexpr std::size_t kBlockBytes = std::size_t{4} << 20;
 
     explicit StagingLane(int device) noexcept : device_(device) {}
 
@@ -38,12 +35,34 @@ class StagingLane {
     /// false, with nothing done, where another thread uses the blocks, or the runtime has no pinned memory to give.
     /// Throws Error where the runtime fails; what was queued then stays queued.
     bool to_device(void* dst, const void* src, std::size_t nbytes, rt::Stream_t on, int threads) {
-        return carry({*this, static_cast<char*>(dst), static_cast<const char*>(src), nbytes, on, true}, threads);
+        const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+        if (!lock.owns_lock() || !is_ready()) return false;
+        for (std::size_t begin = 0, number = 0; begin < nbytes; begin += kBlockBytes, ++number) {
+            const Block& block = blocks_[number % kBlocks];
+            const std::size_t part = std::min(kBlockBytes, nbytes - begin);
+            check(rt::EventSynchronize(block.is_free), "EventSynchronize");
+            portamem_copy_bytes(block.memory, at(src, begin), part, threads);
+            queue(at(dst, begin), block.memory, part, block, on);
+        }
+        return true;
     }
 
     /// Copies device memory to host memory. On return every byte is there. Returns and throws as to_device does.
     bool to_host(void* dst, const void* src, std::size_t nbytes, rt::Stream_t on, int threads) {
-        return carry({*this, static_cast<char*>(dst), static_cast<const char*>(src), nbytes, on, false}, threads);
+        const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+        if (!lock.owns_lock() || !is_ready()) return false;
+        std::size_t queued = 0;
+        for (std::size_t begin = 0, number = 0; begin < nbytes; begin += kBlockBytes, ++number) {
+            for (; queued < nbytes && queued < begin + kBlocks * kBlockBytes; queued += kBlockBytes) {
+                const Block& next = blocks_[queued / kBlockBytes % kBlocks];
+                check(rt::EventSynchronize(next.is_free), "EventSynchronize");
+                queue(next.memory, at(src, queued), std::min(kBlockBytes, nbytes - queued), next, on);
+            }
+            const Block& block = blocks_[number % kBlocks];
+            check(rt::EventSynchronize(block.is_free), "EventSynchronize");
+            portamem_copy_bytes(at(dst, begin), block.memory, std::min(kBlockBytes, nbytes - begin), threads);
+        }
+        return true;
     }
 
   private:
@@ -52,120 +71,40 @@ class StagingLane {
         rt::Event_t is_free{};  // stands behind the latest work on the block
     };
 
-    struct Copy {
-        StagingLane& lane;
-        char* dst;
-        const char* src;
-        std::size_t nbytes;
-        rt::Stream_t on;
-        bool to_device;
-        std::atomic<std::size_t> next{0};                      // first byte that no thread has taken
-        std::atomic<rt::Error_t> error{rt::Error_t::Success};  // the first
-        std::atomic<const char*> failed{nullptr};              // the call that it is of
-    };
-
-    // A part of a copy that a thread has at hand.
-    struct Part {
-        std::size_t begin;
-        std::size_t nbytes;
-    };
-
-    bool carry(Copy&& copy, int threads) {
-        const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-        const std::size_t parts = (copy.nbytes + kBlockBytes - 1) / kBlockBytes;
-        const int most = static_cast<int>(std::min<std::size_t>(static_cast<std::size_t>(std::max(threads, 1)), parts));
-        if (!lock.owns_lock() || !is_ready(static_cast<std::size_t>(most) * kBlocksOfThread)) return false;
-        portamem_on_threads(&StagingLane::work, &copy, most);
-        if (const char* const call = copy.failed.load()) check(copy.error.load(), call);
-        return true;
+    static void* at(void* ptr, std::size_t offset) noexcept { return static_cast<char*>(ptr) + offset; }
+    static const void* at(const void* ptr, std::size_t offset) noexcept {
+        return static_cast<const char*>(ptr) + offset;
     }
 
-    static void work(void* context, int number) noexcept {
-        Copy& copy = *static_cast<Copy*>(context);
-        rt::DeviceState_t before{};
-        if (!succeeds(copy, rt::PushDevice(copy.lane.device_, &before), "SetDevice")) return;
-        rt::StreamCaptureMode mode = rt::StreamCaptureMode::Relaxed;  // another thread may capture
-        const bool swapped = rt::ThreadExchangeStreamCaptureMode(&mode) == rt::Error_t::Success;
-        const Block* const blocks = &copy.lane.blocks_[static_cast<std::size_t>(number) * kBlocksOfThread];
-        copy.to_device ? send(copy, blocks) : receive(copy, blocks);
-        if (swapped) (void)rt::ThreadExchangeStreamCaptureMode(&mode);
-        (void)rt::PopDevice(before);
+    // The block's event must stand behind the work: where it cannot, this call waits for the stream.
+    static void queue(void* dst, const void* src, std::size_t nbytes, const Block& block, rt::Stream_t on) {
+        check(rt::MemcpyAsync(dst, src, nbytes, rt::MemcpyKind::Default, on), "MemcpyAsync");
+        const rt::Error_t recorded = rt::EventRecord(block.is_free, on);
+        if (recorded == rt::Error_t::Success) return;
+        (void)rt::StreamSynchronize(on);
+        check(recorded, "EventRecord");
     }
 
-    static void send(Copy& copy, const Block* blocks) noexcept {
-        Part part{};
-        for (std::size_t turn = 0; take(copy, part); ++turn) {
-            const Block& block = blocks[turn % kBlocksOfThread];
-            if (!succeeds(copy, rt::EventSynchronize(block.is_free), "EventSynchronize")) return;
-            std::memcpy(block.memory, copy.src + part.begin, part.nbytes);
-            if (!queue(copy, copy.dst + part.begin, block.memory, part.nbytes, block)) return;
-        }
-    }
-
-    static void receive(Copy& copy, const Block* blocks) noexcept {
-        Part former{};
-        Part part{};
-        const Block* of_former = nullptr;
-        for (std::size_t turn = 0;; ++turn) {
-            const bool is_more = take(copy, part);
-            const Block& block = blocks[turn % kBlocksOfThread];
-            if (is_more && (!succeeds(copy, rt::EventSynchronize(block.is_free), "EventSynchronize") ||
-                            !queue(copy, block.memory, copy.src + part.begin, part.nbytes, block)))
-                return;
-            if (of_former != nullptr) {
-                if (!succeeds(copy, rt::EventSynchronize(of_former->is_free), "EventSynchronize")) return;
-                std::memcpy(copy.dst + former.begin, of_former->memory, former.nbytes);
-            }
-            if (!is_more) return;
-            former = part;
-            of_former = &block;
-        }
-    }
-
-    // Takes the next part; none once a thread has failed.
-    static bool take(Copy& copy, Part& part) noexcept {
-        if (copy.failed.load(std::memory_order_relaxed) != nullptr) return false;
-        const std::size_t begin = copy.next.fetch_add(kBlockBytes, std::memory_order_relaxed);
-        if (begin >= copy.nbytes) return false;
-        part = {begin, std::min(kBlockBytes, copy.nbytes - begin)};
-        return true;
-    }
-
-    // The block's event must stand behind the work: where it cannot, this thread waits for the stream.
-    static bool queue(Copy& copy, void* dst, const void* src, std::size_t nbytes, const Block& block) noexcept {
-        if (!succeeds(copy, rt::MemcpyAsync(dst, src, nbytes, rt::MemcpyKind::Default, copy.on), "MemcpyAsync"))
-            return false;
-        const rt::Error_t recorded = rt::EventRecord(block.is_free, copy.on);
-        if (recorded != rt::Error_t::Success) (void)rt::StreamSynchronize(copy.on);
-        return succeeds(copy, recorded, "EventRecord");
-    }
-
-    static bool succeeds(Copy& copy, rt::Error_t answer, const char* call) noexcept {
-        if (answer == rt::Error_t::Success) return true;
-        rt::Error_t none = rt::Error_t::Success;
-        if (copy.error.compare_exchange_strong(none, answer)) copy.failed.store(call);
-        return false;
-    }
-
-    bool is_ready(std::size_t count) {
+    bool is_ready() {
         const DeviceGuard guard(device_);
-        while (blocks_.size() < count) {
-            Block made;
-            blocks_.reserve(count);
-            if (rt::EventCreateWithFlags(&made.is_free, rt::EventDisableTiming) != rt::Error_t::Success) return false;
-            if (rt::HostMalloc(&made.memory, kBlockBytes, rt::HostMallocPortable, rt::Coherence::Default) !=
+        for (Block& block : blocks_) {
+            if (block.memory != nullptr) continue;
+            rt::Event_t made{};
+            if (rt::EventCreateWithFlags(&made, rt::EventDisableTiming) != rt::Error_t::Success) return false;
+            void* memory = nullptr;
+            if (rt::HostMalloc(&memory, kBlockBytes, rt::HostMallocPortable, rt::Coherence::Default) !=
                 rt::Error_t::Success) {
-                (void)rt::EventDestroy(made.is_free);
+                (void)rt::EventDestroy(made);
                 return false;
             }
-            blocks_.push_back(made);
+            block = {memory, made};
         }
         return true;
     }
 
     const int device_;
     std::mutex mutex_;
-    std::vector<Block> blocks_;
+    std::array<Block, kBlocks> blocks_;
 };
 
 /// Holds the lanes of the process.
