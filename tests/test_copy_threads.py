@@ -63,6 +63,42 @@ def test_a_source_may_go_once_it_has_been_read(pm: ModuleType) -> None:
     assert python_output(code, pm.backend, PORTAMEM_COPY_THREADS="2") == "0\n"
 
 
+def test_a_source_that_queued_work_writes(pm: ModuleType) -> None:
+    """A copy without a stream is behind declared work, on any thread: only the first one hears signals in its waits."""
+    code = """
+        import importlib, sys, threading
+        import numpy as np
+        pm = importlib.import_module("portamem." + sys.argv[1])
+        nbytes, seen = 12 << 20, []
+
+        def work():
+            plain, system, pinned = pm.DeviceMemoryResource(), pm.SystemMemoryResource(), pm.PinnedMemoryResource()
+            with (
+                plain.allocate(nbytes) as target,
+                system.allocate(nbytes) as source,
+                pinned.allocate(64) as small,
+                plain.allocate(64) as other,
+                pm.Stream() as stream,
+            ):
+                source.fill(1)
+                target.fill(0)
+                other.copy_from(small, stream=stream)  # takes a while on the CPU runtime
+                source.fill(7, stream=stream)
+                target.copy_from(source)
+                back = np.empty(nbytes, np.uint8)
+                target.copy_to(back)
+                seen.append(bool((back == 7).all()))
+
+        work()
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        print(seen)
+        """
+    said = python_output(code, pm.backend, PORTAMEM_COPY_THREADS="2", PORTAMEM_HOST_COPY_DELAY="100000")
+    assert said == "[True, True]\n"
+
+
 @pytest.mark.parametrize("wrong", ["many", "-1", "65", "2.5", "on"])
 def test_a_setting_that_cannot_be_read(pm: ModuleType, wrong: str) -> None:
     code = """

@@ -78,7 +78,8 @@ class Plug:
                     )
             self._take_out()  # calls the library, so other libraries' plugs do not wait for it
             with _lock:
-                plugs.remove(self)
+                if self in plugs:  # the library's own code may have undone it meanwhile
+                    plugs.remove(self)
 
     def __enter__(self) -> Plug:
         return self

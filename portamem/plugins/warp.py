@@ -47,14 +47,26 @@ def use(resource: Any = None, device: Any = None) -> Plug:
                     f"Warp has been given another allocator for {each.device} since, {present!r}: "
                     "set the former one back first"
                 )
-        for each, before in zip(allocators, former, strict=True):
-            warp.set_device_allocator(each.device, before)
+        _exchange(warp, former)
 
     with changing("warp"):
-        former = [_custom(warp, each.device) for each in allocators]
-        for each in allocators:
-            warp.set_device_allocator(each.device, each)
+        former = _exchange(warp, [(each.device, each) for each in allocators])
         return Plug("warp", given, take_out)
+
+
+def _exchange(warp: Any, allocators: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """Gives each of Warp's devices an allocator, and returns what they had. Where Warp refuses one, all keep theirs."""
+    former: list[tuple[Any, Any]] = []
+    try:
+        for device, allocator in allocators:
+            before = _custom(warp, device)
+            warp.set_device_allocator(device, allocator)
+            former.append((device, before))
+    except BaseException:
+        for device, before in reversed(former):
+            warp.set_device_allocator(device, before)
+        raise
+    return former
 
 
 def _devices(warp: Any, device: Any, resource: Any) -> list[Any]:

@@ -62,3 +62,23 @@ TEST_CASE("host staged copy: any n-th call fails, and the next copy is right") {
     }
     CHECK(failed > 40);
 }
+
+TEST_CASE("host staged copy: a copy that fails half-way leaves nothing of it queued") {
+    const auto stream = pm::Stream::create(0);
+    const pm::Buffer buffer(device_resource(), kSize);
+    Bytes bytes = pattern(kSize, 3);
+    const pm::Span host = pm::Span::host(bytes.data(), kSize);
+    const pm::Span device = pm::Span::of(buffer);
+    REQUIRE(pm::detail::carry_staged(device, host, true, *stream, 2));
+    stream->synchronize();
+    for (const bool to_device : {true, false}) {
+        CAPTURE(to_device);
+        REQUIRE(pmhKnobSetCopyDelay(30'000) == pmhSuccess);
+        REQUIRE(pmhKnobFailCall("MemcpyAsync", 3, 719) == pmhSuccess);
+        CHECK_THROWS_AS(
+            (void)pm::detail::carry_staged(to_device ? device : host, to_device ? host : device, to_device, *stream, 2),
+            pm::Error);
+        CHECK(stream->query());
+        (void)pmhKnobReset();
+    }
+}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // tests/cpp/pm_containers.cpp: the headers' own containers change as those of the standard library do.
 #include <memory>
+#include <ostream>
 #include <random>
 #include <string>
 #include <utility>

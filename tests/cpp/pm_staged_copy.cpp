@@ -138,3 +138,41 @@ TEST_CASE("pm staged copy: copies of many megabytes arrive whole, whichever way 
     put(buffer, 7);
     CHECK(get(buffer) == pattern(size, 7));
 }
+
+TEST_CASE("pm staged copy: a source that queued work writes is read behind that work") {
+    if (no_device()) return;
+    constexpr std::size_t size = 3 * kBlock;
+    const auto stream = pm::Stream::create(0);
+    const pm::Buffer target(device_resource(), size);
+    put(target, 1);
+    Bytes source(size, 1);
+    const Gate gate(stream);
+    stream->launch_host_func(
+        [](void* bytes) { std::fill(static_cast<Bytes*>(bytes)->begin(), static_cast<Bytes*>(bytes)->end(), 7); },
+        &source);
+    gate.open_soon();
+    REQUIRE(pm::detail::carry_staged(pm::Span::of(target), pm::Span::host(source.data(), size), true, *stream, 2));
+    stream->synchronize();
+    CHECK(get(target) == Bytes(size, 7));
+}
+
+TEST_CASE("pm staged copy: one stream's copy does not wait for another stream's work") {
+    if (no_device()) return;
+    const auto held = pm::Stream::create(0);
+    const auto free = pm::Stream::create(0);
+    const pm::Buffer targets[] = {pm::Buffer(device_resource(), kAllBlocks), pm::Buffer(device_resource(), kAllBlocks)};
+    Bytes from = pattern(kAllBlocks, 8);
+    const pm::Span source = pm::Span::host(from.data(), from.size());
+    const Gate gate(held);
+    std::thread first([&] {
+        while (!pm::detail::carry_staged(pm::Span::of(targets[0]), source, true, *held, 2)) std::this_thread::yield();
+    });
+    REQUIRE(pm::detail::carry_staged(pm::Span::of(targets[1]), source, true, *free, 2));
+    free->synchronize();
+    CHECK_FALSE(gate.is_open());
+    gate.open();
+    first.join();
+    held->synchronize();
+    CHECK(get(targets[0]) == from);
+    CHECK(get(targets[1]) == from);
+}

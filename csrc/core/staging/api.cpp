@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
 // core/staging/api.cpp: the threads of large copies as C functions.
+#include <sched.h>
+#include <unistd.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <optional>
@@ -26,6 +29,12 @@ struct Setting {
     }
 };
 
+unsigned cpus_of_process() {
+    cpu_set_t cpus;
+    if (sched_getaffinity(getpid(), sizeof cpus, &cpus) == 0) return static_cast<unsigned>(CPU_COUNT(&cpus));
+    return std::thread::hardware_concurrency();  // more CPUs than the set has room for
+}
+
 const Setting& setting() {
     static const auto* leaked = new Setting;
     return *leaked;
@@ -37,7 +46,7 @@ int portamem_copy_threads(int by_default, const char** unreadable) {
     try {
         const Setting& set = setting();
         if (set.threads) return *set.threads;
-        if (set.text.empty()) return by_default != 0 ? staging::usual_threads(std::thread::hardware_concurrency()) : 0;
+        if (set.text.empty()) return by_default != 0 ? staging::usual_threads(cpus_of_process()) : 0;
         *unreadable = set.text.c_str();
         return -1;
     } catch (...) {

@@ -3,7 +3,9 @@
 #include "crew.hpp"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -18,13 +20,15 @@ namespace {
 constexpr std::size_t kPiece = std::size_t{256} << 10;
 constexpr auto kLookOut = std::chrono::microseconds(100);
 
-// New threads inherit the mask: the program's signals go to its own threads.
+// New threads inherit the mask: the program's signals go to its own threads. Faults stay: a helper touches the
+// program's memory, for which the program may handle them.
 class WithoutSignals {
   public:
     WithoutSignals() {
-        sigset_t all;
-        (void)sigfillset(&all);
-        (void)pthread_sigmask(SIG_SETMASK, &all, &before_);
+        sigset_t others;
+        (void)sigfillset(&others);
+        for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) (void)sigdelset(&others, fault);
+        (void)pthread_sigmask(SIG_SETMASK, &others, &before_);
     }
     ~WithoutSignals() { (void)pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
     WithoutSignals(const WithoutSignals&) = delete;
@@ -33,6 +37,12 @@ class WithoutSignals {
   private:
     sigset_t before_;
 };
+
+// A new thread inherits the CPUs of the caller that started it, which may be pinned to one.
+void run_where_the_process_may() {
+    cpu_set_t cpus;
+    if (sched_getaffinity(getpid(), sizeof cpus, &cpus) == 0) (void)sched_setaffinity(0, sizeof cpus, &cpus);
+}
 
 }  // namespace
 
@@ -80,6 +90,7 @@ void Crew::start_helpers(int wanted) {
 }
 
 void Crew::help(int number) {
+    run_where_the_process_may();
     std::uint64_t seen = 0;
     for (;;) {
         look_out(seen);

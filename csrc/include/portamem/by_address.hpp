@@ -55,8 +55,8 @@ struct ByAddress {
             const portamem_resource handle = block_.resource;
             const auto stream = Stream::default_stream(device < 0 ? current_device() : device);
             auto* const foreign = new ForeignMemoryResource(handle, stream->device());
+            handle.ops->retain(handle.self);  // before anything can fail: the wrapper's end releases it
             std::shared_ptr<MemoryResource> wrapper(foreign);
-            handle.ops->retain(handle.self);
             foreign->adopt(const_cast<void*>(block_.base), block_.nbytes, *stream);
             return wrapper;
         }

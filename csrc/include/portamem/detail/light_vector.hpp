@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <new>
+#include <type_traits>
 #include <utility>
 
 #include "portamem/backend.hpp"
@@ -14,8 +15,9 @@
 PORTAMEM_OPEN
 namespace detail {
 
-/// Has the members of std::vector that portamem uses, with their meaning and their guarantees. Moving an element throws
-/// nothing.
+/// Has the members of std::vector that portamem uses, with their meaning and their guarantees: where one throws
+/// std::bad_alloc, nothing has changed, and a value that was to be moved in is still the caller's. Moving an element
+/// throws nothing.
 template <class T>
 class LightVector {
     static_assert(alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__, "the elements need memory of another alignment");
@@ -25,7 +27,7 @@ class LightVector {
     using const_iterator = const T*;
 
     LightVector() noexcept = default;
-    LightVector(std::size_t count, T value) : LightVector() {
+    LightVector(std::size_t count, const T& value) : LightVector() {
         reserve(count);
         while (size_ != count) push_back(value);
     }
@@ -62,7 +64,8 @@ class LightVector {
     void reserve(std::size_t count) {
         if (count > capacity_) move_to(count);
     }
-    void push_back(T value) {
+    void push_back(const T& value) { push_back(T(value)); }  // a copy: the value may be an element of this vector
+    void push_back(T&& value) {
         if (size_ == capacity_) move_to(capacity_ == 0 ? 4 : 2 * capacity_);
         new (static_cast<void*>(data_ + size_)) T(std::move(value));
         ++size_;
@@ -95,6 +98,7 @@ class LightVector {
 
   private:
     void move_to(std::size_t capacity) {
+        static_assert(std::is_nothrow_move_constructible_v<T>, "elements are moved where nothing may fail");
         if (capacity > static_cast<std::size_t>(-1) / sizeof(T)) throw std::bad_alloc();
         T* const data = static_cast<T*>(::operator new(capacity * sizeof(T)));
         for (std::size_t i = 0; i < size_; ++i) {

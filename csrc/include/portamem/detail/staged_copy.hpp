@@ -158,8 +158,26 @@ inline bool shares_page_tables(int device) {
            shares != 0;
 }
 
+/// Copies ordinary host memory to memory of a device alone, or back, as StagingLane does. Once the call has ended, also
+/// with an exception, the host's memory is not in use any more.
+/// - The threads read a source on the CPU, at once, and work that writes it may be queued. So the stream's work runs
+///   first, as it does for the runtime's own large copy (CUDA runtime API, API synchronization behavior). That also
+///   keeps another stream's copy from waiting for this stream's work, by way of the blocks.
+/// - Where a part fails, the parts before it run to their end: the target may have another owner once the call failed.
+inline bool carry_staged(const Span& dst, const Span& src, bool to_device, const Stream& on, int threads) {
+    if (to_device) on.wait_for_work();
+    StagingLane& lane = StagingLanes::of(on.device());
+    try {
+        return to_device ? lane.to_device(dst.ptr, src.ptr, src.nbytes, on.handle(), threads)
+                         : lane.to_host(dst.ptr, src.ptr, src.nbytes, on.handle(), threads);
+    } catch (...) {
+        (void)rt::StreamSynchronize(on.handle());
+        throw;
+    }
+}
+
 /// Copies through pinned blocks where that is faster than the runtime's own call. Returns false, with nothing done,
-/// where it is not. The caller has made the copy's order right, and the stream's work may wait for it.
+/// where it is not.
 inline bool copy_staged(const Span& dst, const Span& src, const Stream& on) {
     if (src.nbytes < kStagedFrom) return false;
     const bool to_device = is_memory_of_device_alone(dst);
@@ -167,9 +185,7 @@ inline bool copy_staged(const Span& dst, const Span& src, const Stream& on) {
     const int threads = copy_threads();
     if (threads == 0 || !is_ordinary_host_memory(to_device ? src : dst) || shares_page_tables(on.device()))
         return false;
-    StagingLane& lane = StagingLanes::of(on.device());
-    return to_device ? lane.to_device(dst.ptr, src.ptr, src.nbytes, on.handle(), threads)
-                     : lane.to_host(dst.ptr, src.ptr, src.nbytes, on.handle(), threads);
+    return carry_staged(dst, src, to_device, on, threads);
 }
 
 }  // namespace detail

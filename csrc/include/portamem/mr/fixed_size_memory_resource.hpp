@@ -245,6 +245,8 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
     // Marks the blocks that were freed on a stream since the last mark, and passes on those whose mark has happened.
     void collect(Lane& lane) {
         if (!lane.blocks.empty() && !lane.end.is_captured()) {
+            // First: where there is no host memory, the blocks stay where they are.
+            if (lane.marked.size() == lane.marked.capacity()) lane.marked.reserve(2 * lane.marked.size() + 1);
             auto mark = lane.end.mark();
             lane.marked.push_back({std::move(mark), std::move(lane.blocks)});
             lane.blocks = {};

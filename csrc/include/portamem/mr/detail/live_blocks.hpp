@@ -160,7 +160,8 @@ class LiveBlocks {
     void put_back(Block&& block) noexcept {
         Part& part = parts_.of(block.front().ptr);
         const std::lock_guard<std::mutex> lock(part.mutex);
-        part.insert(std::move(block));
+        // A refused free may have given the memory back all the same, and the address may be out again.
+        if (part.find(block.front().ptr) == nullptr) part.insert(std::move(block));
     }
 
     PartsByAddress<Part> parts_;

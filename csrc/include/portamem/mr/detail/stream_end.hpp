@@ -109,10 +109,16 @@ class StreamEnds {
 
     /// Turns what was noted into events to ask. Throws as mark() does; what is not turned stays.
     void into(detail::LightVector<std::shared_ptr<Event>>& marks) {
-        while (!ends_.empty()) {
-            if (auto mark = ends_.front().end.mark()) marks.push_back(std::move(mark));
-            ends_.erase(ends_.begin());
+        Noted* next = ends_.begin();
+        try {
+            for (; next != ends_.end(); ++next) {
+                if (auto mark = next->end.mark()) marks.push_back(std::move(mark));
+            }
+        } catch (...) {
+            ends_.erase(ends_.begin(), next);
+            throw;
         }
+        ends_.clear();
     }
 
     /// Blocks until the work of all streams but `behind` has run, which then uses that memory no more. Throws Error,
