@@ -55,6 +55,7 @@ int portamem_copy_threads(int by_default, const char** unreadable) {
 }
 
 void portamem_copy_bytes(void* dst, const void* src, size_t nbytes, int threads) {
+    if (nbytes == 0) return;  // either may be null then
     try {
         if (threads > 1 && portamem_forked() == 0 &&
             staging::Crew::instance().copy(static_cast<char*>(dst), static_cast<const char*>(src), nbytes, threads))
