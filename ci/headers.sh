@@ -12,7 +12,7 @@ need_setup
 flags=(-std=c++17 -fsyntax-only -fvisibility=hidden -Wall -Wextra -Wconversion -Werror -DPORTAMEM_MODULE=_x
     "-I$ROOT/csrc/include" -isystem "$(python -c "import pybind11; print(pybind11.get_include())")"
     -isystem "$(python -c "import sysconfig; print(sysconfig.get_path('include'))")")
-printf '%s\0' "$ROOT"/csrc/{core,core/{debug,host_pages,order,pool,pool_settings,record},host,python,python/{fast,knobs,plugins}}/*.cpp |
+printf '%s\0' "$ROOT"/csrc/{core,core/{debug,host_pages,order,pool,pool_settings,record,staging},host,python,python/{fast,knobs,plugins}}/*.cpp |
     xargs -0 -P "$JOBS" -I % clang++ "${flags[@]}" -DPORTAMEM_HOST=1 %
 echo "compiled: each source for host"
 cuda13=$(python -c "import nvidia; print(nvidia.__path__[0])")/cu13/include

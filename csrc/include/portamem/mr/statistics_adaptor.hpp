@@ -30,10 +30,9 @@ class StatisticsAdaptor : public RecordingAdaptor {
 
     MemoryCounts counts() const { return counts_of(0); }
 
-    /// Returns the counts by tag; "" has the allocations without one. Counts: the map that is returned. It is a
-    /// parameter so that only programs that call the function compile the map.
-    template <class Counts = std::map<std::string, MemoryCounts>>
-    Counts by_tag() const {
+    /// Returns the counts by tag; "" has the allocations without one.
+    std::map<std::string, MemoryCounts> by_tag() const {
+        using Counts = std::map<std::string, MemoryCounts>;
         Counts found;
         visit(PORTAMEM_COUNTS_BY_TAG, &found,
               [](void* self, const char* tag, std::uint64_t, const MemoryCounts* counts) {
@@ -43,9 +42,9 @@ class StatisticsAdaptor : public RecordingAdaptor {
     }
 
     /// Returns the counts by the system's number of the thread. A number that the system gave to a later thread too
-    /// stands for both, with the larger peaks. Counts: as for by_tag.
-    template <class Counts = std::map<std::uint64_t, MemoryCounts>>
-    Counts by_thread() const {
+    /// stands for both, with the larger peaks.
+    std::map<std::uint64_t, MemoryCounts> by_thread() const {
+        using Counts = std::map<std::uint64_t, MemoryCounts>;
         Counts found;
         visit(PORTAMEM_COUNTS_BY_THREAD, &found,
               [](void* self, const char*, std::uint64_t thread, const MemoryCounts* counts) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <new>
 #include <utility>
@@ -86,8 +87,7 @@ class ReturningChunks {
 
     /// Calls leave() on what a function takes out. The function may throw before it has; host memory may be back in a
     /// moment.
-    template <class Take>
-    static void leave_all(Take&& take) noexcept {
+    static void leave_all(const std::function<ReturningChunks()>& take) noexcept {
         for (int i = 0; i < 3; ++i) {
             try {
                 return leave(take());
