@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <ostream>  // doctest prints smart pointers
 #include <string>
 #include <vector>
 
