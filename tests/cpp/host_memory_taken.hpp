@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 
 std::uint64_t host_memory_taken() noexcept;
 
@@ -11,3 +12,17 @@ std::int64_t host_memory_held() noexcept;
 
 /// This thread's n-th operator new from here on throws std::bad_alloc, once; 0: none.
 void fail_host_memory(std::uint64_t nth) noexcept;
+
+/// Runs a function in which this thread's n-th operator new throws. Answers whether the function threw.
+template <class Function>
+bool throws_without_host_memory(std::uint64_t nth, Function&& function) {
+    bool has_thrown = false;
+    fail_host_memory(nth);
+    try {
+        function();
+    } catch (const std::exception&) {
+        has_thrown = true;
+    }
+    fail_host_memory(0);
+    return has_thrown;
+}

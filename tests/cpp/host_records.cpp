@@ -32,20 +32,26 @@ class Harsh : public pm::ResourceAdaptor {
     }
 };
 
-/// Resources that note each block of an upstream.
-std::vector<std::pair<const char*, Resource>> over(const Resource& upstream) {
+/// Runs a function over each resource that notes every block of an upstream.
+template <class Check>
+void over_each(const Resource& upstream, Check&& check) {
     const auto none = pm::LimitingAdaptor::create(device_resource(), 0);
-    return {{"limiting", pm::LimitingAdaptor::create(upstream, std::size_t{1} << 30)},
-            {"failure callback", pm::FailureCallbackAdaptor::create(upstream, [](std::size_t) { return false; })},
-            {"fallback", pm::FallbackAdaptor::create(upstream, none)},
-            {"fallback's alternate", pm::FallbackAdaptor::create(none, upstream)},
-            {"callback",
-             pm::CallbackMemoryResource::create(
-                 [upstream](std::size_t nbytes, const StreamPtr& stream) { return upstream->allocate(nbytes, stream); },
-                 [upstream](void* ptr, std::size_t nbytes, const StreamPtr& stream) {
-                     upstream->deallocate(ptr, nbytes, stream);
-                 },
-                 pm::CallbackMemoryResource::memory_of(pm::ResourceKind::Device, 0))}};
+    const std::vector<std::pair<std::string, Resource>> all{
+        {"limiting", pm::LimitingAdaptor::create(upstream, std::size_t{1} << 30)},
+        {"failure callback", pm::FailureCallbackAdaptor::create(upstream, [](std::size_t) { return false; })},
+        {"fallback", pm::FallbackAdaptor::create(upstream, none)},
+        {"fallback's alternate", pm::FallbackAdaptor::create(none, upstream)},
+        {"callback",
+         pm::CallbackMemoryResource::create(
+             [upstream](std::size_t nbytes, const StreamPtr& stream) { return upstream->allocate(nbytes, stream); },
+             [upstream](void* ptr, std::size_t nbytes, const StreamPtr& stream) {
+                 upstream->deallocate(ptr, nbytes, stream);
+             },
+             pm::CallbackMemoryResource::memory_of(pm::ResourceKind::Device, 0))}};
+    for (const auto& each : all) {
+        CAPTURE(each.first);
+        check(each.second);
+    }
 }
 
 }  // namespace
@@ -83,19 +89,37 @@ TEST_CASE("host records: chunks wait for the work that used them, also where a t
                 gate.open();
                 freed_on->synchronize();
             }
-            fail_host_memory(nth);
-            try {
-                resource->trim();
-            } catch (const std::exception&) {
-                ++failed;
-            }
-            fail_host_memory(0);
+            failed += throws_without_host_memory(nth, [&] { resource->trim(); }) ? 1 : 0;
             resource->trim();
             CHECK(gate.is_open());
             CHECK(upstream->live_buffers() == 0);
         }
         CHECK(failed > 5);
     }
+}
+
+TEST_CASE("host records: blocks of a fixed-size resource go back behind their work, whatever fails") {
+    if (no_device()) return;
+    int failed = 0;
+    for (std::uint64_t nth = 1; nth < 20; ++nth) {
+        CAPTURE(nth);
+        const auto fixed = pm::FixedSizeMemoryResource::create(pinned_resource(), 4096, 2);
+        const auto stream = pm::Stream::create(0);
+        const auto other = pm::Stream::create(0);
+        void* const first = fixed->allocate(4096, stream);
+        void* const second = fixed->allocate(4096, stream);
+        const Gate gate(other);
+        fixed->deallocate(first, 4096, other);
+        fixed->deallocate(second, 4096, other);
+        void* third = nullptr;
+        failed += throws_without_host_memory(nth, [&] { third = fixed->allocate(4096, stream); }) ? 1 : 0;
+        if (third != nullptr) fixed->deallocate(third, 4096, stream);
+        gate.open_soon();
+        fixed->trim();
+        CHECK(gate.is_open());
+        CHECK(fixed->reserved() == 0);
+    }
+    CHECK(failed > 2);
 }
 
 TEST_CASE("host records: resources that end where there is no host memory give back all the same") {
@@ -133,29 +157,20 @@ TEST_CASE("host records: no block is lost where host memory runs out and the ups
     if (no_device()) return;
     const auto upstream = std::make_shared<Harsh>(device_resource());
     const auto stream = pm::Stream::create(0);
-    for (const auto& each : over(upstream)) {
-        const std::string name = each.first;
-        const Resource& resource = each.second;
-        CAPTURE(name);
+    over_each(upstream, [&](const Resource& resource) {
         int failed = 0;
         for (std::uint64_t nth = 1; nth <= 40; ++nth) {
             CAPTURE(nth);
             void* ptr = nullptr;
             upstream->refuses = true;
-            fail_host_memory(nth);
-            try {
-                ptr = resource->allocate(1000, stream);
-            } catch (const std::exception&) {
-                ++failed;
-            }
-            fail_host_memory(0);
+            failed += throws_without_host_memory(nth, [&] { ptr = resource->allocate(1000, stream); }) ? 1 : 0;
             upstream->refuses = false;
             if (ptr != nullptr) resource->deallocate(ptr, 1000, stream);
             CHECK(resource->live_buffers() == 0);
             CHECK(upstream->live_buffers() == 0);
         }
         CHECK(failed > 0);
-    }
+    });
 }
 
 TEST_CASE("host records: a block that the upstream has given needs no more host memory") {
@@ -163,10 +178,7 @@ TEST_CASE("host records: a block that the upstream has given needs no more host 
     constexpr std::size_t kBlocks = 3000;
     const auto upstream = std::make_shared<Harsh>(device_resource());
     const auto stream = pm::Stream::create(0);
-    for (const auto& each : over(upstream)) {
-        const std::string name = each.first;
-        const Resource& resource = each.second;
-        CAPTURE(name);
+    over_each(upstream, [&](const Resource& resource) {
         std::vector<void*> blocks(kBlocks);
         resource->deallocate(resource->allocate(1, stream), 1, stream);  // it is listed now
         upstream->starves = true;
@@ -187,5 +199,5 @@ TEST_CASE("host records: a block that the upstream has given needs no more host 
         }
         CHECK(resource->live_buffers() == 0);
         CHECK(upstream->live_buffers() == 0);
-    }
+    });
 }

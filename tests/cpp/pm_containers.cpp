@@ -69,6 +69,15 @@ TEST_CASE("pm containers: a light vector changes as std::vector does, and destro
     CHECK(object.use_count() == 1);
 }
 
+TEST_CASE("pm containers: a light vector takes an element of its own") {
+    Light vector;
+    vector.push_back(std::make_shared<int>(5));
+    for (long uses = 2; uses < 20; ++uses) {
+        vector.push_back(vector[0]);
+        CHECK(vector[0].use_count() == uses);
+    }
+}
+
 TEST_CASE("pm containers: an owner destroys its object, and hands it on") {
     using Owner = pm::detail::Owned<Shared>;
     const auto object = std::make_shared<int>(0);

@@ -43,16 +43,16 @@ class Setting:
         self.now = allocator
 
 
-def library_of(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:
-    made = ModuleType(name)
-    made.__version__ = "99.0"  # type: ignore[attr-defined]
+def library_of(monkeypatch: pytest.MonkeyPatch, name: str) -> Any:
+    made: Any = ModuleType(name)
+    made.__version__ = "99.0"
     monkeypatch.setitem(sys.modules, name, made)
     return made
 
 
 def plug_of_cupy(monkeypatch: pytest.MonkeyPatch, pm: ModuleType) -> tuple[Callable[[], Plug], Callable[[], Any]]:
     has = Setting("CuPy's own")
-    library_of(monkeypatch, "cupy").cuda = SimpleNamespace(  # type: ignore[attr-defined]
+    library_of(monkeypatch, "cupy").cuda = SimpleNamespace(
         runtime=SimpleNamespace(is_hip=False), get_allocator=Meeting(has.get), set_allocator=has.set
     )
     monkeypatch.setattr(cupy, "_allocator", lambda *_: object())
@@ -62,7 +62,7 @@ def plug_of_cupy(monkeypatch: pytest.MonkeyPatch, pm: ModuleType) -> tuple[Calla
 def plug_of_tvm_ffi(monkeypatch: pytest.MonkeyPatch, pm: ModuleType) -> tuple[Callable[[], Plug], Callable[[], Any]]:
     has = Setting(None)
     given = iter(range(1, 10))
-    library_of(monkeypatch, "tvm_ffi").LIB = SimpleNamespace(  # type: ignore[attr-defined]
+    library_of(monkeypatch, "tvm_ffi").LIB = SimpleNamespace(
         TVMFFIEnvGetStream=0, TVMFFIEnvSetDLPackManagedTensorAllocator=lambda address, *_: has.set(address.value)
     )
     monkeypatch.setattr(_hooks, "functions", lambda *_: {"allocate": next(given)})

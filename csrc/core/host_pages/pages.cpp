@@ -2,13 +2,10 @@
 // core/host_pages/pages.cpp: makes pages resident quickly, near a device.
 #include "pages.hpp"
 
-#include <pthread.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -16,6 +13,8 @@
 #include <system_error>
 #include <thread>
 #include <vector>
+
+#include "../own_threads.hpp"
 
 namespace portamem::host_pages {
 namespace {
@@ -36,22 +35,6 @@ void touch(char* begin, std::size_t nbytes) {
     const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     for (std::size_t at = 0; at < nbytes; at += page) *static_cast<volatile char*>(begin + at) = 0;
 }
-
-// Keeps signals from threads that are made in its scope: signals are for the program's own threads.
-class NoSignals {
-  public:
-    NoSignals() {
-        sigset_t all;
-        sigfillset(&all);
-        (void)pthread_sigmask(SIG_SETMASK, &all, &before_);
-    }
-    ~NoSignals() { (void)pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-    NoSignals(const NoSignals&) = delete;
-    NoSignals& operator=(const NoSignals&) = delete;
-
-  private:
-    sigset_t before_;
-};
 
 }  // namespace
 
@@ -92,12 +75,8 @@ bool copies_pinned_pages_at_fork(const std::string& release) {
 }
 
 unsigned threads_for(std::size_t nbytes) {
-    cpu_set_t cpus;
-    CPU_ZERO(&cpus);
-    unsigned mine = std::thread::hardware_concurrency();  // for a machine with more CPUs than the set has places
-    if (sched_getaffinity(0, sizeof cpus, &cpus) == 0) mine = static_cast<unsigned>(CPU_COUNT(&cpus));
     const auto pieces = static_cast<unsigned>(std::min<std::size_t>(nbytes / piece_size, most_threads));
-    return std::max(1u, std::min(pieces, mine));
+    return std::max(1u, std::min(pieces, usable_cpus(0)));
 }
 
 void make_resident(char* begin, std::size_t nbytes, unsigned threads) {

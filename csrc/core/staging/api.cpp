@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
 // core/staging/api.cpp: the threads of large copies as C functions.
-#include <sched.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <string>
-#include <thread>
 
+#include "../own_threads.hpp"
 #include "crew.hpp"
 #include "portamem/abi/staging_api.h"
 #include "settings.hpp"
@@ -29,12 +28,6 @@ struct Setting {
     }
 };
 
-unsigned cpus_of_process() {
-    cpu_set_t cpus;
-    if (sched_getaffinity(getpid(), sizeof cpus, &cpus) == 0) return static_cast<unsigned>(CPU_COUNT(&cpus));
-    return std::thread::hardware_concurrency();  // more CPUs than the set has room for
-}
-
 const Setting& setting() {
     static const auto* leaked = new Setting;
     return *leaked;
@@ -46,7 +39,7 @@ int portamem_copy_threads(int by_default, const char** unreadable) {
     try {
         const Setting& set = setting();
         if (set.threads) return *set.threads;
-        if (set.text.empty()) return by_default != 0 ? staging::usual_threads(cpus_of_process()) : 0;
+        if (set.text.empty()) return by_default != 0 ? staging::usual_threads(usable_cpus(getpid())) : 0;
         *unreadable = set.text.c_str();
         return -1;
     } catch (...) {

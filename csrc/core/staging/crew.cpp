@@ -2,9 +2,7 @@
 // core/staging/crew.cpp: threads that copy host memory together.
 #include "crew.hpp"
 
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,30 +11,14 @@
 #include <system_error>
 #include <thread>
 
+#include "../own_threads.hpp"
+
 namespace portamem::staging {
 
 namespace {
 
 constexpr std::size_t kPiece = std::size_t{256} << 10;
 constexpr auto kLookOut = std::chrono::microseconds(100);
-
-// New threads inherit the mask: the program's signals go to its own threads. Faults stay: a helper touches the
-// program's memory, for which the program may handle them.
-class WithoutSignals {
-  public:
-    WithoutSignals() {
-        sigset_t others;
-        (void)sigfillset(&others);
-        for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) (void)sigdelset(&others, fault);
-        (void)pthread_sigmask(SIG_SETMASK, &others, &before_);
-    }
-    ~WithoutSignals() { (void)pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-    WithoutSignals(const WithoutSignals&) = delete;
-    WithoutSignals& operator=(const WithoutSignals&) = delete;
-
-  private:
-    sigset_t before_;
-};
 
 // A new thread inherits the CPUs of the caller that started it, which may be pinned to one.
 void run_where_the_process_may() {
@@ -78,7 +60,7 @@ bool Crew::copy(char* dst, const char* src, std::size_t nbytes, int threads) {
 
 // Where the system has no thread to give, fewer take part.
 void Crew::start_helpers(int wanted) {
-    const WithoutSignals masked;
+    const NoSignals hidden;
     while (helpers_ < wanted) {
         try {
             std::thread([this, number = helpers_] { help(number); }).detach();

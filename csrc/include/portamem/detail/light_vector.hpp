@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // portamem/detail/light_vector.hpp: a vector, of which each element type costs little to compile.
 //
-// Each element type of std::vector takes every program that includes it about twenty milliseconds to compile, and
-// portamem's headers have a score of them. The functions that programs call return std::vector.
+// A std::vector costs every program that includes the headers about twenty milliseconds of compile time for each
+// element type, and the headers have a score of those. The functions that programs call return std::vector.
 #pragma once
 
 #include <cstddef>

@@ -10,8 +10,8 @@
 PORTAMEM_OPEN
 namespace detail {
 
-/// Owns an object, or nothing. It has the members of std::unique_ptr that portamem uses. Each type of std::unique_ptr
-/// takes every program that includes it more than ten milliseconds to compile.
+/// Owns an object, or nothing. It has the members of std::unique_ptr that portamem uses. A std::unique_ptr costs
+/// more than ten milliseconds of compile time for each type.
 template <class T>
 class Owned {
   public:

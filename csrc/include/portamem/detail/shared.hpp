@@ -10,8 +10,8 @@
 PORTAMEM_OPEN
 namespace detail {
 
-/// Makes a shared object as std::make_shared does, with one more allocation. Each type that a program gives to
-/// std::make_shared takes it twice as long to compile, so that serves only objects that are made often.
+/// Makes a shared object as std::make_shared does, with one more allocation. std::make_shared takes twice as long to
+/// compile for each type, so the headers use it only for objects that are made often.
 template <class T, class... Arguments>
 std::shared_ptr<T> shared(Arguments&&... arguments) {
     return std::shared_ptr<T>(new T(std::forward<Arguments>(arguments)...));

@@ -12,7 +12,7 @@ PORTAMEM_OPEN
 namespace detail {
 
 /// Starts a detached thread, as std::thread does. `run` must not throw. Throws std::system_error where the system has
-/// no thread to give. Each function that a program gives to std::thread takes it more than ten milliseconds to compile.
+/// no thread to give. A std::thread costs more than ten milliseconds of compile time for each function that it runs.
 inline void start_thread(void* (*run)(void* argument), void* argument) {
     pthread_t thread{};
     const int refused = pthread_create(&thread, nullptr, run, argument);
