@@ -9,17 +9,34 @@ using pm::detail::StagingLane;
 
 namespace {
 
-constexpr std::size_t kBlock = StagingLane::kBlockBytes;
+constexpr std::size_t kBlock = MiB / 4;
 constexpr std::size_t kAllBlocks = StagingLane::kBlocks * kBlock;
 constexpr int kThreads = 3;
 
-void* at(const pm::Buffer& buffer, std::size_t offset) { return static_cast<char*>(buffer.address()) + offset; }
+char* at(const pm::Buffer& buffer, std::size_t offset) { return static_cast<char*>(buffer.address()) + offset; }
+
+// Carries bytes that lie one behind the other at both ends.
+bool to_device(StagingLane& lane, char* dst, const unsigned char* src, std::size_t nbytes, const StreamPtr& on,
+               int threads = kThreads) {
+    return lane.to_device({dst}, {const_cast<unsigned char*>(src), nbytes, 0, nullptr, nullptr}, nbytes, on->handle(),
+                          threads);
+}
+
+bool to_host(StagingLane& lane, unsigned char* dst, char* src, std::size_t nbytes, const StreamPtr& on) {
+    return lane.to_host({dst, nbytes, 0, nullptr, nullptr}, {src}, nbytes, on->handle(), kThreads);
+}
+
+// Copies ordinary memory to a buffer of its size, as copy() does where that is large.
+bool carry(const pm::Buffer& dst, Bytes& src, const pm::Stream& on) {
+    return pm::detail::carry_staged({at(dst, 0)}, {src.data(), src.size(), 0, nullptr, nullptr}, src.size(), true, on,
+                                    2);
+}
 
 }  // namespace
 
 TEST_CASE("pm staged copy: every byte goes there and back, at any offset and of any length, and none beside them") {
     if (no_device()) return;
-    StagingLane lane(0);
+    StagingLane lane(0, kBlock);
     const auto stream = pm::Stream::create(0);
     const std::size_t room = 3 * kAllBlocks + 64;
     const pm::Buffer buffer(device_resource(), room, stream);
@@ -29,9 +46,9 @@ TEST_CASE("pm staged copy: every byte goes there and back, at any offset and of 
         const std::size_t offset = size % 61 + 1;
         pm::fill(pm::Span::of(buffer), 0xee, stream);
         const Bytes from = pattern(size, 5);
-        REQUIRE(lane.to_device(at(buffer, offset), from.data(), size, stream->handle(), kThreads));
+        REQUIRE(to_device(lane, at(buffer, offset), from.data(), size, stream));
         Bytes to(size + 2, 0xdd);
-        REQUIRE(lane.to_host(to.data() + 1, at(buffer, offset), size, stream->handle(), kThreads));
+        REQUIRE(to_host(lane, to.data() + 1, at(buffer, offset), size, stream));
         CHECK(to.front() == 0xdd);
         CHECK(to.back() == 0xdd);
         CHECK(std::equal(from.begin(), from.end(), to.begin() + 1));
@@ -45,20 +62,20 @@ TEST_CASE("pm staged copy: every byte goes there and back, at any offset and of 
 
 TEST_CASE("pm staged copy: what the blocks hold is queued behind the stream's work, and the source has been read") {
     if (no_device()) return;
-    StagingLane lane(0);
+    StagingLane lane(0, kBlock);
     const auto stream = pm::Stream::create(0);
     const pm::Buffer buffer(device_resource(), kAllBlocks);
     put(buffer, 1);
     Bytes from = pattern(kAllBlocks, 2);
     {
         const Gate gate(stream);
-        REQUIRE(lane.to_device(buffer.address(), from.data(), kAllBlocks, stream->handle(), kThreads));
+        REQUIRE(to_device(lane, at(buffer, 0), from.data(), kAllBlocks, stream));
         CHECK_FALSE(stream->query());
         CHECK_FALSE(gate.is_open());
         std::fill(from.begin(), from.end(), static_cast<unsigned char>(0));
         gate.open_soon();  // more than the blocks hold waits for the stream
         from = pattern(kAllBlocks, 3);
-        REQUIRE(lane.to_device(buffer.address(), from.data(), kBlock, stream->handle(), kThreads));
+        REQUIRE(to_device(lane, at(buffer, 0), from.data(), kBlock, stream));
         CHECK(gate.is_open());
     }
     stream->synchronize();
@@ -70,23 +87,22 @@ TEST_CASE("pm staged copy: what the blocks hold is queued behind the stream's wo
 
 TEST_CASE("pm staged copy: two streams take turns on the same blocks") {
     if (no_device()) return;
-    StagingLane lane(0);
+    StagingLane lane(0, kBlock);
     const StreamPtr streams[] = {pm::Stream::create(0), pm::Stream::create(0)};
     const pm::Buffer buffers[] = {pm::Buffer(device_resource(), 6 * kBlock), pm::Buffer(device_resource(), 6 * kBlock)};
     for (unsigned turn = 0; turn < 6; ++turn) {
         const Bytes from = pattern(3 * kBlock + 17 * turn, turn);
-        REQUIRE(lane.to_device(at(buffers[turn % 2], turn), from.data(), from.size(), streams[turn % 2]->handle(),
-                               kThreads));
+        REQUIRE(to_device(lane, at(buffers[turn % 2], turn), from.data(), from.size(), streams[turn % 2]));
         if (turn < 4) continue;
         Bytes to(from.size());
-        REQUIRE(lane.to_host(to.data(), at(buffers[turn % 2], turn), to.size(), streams[turn % 2]->handle(), kThreads));
+        REQUIRE(to_host(lane, to.data(), at(buffers[turn % 2], turn), to.size(), streams[turn % 2]));
         CHECK(to == from);
     }
 }
 
 TEST_CASE("pm staged copy: of two threads at once, one leaves the copy to the runtime") {
     if (no_device()) return;
-    StagingLane lane(0);
+    StagingLane lane(0, kBlock);
     const auto stream = pm::Stream::create(0);
     const auto other = pm::Stream::create(0);
     const pm::Buffer buffer(device_resource(), 2 * kAllBlocks);
@@ -94,11 +110,10 @@ TEST_CASE("pm staged copy: of two threads at once, one leaves the copy to the ru
     const Bytes from = pattern(2 * kAllBlocks, 4);
     const Gate gate(stream);
     std::thread first([&] {
-        while (!lane.to_device(buffer.address(), from.data(), from.size(), stream->handle(), kThreads))
-            std::this_thread::yield();
+        while (!to_device(lane, at(buffer, 0), from.data(), from.size(), stream)) std::this_thread::yield();
     });
     const unsigned char byte = 1;
-    CHECK(eventually([&] { return !lane.to_device(unused.address(), &byte, 1, other->handle(), 1); }));
+    CHECK(eventually([&] { return !to_device(lane, at(unused, 0), &byte, 1, other, 1); }));
     CHECK_FALSE(gate.is_open());
     gate.open();
     first.join();
@@ -128,7 +143,7 @@ TEST_CASE("pm staged copy: it serves ordinary host memory and memory of a device
 TEST_CASE("pm staged copy: copies of many megabytes arrive whole, whichever way they go") {
     if (no_device()) return;
     const auto stream = pm::Stream::create(0);
-    const std::size_t size = 2 * kAllBlocks + 4097;
+    const std::size_t size = 2 * StagingLane::kBlocks * StagingLane::kBlockBytes + 4097;
     const pm::Buffer buffer(device_resource(), size, stream);
     Bytes from = pattern(size, 6);
     Bytes to(size);
@@ -151,7 +166,7 @@ TEST_CASE("pm staged copy: a source that queued work writes is read behind that 
         [](void* bytes) { std::fill(static_cast<Bytes*>(bytes)->begin(), static_cast<Bytes*>(bytes)->end(), 7); },
         &source);
     gate.open_soon();
-    REQUIRE(pm::detail::carry_staged(pm::Span::of(target), pm::Span::host(source.data(), size), true, *stream, 2));
+    REQUIRE(carry(target, source, *stream));
     stream->synchronize();
     CHECK(get(target) == Bytes(size, 7));
 }
@@ -162,12 +177,11 @@ TEST_CASE("pm staged copy: one stream's copy does not wait for another stream's 
     const auto free = pm::Stream::create(0);
     const pm::Buffer targets[] = {pm::Buffer(device_resource(), kAllBlocks), pm::Buffer(device_resource(), kAllBlocks)};
     Bytes from = pattern(kAllBlocks, 8);
-    const pm::Span source = pm::Span::host(from.data(), from.size());
     const Gate gate(held);
     std::thread first([&] {
-        while (!pm::detail::carry_staged(pm::Span::of(targets[0]), source, true, *held, 2)) std::this_thread::yield();
+        while (!carry(targets[0], from, *held)) std::this_thread::yield();
     });
-    REQUIRE(pm::detail::carry_staged(pm::Span::of(targets[1]), source, true, *free, 2));
+    REQUIRE(carry(targets[1], from, *free));
     free->synchronize();
     CHECK_FALSE(gate.is_open());
     gate.open();
@@ -175,4 +189,67 @@ TEST_CASE("pm staged copy: one stream's copy does not wait for another stream's 
     held->synchronize();
     CHECK(get(targets[0]) == from);
     CHECK(get(targets[1]) == from);
+}
+
+TEST_CASE("pm staged copy: rows go between any pitches, and nothing between them is touched") {
+    if (no_device()) return;
+    StagingLane lane(0, kBlock);
+    const auto stream = pm::Stream::create(0);
+    const pm::Buffer buffer(device_resource(), 8 * MiB, stream);
+    struct Box {
+        std::size_t width, height, depth, there, here, rows_there, rows_here;
+    };
+    // Many blocks, rows that fill a block, slices that end within a block, one row, one byte wide.
+    const Box boxes[] = {{1000, 900, 3, 1024, 1100, 1000, 900},
+                         {kBlock, 7, 1, kBlock + 64, kBlock, 7, 7},
+                         {333, 100, 40, 512, 333, 130, 101},
+                         {100'000, 1, 1, 100'000, 100'000, 1, 1},
+                         {1, 200, 50, 3, 2, 201, 250}};
+    for (const Box& box : boxes) {
+        CAPTURE(box.width);
+        const std::size_t slice_there = box.there * box.rows_there, slice_here = box.here * box.rows_here;
+        const std::size_t nbytes = box.width * box.height * box.depth;
+        const std::size_t counts[] = {box.depth, box.height};
+        const std::ptrdiff_t strides[] = {static_cast<std::ptrdiff_t>(slice_here),
+                                          static_cast<std::ptrdiff_t>(box.here)};
+        const pm::detail::DeviceBox device{at(buffer, 5), box.width, box.there, box.height, slice_there};
+        Bytes from = pattern(slice_here * box.depth, 3), to(from.size(), 0xdd);
+        pm::fill(pm::Span::of(buffer), 0xee, stream);
+        REQUIRE(
+            lane.to_device(device, {from.data(), box.width, 2, counts, strides}, nbytes, stream->handle(), kThreads));
+        REQUIRE(lane.to_host({to.data(), box.width, 2, counts, strides}, device, nbytes, stream->handle(), kThreads));
+        Bytes there(8 * MiB, 0xee), here(from.size(), 0xdd);
+        for (std::size_t z = 0; z < box.depth; ++z) {
+            for (std::size_t y = 0; y < box.height; ++y) {
+                const unsigned char* const row = from.data() + z * slice_here + y * box.here;
+                std::copy_n(row, box.width, there.data() + 5 + z * slice_there + y * box.there);
+                std::copy_n(row, box.width, here.data() + z * slice_here + y * box.here);
+            }
+        }
+        CHECK(to == here);
+        stream->synchronize();
+        CHECK(get(buffer) == there);
+    }
+    const pm::detail::DeviceBox wide{at(buffer, 0), kBlock + 1, kBlock + 1, 2, 0};
+    Bytes from(2 * kBlock + 2);
+    CHECK_FALSE(lane.to_device(wide, {from.data(), from.size(), 0, nullptr, nullptr}, from.size(), stream->handle(),
+                               kThreads));  // a row is larger than a block
+}
+
+TEST_CASE("pm staged copy: boxes of many megabytes arrive whole, whichever way they go") {
+    if (no_device()) return;
+    const auto stream = pm::Stream::create(0);
+    constexpr std::size_t width = 4000, height = 600, depth = 3, pitch = 4096, rows = 610;
+    const pm::Buffer buffer(device_resource(), pitch * rows * depth, stream);
+    Bytes from = pattern(width * height * depth, 6), to(from.size());
+    pm::Box3D box{width, height, depth, pitch, width, rows, height};
+    pm::copy_3d(pm::Span::of(buffer), pm::Span::host(from.data(), from.size()), box, stream)->synchronize();
+    std::swap(box.dst_pitch, box.src_pitch);
+    std::swap(box.dst_rows, box.src_rows);
+    pm::copy_3d(pm::Span::host(to.data(), to.size()), pm::Span::of(buffer), box, stream)->synchronize();
+    CHECK(to == from);
+    const pm::Rows2D out{width, height, width, pitch};
+    std::fill(to.begin(), to.end(), static_cast<unsigned char>(0));
+    pm::copy_2d(pm::Span::host(to.data(), width * height), pm::Span::of(buffer), out);
+    CHECK(std::equal(to.begin(), to.begin() + width * height, from.begin()));
 }

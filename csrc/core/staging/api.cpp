@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: MIT
-// core/staging/api.cpp: the threads of large copies as C functions.
+// core/staging/api.cpp: what carries large copies, as C functions.
 #include <unistd.h>
 
 #include <cstdlib>
-#include <cstring>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "../own_threads.hpp"
 #include "crew.hpp"
+#include "mover.hpp"
+#include "patience.hpp"
 #include "portamem/abi/staging_api.h"
 #include "settings.hpp"
 
 namespace {
 
 using namespace portamem;
+using portamem::staging::Crew;
 
 struct Setting {
     std::string text;
@@ -35,6 +38,14 @@ const Setting& setting() {
 
 }  // namespace
 
+struct portamem_mover {
+    explicit portamem_mover(const portamem_move& move) : mover(move) {}
+
+    portamem::staging::Mover mover;
+    portamem::staging::Patience patience;  // of the thread that began
+    bool has_crew = false;
+};
+
 int portamem_copy_threads(int by_default, const char** unreadable) {
     try {
         const Setting& set = setting();
@@ -47,13 +58,32 @@ int portamem_copy_threads(int by_default, const char** unreadable) {
     }
 }
 
-void portamem_copy_bytes(void* dst, const void* src, size_t nbytes, int threads) {
-    if (nbytes == 0) return;  // either may be null then
+portamem_mover* portamem_move_begin(const portamem_move* move, int threads) {
     try {
-        if (threads > 1 && portamem_forked() == 0 &&
-            staging::Crew::instance().copy(static_cast<char*>(dst), static_cast<const char*>(src), nbytes, threads))
-            return;
-    } catch (...) {  // there is no crew: host memory is short
+        auto mover = std::make_unique<portamem_mover>(*move);
+        mover->has_crew = threads > 1 && portamem_forked() == 0 && Crew::instance().begin(mover->mover, threads - 1);
+        return mover.release();
+    } catch (...) {
+        return nullptr;  // host memory is short
     }
-    std::memcpy(dst, src, nbytes);
+}
+
+void portamem_move_allow(portamem_mover* mover, size_t blocks) { mover->mover.allow(blocks); }
+
+int portamem_move_help(portamem_mover* mover) {
+    const bool helped = mover->mover.help_once();
+    if (helped) {
+        mover->patience.renew();
+    } else {
+        mover->patience.wait();
+    }
+    return helped ? 1 : 0;
+}
+
+int portamem_move_is_done(const portamem_mover* mover, size_t block) { return mover->mover.is_moved(block) ? 1 : 0; }
+
+void portamem_move_end(portamem_mover* mover) {
+    mover->mover.stop();
+    if (mover->has_crew) Crew::instance().end();
+    delete mover;
 }

@@ -118,6 +118,15 @@ inline void refuse_overlap(const Span& dst, std::size_t to, const Span& src, std
     refuse_overlap();
 }
 
+// A copy of one slice does not need the distance to the next slice, and that distance may overflow.
+inline bool copy_box_staged(const Span& dst, const Span& src, const Box3D& box, const Stream& on) {
+    const auto end = [&](std::size_t pitch, std::size_t rows) {
+        return BoxEnd{pitch, box.depth == 1 ? 0 : pitch * rows};
+    };
+    return copy_box_staged(dst, end(box.dst_pitch, box.dst_rows), src, end(box.src_pitch, box.src_rows), box.width,
+                           box.height, box.depth, on);
+}
+
 inline bool is_of_device(const void* ptr) {
     rt::PointerAttributes attributes;
     check(rt::PointerGetAttributes(&attributes, ptr), "PointerGetAttributes");
@@ -155,6 +164,7 @@ inline std::shared_ptr<Event> copy_2d(const Span& dst, const Span& src, const Ro
         if (waits) on.wait_for_work();
         if (stream && detail::waits_in_its_call(dst, src)) on.hear_until_idle();
         if (box.is_empty()) return;  // an empty box has no usable pitch
+        if (detail::copy_box_staged(dst, src, box, on)) return;
         const rt::Error_t answer = rt::Memcpy2DAsync(dst.ptr, rows.dst_pitch, src.ptr, rows.src_pitch, rows.width,
                                                      rows.height, kind, on.handle());
         if (answer != rt::Error_t::Success)
@@ -182,6 +192,7 @@ inline std::shared_ptr<Event> copy_3d(const Span& dst, const Span& src, const Bo
         if (waits) on.wait_for_work();
         if (stream && detail::waits_in_its_call(dst, src)) on.hear_until_idle();
         if (box.is_empty()) return;  // an empty box has no usable pitch
+        if (detail::copy_box_staged(dst, src, box, on)) return;
         // A copy of one slice does not need the distance to the next slice, and that distance may overflow.
         const bool flat = box.depth == 1;
         rt::Memcpy3DParms parms;

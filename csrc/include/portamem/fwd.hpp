@@ -20,6 +20,7 @@ class Allocation;
 class Export;
 class HostRegistration;
 struct Span;
+class StridedSpan;
 
 // resources
 class MemoryResource;

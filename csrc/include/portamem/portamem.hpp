@@ -23,6 +23,7 @@
 #include "portamem/buffer.hpp"
 #include "portamem/by_address.hpp"
 #include "portamem/copy.hpp"
+#include "portamem/copy_strided.hpp"
 #include "portamem/current_resource.hpp"
 #include "portamem/default_resource.hpp"
 #include "portamem/export.hpp"
@@ -56,4 +57,5 @@
 #include "portamem/mr/tracking_adaptor.hpp"
 #include "portamem/order_check.hpp"
 #include "portamem/span.hpp"
+#include "portamem/strided_span.hpp"
 #include "portamem/tag.hpp"

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+// core/staging/host_runs.cpp: host memory that lies in runs of bytes.
+#include "host_runs.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "passing_copy.hpp"
+
+namespace portamem::staging {
+
+namespace {
+
+// Copies runs of a size that the compiler knows, which takes a few instructions each.
+template <std::size_t kRun>
+void copy_small(char* to, std::ptrdiff_t to_stride, const char* from, std::ptrdiff_t from_stride, std::size_t count) {
+    for (; count != 0; --count, to += to_stride, from += from_stride) std::memcpy(to, from, kRun);
+}
+
+void copy_runs(char* to, std::ptrdiff_t to_stride, const char* from, std::ptrdiff_t from_stride, std::size_t count,
+               std::size_t run) {
+    switch (run) {
+        case 1:
+            return copy_small<1>(to, to_stride, from, from_stride, count);
+        case 2:
+            return copy_small<2>(to, to_stride, from, from_stride, count);
+        case 4:
+            return copy_small<4>(to, to_stride, from, from_stride, count);
+        case 8:
+            return copy_small<8>(to, to_stride, from, from_stride, count);
+        case 16:
+            return copy_small<16>(to, to_stride, from, from_stride, count);
+        default:
+            break;
+    }
+    for (; count != 0; --count, to += to_stride, from += from_stride) std::memcpy(to, from, run);
+}
+
+}  // namespace
+
+HostRuns::HostRuns(const portamem_host_runs& runs)
+    : first_(static_cast<char*>(runs.first)), run_(runs.run), nbytes_(runs.run) {
+    for (std::size_t dim = 0; dim < runs.dims; ++dim) {
+        dims_.push_back({runs.counts[dim], runs.strides[dim]});
+        nbytes_ *= runs.counts[dim];
+    }
+    if (dims_.empty()) dims_.push_back({1, 0});
+}
+
+template <class Each>
+void HostRuns::walk(std::size_t begin, std::size_t nbytes, Each each) const noexcept {
+    const Dimension& inner = dims_.back();
+    while (nbytes != 0) {
+        std::size_t run = begin / run_;
+        const std::size_t within = begin % run_;
+        const std::size_t column = run % inner.count;
+        std::ptrdiff_t offset = 0;
+        for (auto dim = dims_.rbegin(); dim != dims_.rend(); ++dim) {
+            offset += static_cast<std::ptrdiff_t>(run % dim->count) * dim->stride;
+            run /= dim->count;
+        }
+        char* const at = first_ + offset + within;
+        std::size_t count = 1, part = std::min(run_ - within, nbytes);
+        if (within == 0 && part == run_) count = std::min(inner.count - column, nbytes / run_);
+        each(at, count, inner.stride, part);
+        begin += count * part;
+        nbytes -= count * part;
+    }
+}
+
+void HostRuns::pack(char* packed, std::size_t begin, std::size_t nbytes) const noexcept {
+    walk(begin, nbytes, [&](const char* first, std::size_t count, std::ptrdiff_t stride, std::size_t run) {
+        copy_runs(packed, static_cast<std::ptrdiff_t>(run), first, stride, count, run);
+        packed += count * run;
+    });
+}
+
+void HostRuns::unpack(const char* packed, std::size_t begin, std::size_t nbytes) const noexcept {
+    walk(begin, nbytes, [&](char* first, std::size_t count, std::ptrdiff_t stride, std::size_t run) {
+        if (count == 1) {
+            copy_past_the_cache(first, packed, run);
+        } else {
+            copy_runs(first, stride, packed, static_cast<std::ptrdiff_t>(run), count, run);
+        }
+        packed += count * run;
+    });
+}
+
+}  // namespace portamem::staging

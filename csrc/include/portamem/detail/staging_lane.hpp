@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT
+// portamem/detail/staging_lane.hpp: carries copies between host memory and a device through pinned blocks.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "portamem/abi/staging_api.h"
+#include "portamem/device_guard.hpp"
+#include "portamem/error.hpp"
+#include "portamem/process_object.hpp"
+
+PORTAMEM_OPEN
+
+namespace detail {
+
+/// Names memory of a device alone: rows of `width` bytes, `pitch` bytes apart. `height` rows are a slice, and slices
+/// are `slice` bytes apart. With width 0 all bytes lie one behind the other.
+struct DeviceBox {
+    char* first = nullptr;
+    std::size_t width = 0;
+    std::size_t pitch = 0;
+    std::size_t height = 0;
+    std::size_t slice = 0;
+};
+
+/// Holds the pinned blocks of one device, and carries one copy at a time through them. Threads of the library move
+/// bytes between host memory and the blocks, while the device moves other blocks. The caller's thread alone calls the
+/// runtime, so that all work is on its stream, also where that is a per-thread default stream. The blocks are made at
+/// first need and stay until the process ends.
+class StagingLane {
+  public:
+    static constexpr std::size_t kBlocks = 8;
+    static constexpr std::size_t kBlockBytes = std::size_t{4} << 20;
+    static_assert(kBlocks <= PORTAMEM_MOVE_MOST_PLACES);
+
+    explicit StagingLane(int device, std::size_t block_bytes = kBlockBytes) noexcept
+        : device_(device), block_bytes_(block_bytes) {}
+
+    /// Copies `nbytes` bytes of host memory to device memory. On return the source has been read, and the rest is
+    /// queued on the stream. Returns false, with nothing done, where another thread uses the blocks, the runtime has no
+    /// pinned memory to give, or a row of the box is larger than a block. Throws Error where the runtime fails; what
+    /// was queued then stays queued.
+    bool to_device(const DeviceBox& dst, const portamem_host_runs& src, std::size_t nbytes, rt::Stream_t on,
+                   int threads) {
+        const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+        const Parts parts(nbytes, block_bytes_, dst.width);
+        if (!lock.owns_lock() || parts.of_block == 0 || !is_ready()) return false;
+        const Mover mover({src, ring_, parts.of_block, kBlocks, 1}, threads);
+        if (!mover) return false;
+        std::size_t allowed = 0;
+        for (std::size_t sent = 0; sent < parts.count;) {
+            while (allowed < parts.count && allowed < sent + kBlocks && is_free(allowed)) mover.allow(++allowed);
+            if (sent < allowed && mover.is_done(sent)) {
+                queue(dst, parts, sent++, true, on);
+            } else {
+                mover.help();
+            }
+        }
+        return true;
+    }
+
+    /// Copies device memory to host memory. On return every byte is there. Returns and throws as to_device does.
+    bool to_host(const portamem_host_runs& dst, const DeviceBox& src, std::size_t nbytes, rt::Stream_t on,
+                 int threads) {
+        const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+        const Parts parts(nbytes, block_bytes_, src.width);
+        if (!lock.owns_lock() || parts.of_block == 0 || !is_ready()) return false;
+        const Mover mover({dst, ring_, parts.of_block, kBlocks, 0}, threads);
+        if (!mover) return false;
+        std::size_t queued = 0, allowed = 0;
+        for (std::size_t done = 0; done < parts.count;) {
+            while (queued < parts.count && queued < done + kBlocks && is_free(queued))
+                queue(src, parts, queued++, false, on);
+            while (allowed < queued && is_free(allowed)) mover.allow(++allowed);
+            if (done < allowed && mover.is_done(done)) {
+                ++done;
+            } else {
+                mover.help();
+            }
+        }
+        return true;
+    }
+
+  private:
+    // Cuts a copy into parts of one block, which hold whole rows where there are rows.
+    struct Parts {
+        Parts(std::size_t all, std::size_t most, std::size_t row) noexcept
+            : whole(all),
+              of_block(row == 0 ? most : most / row * row),
+              count(of_block == 0 ? 0 : all / of_block + (all % of_block != 0 ? 1 : 0)) {}
+
+        std::size_t begin(std::size_t number) const noexcept { return number * of_block; }
+        std::size_t nbytes(std::size_t number) const noexcept {
+            const std::size_t left = whole - begin(number);
+            return left < of_block ? left : of_block;
+        }
+
+        const std::size_t whole, of_block, count;
+    };
+
+    // Ends the helpers' work on a copy, also where the runtime fails in it.
+    class Mover {
+      public:
+        Mover(const portamem_move& move, int threads) noexcept : mover_(portamem_move_begin(&move, threads)) {}
+        ~Mover() {
+            if (mover_ != nullptr) portamem_move_end(mover_);
+        }
+        Mover(const Mover&) = delete;
+        Mover& operator=(const Mover&) = delete;
+
+        explicit operator bool() const noexcept { return mover_ != nullptr; }
+        void allow(std::size_t blocks) const noexcept { portamem_move_allow(mover_, blocks); }
+        bool is_done(std::size_t number) const noexcept { return portamem_move_is_done(mover_, number) != 0; }
+        void help() const noexcept { (void)portamem_move_help(mover_); }
+
+      private:
+        portamem_mover* const mover_;
+    };
+
+    // Returns whether the runtime's work on the place of this block has ended.
+    bool is_free(std::size_t number) const {
+        const rt::Error_t answer = rt::EventQuery(behind_[number % kBlocks]);
+        if (answer == rt::Error_t::NotReady) return false;
+        check(answer, "EventQuery");
+        return true;
+    }
+
+    // Queues one block's copy. The block's event must stand behind the work: where it cannot, this call waits for the
+    // stream.
+    void queue(const DeviceBox& box, const Parts& parts, std::size_t number, bool to_device, rt::Stream_t on) const {
+        char* const block = static_cast<char*>(ring_) + number % kBlocks * parts.of_block;
+        const std::size_t begin = parts.begin(number), nbytes = parts.nbytes(number);
+        if (box.width == 0) {
+            char* const there = box.first + begin;
+            check(rt::MemcpyAsync(to_device ? there : block, to_device ? block : there, nbytes, rt::MemcpyKind::Default,
+                                  on),
+                  "MemcpyAsync");
+        } else {
+            queue_rows(box, begin / box.width, nbytes / box.width, block, to_device, on);
+        }
+        const rt::Error_t recorded = rt::EventRecord(behind_[number % kBlocks], on);
+        if (recorded == rt::Error_t::Success) return;
+        (void)rt::StreamSynchronize(on);
+        check(recorded, "EventRecord");
+    }
+
+    // Names the direction, which some runtimes find out wrongly for rows.
+    static void queue_rows(const DeviceBox& box, std::size_t row, std::size_t rows, char* packed, bool to_device,
+                           rt::Stream_t on) {
+        const auto kind = to_device ? rt::MemcpyKind::HostToDevice : rt::MemcpyKind::DeviceToHost;
+        while (rows != 0) {
+            const std::size_t left = box.height - row % box.height;
+            const std::size_t now = rows < left ? rows : left;
+            char* const there = box.first + row / box.height * box.slice + row % box.height * box.pitch;
+            check(to_device ? rt::Memcpy2DAsync(there, box.pitch, packed, box.width, box.width, now, kind, on)
+                            : rt::Memcpy2DAsync(packed, box.width, there, box.pitch, box.width, now, kind, on),
+                  "Memcpy2DAsync");
+            row += now;
+            rows -= now;
+            packed += now * box.width;
+        }
+    }
+
+    bool is_ready() {
+        const DeviceGuard guard(device_);
+        for (; events_ < kBlocks; ++events_) {
+            if (rt::EventCreateWithFlags(&behind_[events_], rt::EventDisableTiming) != rt::Error_t::Success)
+                return false;
+        }
+        return ring_ != nullptr || rt::HostMalloc(&ring_, kBlocks * block_bytes_, rt::HostMallocPortable,
+                                                  rt::Coherence::Default) == rt::Error_t::Success;
+    }
+
+    const int device_;
+    const std::size_t block_bytes_;
+    std::mutex mutex_;
+    std::size_t events_ = 0;                     // that were made
+    std::array<rt::Event_t, kBlocks> behind_{};  // each stands behind the latest work on its block
+    void* ring_ = nullptr;
+};
+
+/// Holds the lanes of the process.
+class StagingLanes {
+  public:
+    static StagingLane& of(int device) {
+        auto& all = process_object<StagingLanes>("staging lanes");
+        const std::lock_guard<std::mutex> lock(all.mutex_);
+        std::unique_ptr<StagingLane>& lane = all.lanes_[device];
+        if (!lane) lane.reset(new StagingLane(device));
+        return *lane;
+    }
+
+  private:
+    std::mutex mutex_;
+    std::map<int, std::unique_ptr<StagingLane>> lanes_;
+};
+
+}  // namespace detail
+
+PORTAMEM_CLOSE
