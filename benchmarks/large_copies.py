@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Measure copies of large NumPy arrays to a device and back, beside pinned memory and the packages that people use.
+"""Measure copies of large NumPy arrays to a device and back, beside pinned memory and the packages that people use, and
+of every second row of an array, beside a copy that NumPy makes contiguous first.
 
     python benchmarks/large_copies.py [--backend cuda|hip] [--rounds 7] [--json FILE]
 
@@ -15,12 +16,14 @@ import json
 import statistics
 import time
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
 from python_calls import module_with_device
 
 MIB = 1 << 20
+ROW = 16 << 10  # bytes of a row of a strided array
 SIZES = {"4 MiB": 4 * MIB, "32 MiB": 32 * MIB, "256 MiB": 256 * MIB, "1 GiB": 1024 * MIB}
 Call = Callable[[], object]
 
@@ -48,6 +51,32 @@ def contenders(pm: Any, nbytes: int) -> dict[str, dict[str, Call]]:
     return {"to the device": to_device, "to the host": to_host}
 
 
+def strided(pm: Any, nbytes: int) -> dict[str, dict[str, Call]]:
+    """The same for every second row of an array of twice the bytes."""
+    array = np.ones((2 * nbytes // ROW, ROW), np.uint8)
+    rows = array[::2]
+    memory = pm.DeviceMemoryResource(0).allocate(nbytes)
+    pinned = pm.PinnedMemoryResource(0).allocate(nbytes)
+    packed = np.empty(rows.shape, np.uint8)
+
+    def fetch_and_spread() -> None:
+        memory.copy_to(packed)
+        rows[...] = packed
+
+    return {
+        "to the device": {
+            "pinned": lambda: memory.copy_from(pinned),
+            "portamem": lambda: memory.copy_from(rows),
+            "np.ascontiguousarray and portamem": lambda: memory.copy_from(np.ascontiguousarray(rows)),
+        },
+        "to the host": {
+            "pinned": lambda: memory.copy_to(pinned),
+            "portamem": lambda: memory.copy_to(rows),
+            "portamem and NumPy": fetch_and_spread,
+        },
+    }
+
+
 def rates(takers: dict[str, Call], nbytes: int, rounds: int) -> dict[str, float]:
     times: dict[str, list[float]] = {name: [] for name in takers}
     for _ in range(rounds + 1):
@@ -67,13 +96,14 @@ def main() -> None:
     pm = importlib.import_module(f"portamem.{options.backend}")
     print(f"{options.backend}: {pm.Device(0).name}, GB/s (ratio to pinned memory)")
     found: dict[str, dict[str, float]] = {}
-    for size, nbytes in SIZES.items():
-        for direction, takers in contenders(pm, nbytes).items():
-            measured = found[f"{size} {direction}"] = rates(takers, nbytes, options.rounds)
+    kinds = {"": contenders, "every second row, ": strided}
+    for (size, nbytes), (kind, contenders_of) in product(SIZES.items(), kinds.items()):
+        for direction, takers in contenders_of(pm, nbytes).items():
+            measured = found[f"{kind}{size} {direction}"] = rates(takers, nbytes, options.rounds)
             beside = ", ".join(
                 f"{name} {rate:.1f} ({rate / measured['pinned']:.2f})" for name, rate in measured.items()
             )
-            print(f"{size} {direction}: {beside}", flush=True)
+            print(f"{kind}{size} {direction}: {beside}", flush=True)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump(found, file, indent=1)

@@ -184,7 +184,7 @@ def _is_dlpack_alone(obj: Any) -> bool:
 
 
 def _host_array(obj: Any, dtype: Any) -> Any:
-    """Host data as a C-contiguous NumPy array."""
+    """Host data as a NumPy array, which may have strides."""
     import numpy as np
 
     if isinstance(obj, (bytes, bytearray)):
@@ -198,7 +198,5 @@ def _host_array(obj: Any, dtype: Any) -> Any:
     array = np.asarray(array)
     if array.dtype.hasobject:
         raise TypeError(f"the data is a {type(obj).__name__}, in which NumPy finds only Python objects, not numbers")
-    if not array.flags.c_contiguous:
-        raise ValueError("the data is not C-contiguous: pass numpy.ascontiguousarray(x)")
     parse_dtype(array.dtype)
     return array

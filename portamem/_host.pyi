@@ -629,6 +629,7 @@ class Buffer:
         """
     def copy_from(self, src: _Memory, *, stream: _StreamLike | None = None) -> Event | None:
         """Copies all bytes of ``src``, which must be of the same size, to this memory, as ``copy(self, src)`` does.
+        A NumPy array may have strides: its elements move in C order.
 
         With a stream the copy is queued, and the answer is an Event that is done when the bytes are there; both ends
         are kept alive until then. Without one the bytes are there on return, behind all work declared on the memory,
@@ -1571,7 +1572,8 @@ def zeros(
     """A View of new memory, all bytes zero. With a stream, that is so from there on in the stream's order."""
 
 def copy(dst: _Memory, src: _Memory, *, stream: _StreamLike | None = None) -> Event | None:
-    """Copies all of ``src`` to ``dst``, which must be of the same size and not overlap it.
+    """Copies all of ``src`` to ``dst``, which must be of the same size and not overlap it. One of them may be host
+    memory with strides, such as a slice of a NumPy array: its elements move in C order.
 
     With a stream returns an Event that is done when the bytes are there; both ends are kept alive until then. Without
     one the bytes are there on return, and None is returned."""

@@ -967,6 +967,7 @@ and the answer is None.""",
         "(self, src: Buffer | View | HostRegistration | Any, *, stream: Stream | Any | None=None) -> Event | None",
         "(self, src, *, stream=None)",
         """Copies all bytes of ``src``, which must be of the same size, to this memory, as ``copy(self, src)`` does.
+A NumPy array may have strides: its elements move in C order.
 
 With a stream the copy is queued, and the answer is an Event that is done when the bytes are there; both ends
 are kept alive until then. Without one the bytes are there on return, behind all work declared on the memory,
@@ -2406,7 +2407,8 @@ for every stream: the first call that tells its address waits until that is so."
         "function",
         "(dst: Buffer | View | HostRegistration | Any, src: Buffer | View | HostRegistration | Any, *, stream: Stream | Any | None=None) -> Event | None",
         "(dst, src, *, stream=None)",
-        """Copies all of ``src`` to ``dst``, which must be of the same size and not overlap it.
+        """Copies all of ``src`` to ``dst``, which must be of the same size and not overlap it. One of them may be host
+memory with strides, such as a slice of a NumPy array: its elements move in C order.
 
 With a stream returns an Event that is done when the bytes are there; both ends are kept alive until then. Without
 one the bytes are there on return, and None is returned.""",

@@ -172,8 +172,8 @@ bool is_host_data(const PyTypeObject* type) noexcept {
     return type == &PyBytes_Type || type == &PyByteArray_Type || std::strcmp(type->tp_name, "numpy.ndarray") == 0;
 }
 
-Span host_span(const py::handle& value, bool writable, const char* role) {
-    HostBytes bytes = host_bytes(value, writable, role);
+Span host_span(const py::handle& value, bool writable, const char* role, std::optional<StridedSpan>* strided) {
+    HostBytes bytes = host_bytes(value, writable, role, strided);
     return Span::host(bytes.ptr, bytes.nbytes, std::move(bytes.owner));
 }
 
@@ -187,10 +187,11 @@ Span interface_span(const py::handle& value, const char* role, const std::shared
 
 }  // namespace
 
-Span to_span(const py::handle& value, bool writable, const char* role, const std::shared_ptr<Stream>& stream) {
+Span to_span(const py::handle& value, bool writable, const char* role, const std::shared_ptr<Stream>& stream,
+             std::optional<StridedSpan>* strided) {
     if (const Buffer* buffer = buffer_of(value)) return Span::of(*buffer);
     if (const View* view = view_of(value)) return Span::of(view->contiguous_memory(role));
-    if (is_host_data(Py_TYPE(value.ptr()))) return host_span(value, writable, role);
+    if (is_host_data(Py_TYPE(value.ptr()))) return host_span(value, writable, role, strided);
     if (py::isinstance<HostRegistration>(value)) {
         const auto& registered = value.cast<const HostRegistration&>();
         if (writable && registered.is_read_only()) {
@@ -205,10 +206,10 @@ Span to_span(const py::handle& value, bool writable, const char* role, const std
                              " cannot reach: copy through host memory");
     }
     if (PyObject_CheckBuffer(value.ptr()) == 0 && !py::hasattr(value, "__array_interface__")) {
-        if (is_dlpack_producer(value)) return dlpack_span(value, writable, role, stream);
+        if (is_dlpack_producer(value)) return dlpack_span(value, writable, role, stream, strided);
         if (py::hasattr(value, "__cuda_array_interface__")) return interface_span(value, role, stream);
     }
-    return host_span(value, writable, role);
+    return host_span(value, writable, role, strided);
 }
 
 std::shared_ptr<MemoryResource> to_upstream(const py::handle& value, const char* what) {

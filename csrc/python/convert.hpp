@@ -8,6 +8,7 @@
 
 #include "buffer_object.hpp"  // here, so that every file that binds a function of Buffers has their conversion
 #include "fastcall.hpp"
+#include "portamem/strided_span.hpp"
 
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
@@ -63,8 +64,10 @@ rt::Location to_location(const py::handle& value);
 
 /// Returns the memory of a Buffer, View or HostRegistration of this backend, of host memory as host_bytes takes it, or
 /// of a foreign object with DLPack or __cuda_array_interface__. It is made ready for work on `stream`, or for null at
-/// once.
-Span to_span(const py::handle& value, bool writable, const char* role, const std::shared_ptr<Stream>& stream);
+/// once. Host memory that is not C-contiguous goes into `strided`, and the Span is empty then; with null it raises
+/// ValueError.
+Span to_span(const py::handle& value, bool writable, const char* role, const std::shared_ptr<Stream>& stream,
+             std::optional<StridedSpan>* strided = nullptr);
 
 /// Returns a MemoryResource of this backend, to build another on.
 std::shared_ptr<MemoryResource> to_upstream(const py::handle& value, const char* what = "upstream");

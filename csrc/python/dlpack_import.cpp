@@ -305,12 +305,12 @@ py::object to_buffer(const Incoming& incoming, const std::shared_ptr<Stream>& wa
     return to_python(Buffer::from_handle(contents.ptr, contents.nbytes, home, traits, hold(incoming.owner)));
 }
 
-void refuse_what_is_no_end(const Incoming& incoming, bool writable, const char* role) {
+void refuse_what_is_no_end(const Incoming& incoming, bool writable, const char* role, bool takes_strides = false) {
     const dlpack::DataType& type = incoming.tensor.dtype;
     if (type.code == dlpack::Opaque) {
         throw py::type_error(std::string(role) + " is a DLPack tensor of handles, which are no bytes to copy");
     }
-    if (!incoming.contents.strides.empty()) {
+    if (!incoming.contents.strides.empty() && !takes_strides) {
         throw py::value_error(std::string(role) +
                               " is a DLPack tensor that is not C-contiguous: make a contiguous "
                               "copy of it first");
@@ -321,6 +321,15 @@ void refuse_what_is_no_end(const Incoming& incoming, bool writable, const char* 
                                                  : " is a DLPack tensor of before version 1, which cannot say that "
                                                    "it may be written, so it is read-only") +
                           ": copy to memory of your own");
+}
+
+StridedSpan with_strides(const Incoming& incoming) {
+    const dlpack::Contents& contents = incoming.contents;
+    const dlpack::DataType& type = incoming.tensor.dtype;
+    const std::vector<std::size_t> shape(contents.shape.begin(), contents.shape.end());
+    const std::vector<std::ptrdiff_t> strides(contents.strides.begin(), contents.strides.end());
+    const std::size_t itemsize = (std::size_t{type.bits} * type.lanes + 7) / 8;
+    return {contents.ptr, itemsize, shape.size(), shape.data(), strides.data(), hold(incoming.owner)};
 }
 
 }  // namespace
@@ -343,10 +352,16 @@ HostBytes dlpack_bytes(const py::handle& value, bool writable, const char* role)
     return {incoming.contents.ptr, incoming.contents.nbytes, hold(incoming.owner)};
 }
 
-Span dlpack_span(const py::handle& value, bool writable, const char* role, const std::shared_ptr<Stream>& stream) {
+Span dlpack_span(const py::handle& value, bool writable, const char* role, const std::shared_ptr<Stream>& stream,
+                 std::optional<StridedSpan>* strided) {
     const auto obj = py::reinterpret_borrow<py::object>(value);
     const Incoming incoming = receive(obj, stream);
-    refuse_what_is_no_end(incoming, writable, role);
+    const bool takes_strides = strided != nullptr && incoming.place == Place::Host;
+    refuse_what_is_no_end(incoming, writable, role, takes_strides);
+    if (takes_strides && !incoming.contents.strides.empty()) {
+        *strided = with_strides(incoming);
+        return {};
+    }
     if (incoming.place == Place::Host) {
         return Span::host(incoming.contents.ptr, incoming.contents.nbytes, hold(incoming.owner));
     }

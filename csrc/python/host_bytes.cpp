@@ -59,7 +59,17 @@ bool holds_references(const char* format) {
 
 // Takes memory by __array_interface__. NumPy's times and the element types of other packages have no buffer, and have
 // this; so do arrays of other libraries.
-bool take_interface(const py::handle& object, bool writable, const char* role, HostBytes& bytes) {
+bool take_interface(const py::handle& object, bool writable, const char* role, HostBytes& bytes,
+                    std::optional<StridedSpan>* strided) {
+    if (strided != nullptr) {
+        static const auto* with_strides =
+            new py::object(py::module_::import("portamem.interop.array_interface").attr("array_with_strides"));
+        const py::object array = (*with_strides)(object, role);
+        if (!array.is_none()) {
+            bytes = host_bytes(array, writable, role, strided);
+            return true;
+        }
+    }
     static const auto* read =
         new py::object(py::module_::import("portamem.interop.array_interface").attr("host_bytes"));
     const py::object answer = (*read)(object, role);
@@ -70,16 +80,24 @@ bool take_interface(const py::handle& object, bool writable, const char* role, H
     return true;
 }
 
+StridedSpan with_strides(const std::shared_ptr<const Py_buffer>& view) {
+    const auto dims = static_cast<std::size_t>(view->ndim);
+    const std::vector<std::size_t> shape(view->shape, view->shape + dims);
+    const std::vector<std::ptrdiff_t> strides(view->strides, view->strides + dims);
+    return {view->buf,      static_cast<std::size_t>(view->itemsize), dims, shape.data(),
+            strides.data(), std::const_pointer_cast<Py_buffer>(view)};
+}
+
 }  // namespace
 
 void refuse_more_than_bytes(const py::handle& object, const char* role) {
     if (PyObject_CheckBuffer(object.ptr()) != 0 && !tells_all(object)) refuse_no_bytes(object, role);
 }
 
-HostBytes host_bytes(const py::handle& object, bool writable, const char* role) {
+HostBytes host_bytes(const py::handle& object, bool writable, const char* role, std::optional<StridedSpan>* strided) {
     if (PyObject_CheckBuffer(object.ptr()) == 0) {
         HostBytes bytes;
-        if (take_interface(object, writable, role, bytes)) return bytes;
+        if (take_interface(object, writable, role, bytes, strided)) return bytes;
         if (is_dlpack_producer(object)) return dlpack_bytes(object, writable, role);
         throw py::type_error(std::string(role) + " is a " + type_name(object) +
                              ": take a Buffer, a View, a HostRegistration, or an object with the buffer protocol, "
@@ -91,14 +109,20 @@ HostBytes host_bytes(const py::handle& object, bool writable, const char* role) 
         view = hold_buffer(object);
     } catch (py::error_already_set&) {
         HostBytes bytes;
-        if (!py::hasattr(object, "__array_interface__") || !take_interface(object, writable, role, bytes)) throw;
+        if (!py::hasattr(object, "__array_interface__") || !take_interface(object, writable, role, bytes, strided))
+            throw;
         return bytes;
     }
     if (holds_references(view->format)) refuse_references(object, role);
-    if (PyBuffer_IsContiguous(view.get(), 'C') == 0) {
+    const bool has_strides = PyBuffer_IsContiguous(view.get(), 'C') == 0;
+    if (has_strides && (strided == nullptr || view->suboffsets != nullptr)) {
         throw py::value_error(std::string(role) + " is not C-contiguous: copy it with numpy.ascontiguousarray first");
     }
     if (writable && view->readonly != 0) refuse_read_only(role);
+    if (has_strides) {
+        *strided = with_strides(view);
+        return {};
+    }
     void* ptr = view->buf;
     const auto nbytes = static_cast<std::size_t>(view->len);
     return {ptr, nbytes, std::const_pointer_cast<Py_buffer>(view)};

@@ -7,7 +7,7 @@ import math
 import operator
 import re
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from portamem.interop.host_memory import refuse_no_bytes, refuse_objects
 
@@ -54,7 +54,7 @@ def describe(interface: Any, role: str, *, takes_strides: bool = False) -> Descr
         raise ValueError(f"the array interface of {role} gives address 0 for {nbytes} bytes")
     strides = interface.get("strides")
     if strides is not None and len(strides) != len(shape):
-        raise ValueError(f"the array interface of {role} has {len(strides)} strides for {len(shape)} dimensions")
+        _refuse_strides(strides, shape, role)
     if is_contiguous(shape, strides, itemsize):
         return Described(pointer, nbytes, bool(read_only), shape, typestr)
     if not takes_strides:
@@ -106,6 +106,32 @@ def host_bytes(obj: Any, role: str) -> tuple[int, int, bool] | None:
         return None
     described = describe(interface, role)
     return described.pointer, described.nbytes, described.read_only
+
+
+def array_with_strides(obj: Any, role: str) -> Any:
+    """A NumPy array of the same memory with the same strides, where ``obj`` has ``__array_interface__`` and is not
+    C-contiguous; else None. Its elements are plain bytes, so that it has a buffer. TypeError and ValueError as
+    ``describe``."""
+    refuse_no_bytes(obj, role)
+    interface = getattr(obj, "__array_interface__", None)
+    if not isinstance(interface, dict) or interface.get("strides") is None:
+        return None
+    packed = describe({**interface, "strides": None}, role)
+    strides = interface["strides"]
+    if len(strides) != len(packed.shape):
+        _refuse_strides(strides, packed.shape, role)
+    ends = [(extent - 1) * operator.index(stride) for extent, stride in zip(packed.shape, strides, strict=True)]
+    lowest, reach = packed.pointer + sum(min(end, 0) for end in ends), sum(max(end, 0) for end in ends)
+    if packed.nbytes and not 0 <= lowest <= packed.pointer + reach <= 2 * _MOST_BYTES:
+        raise ValueError(f"the array interface of {role} describes more than any memory: {packed.shape} by {strides}")
+    import numpy as np
+
+    array = np.asarray(obj)
+    return None if array.flags.c_contiguous else array.view(f"V{array.itemsize}")
+
+
+def _refuse_strides(strides: Any, shape: tuple[int, ...], role: str) -> NoReturn:
+    raise ValueError(f"the array interface of {role} has {len(strides)} strides for {len(shape)} dimensions")
 
 
 def device_buffer(

@@ -3,19 +3,30 @@
 #include "transfers.hpp"
 
 #include "../transfer.hpp"
+#include "portamem/copy_strided.hpp"
 
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
 namespace {
 
+py::object copy_strided(const Span& to, const std::optional<StridedSpan>& to_strided, const Span& from,
+                        const std::optional<StridedSpan>& from_strided, const std::shared_ptr<Stream>& on) {
+    if (to_strided && from_strided)
+        throw py::value_error("neither end is C-contiguous: copy one with numpy.ascontiguousarray first");
+    return transfer_unlocked([&] { return to_strided ? copy(*to_strided, from, on) : copy(to, *from_strided, on); });
+}
+
 // Copies between two objects. A portamem object as an end of a copy is no more than its memory, so its methods are such
 // copies.
 PyObject* copy_objects(PyObject* dst, PyObject* src, PyObject* stream) {
     const auto on = stream == nullptr ? nullptr : to_stream(stream);
-    return copy_unlocked(to_span(dst, true, "the target", on), to_span(src, false, "the source", on), on)
-        .release()
-        .ptr();
+    std::optional<StridedSpan> to_strided, from_strided;
+    const Span to = to_span(dst, true, "the target", on, &to_strided);
+    const Span from = to_span(src, false, "the source", on, &from_strided);
+    if (__builtin_expect(to_strided || from_strided, 0))
+        return copy_strided(to, to_strided, from, from_strided, on).release().ptr();
+    return copy_unlocked(to, from, on).release().ptr();
 }
 
 PyObject* copy_to(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* keywords) {

@@ -135,7 +135,6 @@ def strided_memory_is_not_taken_for_whole(env: Env, resource: Any) -> None:
             lambda: part.copy_to(same),
             lambda: env.pm.copy(part, same),
             lambda: env.pm.copy(same, part),
-            lambda: env.pm.copy(same, numbers[:, ::2]),
             lambda: part.reshape(12),
         )
         for use in uses:

@@ -47,8 +47,8 @@ CLAUSES = (
     Clause(
         "COPY-06",
         "What cannot be an end of a copy is refused in words: TypeError for objects without memory and for memory "
-        "that holds references to Python objects, ValueError for a target that is read-only, for masked arrays and for "
-        "what is not C-contiguous. A read-only source is fine.",
+        "that holds references to Python objects, ValueError for a target that is read-only or whose elements share "
+        "memory, for masked arrays and for two ends that are both not C-contiguous. A read-only source is fine.",
         "every resource of the runtime",
     ),
     Clause(
@@ -191,5 +191,17 @@ CLAUSES = (
         "While the ends of a finished copy wait to go back, copies, fills, marks and host functions are queued at "
         "once, and a buffer is dropped at once, whatever the stream holds.",
         "plain memory of the runtime",
+    ),
+    Clause(
+        "COPY-29",
+        "Host memory with strides, such as a slice of a NumPy array or a transposed one, is an end of a copy: its "
+        "elements move in C order, and none of the bytes between them. With a stream the copy is in that stream's "
+        "order. On return a source has been read, and the bytes of a target are there.",
+        "every resource of the runtime",
+    ),
+    Clause(
+        "COPY-30",
+        "Many megabytes of host memory with strides, and of rows and boxes, arrive whole.",
+        "device memory of the runtime",
     ),
 )
