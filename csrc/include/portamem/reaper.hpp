@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "portamem/detail/chore.hpp"
-#include "portamem/detail/light_vector.hpp"
 #include "portamem/detail/thread.hpp"
 #include "portamem/error.hpp"
 
@@ -39,7 +38,7 @@ class Reaper {
             (void)new Chore(std::move(chore));  // leaked, as everything is from here on
             return;
         }
-        chores_.push_back(std::move(chore));
+        chores_.add(std::move(chore));
         is_hurried_ = true;
         start();
         wake_.notify_one();
@@ -123,22 +122,17 @@ class Reaper {
         }
     }
 
-    // Runs every chore once, without the lock. Returns true if one of them is done.
+    // Runs every chore once, without the lock: a chore may hold the last reference to something. Returns true if one of
+    // them is done. It needs no memory, so no chore is lost where memory is short.
     bool run_round(std::unique_lock<std::mutex>& lock) {
-        detail::LightVector<Chore> round = std::move(chores_);
-        chores_.clear();
+        detail::Chores round(std::move(chores_));
         busy_ = true;
         runner_ = std::this_thread::get_id();
         lock.unlock();
-        detail::LightVector<Chore> left;
-        for (Chore& chore : round) {
-            if (!chore()) left.push_back(std::move(chore));
-        }
-        const bool progress = left.size() < round.size();
-        round.clear();  // without the lock: a chore may hold the last reference to something
+        const bool progress = round.run();
         lock.lock();
         busy_ = false;
-        for (Chore& chore : left) chores_.push_back(std::move(chore));
+        chores_.join(std::move(round));
         idle_.notify_all();
         return progress;
     }
@@ -151,7 +145,7 @@ class Reaper {
     std::mutex mutex_;
     std::condition_variable wake_;
     std::condition_variable idle_;
-    detail::LightVector<Chore> chores_;
+    detail::Chores chores_;
     bool started_ = false;
     bool stopped_ = false;
     bool is_hurried_ = false;
