@@ -27,8 +27,8 @@ py::object from_managed(dlpack::ManagedTensorVersioned* managed);
 bool is_dlpack_producer(const py::handle& obj);
 
 /// Return the memory of a host producer as bytes, and of any producer as the end of a copy on `stream`, for all
-/// elements that are whole bytes. Both throw as from_dlpack and host_bytes do. Host memory that is not C-contiguous goes
-/// into `strided`, as to_span says.
+/// elements that are whole bytes. Both throw as from_dlpack and host_bytes do. Host memory that is not C-contiguous
+/// goes into `strided`, as to_span says.
 HostBytes dlpack_bytes(const py::handle& value, bool writable, const char* role);
 Span dlpack_span(const py::handle& value, bool writable, const char* role, const std::shared_ptr<Stream>& stream,
                  std::optional<StridedSpan>* strided);

@@ -20,9 +20,9 @@ class StridedSpan {
     static constexpr std::size_t kMostDims = 64;
 
     /// `shape` and `strides` have `dims` entries each; strides are in bytes, and may be negative. `first` is the
-    /// address of the element with all indices 0. The owner is kept while a copy needs the memory; with a null owner the caller
-    /// keeps it. Throws std::invalid_argument for more than kMostDims dimensions, and std::length_error for more bytes
-    /// than memory can have.
+    /// address of the element with all indices 0. The owner is kept while a copy needs the memory; with a null owner
+    /// the caller keeps it. Throws std::invalid_argument for more than kMostDims dimensions, and std::length_error for
+    /// more bytes than memory can have.
     StridedSpan(void* first, std::size_t itemsize, std::size_t dims, const std::size_t* shape,
                 const std::ptrdiff_t* strides, std::shared_ptr<void> owner = nullptr)
         : first_(first), run_(itemsize), nbytes_(itemsize), owner_(std::move(owner)) {
