@@ -18,7 +18,7 @@ void copy_small(char* to, std::ptrdiff_t to_stride, const char* from, std::ptrdi
 }
 
 void copy_runs(char* to, std::ptrdiff_t to_stride, const char* from, std::ptrdiff_t from_stride, std::size_t count,
-               std::size_t run) {
+               std::size_t run, bool past_cache) {
     switch (run) {
         case 1:
             return copy_small<1>(to, to_stride, from, from_stride, count);
@@ -33,7 +33,13 @@ void copy_runs(char* to, std::ptrdiff_t to_stride, const char* from, std::ptrdif
         default:
             break;
     }
-    for (; count != 0; --count, to += to_stride, from += from_stride) std::memcpy(to, from, run);
+    for (; count != 0; --count, to += to_stride, from += from_stride) {
+        if (past_cache) {
+            copy_past_the_cache(to, from, run);
+        } else {
+            std::memcpy(to, from, run);
+        }
+    }
 }
 
 }  // namespace
@@ -68,20 +74,16 @@ void HostRuns::walk(std::size_t begin, std::size_t nbytes, Each each) const noex
     }
 }
 
-void HostRuns::pack(char* packed, std::size_t begin, std::size_t nbytes) const noexcept {
+void HostRuns::pack(char* packed, std::size_t begin, std::size_t nbytes, bool past_cache) const noexcept {
     walk(begin, nbytes, [&](const char* first, std::size_t count, std::ptrdiff_t stride, std::size_t run) {
-        copy_runs(packed, static_cast<std::ptrdiff_t>(run), first, stride, count, run);
+        copy_runs(packed, static_cast<std::ptrdiff_t>(run), first, stride, count, run, past_cache);
         packed += count * run;
     });
 }
 
 void HostRuns::unpack(const char* packed, std::size_t begin, std::size_t nbytes) const noexcept {
     walk(begin, nbytes, [&](char* first, std::size_t count, std::ptrdiff_t stride, std::size_t run) {
-        if (count == 1) {
-            copy_past_the_cache(first, packed, run);
-        } else {
-            copy_runs(first, stride, packed, static_cast<std::ptrdiff_t>(run), count, run);
-        }
+        copy_runs(first, stride, packed, static_cast<std::ptrdiff_t>(run), count, run, true);
         packed += count * run;
     });
 }

@@ -17,8 +17,9 @@ class HostRuns {
 
     std::size_t nbytes() const noexcept { return nbytes_; }
 
-    /// Copies the bytes from `begin` on to `packed`, or from there. Neither goes past the last run.
-    void pack(char* packed, std::size_t begin, std::size_t nbytes) const noexcept;
+    /// Copies the bytes from `begin` on to `packed`, or from there. Neither goes past the last run. With
+    /// `past_cache` the bytes of `packed` go past the processor's caches; those of long runs always do.
+    void pack(char* packed, std::size_t begin, std::size_t nbytes, bool past_cache) const noexcept;
     void unpack(const char* packed, std::size_t begin, std::size_t nbytes) const noexcept;
 
   private:

@@ -20,6 +20,7 @@ Mover::Mover(const portamem_move& move)
       block_bytes_(move.block_bytes),
       places_(move.places),
       to_ring_(move.to_ring != 0),
+      is_cold_(host_.nbytes() <= places_ * block_bytes_),
       pieces_of_block_(divided_up(block_bytes_, kPiece)),
       pieces_(divided_up(host_.nbytes(), block_bytes_) * pieces_of_block_) {}
 
@@ -42,7 +43,7 @@ bool Mover::help_once() noexcept {
     const std::size_t nbytes = std::min(kPiece, nbytes_of(block) - begin);
     char* const packed = ring_ + block % places_ * block_bytes_ + begin;
     if (to_ring_) {
-        host_.pack(packed, block * block_bytes_ + begin, nbytes);
+        host_.pack(packed, block * block_bytes_ + begin, nbytes, is_cold_);
     } else {
         host_.unpack(packed, block * block_bytes_ + begin, nbytes);
     }

@@ -86,12 +86,11 @@ class StagingLane {
     }
 
   private:
-    // Cuts a copy into parts of one block, which hold whole rows where there are rows.
+    // Cuts a copy into parts of one block, which hold whole rows where there are rows. A small copy has smaller parts:
+    // threads and the device can work on several at once.
     struct Parts {
         Parts(std::size_t all, std::size_t most, std::size_t row) noexcept
-            : whole(all),
-              of_block(row == 0 ? most : most / row * row),
-              count(of_block == 0 ? 0 : all / of_block + (all % of_block != 0 ? 1 : 0)) {}
+            : whole(all), of_block(size(all, most, row)), count(of_block == 0 ? 0 : (all + of_block - 1) / of_block) {}
 
         std::size_t begin(std::size_t number) const noexcept { return number * of_block; }
         std::size_t nbytes(std::size_t number) const noexcept {
@@ -100,6 +99,14 @@ class StagingLane {
         }
 
         const std::size_t whole, of_block, count;
+
+      private:
+        static std::size_t size(std::size_t all, std::size_t most, std::size_t row) noexcept {
+            constexpr std::size_t kStep = std::size_t{128} << 10;
+            const std::size_t share = (all / kBlocks / kStep + 1) * kStep;
+            const std::size_t wanted = share < most ? share : most;
+            return row == 0 ? wanted : (row <= wanted ? wanted : most) / row * row;
+        }
     };
 
     // Ends the helpers' work on a copy, also where the runtime fails in it.
