@@ -43,7 +43,7 @@ for model in discrete apu coherent; do
 done
 
 names=(ordered pairs) pids=()
-suite ordered "$CI_DIR" PORTAMEM_CHECK=1 &
+suite ordered "$CI_DIR" PORTAMEM_CHECK=1 PORTAMEM_COPY_THREADS=3 & # large copies go through pinned blocks there
 pids+=($!)
 OPTIONS=(--pairs)
 suite pairs "$REPORTS" PORTAMEM_HOST_GUARD=1 &

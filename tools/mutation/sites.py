@@ -34,7 +34,8 @@ PARTS = (
     *("csrc/core/pool/give.cpp", "csrc/core/pool/heap_path.cpp", "csrc/core/pool/thread_caches.*"),
     *("csrc/include/portamem/event.hpp", "csrc/host/event.hpp", "csrc/host/event_api.cpp"),
     *("csrc/include/portamem/copy.hpp", "csrc/include/portamem/fill.hpp", "csrc/include/portamem/layout.hpp"),
-    *("csrc/include/portamem/span.hpp", "csrc/host/copy*", "csrc/python/copy.cpp"),
+    *("csrc/include/portamem/*span.hpp", "csrc/host/copy*", "csrc/python/copy.cpp"),
+    *("csrc/include/portamem/copy_strided.hpp", "csrc/core/staging/host_runs.*", "csrc/core/staging/mover.*"),
 )
 """Adaptors and what they count with, events and what pools put behind them, copies: names of files with *."""
 
