@@ -195,8 +195,8 @@ CLAUSES = (
     Clause(
         "COPY-29",
         "Host memory with strides, such as a slice of a NumPy array or a transposed one, is an end of a copy: its "
-        "elements move in C order, and none of the bytes between them. With a stream the copy is in that stream's "
-        "order. On return a source has been read, and the bytes of a target are there.",
+        "elements move in C order, and none of the bytes between them. On return, also with a stream, behind whose "
+        "work the copy is, a source has been read, and the bytes of a target are there.",
         "every resource of the runtime",
     ),
     Clause(
