@@ -38,8 +38,8 @@ takes a turn, in one process; behind it are the lowest and the highest. A time s
 what counts is the ratio of two that were measured in turns."""
 
 NOT_SEEN = """\
-Umpire's QuickPool is in none of these runs: `benchmarks/table.py` measures it where Umpire is installed, and has not
-had one yet."""
+Umpire's QuickPool is in none of these runs: `benchmarks/table.py` measures it where Umpire is installed, as it was on
+none of these machines."""
 
 ABOUT_PREDICTIONS = f"""\
 *Predicted* is no measurement: it is this run's figure by what the peer took on another machine ({KNOWN_ON})."""

@@ -5,8 +5,8 @@
 
 The Python rows run here; the C++ rows are benchmarks/cpp/table, which is built against the installed portamem first
 (CMake and a C++17 compiler), unless the program is given. Who is measured beside portamem is who is installed: NumPy,
-CuPy, RMM, PyTorch; in C++ RMM, PyTorch, and Umpire where $umpire_DIR says where it is; on host the C library's malloc
-and the C++ library's pool.
+CuPy, RMM, PyTorch; in C++ RMM, PyTorch, and Umpire where CMake finds its package, whose folder $umpire_DIR may name; on
+host the C library's malloc and the C++ library's pool.
 
 A figure is the median of rounds in which everybody takes a turn. The table says whether each bound holds; no exit code
 does. It exits 0 unless something broke. benchmarks/page.py makes evidence/performance.md of FILE.
@@ -172,7 +172,6 @@ def built(backend: str, folder: Path) -> Path:
         "portamem_DIR": portamem.get_cmake_dir(),
         "librmm_ROOT": found_folder("librmm") if backend == "cuda" else "",
         "Torch_DIR": found_folder("torch", "share", "cmake", "Torch") if backend == "cuda" else "",
-        "umpire_DIR": os.environ.get("umpire_DIR", ""),  # noqa: SIM112 (CMake's own name for it)
     }
     if backend == "hip":  # how ci/build.sh is told where HIP is
         names = ("PORTAMEM_HIP_PLATFORM", "PORTAMEM_HIP_INCLUDE", "PORTAMEM_HIP_CUDA_ROOT")

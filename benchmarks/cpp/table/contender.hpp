@@ -68,6 +68,7 @@ std::unique_ptr<Contender> contender(std::string name, Make make) {
 /// headers that are not here everywhere.
 void add_rmm(Contenders& all);
 void add_torch(Contenders& all);
-void add_umpire(Contenders& all);
+/// Over the memory that Umpire knows by that name.
+void add_umpire(Contenders& all, const char* memory = "DEVICE");
 
 }  // namespace table

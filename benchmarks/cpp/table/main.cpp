@@ -180,7 +180,7 @@ void every_row(int given) {
     add_torch(all);
 #endif
 #if defined(TABLE_WITH_UMPIRE)
-    add_umpire(all);
+    add_umpire(all, kOnHost ? "HOST" : "DEVICE");
 #endif
     const auto everybody = pointers(all);
     const auto own_addresses = contender(kOwnName, [] { return std::make_unique<Own>(addresses()); });

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// benchmarks/cpp/table/umpire.cpp: Umpire's QuickPool over device memory. It knows of no streams.
+// benchmarks/cpp/table/umpire.cpp: Umpire's QuickPool, with the map of addresses that makeAllocator gives it
+// unasked. It knows of no streams.
 #include <umpire/Allocator.hpp>
 #include <umpire/ResourceManager.hpp>
 #include <umpire/strategy/QuickPool.hpp>
@@ -15,11 +16,11 @@ namespace {
 /// A QuickPool, which is for one thread; for several there is one behind a ThreadSafeAllocator, as Umpire's users have it.
 class Umpire {
   public:
-    explicit Umpire(bool threads) {
+    Umpire(const char* memory, bool threads) {
         auto& manager = umpire::ResourceManager::getInstance();
         static std::atomic<int> number{0};
         const std::string name = "table" + std::to_string(number++);
-        pool_ = manager.makeAllocator<umpire::strategy::QuickPool>(name, manager.getAllocator("DEVICE"));
+        pool_ = manager.makeAllocator<umpire::strategy::QuickPool>(name, manager.getAllocator(memory));
         allocator_ = pool_;
         if (threads) {
             allocator_ = manager.makeAllocator<umpire::strategy::ThreadSafeAllocator>(name + " of threads", pool_);
@@ -41,10 +42,10 @@ class Umpire {
 /// Locks where there are threads, and only there.
 class QuickPool final : public Contender {
   public:
-    explicit QuickPool(const std::string& name)
+    QuickPool(const std::string& name, const char* memory)
         : Contender(name),
-          alone_(contender(name, [] { return std::make_unique<Umpire>(false); })),
-          shared_(contender(name, [] { return std::make_unique<Umpire>(true); })) {}
+          alone_(contender(name, [memory] { return std::make_unique<Umpire>(memory, false); })),
+          shared_(contender(name, [memory] { return std::make_unique<Umpire>(memory, true); })) {}
 
     double pair(std::size_t nbytes, int count) const override { return alone_->pair(nbytes, count); }
     Live live(std::size_t count, std::size_t least, std::size_t most) const override {
@@ -66,6 +67,8 @@ class QuickPool final : public Contender {
 
 }  // namespace
 
-void add_umpire(Contenders& all) { all.push_back(std::make_unique<QuickPool>("Umpire QuickPool")); }
+void add_umpire(Contenders& all, const char* memory) {
+    all.push_back(std::make_unique<QuickPool>("Umpire QuickPool", memory));
+}
 
 }  // namespace table
