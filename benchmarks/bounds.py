@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 OWN = "portamem"
-ARENA, RMM_POOL, CUPY, NUMPY = "RMM arena", "RMM pool", "cupy.cuda.alloc", "np.empty"
+ARENA, RMM_POOL, CUPY, NUMPY, UMPIRE = "RMM arena", "RMM pool", "cupy.cuda.alloc", "np.empty", "Umpire QuickPool"
 SIZES = ("256 B", "64 KiB", "1 MiB", "64 MiB")
 
 Figures = Mapping[str, Mapping[str, float]]
@@ -157,6 +157,14 @@ ROWS = (
     *(
         Row(f"pair {size}", f"C++: allocate and free {size}, warm", (times(f"pair {size}", ARENA, 0.15),))
         for size in SIZES
+    ),
+    *(
+        Row(
+            f"reachable {size}",
+            f"C++: host memory in blocks of {size}, 64 live, freed and allocated in random order",
+            (times(f"reachable {size}", UMPIRE, 1),),
+        )
+        for size in ("256 KiB", "1 MiB", "16 MiB", "64 MiB")
     ),
     Row("live 4 MiB", "100k live blocks of 256 B to 4 MiB, freed in random order", (times("live 4 MiB", ARENA, 0.4),)),
     Row(

@@ -22,6 +22,7 @@ class Contender {
 
     const std::string& name() const { return name_; }
     virtual double pair(std::size_t nbytes, int count) const = 0;
+    virtual double random_pair(std::size_t nbytes, int count) const = 0;
     virtual Live live(std::size_t count, std::size_t least, std::size_t most) const = 0;
     virtual double other_thread(std::size_t nbytes, int rounds) const = 0;
     virtual double threads(int count, std::size_t nbytes, double seconds) const = 0;
@@ -39,6 +40,9 @@ class ContenderOf final : public Contender {
     ContenderOf(std::string name, Make make) : Contender(std::move(name)), make_(std::move(make)) {}
 
     double pair(std::size_t nbytes, int count) const override { return table::pair(*make_(), nbytes, count); }
+    double random_pair(std::size_t nbytes, int count) const override {
+        return table::random_pair(*make_(), nbytes, count);
+    }
     Live live(std::size_t count, std::size_t least, std::size_t most) const override {
         return table::live(*make_(), count, least, most);
     }

@@ -80,6 +80,7 @@ class Rows {
 };
 
 std::shared_ptr<pm::MemoryResource> real() { return std::make_shared<pm::DeviceMemoryResource>(0); }
+std::shared_ptr<pm::MemoryResource> host_memory() { return std::make_shared<pm::SystemMemoryResource>(0); }
 std::shared_ptr<pm::MemoryResource> addresses() { return std::make_shared<AddressSpace>(0); }
 
 std::vector<const Contender*> pointers(const Contenders& all) {
@@ -168,6 +169,8 @@ void every_row(int given) {
     const Rows rows(given);
     Contenders all;
     all.push_back(contender(kOwnName, [] { return std::make_unique<Own>(real()); }));
+    Contenders reachable;
+    reachable.push_back(contender(kOwnName, [] { return std::make_unique<Own>(host_memory()); }));
     if (kOnHost) {
         all.push_back(contender("malloc", [] { return std::make_unique<Malloc>(); }));
         all.push_back(
@@ -181,6 +184,7 @@ void every_row(int given) {
 #endif
 #if defined(TABLE_WITH_UMPIRE)
     add_umpire(all, kOnHost ? "HOST" : "DEVICE");
+    add_umpire(reachable, "HOST");
 #endif
     const auto everybody = pointers(all);
     const auto own_addresses = contender(kOwnName, [] { return std::make_unique<Own>(addresses()); });
@@ -192,6 +196,14 @@ void every_row(int given) {
                                        {"64 MiB", 64 * kMiB}}) {
         rows.run({{std::string("pair ") + name, "ns"}}, everybody, 0,
                  [nbytes = nbytes](const Contender& who) { return std::vector<double>{who.pair(nbytes, 5000)}; });
+    }
+    for (const auto& [name, nbytes] : {std::pair<const char*, std::size_t>{"256 KiB", 256 * kKiB},
+                                       {"1 MiB", kMiB},
+                                       {"16 MiB", 16 * kMiB},
+                                       {"64 MiB", 64 * kMiB}}) {
+        rows.run(
+            {{std::string("reachable ") + name, "ns"}}, pointers(reachable), 0,
+            [nbytes = nbytes](const Contender& who) { return std::vector<double>{who.random_pair(nbytes, 5000)}; });
     }
     const auto live = [](std::size_t most) {
         return [most](const Contender& who) {

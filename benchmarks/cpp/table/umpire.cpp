@@ -48,6 +48,7 @@ class QuickPool final : public Contender {
           shared_(contender(name, [memory] { return std::make_unique<Umpire>(memory, true); })) {}
 
     double pair(std::size_t nbytes, int count) const override { return alone_->pair(nbytes, count); }
+    double random_pair(std::size_t nbytes, int count) const override { return alone_->random_pair(nbytes, count); }
     Live live(std::size_t count, std::size_t least, std::size_t most) const override {
         return alone_->live(count, least, most);
     }

@@ -45,6 +45,27 @@ double pair(C& contender, std::size_t nbytes, int count) {
     return nanoseconds(Clock::now() - begin) / count;
 }
 
+/// ns of a free and an allocation in its place, the same size for each of 64 live blocks, which take turns at random.
+template <class C>
+double random_pair(C& contender, std::size_t nbytes, int count) {
+    std::vector<void*> blocks(64);
+    for (void*& block : blocks) block = contender.allocate(nbytes, 0);
+    std::mt19937_64 random(7);
+    const auto some = [&](int times) {
+        for (int i = 0; i < times; ++i) {
+            void*& block = blocks[random() % blocks.size()];
+            contender.deallocate(block, nbytes, 0);
+            block = contender.allocate(nbytes, 0);
+        }
+    };
+    some(count / 10 + 1);
+    const auto begin = Clock::now();
+    some(count);
+    const double spent = nanoseconds(Clock::now() - begin) / count;
+    for (void* block : blocks) contender.deallocate(block, nbytes, 0);
+    return spent;
+}
+
 struct Live {
     double per_op = 0;         ///< ns of an allocation or a free, of the second time
     double reserved_over = 0;  ///< peak reserved by peak live, 0 where the contender does not say
