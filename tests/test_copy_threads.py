@@ -99,6 +99,43 @@ def test_a_source_that_queued_work_writes(pm: ModuleType) -> None:
     assert said == "[True, True]\n"
 
 
+@pytest.mark.parametrize("way", ["copy_from", "copy_to"])
+def test_a_signal_ends_a_copy_that_waits(pm: ModuleType, way: str) -> None:
+    """Another thread's work on the stream holds the copy up."""
+    code = """
+        import importlib, os, signal, sys, threading, time
+        import numpy as np
+        pm = importlib.import_module("portamem." + sys.argv[1])
+        nbytes, released, sent = 256 << 20, threading.Event(), []
+        with pm.DeviceMemoryResource() as resource, pm.Stream() as stream:
+            memory, array = resource.allocate(nbytes), np.ones(nbytes, np.uint8)
+
+            def hold_up():
+                time.sleep(0.02)
+                stream.launch_host_func(lambda: released.wait(20))
+                time.sleep(0.3)
+                sent.append(time.monotonic())
+                os.kill(os.getpid(), signal.SIGINT)
+
+            thread = threading.Thread(target=hold_up)
+            thread.start()
+            try:
+                while not sent:
+                    getattr(memory, WAY)(array, stream=stream)
+                time.sleep(20)
+            except KeyboardInterrupt:
+                print(time.monotonic() - sent[0] < 2)
+            released.set()
+            thread.join()
+            stream.synchronize()
+            memory.fill(7)
+            memory.copy_to(array)
+            print(bool((array == 7).all()))
+            memory.close()
+        """.replace("WAY", repr(way))
+    assert python_output(code, pm.backend, PORTAMEM_COPY_THREADS="2") == "True\nTrue\n"
+
+
 @pytest.mark.parametrize("wrong", ["many", "-1", "65", "2.5", "on"])
 def test_a_setting_that_cannot_be_read(pm: ModuleType, wrong: str) -> None:
     code = """

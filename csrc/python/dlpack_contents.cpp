@@ -112,6 +112,7 @@ Contents contents_of(const Tensor& tensor, bool is_padded) {
     Contents contents;
     const std::size_t itemsize = itemsize_of(tensor.dtype, is_padded);
     contents.shape = shape_of(tensor);
+    contents.itemsize = itemsize;
     contents.nbytes = bytes_of(contents.shape, itemsize);
     if (contents.nbytes == 0) return contents;
     if (tensor.data == nullptr) refuse("it has elements at the address 0");

@@ -12,6 +12,7 @@ namespace dlpack {
 struct Contents {
     void* ptr = nullptr;     ///< null where there are no elements
     std::size_t nbytes = 0;  ///< from the first element to the last
+    std::size_t itemsize = 0;
     View::Shape shape;
     View::Shape strides;  ///< in bytes; empty for C order
 };

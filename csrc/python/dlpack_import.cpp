@@ -325,11 +325,9 @@ void refuse_what_is_no_end(const Incoming& incoming, bool writable, const char* 
 
 StridedSpan with_strides(const Incoming& incoming) {
     const dlpack::Contents& contents = incoming.contents;
-    const dlpack::DataType& type = incoming.tensor.dtype;
     const std::vector<std::size_t> shape(contents.shape.begin(), contents.shape.end());
     const std::vector<std::ptrdiff_t> strides(contents.strides.begin(), contents.strides.end());
-    const std::size_t itemsize = (std::size_t{type.bits} * type.lanes + 7) / 8;
-    return {contents.ptr, itemsize, shape.size(), shape.data(), strides.data(), hold(incoming.owner)};
+    return {contents.ptr, contents.itemsize, shape.size(), shape.data(), strides.data(), hold(incoming.owner)};
 }
 
 }  // namespace

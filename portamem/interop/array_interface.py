@@ -117,16 +117,23 @@ def array_with_strides(obj: Any, role: str) -> Any:
     if not isinstance(interface, dict) or interface.get("strides") is None:
         return None
     packed = describe({**interface, "strides": None}, role)
-    strides = interface["strides"]
+    try:
+        strides = tuple(map(operator.index, interface["strides"]))
+    except TypeError as e:
+        raise TypeError(f"the array interface of {role} is malformed ({e}): {interface!r}") from e
     if len(strides) != len(packed.shape):
         _refuse_strides(strides, packed.shape, role)
-    ends = [(extent - 1) * operator.index(stride) for extent, stride in zip(packed.shape, strides, strict=True)]
+    ends = [(extent - 1) * stride for extent, stride in zip(packed.shape, strides, strict=True)]
     lowest, reach = packed.pointer + sum(min(end, 0) for end in ends), sum(max(end, 0) for end in ends)
-    if packed.nbytes and not 0 <= lowest <= packed.pointer + reach <= 2 * _MOST_BYTES:
+    if not packed.nbytes:
+        return None
+    if max(map(abs, strides), default=0) > _MOST_BYTES or not 0 <= lowest <= 2 * _MOST_BYTES - reach:
         raise ValueError(f"the array interface of {role} describes more than any memory: {packed.shape} by {strides}")
     import numpy as np
 
     array = np.asarray(obj)
+    if array.nbytes != packed.nbytes:
+        raise ValueError(f"the array interface of {role} describes {packed.nbytes} bytes, and its descr others")
     return None if array.flags.c_contiguous else array.view(f"V{array.itemsize}")
 
 

@@ -16,18 +16,20 @@ using namespace portamem::staging;
 
 namespace {
 
-constexpr std::size_t kBlock = 256 * KiB;
+constexpr std::size_t kBlock = 256 * KiB - 64;
+constexpr std::size_t kPlace = 256 * KiB;
 constexpr std::size_t kBlocks = 3;
 
 // Plays the device: takes each block from the ring, or fills it, as soon as its turn has come.
 Bytes through_ring(Bytes& host, bool to_ring, const Bytes& of_device, int threads) {
-    Bytes ring(kBlock * kBlocks), device = of_device;
+    Bytes ring(kPlace * kBlocks), device = of_device;
     const std::size_t nbytes = host.size(), count = (nbytes + kBlock - 1) / kBlock;
-    const portamem_move move{{host.data(), nbytes, 0, nullptr, nullptr}, ring.data(), kBlock, kBlocks, to_ring ? 1 : 0};
+    const portamem_move move{
+        {host.data(), nbytes, 0, nullptr, nullptr}, ring.data(), kPlace, kBlock, kBlocks, to_ring ? 1 : 0};
     portamem_mover* const mover = portamem_move_begin(&move, threads);
     REQUIRE(mover != nullptr);
     const auto part = [&](std::size_t number) { return std::min(kBlock, nbytes - number * kBlock); };
-    const auto place = [&](std::size_t number) { return ring.data() + number % kBlocks * kBlock; };
+    const auto place = [&](std::size_t number) { return ring.data() + number % kBlocks * kPlace; };
     CHECK(portamem_move_help(mover) == 0);  // nothing is allowed
     for (std::size_t allowed = 0, done = 0; done < count;) {
         if (allowed < std::min(count, done + kBlocks)) {
@@ -81,8 +83,9 @@ TEST_CASE("core staging: callers who come at once are all served") {
 TEST_CASE("core staging: a copy that is given up half-way leaves its memory alone from then on") {
     for (int round = 0; round < 20; ++round) {
         CAPTURE(round);
-        Bytes host = pattern(8 * MiB, 1), ring(kBlock * kBlocks);
-        const portamem_move move{{host.data(), host.size(), 0, nullptr, nullptr}, ring.data(), kBlock, kBlocks, 1};
+        Bytes host = pattern(8 * MiB, 1), ring(kPlace * kBlocks);
+        const portamem_move move{
+            {host.data(), host.size(), 0, nullptr, nullptr}, ring.data(), kPlace, kBlock, kBlocks, 1};
         portamem_mover* const mover = portamem_move_begin(&move, 4);
         REQUIRE(mover != nullptr);
         portamem_move_allow(mover, kBlocks);

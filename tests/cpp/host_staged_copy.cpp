@@ -81,7 +81,8 @@ TEST_CASE("host staged copy: a copy that fails half-way leaves nothing of it que
     Bytes bytes = pattern(size, 3);
     const portamem_host_runs host{bytes.data(), size, 0, nullptr, nullptr};
     const auto carry = [&](bool to_device) {
-        return pm::detail::carry_staged({static_cast<char*>(buffer.address())}, host, size, to_device, *stream, 2);
+        return pm::detail::carry_staged(pm::Span::of(buffer), {static_cast<char*>(buffer.address())}, host, size,
+                                        to_device, *stream, 2);
     };
     REQUIRE(carry(true));
     stream->synchronize();

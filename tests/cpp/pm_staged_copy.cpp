@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // tests/cpp/pm_staged_copy.cpp: large copies of ordinary host memory, through pinned blocks.
 #include <algorithm>
+#include <array>
 
 #include "pm_support.hpp"
 #include "portamem/detail/staged_copy.hpp"
@@ -28,8 +29,8 @@ bool to_host(StagingLane& lane, unsigned char* dst, char* src, std::size_t nbyte
 
 // Copies ordinary memory to a buffer of its size, as copy() does where that is large.
 bool carry(const pm::Buffer& dst, Bytes& src, const pm::Stream& on) {
-    return pm::detail::carry_staged({at(dst, 0)}, {src.data(), src.size(), 0, nullptr, nullptr}, src.size(), true, on,
-                                    2);
+    return pm::detail::carry_staged(pm::Span::of(dst), {at(dst, 0)}, {src.data(), src.size(), 0, nullptr, nullptr},
+                                    src.size(), true, on, 2);
 }
 
 }  // namespace
@@ -73,16 +74,10 @@ TEST_CASE("pm staged copy: what the blocks hold is queued behind the stream's wo
         CHECK_FALSE(stream->query());
         CHECK_FALSE(gate.is_open());
         std::fill(from.begin(), from.end(), static_cast<unsigned char>(0));
-        gate.open_soon();  // more than the blocks hold waits for the stream
-        from = pattern(kAllBlocks, 3);
-        REQUIRE(to_device(lane, at(buffer, 0), from.data(), kBlock, stream));
-        CHECK(gate.is_open());
+        gate.open();
     }
     stream->synchronize();
-    const Bytes all = get(buffer);
-    const Bytes second = pattern(kAllBlocks, 2);
-    CHECK(std::equal(from.begin(), from.begin() + kBlock, all.begin()));
-    CHECK(std::equal(second.begin() + kBlock, second.end(), all.begin() + kBlock));
+    CHECK(get(buffer) == pattern(kAllBlocks, 2));
 }
 
 TEST_CASE("pm staged copy: two streams take turns on the same blocks") {
@@ -98,6 +93,69 @@ TEST_CASE("pm staged copy: two streams take turns on the same blocks") {
         REQUIRE(to_host(lane, to.data(), at(buffers[turn % 2], turn), to.size(), streams[turn % 2]));
         CHECK(to == from);
     }
+}
+
+TEST_CASE("pm staged copy: copies that are cut into parts of different size keep off each other's bytes") {
+    if (no_device()) return;
+    StagingLane lane(0, 2 * MiB);
+    const StreamPtr streams[] = {pm::Stream::create(0), pm::Stream::create(0)};
+    const std::size_t sizes[] = {6 * MiB, 5 * MiB};
+    const std::size_t row = MiB + MiB / 2;  // one to a block
+    const pm::Buffer flat(device_resource(), sizes[0]), rows(device_resource(), 4 * row);
+    for (unsigned turn = 0; turn < 20; ++turn) {
+        CAPTURE(turn);
+        const Bytes first = pattern(sizes[0], turn), second = pattern(3 * row, turn + 100);
+        const portamem_host_runs runs{const_cast<unsigned char*>(second.data()), second.size(), 0, nullptr, nullptr};
+        REQUIRE(to_device(lane, at(flat, 0), first.data(), first.size(), streams[0]));
+        REQUIRE(lane.to_device({at(rows, 0), row, row + 5, 3, 0}, runs, second.size(), streams[1]->handle(), kThreads));
+        REQUIRE(to_device(lane, at(flat, 0), first.data(), sizes[1], streams[0]));
+        for (const StreamPtr& stream : streams) stream->synchronize();
+        CHECK(get(flat) == first);
+        const Bytes there = get(rows);
+        for (std::size_t number = 0; number < 3; ++number) {
+            const auto begin = there.begin() + static_cast<std::ptrdiff_t>(number * (row + 5));
+            CHECK(std::equal(begin, begin + row, second.begin() + static_cast<std::ptrdiff_t>(number * row)));
+        }
+    }
+}
+
+TEST_CASE("pm staged copy: blocks that other work holds up leave the copy to the runtime") {
+    if (no_device()) return;
+    StagingLane lane(0, kBlock);
+    const auto held = pm::Stream::create(0);
+    const auto free = pm::Stream::create(0);
+    const pm::Buffer buffer(device_resource(), kAllBlocks);
+    const Bytes from = pattern(kAllBlocks, 4);
+    {
+        const Gate gate(held);
+        REQUIRE(to_device(lane, at(buffer, 0), from.data(), kAllBlocks, held));
+        CHECK_FALSE(to_device(lane, at(buffer, 0), from.data(), kAllBlocks, free));
+        CHECK_FALSE(gate.is_open());
+        gate.open();
+    }
+    held->synchronize();
+    CHECK(get(buffer) == from);
+    CHECK(to_device(lane, at(buffer, 0), from.data(), kAllBlocks, free));
+    free->synchronize();
+}
+
+TEST_CASE("pm staged copy: slices that lie like rows are rows") {
+    using pm::detail::device_box;
+    char first = 0;
+    const auto seen = [&](std::size_t pitch, std::size_t slice, std::size_t width, std::size_t height,
+                          std::size_t depth) {
+        const auto box = device_box(&first, {pitch, slice}, width, height, depth);
+        return std::array<std::size_t, 4>{box.width, box.pitch, box.height, box.slice};
+    };
+    using Box = std::array<std::size_t, 4>;
+    CHECK(seen(64, 0, 64, 10, 1)[0] == 0);    // all bytes lie one behind the other
+    CHECK(seen(64, 640, 64, 10, 3)[0] == 0);  // here too
+    CHECK(seen(64, 0, 64, 1, 1)[0] == 0);
+    CHECK(seen(64, 64, 64, 1, 9)[0] == 0);
+    CHECK(seen(80, 0, 64, 10, 1) == Box{64, 80, 10, 0});
+    CHECK(seen(80, 800, 64, 10, 3) == Box{64, 80, 30, 800});
+    CHECK(seen(80, 900, 64, 10, 3) == Box{64, 80, 10, 900});
+    CHECK(seen(64, 128, 64, 1, 9) == Box{64, 128, 9, 128});
 }
 
 TEST_CASE("pm staged copy: of two threads at once, one leaves the copy to the runtime") {

@@ -84,6 +84,35 @@ TEST_CASE("pm strided copy: transposed, reversed and repeated elements") {
     CHECK(get(buffer) == Bytes{1, 2, 1, 2, 1, 2});
 }
 
+TEST_CASE("pm strided copy: nothing is copied to and from nowhere") {
+    if (no_device()) return;
+    const auto stream = pm::Stream::create(0);
+    const pm::Buffer nothing(device_resource(), 0);
+    Bytes memory(8, 3);
+    pm::copy(pm::Span::of(nothing), strided(memory.data(), 1, {0, 4}, {8, 2}));
+    pm::copy(strided(memory.data(), 1, {4, 0}, {8, 2}), pm::Span::of(nothing), stream)->synchronize();
+    CHECK(memory == Bytes(8, 3));
+}
+
+TEST_CASE("pm strided copy: a source in pinned memory is read behind the work that writes it") {
+    if (no_device()) return;
+    const auto stream = pm::Stream::create(0);
+    const pm::Buffer pinned(pinned_resource(), kMemory), written(device_resource(), kMemory);
+    const pm::Buffer target(device_resource(), kElements);
+    put(written, 8);
+    auto* const first = static_cast<unsigned char*>(pinned.address());
+    for (const StreamPtr& on : {stream, StreamPtr()}) {
+        pm::fill(pm::Span::of(pinned), 0);
+        const auto writer = on ? on : pm::Stream::default_stream(0);
+        const Gate gate(writer);
+        pm::copy(pm::Span::of(pinned), pm::Span::of(written), writer);
+        gate.open_soon();
+        const auto done = pm::copy(pm::Span::of(target), strided(first, 2, kShape, kStrides), on);
+        if (done) done->synchronize();
+        CHECK(get(target) == packed(get(written)));
+    }
+}
+
 TEST_CASE("pm strided copy: what does not fit is refused before a byte is written") {
     if (no_device()) return;
     const pm::Buffer buffer(device_resource(), 6);

@@ -55,22 +55,28 @@ HostRuns::HostRuns(const portamem_host_runs& runs)
 
 template <class Each>
 void HostRuns::walk(std::size_t begin, std::size_t nbytes, Each each) const noexcept {
-    const Dimension& inner = dims_.back();
-    while (nbytes != 0) {
-        std::size_t run = begin / run_;
-        const std::size_t within = begin % run_;
-        const std::size_t column = run % inner.count;
-        std::ptrdiff_t offset = 0;
-        for (auto dim = dims_.rbegin(); dim != dims_.rend(); ++dim) {
-            offset += static_cast<std::ptrdiff_t>(run % dim->count) * dim->stride;
-            run /= dim->count;
-        }
-        char* const at = first_ + offset + within;
-        std::size_t count = 1, part = std::min(run_ - within, nbytes);
-        if (within == 0 && part == run_) count = std::min(inner.count - column, nbytes / run_);
-        each(at, count, inner.stride, part);
-        begin += count * part;
+    std::size_t at[PORTAMEM_HOST_RUNS_MOST_DIMS];  // the present run's index in each dimension
+    char* run = first_;
+    std::size_t number = begin / run_;
+    for (std::size_t dim = dims_.size(); dim-- > 0; number /= dims_[dim].count) {
+        at[dim] = number % dims_[dim].count;
+        run += static_cast<std::ptrdiff_t>(at[dim]) * dims_[dim].stride;
+    }
+    const std::size_t last = dims_.size() - 1;
+    for (std::size_t within = begin % run_; nbytes != 0; within = 0) {
+        std::size_t count = 1;
+        const std::size_t part = std::min(run_ - within, nbytes);
+        if (part == run_) count = std::min(dims_[last].count - at[last], nbytes / run_);
+        each(run + within, count, dims_[last].stride, part);
         nbytes -= count * part;
+        // Goes on to the run behind those, and at the end of a dimension to the next index of the one around it.
+        at[last] += count;
+        run += static_cast<std::ptrdiff_t>(count) * dims_[last].stride;
+        for (std::size_t dim = last; dim > 0 && at[dim] == dims_[dim].count; --dim) {
+            run += dims_[dim - 1].stride - static_cast<std::ptrdiff_t>(dims_[dim].count) * dims_[dim].stride;
+            at[dim] = 0;
+            ++at[dim - 1];
+        }
     }
 }
 

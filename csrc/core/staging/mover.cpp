@@ -18,6 +18,7 @@ Mover::Mover(const portamem_move& move)
     : host_(move.host),
       ring_(static_cast<char*>(move.ring)),
       block_bytes_(move.block_bytes),
+      place_bytes_(move.place_bytes),
       places_(move.places),
       to_ring_(move.to_ring != 0),
       is_cold_(host_.nbytes() <= places_ * block_bytes_),
@@ -41,7 +42,7 @@ bool Mover::help_once() noexcept {
     const std::size_t begin = piece % pieces_of_block_ * kPiece;
     if (begin >= nbytes_of(block)) return true;  // the last block may have fewer pieces
     const std::size_t nbytes = std::min(kPiece, nbytes_of(block) - begin);
-    char* const packed = ring_ + block % places_ * block_bytes_ + begin;
+    char* const packed = ring_ + block % places_ * place_bytes_ + begin;
     if (to_ring_) {
         host_.pack(packed, block * block_bytes_ + begin, nbytes, is_cold_);
     } else {

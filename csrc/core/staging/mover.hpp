@@ -36,7 +36,7 @@ class Mover final : public Job {
 
     const HostRuns host_;
     char* const ring_;
-    const std::size_t block_bytes_, places_;
+    const std::size_t block_bytes_, place_bytes_, places_;
     const bool to_ring_;
     const bool is_cold_;  // no place of the ring is written twice, so its old bytes are not in a cache
     const std::size_t pieces_of_block_, pieces_;

@@ -46,6 +46,13 @@ inline bool waits_in_its_call(const Span& dst, const Span& src) {
     return is_pageable(dst) || (is_pageable(src) && src.nbytes > rt::StagedAtOnce);
 }
 
+// Submits a copy of equal ends that do not overlap.
+inline void submit_copy(const Span& dst, const Span& src, const Stream& on) {
+    if (copy_staged(dst, src, on)) return;
+    const rt::Error_t answer = rt::MemcpyAsync(dst.ptr, src.ptr, src.nbytes, rt::MemcpyKind::Default, on.handle());
+    if (answer != rt::Error_t::Success) raise(answer, "MemcpyAsync", hint_between_devices(dst, src));
+}
+
 }  // namespace detail
 
 /// Copies all of src to dst, which has the same size.
@@ -67,10 +74,7 @@ inline std::shared_ptr<Event> copy(const Span& dst, const Span& src, const std::
     return detail::run_on(stream, dst, src, [&](const Stream& on) {
         if (waits) on.wait_for_work();
         if (stream && detail::waits_in_its_call(dst, src)) on.hear_until_idle();
-        if (detail::copy_staged(dst, src, on)) return;
-        const rt::Error_t answer = rt::MemcpyAsync(dst.ptr, src.ptr, src.nbytes, rt::MemcpyKind::Default, on.handle());
-        if (answer != rt::Error_t::Success)
-            detail::raise(answer, "MemcpyAsync", detail::hint_between_devices(dst, src));
+        detail::submit_copy(dst, src, on);
     });
 }
 

@@ -21,7 +21,9 @@ class PackedElements {
 
   private:
     void move(bool pack) const {
-        const portamem_move all{of_->runs(), bytes_.get(), of_->nbytes(), 1, pack ? 1 : 0};
+        const std::size_t nbytes = of_->nbytes();
+        if (nbytes == 0) return;
+        const portamem_move all{of_->runs(), bytes_.get(), nbytes, nbytes, 1, pack ? 1 : 0};
         portamem_mover* const mover = portamem_move_begin(&all, copy_threads());
         if (mover == nullptr) throw std::bad_alloc();
         portamem_move_allow(mover, 1);
@@ -35,18 +37,12 @@ class PackedElements {
 
 /// Carries a large copy between a device and host memory with strides through pinned blocks, so that its packed
 /// elements are never whole in host memory. Returns false, with nothing done, where that cannot be.
-inline bool copy_strided_staged(const Span& memory, const StridedSpan& host, bool to_memory,
-                                const std::shared_ptr<Stream>& stream, std::shared_ptr<Event>& done) {
+inline bool copy_strided_staged(const Span& memory, const StridedSpan& host, bool to_memory, const Stream& on) {
     if (host.nbytes() < kStagedFrom || !is_memory_of_device_alone(memory)) return false;
     const int threads = copy_threads();
     if (threads == 0) return false;
-    DeviceBox device;
-    device.first = static_cast<char*>(memory.ptr);
-    bool carried = false;
-    done = run_on(stream, memory, Span{}, [&](const Stream& on) {
-        carried = carry_staged(device, host.runs(), host.nbytes(), to_memory, on, threads);
-    });
-    return carried;
+    const DeviceBox device{static_cast<char*>(memory.ptr)};
+    return carry_staged(memory, device, host.runs(), host.nbytes(), to_memory, on, threads);
 }
 
 inline void refuse_sizes(std::size_t memory, std::size_t host) {
@@ -57,38 +53,48 @@ inline void refuse_sizes(std::size_t memory, std::size_t host) {
 
 }  // namespace detail
 
-/// Copies all elements of host memory with strides to dst, which has as many bytes, as the copy of two Spans does. On
-/// return src has been read; a copy of more than rt::StagedAtOnce bytes waits for the stream's work before it reads.
-/// Throws as copy does, and std::bad_alloc where there is no host memory for the packed elements of a small copy.
+/// Copies all elements of host memory with strides to dst, which has as many bytes, as the copy of two Spans does. The
+/// call waits for the stream's work, which may write the source; on return src has been read. Throws as copy does, and
+/// std::bad_alloc where there is no host memory for packed elements: copies that are not large have them whole.
 inline std::shared_ptr<Event> copy(const Span& dst, const StridedSpan& src,
                                    const std::shared_ptr<Stream>& stream = nullptr) {
     refuse_forked();
     dst.refuse_write();
     detail::refuse_sizes(dst.nbytes, src.nbytes());
-    std::shared_ptr<Event> done;
-    if (detail::copy_strided_staged(dst, src, true, stream, done)) return done;
-    if (stream && src.nbytes() > rt::StagedAtOnce) stream->synchronize();  // what is queued there may write the source
-    const detail::PackedElements packed(src);
-    packed.pack();
-    return copy(dst, packed.span(), stream);
+    Span packed;  // is kept while the copy runs, once it is something
+    return detail::run_on(stream, dst, packed, [&](const Stream& on) {
+        if (detail::copy_strided_staged(dst, src, true, on)) return;
+        on.wait_for_work();
+        const detail::PackedElements elements(src);
+        elements.pack();
+        packed = elements.span();
+        detail::submit_copy(dst, packed, on);
+    });
 }
 
 /// Copies all of src to host memory with strides, which has as many bytes. The bytes are there on return, also with a
 /// stream. Throws as copy does, std::invalid_argument where elements of dst may share bytes, and std::bad_alloc where
-/// there is no host memory for the packed elements of a small copy.
+/// there is no host memory for packed elements: copies that are not large have them whole.
 inline std::shared_ptr<Event> copy(const StridedSpan& dst, const Span& src,
                                    const std::shared_ptr<Stream>& stream = nullptr) {
     refuse_forked();
     detail::refuse_sizes(src.nbytes, dst.nbytes());
     if (dst.may_overlap_itself())
         throw std::invalid_argument("elements of the target share memory: copy to an array of their own first");
-    std::shared_ptr<Event> done;
-    if (detail::copy_strided_staged(src, dst, false, stream, done)) return done;
-    const detail::PackedElements packed(dst);
-    done = copy(packed.span(), src, stream);
-    if (done) done->synchronize();
-    packed.unpack();
-    return done;
+    return detail::run_on(stream, src, Span{}, [&](const Stream& on) {
+        if (detail::copy_strided_staged(src, dst, false, on)) return;
+        on.wait_for_work();  // hears signals, which the runtime's call may not
+        const detail::PackedElements elements(dst);
+        const Span packed = elements.span();
+        detail::submit_copy(packed, src, on);
+        try {
+            on.wait_for_work();
+        } catch (...) {
+            detail::keep_while_it_runs(std::const_pointer_cast<Stream>(on.shared_from_this()), src, packed);
+            throw;
+        }
+        elements.unpack();
+    });
 }
 
 PORTAMEM_CLOSE

@@ -17,7 +17,7 @@ PORTAMEM_OPEN
 /// array. A copy moves the elements in C order: the last dimension runs fastest.
 class StridedSpan {
   public:
-    static constexpr std::size_t kMostDims = 64;
+    static constexpr std::size_t kMostDims = PORTAMEM_HOST_RUNS_MOST_DIMS;
 
     /// `shape` and `strides` have `dims` entries each; strides are in bytes, and may be negative. `first` is the
     /// address of the element with all indices 0. The owner is kept while a copy needs the memory; with a null owner
@@ -64,13 +64,16 @@ class StridedSpan {
 
   private:
     std::size_t distance(std::size_t dim) const noexcept {
-        return static_cast<std::size_t>(strides_[dim] < 0 ? -strides_[dim] : strides_[dim]);
+        const auto stride = static_cast<std::size_t>(strides_[dim]);
+        return strides_[dim] < 0 ? 0 - stride : stride;
     }
 
     // Adds an inner dimension. Two that one stride describes become one.
     void append(std::size_t count, std::ptrdiff_t stride) noexcept {
         if (count == 1) return;
-        if (dims_ != 0 && strides_[dims_ - 1] == static_cast<std::ptrdiff_t>(count) * stride) {
+        std::ptrdiff_t together = 0;
+        const bool fits = !__builtin_mul_overflow(static_cast<std::ptrdiff_t>(count), stride, &together);
+        if (dims_ != 0 && fits && strides_[dims_ - 1] == together) {
             counts_[dims_ - 1] *= count;
             strides_[dims_ - 1] = stride;
             return;

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from portamem.conformance.kit import dlpack
 from portamem.conformance.kit.check import check
 from portamem.conformance.kit.dlpack import Producer
 from portamem.conformance.kit.env import Env
@@ -87,6 +88,18 @@ def other_protocols(env: Env, resource: Any) -> None:
             env.pm.copy(wrap(target[:, ::3]), buf)
             expect(np.array_equal(target[:, ::3], part), f"to a {wrap.__name__}")
             expect_equal(np.count_nonzero(target[:, 1::3]), 0, f"elements beside a {wrap.__name__}")
+
+
+@check("COPY-29")
+def padded_elements(env: Env, resource: Any) -> None:
+    """An element of two padded lanes of four bits has two bytes."""
+    memory = np.arange(16, dtype=np.uint8)
+    pairs = Producer(
+        memory.ctypes.data, (4,), strides=(2,), memory=memory, dtype=(dlpack.UINT, 4, 2), flags=dlpack.IS_PADDED
+    )
+    with env.allocate(resource, 8) as buf:
+        buf.copy_from(pairs)
+        expect_bytes(env.read(buf), bytes((0, 1, 4, 5, 8, 9, 12, 13)), "every second element")
 
 
 @check("COPY-29")

@@ -19,26 +19,29 @@ extern "C" {
  * its text. The setting is read once. */
 PORTAMEM_EXPORT int portamem_copy_threads(int by_default, const char** unreadable);
 
+enum { PORTAMEM_HOST_RUNS_MOST_DIMS = 64 };
+
 /* Host memory as runs of bytes of one size, such as the rows of an array. Neighbours along dimension d are strides[d]
  * bytes apart, of counts[d] runs each; the outermost dimension is the first. The bytes of all runs, in this order, are
  * what a copy moves. */
 typedef struct portamem_host_runs {
     void* first;
     size_t run;  /* bytes */
-    size_t dims; /* 0: there is one run */
+    size_t dims; /* up to PORTAMEM_HOST_RUNS_MOST_DIMS; 0: there is one run */
     const size_t* counts;
     const ptrdiff_t* strides;
 } portamem_host_runs;
 
 /* One copy between host memory and a ring. The copy is cut into blocks of block_bytes, the last one shorter. Block
- * `number` has the place number % places of the ring: it may be moved once the block that was there before is needed no
- * more. */
+ * `number` has the place number % places of the ring, where it may be moved once the block that was there before is
+ * needed no more. */
 typedef struct portamem_move {
     portamem_host_runs host; /* only read where to_ring is not 0 */
-    void* ring;              /* places * block_bytes */
-    size_t block_bytes;
-    size_t places; /* 1 to PORTAMEM_MOVE_MOST_PLACES */
-    int to_ring;   /* 0: from the ring to the host */
+    void* ring;              /* places * place_bytes */
+    size_t place_bytes;      /* from one place to the next */
+    size_t block_bytes;      /* 1 to place_bytes */
+    size_t places;           /* 1 to PORTAMEM_MOVE_MOST_PLACES */
+    int to_ring;             /* 0: from the ring to the host */
 } portamem_move;
 
 enum { PORTAMEM_MOVE_MOST_PLACES = 16 };

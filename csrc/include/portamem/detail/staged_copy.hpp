@@ -53,18 +53,21 @@ inline bool shares_page_tables(int device) {
 /// Copies between host memory and memory of a device alone, as StagingLane does. Once the call has ended, also with an
 /// exception, the host's memory is not in use any more.
 /// - The stream's work runs first, as it does for the runtime's own large copy (CUDA runtime API, API synchronization
-///   behavior): the threads read a source on the CPU, at once, and queued work may write it. It also keeps the threads,
-///   and another stream's copy, from waiting for this stream's work, by way of the blocks.
-/// - Where a part fails, the parts before it run to their end: the target may have another owner once the call failed.
-inline bool carry_staged(const DeviceBox& device, const portamem_host_runs& host, std::size_t nbytes, bool to_device,
-                         const Stream& on, int threads) {
+///   behavior): the threads read a source on the CPU, at once, and queued work may write it.
+/// - Where the runtime fails in a part, the parts before it run to their end: the target may have another owner once
+///   the call failed. Where a signal ends the wait, they go on, and the device's memory is kept meanwhile.
+inline bool carry_staged(const Span& memory, const DeviceBox& device, const portamem_host_runs& host,
+                         std::size_t nbytes, bool to_device, const Stream& on, int threads) {
     on.wait_for_work();
     StagingLane& lane = StagingLanes::of(on.device());
     try {
         return to_device ? lane.to_device(device, host, nbytes, on.handle(), threads)
                          : lane.to_host(host, device, nbytes, on.handle(), threads);
-    } catch (...) {
+    } catch (const Error&) {
         (void)rt::StreamSynchronize(on.handle());
+        throw;
+    } catch (...) {
+        keep_while_it_runs(std::const_pointer_cast<Stream>(on.shared_from_this()), memory, Span{});
         throw;
     }
 }
@@ -85,10 +88,9 @@ inline bool copy_staged(const Span& dst, const Span& src, const Stream& on) {
     const int threads = threads_between(dst, src, src.nbytes, on);
     if (threads == 0) return false;
     const bool to_device = is_memory_of_device_alone(dst);
-    DeviceBox device;
-    device.first = static_cast<char*>(to_device ? dst.ptr : src.ptr);
+    const Span& memory = to_device ? dst : src;
     const portamem_host_runs host{to_device ? src.ptr : dst.ptr, src.nbytes, 0, nullptr, nullptr};
-    return carry_staged(device, host, src.nbytes, to_device, on, threads);
+    return carry_staged(memory, {static_cast<char*>(memory.ptr)}, host, src.nbytes, to_device, on, threads);
 }
 
 /// Says where the rows and slices of one end of a box begin, in bytes from each other.
@@ -97,22 +99,36 @@ struct BoxEnd {
     std::size_t slice = 0;
 };
 
+/// Names the box of an end in device memory. Slices of one row are rows themselves, and so are rows that do not end with
+/// their slice: the fewer slices, the fewer calls of the runtime.
+inline DeviceBox device_box(void* first, const BoxEnd& end, std::size_t width, std::size_t height, std::size_t depth) {
+    DeviceBox box{static_cast<char*>(first), width, end.pitch, height, end.slice};
+    if (height == 1) {
+        box.pitch = end.slice;
+        box.height = depth;
+    } else if (depth == 1 || end.slice == height * end.pitch) {
+        box.height = height * depth;
+    }
+    if (box.height == height * depth && (box.height == 1 || box.pitch == width)) box.width = 0;
+    return box;
+}
+
 /// Does the same for `depth` slices of `height` rows of `width` bytes, none of which is 0.
 inline bool copy_box_staged(const Span& dst, const BoxEnd& dst_end, const Span& src, const BoxEnd& src_end,
                             std::size_t width, std::size_t height, std::size_t depth, const Stream& on) {
+    constexpr std::size_t kLeastOfCall = std::size_t{64} << 10;  // the runtime moves less in the time of a call
     const std::size_t nbytes = width * height * depth;
     const int threads = threads_between(dst, src, nbytes, on);
     if (threads == 0) return false;
     const bool to_device = is_memory_of_device_alone(dst);
-    const Span& device = to_device ? dst : src;
-    const BoxEnd& there = to_device ? dst_end : src_end;
+    const Span& memory = to_device ? dst : src;
+    const DeviceBox box = device_box(memory.ptr, to_device ? dst_end : src_end, width, height, depth);
+    if (box.width != 0 && box.width * box.height < kLeastOfCall) return false;
     const BoxEnd& here = to_device ? src_end : dst_end;
-    DeviceBox box{static_cast<char*>(device.ptr), width, there.pitch, height, there.slice};
-    if (there.pitch == width && (depth == 1 || there.slice == height * width)) box.width = 0;
     const std::size_t counts[] = {depth, height};
     const std::ptrdiff_t strides[] = {static_cast<std::ptrdiff_t>(here.slice), static_cast<std::ptrdiff_t>(here.pitch)};
     const portamem_host_runs host{to_device ? src.ptr : dst.ptr, width, 2, counts, strides};
-    return carry_staged(box, host, nbytes, to_device, on, threads);
+    return carry_staged(memory, box, host, nbytes, to_device, on, threads);
 }
 
 }  // namespace detail

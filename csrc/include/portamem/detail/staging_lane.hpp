@@ -3,12 +3,15 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <thread>
 
 #include "portamem/abi/staging_api.h"
+#include "portamem/detail/hearing.hpp"
 #include "portamem/device_guard.hpp"
 #include "portamem/error.hpp"
 #include "portamem/process_object.hpp"
@@ -41,20 +44,23 @@ class StagingLane {
         : device_(device), block_bytes_(block_bytes) {}
 
     /// Copies `nbytes` bytes of host memory to device memory. On return the source has been read, and the rest is
-    /// queued on the stream. Returns false, with nothing done, where another thread uses the blocks, the runtime has no
+    /// queued on the stream. Returns false, with nothing done, where other copies use the blocks, the runtime has no
     /// pinned memory to give, or a row of the box is larger than a block. Throws Error where the runtime fails; what
-    /// was queued then stays queued.
+    /// was queued then stays queued, and so it does where a signal ends the wait.
     bool to_device(const DeviceBox& dst, const portamem_host_runs& src, std::size_t nbytes, rt::Stream_t on,
                    int threads) {
-        const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
         const Parts parts(nbytes, block_bytes_, dst.width);
-        if (!lock.owns_lock() || parts.of_block == 0 || !is_ready()) return false;
-        const Mover mover({src, ring_, parts.of_block, kBlocks, 1}, threads);
+        const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+        if (!lock.owns_lock() || !is_ready(parts)) return false;
+        const HearingUnderLock hearing;
+        const Mover mover({src, ring_, block_bytes_, parts.of_block, kBlocks, 1}, threads);
         if (!mover) return false;
         std::size_t allowed = 0;
         for (std::size_t sent = 0; sent < parts.count;) {
             while (allowed < parts.count && allowed < sent + kBlocks && is_free(allowed)) mover.allow(++allowed);
-            if (sent < allowed && mover.is_done(sent)) {
+            if (sent == allowed) {
+                wait_until_free(allowed);  // the device has all of them
+            } else if (mover.is_done(sent)) {
                 queue(dst, parts, sent++, true, on);
             } else {
                 mover.help();
@@ -66,17 +72,19 @@ class StagingLane {
     /// Copies device memory to host memory. On return every byte is there. Returns and throws as to_device does.
     bool to_host(const portamem_host_runs& dst, const DeviceBox& src, std::size_t nbytes, rt::Stream_t on,
                  int threads) {
-        const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
         const Parts parts(nbytes, block_bytes_, src.width);
-        if (!lock.owns_lock() || parts.of_block == 0 || !is_ready()) return false;
-        const Mover mover({dst, ring_, parts.of_block, kBlocks, 0}, threads);
+        const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+        if (!lock.owns_lock() || !is_ready(parts)) return false;
+        const HearingUnderLock hearing;
+        const Mover mover({dst, ring_, block_bytes_, parts.of_block, kBlocks, 0}, threads);
         if (!mover) return false;
         std::size_t queued = 0, allowed = 0;
         for (std::size_t done = 0; done < parts.count;) {
-            while (queued < parts.count && queued < done + kBlocks && is_free(queued))
-                queue(src, parts, queued++, false, on);
+            while (queued < parts.count && queued < done + kBlocks) queue(src, parts, queued++, false, on);
             while (allowed < queued && is_free(allowed)) mover.allow(++allowed);
-            if (done < allowed && mover.is_done(done)) {
+            if (done == allowed) {
+                wait_until_free(allowed);  // the device has not filled it yet
+            } else if (mover.is_done(done)) {
                 ++done;
             } else {
                 mover.help();
@@ -136,23 +144,45 @@ class StagingLane {
         return true;
     }
 
-    // Queues one block's copy. The block's event must stand behind the work: where it cannot, this call waits for the
-    // stream.
-    void queue(const DeviceBox& box, const Parts& parts, std::size_t number, bool to_device, rt::Stream_t on) const {
-        char* const block = static_cast<char*>(ring_) + number % kBlocks * parts.of_block;
-        const std::size_t begin = parts.begin(number), nbytes = parts.nbytes(number);
-        if (box.width == 0) {
-            char* const there = box.first + begin;
-            check(rt::MemcpyAsync(to_device ? there : block, to_device ? block : there, nbytes, rt::MemcpyKind::Default,
-                                  on),
-                  "MemcpyAsync");
-        } else {
-            queue_rows(box, begin / box.width, nbytes / box.width, block, to_device, on);
+    // Waits while `is_over` says no, and lets other threads run. Returns false where the time is up before.
+    template <class IsOver>
+    static bool is_over_within(std::chrono::milliseconds time, IsOver&& is_over) {
+        const auto end = std::chrono::steady_clock::now() + time;
+        while (!is_over()) {
+            if (std::chrono::steady_clock::now() > end) return false;
+            std::this_thread::yield();
         }
-        const rt::Error_t recorded = rt::EventRecord(behind_[number % kBlocks], on);
-        if (recorded == rt::Error_t::Success) return;
-        (void)rt::StreamSynchronize(on);
-        check(recorded, "EventRecord");
+        return true;
+    }
+
+    // The device needs less than a millisecond for a block, and far longer where other work lies on the stream: a wait
+    // for that hears signals.
+    void wait_until_free(std::size_t number) const {
+        auto is_over = [&] { return is_free(number); };
+        if (is_over_within(kUsual, is_over) || hear_until(is_over)) return;
+        check(rt::EventSynchronize(behind_[number % kBlocks]), "EventSynchronize");
+    }
+
+    // Queues one block's copy, with the block's event behind it. Where either fails, the call waits for the stream:
+    // nothing else says when the block is free.
+    void queue(const DeviceBox& box, const Parts& parts, std::size_t number, bool to_device, rt::Stream_t on) const {
+        try {
+            queue_part(box, parts.begin(number), parts.nbytes(number),
+                       static_cast<char*>(ring_) + number % kBlocks * block_bytes_, to_device, on);
+            check(rt::EventRecord(behind_[number % kBlocks], on), "EventRecord");
+        } catch (...) {
+            (void)rt::StreamSynchronize(on);
+            throw;
+        }
+    }
+
+    static void queue_part(const DeviceBox& box, std::size_t begin, std::size_t nbytes, char* block, bool to_device,
+                           rt::Stream_t on) {
+        if (box.width != 0) return queue_rows(box, begin / box.width, nbytes / box.width, block, to_device, on);
+        char* const there = box.first + begin;
+        check(
+            rt::MemcpyAsync(to_device ? there : block, to_device ? block : there, nbytes, rt::MemcpyKind::Default, on),
+            "MemcpyAsync");
     }
 
     // Names the direction, which some runtimes find out wrongly for rows.
@@ -172,15 +202,29 @@ class StagingLane {
         }
     }
 
-    bool is_ready() {
+    // Makes what is missing. The last copy's blocks may still be on their way, and behind other work of their stream:
+    // then the runtime carries this copy.
+    bool is_ready(const Parts& parts) {
+        if (parts.of_block == 0) return false;
         const DeviceGuard guard(device_);
         for (; events_ < kBlocks; ++events_) {
             if (rt::EventCreateWithFlags(&behind_[events_], rt::EventDisableTiming) != rt::Error_t::Success)
                 return false;
         }
-        return ring_ != nullptr || rt::HostMalloc(&ring_, kBlocks * block_bytes_, rt::HostMallocPortable,
-                                                  rt::Coherence::Default) == rt::Error_t::Success;
+        if (ring_ == nullptr && rt::HostMalloc(&ring_, kBlocks * block_bytes_, rt::HostMallocPortable,
+                                               rt::Coherence::Default) != rt::Error_t::Success) {
+            return false;
+        }
+        const std::size_t needed = parts.count < kBlocks ? parts.count : kBlocks;
+        std::size_t free = 0;
+        return is_over_within(kPatience, [&] {
+            while (free < needed && is_free(free)) ++free;
+            return free == needed;
+        });
     }
+
+    static constexpr std::chrono::milliseconds kUsual{1};      // a block is on its way for less
+    static constexpr std::chrono::milliseconds kPatience{50};  // all blocks are, on a slow bus
 
     const int device_;
     const std::size_t block_bytes_;
