@@ -43,10 +43,12 @@ TEST_CASE("host staged copy: any n-th call fails, and the next copy is right") {
     const pm::Buffer buffer(device_resource(), kSize);
     Bytes from = pattern(kSize, 2);
     Bytes to(kSize);
-    const auto send = [&] { return to_device(lane, buffer, from, stream); };
+    const auto send = [&] { return eventually([&] { return to_device(lane, buffer, from, stream); }); };
     const auto fetch = [&] {
-        return lane.to_host({to.data(), kSize, 0, nullptr, nullptr}, {static_cast<char*>(buffer.address())}, kSize,
-                            stream->handle(), 2);
+        return eventually([&] {
+            return lane.to_host({to.data(), kSize, 0, nullptr, nullptr}, {static_cast<char*>(buffer.address())}, kSize,
+                                stream->handle(), 2);
+        });
     };
     REQUIRE(send());
     for (const bool to_device : {true, false}) {
@@ -84,7 +86,7 @@ TEST_CASE("host staged copy: a copy that fails half-way leaves nothing of it que
         return pm::detail::carry_staged(pm::Span::of(buffer), {static_cast<char*>(buffer.address())}, host, size,
                                         to_device, *stream, 2);
     };
-    REQUIRE(carry(true));
+    REQUIRE(eventually([&] { return carry(true); }));
     stream->synchronize();
     for (const bool to_device : {true, false}) {
         CAPTURE(to_device);

@@ -99,8 +99,8 @@ struct BoxEnd {
     std::size_t slice = 0;
 };
 
-/// Names the box of an end in device memory. Slices of one row are rows themselves, and so are rows that do not end with
-/// their slice: the fewer slices, the fewer calls of the runtime.
+/// Names the box of an end in device memory. Slices of one row are rows themselves, and so are rows that do not end
+/// with their slice: the fewer slices, the fewer calls of the runtime.
 inline DeviceBox device_box(void* first, const BoxEnd& end, std::size_t width, std::size_t height, std::size_t depth) {
     DeviceBox box{static_cast<char*>(first), width, end.pitch, height, end.slice};
     if (height == 1) {
