@@ -162,8 +162,9 @@ TEST_CASE("core staging: runs of bytes with strides are packed in the order of t
 
 TEST_CASE("core staging: a copy past the cache is a copy") {
     const Bytes from = pattern(2000, 5);
-    for (std::size_t size : {0, 1, 63, 64, 255, 256, 257, 320, 1000, 1900}) {
-        for (std::size_t offset : {0, 1, 15, 16, 63}) {
+    const std::size_t sizes[] = {0, 1, 63, 64, 255, 256, 257, 320, 1000, 1900}, offsets[] = {0, 1, 15, 16, 63};
+    for (const std::size_t size : sizes) {
+        for (const std::size_t offset : offsets) {
             CAPTURE(size);
             CAPTURE(offset);
             Bytes to(2100, 0xee);
