@@ -99,6 +99,35 @@ def test_a_source_that_queued_work_writes(pm: ModuleType) -> None:
     assert said == "[True, True]\n"
 
 
+@pytest.mark.host_only
+@pytest.mark.parametrize("between", [False, True])
+def test_a_large_copy_tells_the_order_checker_of_no_other_stream(pm: ModuleType, between: bool) -> None:
+    """The copy before it used the same pinned blocks, which the program does not know."""
+    code = """
+        import sys
+        import numpy as np
+        import portamem.host as pm
+        nbytes = 8 << 20
+        source = np.ones(nbytes, np.uint8)
+        with pm.check(raises=False) as checked, pm.DeviceMemoryResource() as resource, pm.Stream() as first, \\
+                pm.Stream() as second:
+            a, b, c = (resource.allocate(nbytes) for _ in range(3))
+            a.copy_from(source, stream=first)
+            if BETWEEN:
+                b.copy_from(source, stream=second)
+            c.copy_from(a, stream=second)  # behind nothing
+            for stream in (first, second):
+                stream.synchronize()
+            a.copy_from(source, stream=first)
+            first.synchronize()
+            b.copy_from(source[::-1][:nbytes], stream=second).synchronize()
+            for memory in (a, b, c):
+                memory.close()
+        print([finding.kind for finding in checked.findings])
+        """.replace("BETWEEN", str(between))
+    assert python_output(code, PORTAMEM_COPY_THREADS="2") == "['unordered read after write']\n"
+
+
 @pytest.mark.parametrize("way", ["copy_from", "copy_to"])
 def test_a_signal_ends_a_copy_that_waits(pm: ModuleType, way: str) -> None:
     """Another thread's work on the stream holds the copy up."""

@@ -144,6 +144,11 @@ MALFORMED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "a negative address": ({"data": (-8, False)}, ValueError, "more than any memory"),
     "elements at 0": ({"data": (0, False)}, ValueError, "address 0"),
     "too few strides": ({"shape": (2, 2), "strides": (4,)}, ValueError, "1 strides for 2"),
+    "strides that wrap": (
+        {"shape": (2, 2), "strides": (-(1 << 40), 1 << 20), "data": ((1 << 64) - (1 << 19), False)},
+        ValueError,
+        "more than any memory|not C-contiguous",
+    ),
     "strides beyond all addresses": ({"strides": (1 << 63,)}, ValueError, "more than any memory|not C-contiguous"),
     "a mask": ({"mask": [True]}, ValueError, "mask"),
     "bits": ({"typestr": "|t4"}, ValueError, "no whole bytes"),

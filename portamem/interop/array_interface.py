@@ -123,11 +123,12 @@ def array_with_strides(obj: Any, role: str) -> Any:
         raise TypeError(f"the array interface of {role} is malformed ({e}): {interface!r}") from e
     if len(strides) != len(packed.shape):
         _refuse_strides(strides, packed.shape, role)
-    ends = [(extent - 1) * stride for extent, stride in zip(packed.shape, strides, strict=True)]
-    lowest, reach = packed.pointer + sum(min(end, 0) for end in ends), sum(max(end, 0) for end in ends)
-    if not packed.nbytes:
+    letter, digits = _element_of(packed.typestr)
+    if is_contiguous(packed.shape, strides, int(digits) * (4 if letter == "U" else 1)):
         return None
-    if max(map(abs, strides), default=0) > _MOST_BYTES or not 0 <= lowest <= 2 * _MOST_BYTES - reach:
+    ends = [(extent - 1) * stride for extent, stride in zip(packed.shape, strides, strict=True)]
+    lowest, highest = (packed.pointer + sum(pick(end, 0) for end in ends) for pick in (min, max))
+    if lowest < 0 or highest > 2 * _MOST_BYTES or max(map(abs, strides)) > _MOST_BYTES:
         raise ValueError(f"the array interface of {role} describes more than any memory: {packed.shape} by {strides}")
     import numpy as np
 

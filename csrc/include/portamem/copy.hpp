@@ -46,9 +46,8 @@ inline bool waits_in_its_call(const Span& dst, const Span& src) {
     return is_pageable(dst) || (is_pageable(src) && src.nbytes > rt::StagedAtOnce);
 }
 
-// Submits a copy of equal ends that do not overlap.
+// Submits a copy of equal ends that do not overlap, by the runtime's own call.
 inline void submit_copy(const Span& dst, const Span& src, const Stream& on) {
-    if (copy_staged(dst, src, on)) return;
     const rt::Error_t answer = rt::MemcpyAsync(dst.ptr, src.ptr, src.nbytes, rt::MemcpyKind::Default, on.handle());
     if (answer != rt::Error_t::Success) raise(answer, "MemcpyAsync", hint_between_devices(dst, src));
 }
@@ -74,7 +73,7 @@ inline std::shared_ptr<Event> copy(const Span& dst, const Span& src, const std::
     return detail::run_on(stream, dst, src, [&](const Stream& on) {
         if (waits) on.wait_for_work();
         if (stream && detail::waits_in_its_call(dst, src)) on.hear_until_idle();
-        detail::submit_copy(dst, src, on);
+        if (!detail::copy_staged(dst, src, on)) detail::submit_copy(dst, src, on);
     });
 }
 

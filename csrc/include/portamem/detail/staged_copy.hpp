@@ -102,8 +102,9 @@ struct BoxEnd {
 /// Names the box of an end in device memory. Slices of one row are rows themselves, and so are rows that do not end
 /// with their slice: the fewer slices, the fewer calls of the runtime.
 inline DeviceBox device_box(void* first, const BoxEnd& end, std::size_t width, std::size_t height, std::size_t depth) {
+    constexpr std::size_t kMostPitch = (std::size_t{1} << 31) - 1;  // CUDA runtime API, cudaDeviceProp::memPitch
     DeviceBox box{static_cast<char*>(first), width, end.pitch, height, end.slice};
-    if (height == 1) {
+    if (height == 1 && end.slice <= kMostPitch) {
         box.pitch = end.slice;
         box.height = depth;
     } else if (depth == 1 || end.slice == height * end.pitch) {

@@ -14,6 +14,7 @@
 #include "portamem/detail/hearing.hpp"
 #include "portamem/device_guard.hpp"
 #include "portamem/error.hpp"
+#include "portamem/kept.hpp"
 #include "portamem/process_object.hpp"
 
 PORTAMEM_OPEN
@@ -57,7 +58,8 @@ class StagingLane {
         if (!mover) return false;
         std::size_t allowed = 0;
         for (std::size_t sent = 0; sent < parts.count;) {
-            while (allowed < parts.count && allowed < sent + kBlocks && is_free(allowed)) mover.allow(++allowed);
+            while (allowed < parts.count && allowed < sent + kBlocks && (allowed < kBlocks || is_free(allowed)))
+                mover.allow(++allowed);
             if (sent == allowed) {
                 wait_until_free(allowed);  // the device has all of them
             } else if (mover.is_done(sent)) {
@@ -178,14 +180,20 @@ class StagingLane {
 
     static void queue_part(const DeviceBox& box, std::size_t begin, std::size_t nbytes, char* block, bool to_device,
                            rt::Stream_t on) {
-        if (box.width != 0) return queue_rows(box, begin / box.width, nbytes / box.width, block, to_device, on);
-        char* const there = box.first + begin;
+        if (box.width == 0) {
+            queue_bytes(box.first + begin, block, nbytes, to_device, on);
+        } else {
+            queue_rows(box, begin / box.width, nbytes / box.width, block, to_device, on);
+        }
+    }
+
+    static void queue_bytes(char* there, char* block, std::size_t nbytes, bool to_device, rt::Stream_t on) {
         check(
             rt::MemcpyAsync(to_device ? there : block, to_device ? block : there, nbytes, rt::MemcpyKind::Default, on),
             "MemcpyAsync");
     }
 
-    // Names the direction, which some runtimes find out wrongly for rows.
+    // Names the direction, which some runtimes find out wrongly for rows. A single row has no pitch.
     static void queue_rows(const DeviceBox& box, std::size_t row, std::size_t rows, char* packed, bool to_device,
                            rt::Stream_t on) {
         const auto kind = to_device ? rt::MemcpyKind::HostToDevice : rt::MemcpyKind::DeviceToHost;
@@ -193,9 +201,13 @@ class StagingLane {
             const std::size_t left = box.height - row % box.height;
             const std::size_t now = rows < left ? rows : left;
             char* const there = box.first + row / box.height * box.slice + row % box.height * box.pitch;
-            check(to_device ? rt::Memcpy2DAsync(there, box.pitch, packed, box.width, box.width, now, kind, on)
-                            : rt::Memcpy2DAsync(packed, box.width, there, box.pitch, box.width, now, kind, on),
-                  "Memcpy2DAsync");
+            if (now == 1) {
+                queue_bytes(there, packed, box.width, to_device, on);
+            } else {
+                check(to_device ? rt::Memcpy2DAsync(there, box.pitch, packed, box.width, box.width, now, kind, on)
+                                : rt::Memcpy2DAsync(packed, box.width, there, box.pitch, box.width, now, kind, on),
+                      "Memcpy2DAsync");
+            }
             row += now;
             rows -= now;
             packed += now * box.width;
@@ -203,7 +215,7 @@ class StagingLane {
     }
 
     // Makes what is missing. The last copy's blocks may still be on their way, and behind other work of their stream:
-    // then the runtime carries this copy.
+    // then the runtime carries this copy, and the next ones do not wait for these blocks again.
     bool is_ready(const Parts& parts) {
         if (parts.of_block == 0) return false;
         const DeviceGuard guard(device_);
@@ -217,10 +229,19 @@ class StagingLane {
         }
         const std::size_t needed = parts.count < kBlocks ? parts.count : kBlocks;
         std::size_t free = 0;
-        return is_over_within(kPatience, [&] {
-            while (free < needed && is_free(free)) ++free;
+        const auto are_free = [&] {
+            while (free < needed && is_free_unasked(free)) ++free;
             return free == needed;
-        });
+        };
+        is_held_up_ = !is_over_within(is_held_up_ ? std::chrono::milliseconds(0) : kPatience, are_free);
+        return !is_held_up_;
+    }
+
+    // Answers for the lane's own sake: the program learns nothing of other streams by it.
+    bool is_free_unasked(std::size_t place) const {
+        const portamem_order_range range{static_cast<char*>(ring_) + place * block_bytes_, block_bytes_};
+        const UntrackedQueries own(&range, 1);
+        return is_free(place);
     }
 
     static constexpr std::chrono::milliseconds kUsual{1};      // a block is on its way for less
@@ -232,6 +253,7 @@ class StagingLane {
     std::size_t events_ = 0;                     // that were made
     std::array<rt::Event_t, kBlocks> behind_{};  // each stands behind the latest work on its block
     void* ring_ = nullptr;
+    bool is_held_up_ = false;  // other work held the blocks up when they were last wanted
 };
 
 /// Holds the lanes of the process.
