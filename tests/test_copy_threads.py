@@ -135,6 +135,7 @@ def test_a_signal_ends_a_copy_that_waits(pm: ModuleType, way: str) -> None:
         import importlib, os, signal, sys, threading, time
         import numpy as np
         pm = importlib.import_module("portamem." + sys.argv[1])
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
         nbytes, released, sent = 256 << 20, threading.Event(), []
         with pm.DeviceMemoryResource() as resource, pm.Stream() as stream:
             memory, array = resource.allocate(nbytes), np.ones(nbytes, np.uint8)
