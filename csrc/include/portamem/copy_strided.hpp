@@ -61,7 +61,7 @@ inline std::shared_ptr<Event> copy(const Span& dst, const StridedSpan& src,
     refuse_forked();
     dst.refuse_write();
     detail::refuse_sizes(dst.nbytes, src.nbytes());
-    Span packed;  // is kept while the copy runs, once it is something
+    Span packed;  // run_on keeps what the function below puts there
     return detail::run_on(stream, dst, packed, [&](const Stream& on) {
         if (detail::copy_strided_staged(dst, src, true, on)) return;
         on.wait_for_work();

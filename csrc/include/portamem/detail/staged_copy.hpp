@@ -99,8 +99,8 @@ struct BoxEnd {
     std::size_t slice = 0;
 };
 
-/// Names the box of an end in device memory. Slices of one row are rows themselves, and so are rows that do not end
-/// with their slice: the fewer slices, the fewer calls of the runtime.
+/// Describes an end in device memory with as few slices as it can, because each slice costs a call of the runtime:
+/// slices of one row become rows, and slices without a gap between them become one.
 inline DeviceBox device_box(void* first, const BoxEnd& end, std::size_t width, std::size_t height, std::size_t depth) {
     constexpr std::size_t kMostPitch = (std::size_t{1} << 31) - 1;  // CUDA runtime API, cudaDeviceProp::memPitch
     DeviceBox box{static_cast<char*>(first), width, end.pitch, height, end.slice};
@@ -114,7 +114,8 @@ inline DeviceBox device_box(void* first, const BoxEnd& end, std::size_t width, s
     return box;
 }
 
-/// Does the same for `depth` slices of `height` rows of `width` bytes, none of which is 0.
+/// Copies `depth` slices of `height` rows of `width` bytes, none of which is 0, through pinned blocks where that is
+/// faster than the runtime's own call. Returns false, with nothing done, where it is not.
 inline bool copy_box_staged(const Span& dst, const BoxEnd& dst_end, const Span& src, const BoxEnd& src_end,
                             std::size_t width, std::size_t height, std::size_t depth, const Stream& on) {
     constexpr std::size_t kLeastOfCall = std::size_t{64} << 10;  // the runtime moves less in the time of a call
