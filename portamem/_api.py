@@ -11,6 +11,7 @@ from typing import Any
 from portamem import _loader, _types
 from portamem._arrays import Arrays
 from portamem._check import OrderCheck
+from portamem._npy import Npy
 
 
 class Scopes:
@@ -90,4 +91,6 @@ def populate(namespace: dict[str, Any], backend: str) -> None:
     api["_c_api"] = native._c_api  # where c_api.h tells other extension modules to look
     api.update(devices=scopes.devices, using=scopes.using, tag=scopes.tag, check=scopes.check)
     api.update(asarray=arrays.asarray, from_any=arrays.from_any)
+    npy = Npy(native)
+    api.update(save=npy.save, load=npy.load)
     namespace.update(api)

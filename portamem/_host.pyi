@@ -15,7 +15,7 @@ Conventions of every call here:
 import os
 from collections.abc import Callable, Iterator, Sequence
 from types import EllipsisType, TracebackType
-from typing import Any, ClassVar, Literal, Protocol, SupportsFloat, SupportsIndex, SupportsInt, TypeAlias, final
+from typing import IO, Any, ClassVar, Literal, Protocol, SupportsFloat, SupportsIndex, SupportsInt, TypeAlias, final
 
 import numpy
 from typing_extensions import Buffer as _HostBuffer
@@ -77,6 +77,7 @@ class _HasDeviceArrayInterface(Protocol):
 
 # Before Python 3.12 NumPy's stubs do not know the buffer protocol.
 _HostMemory: TypeAlias = _HostBuffer | _HasArrayInterface | _HasDlpack
+_BytesFile: TypeAlias = str | os.PathLike[str] | IO[bytes]
 _Memory: TypeAlias = Buffer | View | HostRegistration | _HostMemory | _HasDeviceArrayInterface
 
 backend: _Backend
@@ -673,6 +674,35 @@ class Buffer:
         """Declares that work queued on ``stream`` from now on uses the memory. At the first call for a stream, that
         stream waits for the buffer's own stream. The memory goes back behind that work. Raises ValueError if the buffer
         or ``stream`` is closed, and if one of the two streams is captured."""
+    def reallocate(self, nbytes: _Size, *, stream: _StreamLike | None = None, alignment: _Size = 256) -> None:
+        """Gives the buffer the size ``nbytes``. The first bytes keep their values, as many as both sizes have.
+
+        The address may change. A pool's memory keeps it where there is room, if no other stream uses the memory.
+        ``stream`` (None: the buffer's) is where the copy runs, behind all work that was declared on the memory, and
+        where the new memory may be used from and goes back. The old memory goes back behind the copy; the host waits
+        for that only where the resource is not stream-ordered. ``alignment`` is of the new address, as for
+        ``allocate``; no resource remembers the old one.
+
+        Raises BufferError while exports live; ValueError for a closed buffer, a sub-view, a PitchedBuffer, foreign
+        memory and a captured stream; OutOfMemoryError where there is no memory. The buffer is as it was then.
+        """
+    def save(self, file: _BytesFile, *, stream: _StreamLike | None = None) -> None:
+        """Writes all bytes to a file: a path, which is made anew, or a binary file object, from its place on.
+
+        They go through a few pinned blocks, and are never whole in host memory. The call returns when they are
+        written: behind the work on ``stream``, or for None behind all work that was declared on the memory. Raises
+        TypeError for a file that is open as text, ValueError for a closed buffer, and what the file raises; the file
+        may have a part of the bytes then.
+        """
+    def load(self, file: _BytesFile, *, stream: _StreamLike | None = None) -> None:
+        """Fills the buffer with the next bytes of a file: a path, or a binary file object, from its place on.
+
+        They go through a few pinned blocks, and are never whole in host memory; several threads read an ordinary file.
+        The call returns when the bytes are there: behind the work on ``stream``, or for None behind all work that was
+        declared on the memory. Raises ValueError for an ordinary file that has too few bytes, for read-only memory and
+        for a closed buffer, and TypeError for a file that is open as text. Raises EOFError for any other file that ends
+        too early, and what the file raises; the buffer may have a part of the bytes then.
+        """
     def release(self) -> int:
         """Gives up ownership and returns the address; the caller hands it to the resource's ``deallocate``, on a stream
         behind all work that uses the memory, because the declared streams are forgotten. Raises BufferError while

@@ -1027,6 +1027,44 @@ where the runtime refuses the advice.""",
 stream waits for the buffer's own stream. The memory goes back behind that work. Raises ValueError if the buffer
 or ``stream`` is closed, and if one of the two streams is captured.""",
     ),
+    "Buffer.reallocate": (
+        "method",
+        "(self, nbytes: int | str, *, stream: Stream | Any | None=None, alignment: int | str=256) -> None",
+        "(self, nbytes, *, stream=None, alignment=256)",
+        """Gives the buffer the size ``nbytes``. The first bytes keep their values, as many as both sizes have.
+
+The address may change. A pool's memory keeps it where there is room, if no other stream uses the memory.
+``stream`` (None: the buffer's) is where the copy runs, behind all work that was declared on the memory, and
+where the new memory may be used from and goes back. The old memory goes back behind the copy; the host waits
+for that only where the resource is not stream-ordered. ``alignment`` is of the new address, as for
+``allocate``; no resource remembers the old one.
+
+Raises BufferError while exports live; ValueError for a closed buffer, a sub-view, a PitchedBuffer, foreign
+memory and a captured stream; OutOfMemoryError where there is no memory. The buffer is as it was then.""",
+    ),
+    "Buffer.save": (
+        "method",
+        "(self, file: str | os.PathLike[str] | IO[bytes], *, stream: Stream | Any | None=None) -> None",
+        "(self, file, *, stream=None)",
+        """Writes all bytes to a file: a path, which is made anew, or a binary file object, from its place on.
+
+They go through a few pinned blocks, and are never whole in host memory. The call returns when they are
+written: behind the work on ``stream``, or for None behind all work that was declared on the memory. Raises
+TypeError for a file that is open as text, ValueError for a closed buffer, and what the file raises; the file
+may have a part of the bytes then.""",
+    ),
+    "Buffer.load": (
+        "method",
+        "(self, file: str | os.PathLike[str] | IO[bytes], *, stream: Stream | Any | None=None) -> None",
+        "(self, file, *, stream=None)",
+        """Fills the buffer with the next bytes of a file: a path, or a binary file object, from its place on.
+
+They go through a few pinned blocks, and are never whole in host memory; several threads read an ordinary file.
+The call returns when the bytes are there: behind the work on ``stream``, or for None behind all work that was
+declared on the memory. Raises ValueError for an ordinary file that has too few bytes, for read-only memory and
+for a closed buffer, and TypeError for a file that is open as text. Raises EOFError for any other file that ends
+too early, and what the file raises; the buffer may have a part of the bytes then.""",
+    ),
     "Buffer.release": (
         "method",
         "(self) -> int",

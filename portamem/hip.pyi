@@ -48,10 +48,12 @@ from portamem.host import fill_2d as fill_2d
 from portamem.host import from_any as from_any
 from portamem.host import from_dlpack as from_dlpack
 from portamem.host import held as held
+from portamem.host import load as load
 from portamem.host import pointer_info as pointer_info
 from portamem.host import probe as probe
 from portamem.host import resource_of as resource_of
 from portamem.host import runtime_version as runtime_version
+from portamem.host import save as save
 from portamem.host import set_default_resource as set_default_resource
 from portamem.host import set_quirk as set_quirk
 from portamem.host import size_of as size_of

@@ -1,6 +1,7 @@
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, SupportsIndex, TypeVar
+from typing import IO, Any, SupportsIndex, TypeVar
 
 from portamem import knobs as knobs
 from portamem._check import OrderCheck
@@ -118,6 +119,32 @@ def asarray(
     ``__cuda_array_interface__``. With a stream it is ready for work on that stream, without one it is ready on
     return. Anything else (NumPy arrays and other data of the host, bytes, nested sequences) is copied there;
     ``from_any`` wraps such memory too.
+    """
+
+def save(file: str | os.PathLike[str] | IO[bytes], array: View | Buffer, *, stream: Stream | Any = None) -> None:
+    """Writes a View, or the bytes of a Buffer, to a ``.npy`` file, which ``numpy.load`` reads too.
+
+    ``file`` is a path or a binary file object, which is written from its place on. The memory is written as
+    ``Buffer.save`` does. A View in Fortran order keeps it.
+
+    TypeError for what is neither View nor Buffer of this backend; ValueError for any other View that is not
+    contiguous, and for elements that the format has no name for.
+    """
+
+def load(
+    file: str | os.PathLike[str] | IO[bytes],
+    *,
+    resource: MemoryResource | None = None,
+    device: Device | SupportsIndex | None = None,
+    stream: Stream | Any = None,
+) -> View:
+    """Reads a ``.npy`` file to a new View: of the resource, of a device's, or of the current one.
+
+    ``file`` is a path or a binary file object, which is read from its place on. The memory is read as
+    ``Buffer.load`` does, and is there on return. An array in Fortran order becomes a View with its axes reversed.
+
+    ValueError for a file that is no ``.npy`` file or too short, for elements that have no name here, and for
+    objects.
     """
 
 def from_any(obj: Any, *, stream: Stream | Any = None) -> View:

@@ -105,7 +105,8 @@ def test_native_methods_have_signatures(pm: ModuleType) -> None:
 def test_functions_of_the_backends_say_the_same_in_the_stub(pm: ModuleType) -> None:
     tree = ast.parse((PACKAGE / "host.pyi").read_text(encoding="utf-8"))
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
-    assert {node.name for node in functions} == {"devices", "check", "using", "tag", "asarray", "from_any"}
+    names = {"devices", "check", "using", "tag", "asarray", "from_any", "save", "load"}
+    assert {node.name for node in functions} == names
     for node in functions:
         assert ast.get_docstring(node) == inspect.getdoc(getattr(pm, node.name))
 

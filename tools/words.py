@@ -32,6 +32,7 @@ IN_WORDS = {
     "SupportsInt": "int",
     "SupportsFloat": "float",
     "CapsuleType": "Any",
+    "_BytesFile": "str | os.PathLike[str] | IO[bytes]",
     "_HostMemory": "Any",
     "_Memory": "Buffer | View | HostRegistration | Any",
 }

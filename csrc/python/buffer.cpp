@@ -131,6 +131,37 @@ void close_on(Buffer& self, const std::shared_ptr<Stream>& stream) {
     self.abandon();
 }
 
+// Changes the size. Another thread may close the object meanwhile: then the new memory goes back.
+void reallocate_on(Buffer& self, const py::object& nbytes, const py::object& stream, const py::object& alignment) {
+    if (dynamic_cast<PitchedBuffer*>(&self) != nullptr)
+        throw py::value_error("the rows of a PitchedBuffer have a pitch: allocate new rows, and copy_2d to them");
+    const std::size_t size = to_size(nbytes);
+    const std::size_t aligned = to_size(alignment, "alignment");
+    const auto on = to_stream(stream);
+    const auto old = portamem::detail::reallocatable(self);
+    const std::size_t had = self.nbytes();
+    std::shared_ptr<Allocation> made;
+    {
+        const WithoutGil nogil;
+        made = portamem::detail::reallocated(old, had, size, on, aligned);
+    }
+    if (self.shared() == old) self = Buffer(std::move(made), size);
+}
+
+// Python has the files.
+void move_by_file(const char* how, const py::object& self, const py::object& file, const py::object& stream) {
+    if (buffer_of(self) == nullptr) throw py::type_error(std::string(how) + " is a method of Buffers");
+    py::module_::import("portamem._files").attr(how)(self, file, stream);
+}
+
+void save_to(const py::object& self, const py::object& file, const py::object& stream) {
+    move_by_file("save", self, file, stream);
+}
+
+void load_from(const py::object& self, const py::object& file, const py::object& stream) {
+    move_by_file("load", self, file, stream);
+}
+
 PyObject* close(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* keywords) {
     if (nargs == 0 && keywords == nullptr && close_cached(*buffer_of(self))) Py_RETURN_NONE;
     return answer_python([&] {
@@ -236,6 +267,10 @@ void register_buffer(py::module_& m) {
                 memory->use_on(on);
             },
             py::arg("stream"))
+        .def("reallocate", &reallocate_on, py::arg("nbytes"), py::kw_only(), py::arg("stream") = py::none(),
+             py::arg("alignment") = MemoryResource::kAlignment)
+        .def("save", &save_to, py::arg("file"), py::kw_only(), py::arg("stream") = py::none())
+        .def("load", &load_from, py::arg("file"), py::kw_only(), py::arg("stream") = py::none())
         .def("release",
              [](Buffer& b) {
                  settle_unlocked(b);

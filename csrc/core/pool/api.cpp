@@ -258,6 +258,9 @@ int portamem_pool_deallocate(portamem_pool* pool, void* ptr, size_t nbytes, uint
 int portamem_pool_deallocate_at(portamem_pool* pool, void* ptr, uint64_t identity) {
     return portamem::pool::do_deallocate_at(pool, ptr, identity) ? 1 : 0;
 }
+int portamem_pool_resize(portamem_pool* pool, void* ptr, size_t from, size_t to, uint64_t identity) {
+    return portamem::pool::pool_of(pool).resize(ptr, from, to, identity) ? 1 : 0;
+}
 size_t portamem_pool_size_of(portamem_pool* pool, const void* ptr) {
     return portamem::pool::pool_of(pool).asked_at(ptr);
 }

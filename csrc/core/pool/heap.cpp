@@ -186,6 +186,34 @@ bool Heap::take_large_from(Arena& arena, std::size_t size, unsigned index, std::
     return true;
 }
 
+bool Heap::extend(Block& block, std::size_t size, Arena* own) noexcept {
+    if (block.length() >= size) return true;
+    Block* const after = block.after;
+    if (after == nullptr || after->use != Block::Use::Free || after->for_slabs != block.for_slabs) return false;
+    Arena* arena = nullptr;
+    if (after->arena == common_.number) {
+        arena = &common_;
+    } else if (own != nullptr && after->arena == own->number) {
+        arena = own;
+    }
+    const std::size_t more = size - block.length();
+    if (arena == nullptr || after->length() < more) return false;
+    const std::size_t rest = after->length() - more;
+    arena->unlink(*after);
+    if (rest >= kLeastRest || rest * kRestShare > size) {
+        after->base += more;
+        after->set_length(rest);
+        arena->link(*after);
+        block.set_length(size);
+    } else {
+        block.set_length(block.length() + after->length());
+        block.after = after->after;
+        if (block.after != nullptr) block.after->before = &block;
+        recycle(after);
+    }
+    return true;
+}
+
 // Prepares the record of a block outside slabs.
 void Heap::hand_out(Block& block, unsigned index) noexcept {
     block.use = Block::Use::Taken;

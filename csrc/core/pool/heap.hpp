@@ -56,6 +56,9 @@ class Heap {
     /// Takes a kExact block of at least `size` bytes, a multiple of kGrain, also from pieces that no other block fits
     /// into.
     bool take_exact_from(Arena& arena, std::size_t size, std::size_t alignment, Item& item);
+    /// Makes a block outside slabs, which is out, at least `size` bytes long by the free memory behind it: of the arena
+    /// `own` (null: of no stream's), or of the common arena. False where there is not so much.
+    bool extend(Block& block, std::size_t size, Arena* own) noexcept;
     /// Returns the kExact block that begins at an address; null where there is none.
     Block* exact_at(std::uintptr_t address) const noexcept;
     /// Returns the record of the slab that an item is in, or of the item's own block.

@@ -54,6 +54,8 @@ class Pool : public std::enable_shared_from_this<Pool> {
     /// Returns the bytes that were asked for at an address that is out; 0 for any other. A block cut to the byte is
     /// found under the heap's lock, every other one without a lock.
     std::size_t asked_at(const void* ptr) noexcept;
+    /// Gives a block that is out another size at its address. False, with nothing done, where that cannot be.
+    bool resize(void* ptr, std::size_t from, std::size_t to, std::uint64_t identity) noexcept;
     /// Returns what the pool knows of an address in the chunk at `begin`, which may be inside of a block.
     portamem_address find(const void* ptr, std::uintptr_t begin) noexcept;
     ChunkOwner& chunk_owner() noexcept { return chunk_owner_; }
@@ -145,6 +147,9 @@ class Pool : public std::enable_shared_from_this<Pool> {
     bool is_captured(void* stream);
     void refuse_captured(void* stream, const char* what);
     static constexpr unsigned kMostItems = 128;  ///< blocks that one call takes, the most of one class in a cache
+
+    // resize.cpp
+    bool extend(Block& block, std::size_t from, std::size_t to, std::uint64_t identity) noexcept;
 
     // heap_path.cpp
     bool drain_pending(Cache& cache, void* stream) noexcept;

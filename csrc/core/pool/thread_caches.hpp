@@ -34,6 +34,11 @@ class CacheSet {
     /// set.
     void count(Cache* cache, std::int64_t blocks, std::int64_t nbytes);
 
+    /// Counts that a block that is out has become so much larger, or smaller.
+    void count_resized(std::int64_t nbytes) noexcept {
+        live_bytes_.fetch_add(static_cast<std::uint64_t>(nbytes), std::memory_order_relaxed);
+    }
+
     /// Moves everything in a cache to the heap. The cache is shut, or its owner thread is inside. On std::bad_alloc the
     /// rest is still in the cache.
     void empty(Cache& cache);

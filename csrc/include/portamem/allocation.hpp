@@ -163,9 +163,14 @@ class Allocation {
     void synchronize_declared();
 
     /// Gives the memory back, behind the work on `stream` (null: the allocation's stream) and on every declared stream.
-    /// Closing twice is allowed. Throws ExportError under an export, and Error where the runtime refuses; the memory
-    /// stays usable then.
-    void close(const std::shared_ptr<Stream>& stream);
+    /// Closing twice is allowed, and false is returned for the second time. Throws ExportError under an export, and
+    /// Error where the runtime refuses; the memory stays usable then.
+    bool close(const std::shared_ptr<Stream>& stream);
+
+    /// Changes the size where the memory can stay where it is, at a multiple of `alignment`, and returns whether it
+    /// can. Work that is submitted to `stream` from now on may use the new bytes. Throws ExportError under an export,
+    /// and std::invalid_argument once closed.
+    bool resize_in_place(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment);
 
     /// Closes foreign memory so that it has been let go on return: it waits for all declared work first.
     void close_and_wait();

@@ -77,18 +77,20 @@ struct ByAddress {
         return is_done;
     }
 
+    [[noreturn]] static void refuse_unknown() {
+        refuse_forked();
+        throw std::invalid_argument(
+            "no memory resource of this process has memory out at this address: it was freed before, it lies inside of "
+            "a block, or it is not portamem's");
+    }
+
     static rt::Stream_t handle_of(const std::shared_ptr<Stream>& stream) { return stream->handle(); }
     static rt::Stream_t handle_of(rt::Stream_t handle) { return handle; }
 
     template <class OnStream>
     static void deallocate(void* ptr, const OnStream& stream) {
         const Found found(ptr, false);
-        if (!found) {
-            refuse_forked();
-            throw std::invalid_argument(
-                "no memory resource of this process has memory out at this address: it was freed before, it lies "
-                "inside of a block, or it is not portamem's");
-        }
+        if (!found) refuse_unknown();
         const std::size_t nbytes = found.block().nbytes;
         const portamem_resource& other = found.block().resource;
         if (found.is_of_this_module()) return resource_of_table(other.self).deallocate(ptr, nbytes, stream);

@@ -56,6 +56,7 @@
 #include "portamem/mr/system_memory_resource.hpp"
 #include "portamem/mr/tracking_adaptor.hpp"
 #include "portamem/order_check.hpp"
+#include "portamem/reallocate.hpp"
 #include "portamem/span.hpp"
 #include "portamem/strided_span.hpp"
 #include "portamem/tag.hpp"

@@ -248,4 +248,17 @@ CLAUSES = (
         "array interface is a View's alone, because a consumer of one never says that it has let go.",
         "every resource",
     ),
+    Clause(
+        "OWN-39",
+        "reallocate gives a Buffer another size in memory of the same resource: the first bytes keep their values, "
+        "behind all work that was declared on the memory, and the old memory goes back behind the copy, or stays where "
+        "it is.",
+        "every resource",
+    ),
+    Clause(
+        "OWN-40",
+        "A Buffer with exports is not reallocated (BufferError), nor a sub-view, rows with a pitch, foreign memory or "
+        "a closed Buffer (ValueError). Where a size cannot be had, the Buffer keeps its size and its bytes.",
+        "every resource",
+    ),
 )

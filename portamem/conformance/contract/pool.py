@@ -367,4 +367,10 @@ CLAUSES = (
         "that address is the pool's, and no second free by the address reaches it.",
         "pools",
     ),
+    Clause(
+        "POOL-54",
+        "Memory that a pool reallocates keeps its address where there is room behind it: free memory of its own "
+        "stream, or of none. Another stream's is no room, and memory that another stream was told of moves.",
+        "pools",
+    ),
 )

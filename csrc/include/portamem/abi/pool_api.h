@@ -188,6 +188,11 @@ PORTAMEM_EXPORT int portamem_pool_deallocate(portamem_pool* pool, void* ptr, siz
 PORTAMEM_EXPORT void* portamem_pool_allocate_cached(portamem_pool* pool, size_t nbytes, uint64_t identity);
 PORTAMEM_EXPORT int portamem_pool_deallocate_cached(portamem_pool* pool, void* ptr, size_t nbytes, uint64_t identity);
 
+/* Gives a block that is out another size at the same address, for work submitted to the stream from now on: within the
+ * block's unused bytes, or with free memory behind it. No callback runs. Returns 0, and has done nothing, where that
+ * cannot be, or where the block is not out for `from` bytes. */
+PORTAMEM_EXPORT int portamem_pool_resize(portamem_pool* pool, void* ptr, size_t from, size_t to, uint64_t identity);
+
 /* Returns the bytes that were asked for at an address that the pool gave and that is out; 0 for any other address. It
  * takes no lock, except for a block cut to the byte under a limit. */
 PORTAMEM_EXPORT size_t portamem_pool_size_of(portamem_pool* pool, const void* ptr);

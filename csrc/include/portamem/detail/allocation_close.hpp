@@ -21,15 +21,29 @@
 
 PORTAMEM_OPEN
 
-inline void Allocation::close(const std::shared_ptr<Stream>& stream) {
+inline bool Allocation::close(const std::shared_ptr<Stream>& stream) {
     refuse_forked();
-    if (!begin_close()) return;
+    if (!begin_close()) return false;
     try {
         give_back(stream ? stream : *stream_);
     } catch (...) {
         exports_.store(0, std::memory_order_release);
         throw;
     }
+    return true;
+}
+
+// The memory stays where it is for its own stream alone: other streams were told of the bytes that it had, and would
+// use new ones unordered.
+inline bool Allocation::resize_in_place(std::size_t nbytes, const std::shared_ptr<Stream>& stream,
+                                        std::size_t alignment) {
+    if (!begin_close()) throw std::invalid_argument("the buffer is closed");
+    bool stays = nbytes == nbytes_ || (stream == *stream_ && !shared_.load(std::memory_order_acquire));
+    stays = stays && (reinterpret_cast<std::uintptr_t>(ptr_) & (alignment - 1)) == 0;
+    if (stays && nbytes != nbytes_) stays = resource_ && resource_->resize_in_place(ptr_, nbytes_, nbytes, stream);
+    if (stays) nbytes_ = nbytes;
+    exports_.store(0, std::memory_order_release);
+    return stays;
 }
 
 inline void Allocation::close_and_wait() {

@@ -166,6 +166,13 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     /// Returns whether the resource ever has memory at hand.
     bool serves_cached() const noexcept { return serves_cached_; }
 
+    /// Gives memory that is out for `from` bytes the size `to` at the same address, for work that is submitted to
+    /// `stream` from now on. Returns false, and does nothing, where the resource cannot do that with what it has at
+    /// hand; it makes no call then either. Nothing else may use the memory meanwhile.
+    bool resize_in_place(void* ptr, std::size_t from, std::size_t to, const std::shared_ptr<Stream>& stream) noexcept {
+        return serves_cached_ && !is_watched() && do_resize_in_place(ptr, from, to, stream);
+    }
+
     /// Notes that another stream uses memory of allocate from now on, and that its free will wait for that stream.
     /// Recorders write it down.
     void note_use(void* ptr, std::size_t nbytes, const Stream& stream) {
@@ -227,6 +234,10 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
         return false;
     }
     virtual bool do_deallocate_cached_at(void* /*ptr*/, const std::shared_ptr<Stream>& /*stream*/) noexcept {
+        return false;
+    }
+    virtual bool do_resize_in_place(void* /*ptr*/, std::size_t /*from*/, std::size_t /*to*/,
+                                    const std::shared_ptr<Stream>& /*stream*/) noexcept {
         return false;
     }
     /// Closes where nothing is out, and returns true, also where it was closed before. Returns false otherwise.

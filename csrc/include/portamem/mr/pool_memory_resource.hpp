@@ -253,6 +253,14 @@ class PoolMemoryResource : public MemoryResource {
         return !has_watcher() && portamem_pool_deallocate_at(pool_, ptr, stream->memory_identity()) != 0;
     }
 
+    bool do_resize_in_place(void* ptr, std::size_t from, std::size_t to,
+                            const std::shared_ptr<Stream>& stream) noexcept final {
+        if (has_watcher() || stream->is_elsewhere()) return false;
+        if (auto* const use = stream->handle_use(); use != nullptr && !(use->is_of_this_thread() && use->is_same()))
+            return false;
+        return portamem_pool_resize(pool_, ptr, from, to, stream->memory_identity()) != 0;
+    }
+
     std::optional<std::size_t> do_size_of(const void* ptr) const final {
         if (passthrough_) return passthrough_->size_of(ptr);
         const std::size_t nbytes = portamem_pool_size_of(pool_, ptr);

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT
+// portamem/reallocate.hpp: memory that gets another size, or goes to another resource, and keeps its contents.
+//
+// No vendor has a realloc for devices. Memory of a pool stays where it is where the pool has room behind it. Otherwise
+// new memory is taken, the contents are copied, and the old memory goes back behind the copy.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+
+#include "portamem/by_address.hpp"
+#include "portamem/copy.hpp"
+#include "portamem/current_resource.hpp"
+
+PORTAMEM_OPEN
+
+namespace detail {
+
+/// Queues a copy of the first bytes of a buffer to another one.
+inline void copy_first(const Buffer& dst, const Buffer& src, std::size_t nbytes,
+                       const std::shared_ptr<Stream>& stream) {
+    if (nbytes == 0) return;
+    Span to = Span::of(dst), from = Span::of(src);
+    to.nbytes = from.nbytes = nbytes;
+    (void)copy(to, from, stream);
+}
+
+/// Returns the memory of a buffer that may be given another size. Throws std::invalid_argument for any other buffer.
+inline std::shared_ptr<Allocation> reallocatable(const Buffer& buffer) {
+    refuse_forked();
+    if (buffer.is_sub_view())
+        throw std::invalid_argument("a sub-view does not own its memory: reallocate the buffer itself");
+    std::shared_ptr<Allocation> memory = buffer.allocation();
+    if (memory->resource()) return memory;
+    throw std::invalid_argument("the memory is not portamem's: its owner alone can give it another size");
+}
+
+/// Returns the memory that such a buffer, of `had` bytes, has after reallocate: its own, or new memory. Then its own
+/// has gone back.
+inline std::shared_ptr<Allocation> reallocated(const std::shared_ptr<Allocation>& old, std::size_t had,
+                                               std::size_t nbytes, std::shared_ptr<Stream> stream,
+                                               std::size_t alignment) {
+    refuse_alignment(alignment);
+    if (!stream) stream = old->stream();
+    if (stream->is_closed()) throw std::invalid_argument("the stream is closed: name one that is open");
+    stream->refuse_capture_if_open("reallocate");
+    if (old->resize_in_place(nbytes, stream, alignment)) {
+        if (stream != old->stream()) old->use_on(stream);
+        return old;
+    }
+    auto made = Allocation::make(old->resource(), nbytes, stream, alignment);
+    old->order_behind_users(*stream);
+    copy_first(Buffer(made, nbytes), Buffer(old, had), std::min(nbytes, had), stream);
+    if (!old->close(stream)) throw std::invalid_argument("the buffer is closed");
+    return made;
+}
+
+/// Returns the stream that memory of a resource is taken and given back on, for work on `stream`. It is that stream,
+/// unless the resource cannot follow a stream of another device.
+inline std::shared_ptr<Stream> home_for(const MemoryResource& resource, const std::shared_ptr<Stream>& stream) {
+    const bool follows = !resource.is_stream_ordered() || resource.device() == stream->device();
+    return follows ? stream : Stream::default_stream(resource.device());
+}
+
+/// Holds memory that is out at an address, and gives up that hold unless it closes the memory.
+class OutAtAddress {
+  public:
+    OutAtAddress(const std::shared_ptr<MemoryResource>& resource, void* ptr, std::size_t nbytes,
+                 const std::shared_ptr<Stream>& stream)
+        : buffer_(Allocation::adopt(resource, ptr, nbytes, home_for(*resource, stream)), nbytes) {}
+    ~OutAtAddress() {
+        if (!buffer_.is_closed()) (void)buffer_.release();  // it owns the memory, and has no export: it does not throw
+    }
+    OutAtAddress(const OutAtAddress&) = delete;
+    OutAtAddress& operator=(const OutAtAddress&) = delete;
+
+    const Buffer& buffer() const noexcept { return buffer_; }
+    void close() { buffer_.close(); }
+
+  private:
+    Buffer buffer_;
+};
+
+/// Moves memory that is out at an address into new memory of a resource.
+inline void* moved(const KnownBlock& block, const std::shared_ptr<MemoryResource>& to, std::size_t nbytes,
+                   const std::shared_ptr<Stream>& stream, std::size_t alignment) {
+    Buffer made(to, nbytes, home_for(*to, stream), alignment);
+    OutAtAddress old(block.resource, const_cast<void*>(block.base), block.nbytes, stream);
+    copy_first(made, old.buffer(), std::min(nbytes, block.nbytes), stream);
+    if (to->is_host_accessible()) stream->synchronize();
+    old.close();
+    return made.release();
+}
+
+/// Returns the block that begins at an address. Throws std::invalid_argument where none is out there.
+inline KnownBlock block_at(const void* ptr) {
+    const ByAddress::Found found(ptr, false);
+    if (!found) ByAddress::refuse_unknown();
+    return {found.block().base, found.block().nbytes, found.resource()};
+}
+
+}  // namespace detail
+
+/// Gives a buffer the size `nbytes`. The first bytes keep their values, as many as both sizes have.
+/// - The address may change. A pool's memory keeps it where there is room, if no other stream uses the memory.
+/// - stream (null: the buffer's): the copy runs there, behind all work that was declared on the memory; the new memory
+///   may be used from there, and goes back there. The old memory goes back behind the copy; the host waits for that
+///   only where the resource is not stream-ordered.
+/// - alignment: of the new address, as for MemoryResource::allocate; no resource remembers the old one.
+/// - Throws ExportError while the buffer has exports. Throws std::invalid_argument for a closed buffer, a sub-view,
+///   memory of the program's and a captured stream. Throws as allocate and copy do, OutOfMemory among others. The
+///   buffer is as it was then.
+inline void reallocate(Buffer& buffer, std::size_t nbytes, const std::shared_ptr<Stream>& stream = nullptr,
+                       std::size_t alignment = MemoryResource::kAlignment) {
+    const std::shared_ptr<Allocation> old = detail::reallocatable(buffer);
+    buffer = Buffer(detail::reallocated(old, buffer.nbytes(), nbytes, stream, alignment), nbytes);
+}
+void reallocate(PitchedBuffer&, std::size_t, const std::shared_ptr<Stream>& = nullptr, std::size_t = 0) = delete;
+
+/// Gives memory that is known by its address another size, and returns its new address. It keeps its resource, and the
+/// first bytes keep their values.
+/// - ptr: null takes new memory of the current resource of the stream's device. nbytes: 0 gives the memory back, and
+///   returns null.
+/// - stream: it is behind all work that uses the memory. The new memory may be used there; by the host too, where the
+///   host reaches it, because the call waits for the copy then.
+/// - Throws std::invalid_argument where no resource has the address out, and as allocate and copy do. The old memory is
+///   still out then, with its contents.
+[[nodiscard]] inline void* reallocate(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream,
+                                      std::size_t alignment = MemoryResource::kAlignment) {
+    if (ptr == nullptr) return current_resource(stream->device())->allocate(nbytes, stream, alignment);
+    if (nbytes == 0) {
+        deallocate(ptr, stream);
+        return nullptr;
+    }
+    refuse_forked();
+    detail::refuse_alignment(alignment);
+    const KnownBlock block = detail::block_at(ptr);
+    const bool is_aligned = (reinterpret_cast<std::uintptr_t>(ptr) & (alignment - 1)) == 0;
+    if (is_aligned && block.resource->resize_in_place(ptr, block.nbytes, nbytes, stream)) return ptr;
+    return detail::moved(block, block.resource, nbytes, stream, alignment);
+}
+
+/// Moves memory that is known by its address to another resource, and returns its new address: `ptr`, where the
+/// resource has it already, and null for null. The stream, the host's view and what is thrown are as for reallocate.
+/// The resources may be of different devices.
+[[nodiscard]] inline void* move(void* ptr, const std::shared_ptr<MemoryResource>& to,
+                                const std::shared_ptr<Stream>& stream,
+                                std::size_t alignment = MemoryResource::kAlignment) {
+    if (ptr == nullptr) return nullptr;
+    refuse_forked();
+    (void)detail::open_upstream(to, "target");
+    const KnownBlock block = detail::block_at(ptr);
+    return block.resource == to ? ptr : detail::moved(block, to, block.nbytes, stream, alignment);
+}
+
+/// These functions take a bare handle; null is the default stream of the resource's device.
+[[nodiscard]] inline void* reallocate(void* ptr, std::size_t nbytes, rt::Stream_t handle,
+                                      std::size_t alignment = MemoryResource::kAlignment) {
+    const int device = ptr == nullptr ? current_device() : detail::block_at(ptr).resource->device();
+    return reallocate(ptr, nbytes, Stream::from_handle(handle, device), alignment);
+}
+[[nodiscard]] inline void* move(void* ptr, const std::shared_ptr<MemoryResource>& to, rt::Stream_t handle,
+                                std::size_t alignment = MemoryResource::kAlignment) {
+    return move(ptr, to, Stream::from_handle(handle, detail::open_upstream(to, "target")->device()), alignment);
+}
+
+PORTAMEM_CLOSE

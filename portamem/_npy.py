@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: MIT
+"""NumPy's file format for Views."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from portamem._dtypes import parse_dtype
+
+
+class Npy:
+    """The functions over one native module that write and read ``.npy`` files."""
+
+    def __init__(self, native: ModuleType) -> None:
+        self._native = native
+
+    def save(self, file: Any, array: Any, *, stream: Any = None) -> None:
+        """Writes a View, or the bytes of a Buffer, to a ``.npy`` file, which ``numpy.load`` reads too.
+
+        ``file`` is a path or a binary file object, which is written from its place on. The memory is written as
+        ``Buffer.save`` does. A View in Fortran order keeps it.
+
+        TypeError for what is neither View nor Buffer of this backend; ValueError for any other View that is not
+        contiguous, and for elements that the format has no name for.
+        """
+        from numpy.lib import format as npy
+
+        from portamem import _files
+
+        view = array.view() if isinstance(array, self._native.Buffer) else array
+        if not isinstance(view, self._native.View):
+            raise TypeError(
+                f"save takes a View or a Buffer of the {self._native.backend} backend, not a {type(array).__name__}: "
+                "make one of it with asarray"
+            )
+        is_reversed = not view.is_contiguous and view.T.is_contiguous
+        if not view.is_contiguous and not is_reversed:
+            raise ValueError("the view is not contiguous: copy its elements to memory of their own, and save that")
+        if "V" in view.typestr:
+            raise ValueError(
+                f"the .npy format has no name for elements of type {parse_dtype(view.dtype).name}: save their bits, as "
+                f"view('uint{8 * view.itemsize}')"
+            )
+        header = {"descr": view.typestr, "fortran_order": is_reversed, "shape": view.shape}
+        begin = view.handle - view.buffer.handle if view.nbytes else 0
+        with _files.opened(file, "wb") as target:
+            npy.write_array_header_1_0(target, header)
+            with view.buffer[begin : begin + view.nbytes] as part:
+                part.save(target, stream=stream)
+
+    def load(self, file: Any, *, resource: Any = None, device: Any = None, stream: Any = None) -> Any:
+        """Reads a ``.npy`` file to a new View: of the resource, of a device's, or of the current one.
+
+        ``file`` is a path or a binary file object, which is read from its place on. The memory is read as
+        ``Buffer.load`` does, and is there on return. An array in Fortran order becomes a View with its axes reversed.
+
+        ValueError for a file that is no ``.npy`` file or too short, for elements that have no name here, and for
+        objects.
+        """
+        from numpy.lib import format as npy
+
+        from portamem import _files
+
+        with _files.opened(file, "rb") as source:
+            version = npy.read_magic(source)
+            if version == (1, 0):
+                shape, is_reversed, dtype = npy.read_array_header_1_0(source)
+            elif version == (2, 0):
+                shape, is_reversed, dtype = npy.read_array_header_2_0(source)
+            else:
+                raise ValueError(f"the .npy file is of version {version[0]}.{version[1]}, not of 1.0 or 2.0")
+            if dtype.hasobject:
+                raise ValueError("the .npy file holds Python objects, which are no bytes: numpy.load reads it")
+            extents = shape[::-1] if is_reversed else shape
+            made = self._native.empty(extents, dtype, resource=resource, device=device, stream=stream)
+            with made.buffer[: made.nbytes] as whole:
+                whole.load(source, stream=stream)
+            return made.T if is_reversed else made
