@@ -107,8 +107,8 @@ inline KnownBlock block_at(const void* ptr) {
 /// Gives a buffer the size `nbytes`. The first bytes keep their values, as many as both sizes have.
 /// - The address may change. A pool's memory keeps it where there is room, if no other stream uses the memory.
 /// - stream (null: the buffer's): the copy runs there, behind all work that was declared on the memory; the new memory
-///   may be used from there, and goes back there. The old memory goes back behind the copy; the host waits for that
-///   only where the resource is not stream-ordered.
+///   may be used from there, and goes back there. The old memory goes back behind the copy. The host waits for that
+///   where the resource is not stream-ordered, and where the runtime copies host memory on the CPU.
 /// - alignment: of the new address, as for MemoryResource::allocate; no resource remembers the old one.
 /// - Throws ExportError while the buffer has exports. Throws std::invalid_argument for a closed buffer, a sub-view,
 ///   memory of the program's and a captured stream. Throws as allocate and copy do, OutOfMemory among others. The
