@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# ci/lint.sh: formatting, style and types. Compiler warnings are errors in ci/build.sh (g++) and ci/headers.sh (clang++).
+# ci/lint.sh: formatting, style and types, and the tests of tools that read the sources by libclang, which ci/bare.sh has
+# not. Compiler warnings are errors in ci/build.sh (g++) and ci/headers.sh (clang++).
 source "$(dirname "$0")/lib.sh"
 need_setup
 cd "$ROOT"
@@ -9,3 +10,4 @@ ruff format --no-cache --check .
 mypy --strict --cache-dir="$CI_DIR/mypy" portamem
 git ls-files -z --cached --others --exclude-standard --deduplicate '*.cpp' '*.hpp' '*.h' |
     xargs -0 clang-format --dry-run -Werror
+PYTHONPATH=tests python -m pytest -q -p no:cacheprovider --noconftest tests/source_rules/test_{mutation,header_matrix}.py

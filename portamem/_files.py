@@ -22,7 +22,7 @@ _READERS = 4  # threads that read one file
 
 
 def save(buffer: Any, file: Any, stream: Any) -> None:
-    """What ``Buffer.save`` does."""
+    """Writes a buffer's bytes to a file, as the stub says of ``Buffer.save``."""
     native = _loader.load(buffer.backend)
     with ExitStack() as after:
         target = after.enter_context(opened(file, "wb"))
@@ -35,7 +35,7 @@ def save(buffer: Any, file: Any, stream: Any) -> None:
 
 
 def load(buffer: Any, file: Any, stream: Any) -> None:
-    """What ``Buffer.load`` does."""
+    """Fills a buffer from a file, as the stub says of ``Buffer.load``."""
     native = _loader.load(buffer.backend)
     if buffer.readonly:
         raise ValueError("the buffer is read-only memory: load the file into memory of your own")

@@ -203,7 +203,12 @@ with pm.DeviceMemoryResource().allocate(1 << 30) as buf:
 print(after - before)
 """
     done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "large")], capture_output=True, text=True, timeout=300, check=True
+        [sys.executable, "-c", code, str(tmp_path / "large")],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
     )
     assert int(done.stdout) < 200 * 1024  # KiB
 
@@ -223,7 +228,7 @@ with pm.PoolMemoryResource(pm.DeviceMemoryResource()) as pool, pool.allocate(40 
     except KeyboardInterrupt:
         print("heard", time.monotonic() - begin < 5, buf.exports)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=100)
     assert done.stdout == "heard True 0\n", done.stderr
 
 

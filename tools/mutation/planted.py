@@ -142,8 +142,8 @@ DEFECTS = (
     _one(
         "the caller's current device is not put back",
         _HEADERS + "device_guard.hpp",
-        "~DeviceGuard() { (void)rt::PopDevice(saved_); }",
-        "~DeviceGuard() { (void)saved_; }",
+        "if (is_needed_) (void)rt::PopDevice(saved_);",
+        "(void)saved_;",
         "DEVICE-23",
     ),
     _one(
