@@ -59,7 +59,8 @@ nitpick_ignore_regex = [
         r"(Any|Self|Callable|Iterator|Sequence|SupportsIndex|SupportsFloat|SupportsInt|ModuleType|TracebackType)",
     ),
     ("py:.*", r"portamem\.enums\._Text"),
-    ("py:.*", r"(Path|PathLike|os\.PathLike|Size|Shape|StreamLike|DeviceLike|LocationLike|Memory|HostMemory)$"),
+    ("py:.*", r"(Path|PathLike|os\.PathLike|Size|Shape|StreamLike|DeviceLike|LocationLike)$"),
+    ("py:.*", r"(Memory|HostMemory|BytesFile)$"),
 ]
 
 # The C++ pages, where ci/docs.sh has run Doxygen.

@@ -28,6 +28,7 @@ ALIASES = {
     "_LocationLike": "LocationLike",
     "_Memory": "Memory",
     "_HostMemory": "HostMemory",
+    "_BytesFile": "BytesFile",
     "_Resource": "MemoryResource",
 }
 
