@@ -15,21 +15,22 @@ from types import ModuleType
 from typing import Any
 
 from portamem import _loader
+from portamem.errors import Error
 
 _BLOCK = 4 << 20  # bytes
 _BLOCKS = 8
 _READERS = 4  # threads that read one file
 
 
-def save(buffer: Any, file: Any, stream: Any) -> None:
-    """Writes a buffer's bytes to a file, as the stub says of ``Buffer.save``."""
+def save(buffer: Any, file: Any, stream: Any, head: Callable[[Any], None] | None = None) -> None:
+    """Writes a buffer's bytes to a file, as the stub says of ``Buffer.save``, behind what ``head(file)`` writes."""
     native = _loader.load(buffer.backend)
-    with ExitStack() as after:
-        target = after.enter_context(opened(file, "wb"))
-        if not hasattr(target, "write"):
-            raise TypeError(f"a {type(file).__name__} is no path and no file that can be written")
-        whole = after.enter_context(buffer[:])
-        with closing(_pieces_of(native, whole, stream, after)) as pieces:
+    with buffer[:] as whole, ExitStack() as after:  # whatever can be refused is, before a file is made anew
+        on = _usable(native, stream)
+        target = after.enter_context(opened(file, "wb", "write"))
+        if head is not None:
+            head(target)
+        with closing(_pieces_of(native, whole, on, after)) as pieces:
             for piece in pieces:
                 _write(target, piece)
 
@@ -39,22 +40,36 @@ def load(buffer: Any, file: Any, stream: Any) -> None:
     native = _loader.load(buffer.backend)
     if buffer.readonly:
         raise ValueError("the buffer is read-only memory: load the file into memory of your own")
-    with ExitStack() as after:
-        source = after.enter_context(opened(file, "rb"))
+    with buffer[:] as whole, ExitStack() as after:
+        on = _usable(native, stream)
+        source = after.enter_context(opened(file, "rb", "read"))
         reader = _Reader(source, buffer.nbytes)
-        whole = after.enter_context(buffer[:])
-        (_load_here if whole.is_host_accessible else _load_through)(native, whole, reader, stream, after)
+        (_load_here if whole.is_host_accessible else _load_through)(native, whole, reader, on, after)
         reader.done()
 
 
+def _usable(native: ModuleType, stream: Any) -> Any:
+    """A stream that takes work now, or None."""
+    if stream is None:
+        return None
+    on = stream if isinstance(stream, native.Stream) else native.Stream.wrap(stream)
+    if on.is_closed:
+        raise ValueError("the stream is closed: name one that is open")
+    if on.capture_status != "none":
+        raise ValueError("the stream is captured: save and load before or after the capture")
+    return on
+
+
 @contextmanager
-def opened(file: Any, mode: str) -> Iterator[Any]:
-    """A file by its path, or a file object as it is."""
+def opened(file: Any, mode: str, method: str) -> Iterator[Any]:
+    """A file by its path, or a file object as it is, which has a method of this name."""
     if isinstance(file, (str, bytes, os.PathLike)):
         with open(file, mode) as found:
             yield found
     elif isinstance(file, io.TextIOBase):
         raise TypeError(f"the file is open as text: open it with mode {mode!r}")
+    elif not hasattr(file, method):
+        raise TypeError(f"a {type(file).__name__} is no path and no file: it has no method {method!r}")
     else:
         yield file
 
@@ -73,27 +88,45 @@ def _lent(memory: memoryview) -> Iterator[memoryview]:
 def _write(target: Any, piece: memoryview) -> None:
     written = 0
     while written < piece.nbytes:
+        rest_bytes = piece.nbytes - written
         with _lent(piece[written:]) as rest:
             count = target.write(rest)
-        if count is None:
+        if count is None and isinstance(target, io.RawIOBase):
             raise BlockingIOError("the file takes no bytes now: it is open in non-blocking mode")
-        written += count
+        written += rest_bytes if count is None else count
+
+
+class _Descriptor:
+    """Another number for an open file, which is closed with its last holder."""
+
+    number = -1
+
+    def __init__(self, of: int) -> None:
+        self.number = os.dup(of)
+
+    def __del__(self, _close: Callable[[int], None] = os.close) -> None:
+        if self.number >= 0:
+            _close(self.number)
 
 
 class _Reader:
     """The next ``nbytes`` bytes of a file. Those of an ordinary file are read at any place, by several threads."""
 
     def __init__(self, file: Any, nbytes: int) -> None:
-        if not hasattr(file, "readinto") and not hasattr(file, "read"):
-            raise TypeError(f"a {type(file).__name__} is no path and no file that can be read")
-        self._file, self._nbytes, self._read = file, nbytes, 0
+        self._file, self._nbytes = file, nbytes
         self._begin = _place_of(file)
+        self._is_stopped = False
         if self._begin is None:
             return
-        self._fd = file.fileno()
-        there = max(os.fstat(self._fd).st_size - self._begin, 0)
+        # One of its own: where a second Ctrl-C ends the wait for the threads, they still read this file.
+        self._own = _Descriptor(file.fileno())
+        there = max(os.fstat(self._own.number).st_size - self._begin, 0)
         if there < nbytes:
             raise ValueError(f"the file has {there} bytes from its place on, and the memory takes {nbytes}")
+
+    def stop(self) -> None:
+        """Has the threads read no more."""
+        self._is_stopped = True
 
     @property
     def threads(self) -> int:
@@ -103,10 +136,10 @@ class _Reader:
     def fill(self, target: memoryview, offset: int) -> None:
         """Reads what belongs at an offset. Of a file that is read in turn, it has to be the next offset."""
         done = 0
-        while done < target.nbytes:
+        while done < target.nbytes and not self._is_stopped:
             with _lent(target[done:]) as rest:
                 if self._begin is not None:
-                    count = os.preadv(self._fd, [rest], self._begin + offset + done)
+                    count = os.preadv(self._own.number, [rest], self._begin + offset + done)
                 else:
                     count = self._next(rest)
             if not count:
@@ -135,7 +168,10 @@ def _place_of(file: Any) -> int | None:
     """The place in an ordinary file whose bytes are those that ``file`` gives; None for any other file. (The descriptor
     of a compressed file gives other bytes.)"""
     raw = file.raw if type(file) in (io.BufferedReader, io.BufferedRandom) else file
-    if type(raw) is not io.FileIO or not raw.readable() or not stat.S_ISREG(os.fstat(raw.fileno()).st_mode):
+    if type(raw) is not io.FileIO or not raw.readable():
+        return None
+    about = os.fstat(raw.fileno())
+    if not stat.S_ISREG(about.st_mode) or about.st_size == 0:  # those that the system makes up say 0
         return None
     if type(file) is io.BufferedRandom:
         file.flush()
@@ -145,10 +181,11 @@ def _place_of(file: Any) -> int | None:
 class _Workers:
     """Runs jobs on threads, which end with ``after``. Without threads a job runs when it is asked for."""
 
-    def __init__(self, count: int, after: ExitStack) -> None:
-        self._pool = ThreadPoolExecutor(count, "portamem-file") if count else None
+    def __init__(self, reader: _Reader, after: ExitStack) -> None:
+        self._pool = ThreadPoolExecutor(reader.threads, "portamem-file") if reader.threads else None
         if self._pool is not None:
             after.callback(self._pool.shutdown, wait=True, cancel_futures=True)
+            after.callback(reader.stop)
 
     def begin(self, job: Callable[..., None], *arguments: Any) -> Callable[[], None]:
         """Begins a job. The answer waits for it, and raises what it raised."""
@@ -162,10 +199,6 @@ def _ranges(nbytes: int) -> list[tuple[int, int]]:
     return [(begin, min(begin + _BLOCK, nbytes)) for begin in range(0, nbytes, _BLOCK)]
 
 
-def _as_stream(native: ModuleType, stream: Any) -> Any:
-    return stream if isinstance(stream, native.Stream) else native.Stream.wrap(stream)
-
-
 class _Blocks:
     """Pinned blocks, with the last copy of each, and the stream for the copies."""
 
@@ -176,15 +209,11 @@ class _Blocks:
         self._native, self._whole = native, whole
         self._memory = [pinned.allocate(size) for _ in range(count)]
         # Made before the first copy: a memoryview waits for all work that was declared on its memory.
-        self._views = [after.enter_context(_lent(memoryview(each))) for each in self._memory]
+        self._views = [memoryview(each) for each in self._memory]
         self._copied: list[Any] = [None] * count
-        self._is_own = stream is None
-        if stream is None:
-            self._on = native.Stream(whole.device)
-            after.callback(self._on.close)
-        else:
-            self._on = _as_stream(native, stream)
-        after.callback(self._wait)
+        self._is_named = stream is not None
+        self._on = stream if self._is_named else _stream_for(whole)
+        after.callback(self._end)
 
     def __len__(self) -> int:
         return len(self._memory)
@@ -200,25 +229,39 @@ class _Blocks:
         """Queues the copy of one block. Where no stream is named, the first copy runs behind all work that was declared
         on the memory, and is done on return; the others follow it."""
         index = number % len(self)
-        stream = None if self._is_own and number == 0 else self._on
+        stream = self._on if self._is_named or number else None
         with self._whole[begin:end] as there, self._memory[index][: end - begin] as here:
             if to_device:
                 self._copied[index] = there.copy_from(here, stream=stream)
             else:
                 self._copied[index] = there.copy_to(here, stream=stream)
 
-    def _wait(self) -> None:
+    def _end(self) -> None:
         for event in self._copied:
             if event is not None:
                 event.synchronize()
+        for view, memory in zip(self._views, self._memory, strict=True):
+            with suppress(BufferError):  # a read that a second Ctrl-C left behind is still under way
+                view.release()
+                memory.close()
+
+
+def _stream_for(whole: Any) -> Any:
+    """A stream for the copies where none is named: the memory's own, so that no other is declared on it."""
+    own = whole.stream
+    try:
+        is_usable = own.query() in (True, False) and own.capture_status == "none"
+    except (ValueError, Error):  # closed, or another thread's
+        is_usable = False
+    return own if is_usable else whole.device.default_stream
 
 
 def _load_here(native: ModuleType, whole: Any, reader: _Reader, stream: Any, after: ExitStack) -> None:
     """Reads to memory that the host reaches."""
     if stream is not None:
-        _as_stream(native, stream).synchronize()
+        stream.synchronize()
     memory = after.enter_context(_lent(memoryview(whole)))
-    workers = _Workers(reader.threads, after)
+    workers = _Workers(reader, after)
 
     def read(begin: int, end: int) -> None:
         with _lent(memory[begin:end]) as piece:
@@ -239,7 +282,7 @@ def _load_through(native: ModuleType, whole: Any, reader: _Reader, stream: Any, 
     if not ranges:
         return
     blocks = _Blocks(native, whole, stream, after)
-    workers = _Workers(reader.threads, after)  # after the blocks, so that it ends before them
+    workers = _Workers(reader, after)  # after the blocks, so that it ends before them
 
     def read(number: int) -> None:
         begin, end = ranges[number]
@@ -261,7 +304,7 @@ def _pieces_of(native: ModuleType, whole: Any, stream: Any, after: ExitStack) ->
         return
     if whole.is_host_accessible:
         if stream is not None:
-            _as_stream(native, stream).synchronize()
+            stream.synchronize()
         with _lent(memoryview(whole)) as memory:
             for begin, end in ranges:
                 with _lent(memory[begin:end]) as piece:

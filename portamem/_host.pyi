@@ -680,11 +680,12 @@ class Buffer:
         The address may change. A pool's memory keeps it where there is room, if no other stream uses the memory.
         ``stream`` (None: the buffer's) is where the copy runs, behind all work that was declared on the memory, and
         where the new memory may be used from and goes back. The old memory goes back behind the copy. The host waits
-        for that where the resource is not stream-ordered, and where the runtime copies host memory on the CPU.
-        ``alignment`` is of the new address, as for ``allocate``; no resource remembers the old one.
+        for the copy where the resource is not stream-ordered, and where the runtime copies host memory on the CPU.
+        ``alignment`` is of the new address, as for ``allocate``. The old alignment is not remembered: name it again.
 
         Raises BufferError while exports live; ValueError for a closed buffer, a sub-view, a PitchedBuffer, foreign
-        memory and a captured stream; OutOfMemoryError where there is no memory. The buffer is as it was then.
+        memory, and a stream that is closed or captured; OutOfMemoryError where there is no memory, also for a much
+        smaller size. The buffer is as it was then.
         """
     def save(self, file: _BytesFile, *, stream: _StreamLike | None = None) -> None:
         """Writes all bytes to a file: a path, which is made anew, or a binary file object, from its place on.

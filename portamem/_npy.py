@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
@@ -24,30 +25,15 @@ class Npy:
         TypeError for what is neither View nor Buffer of this backend; ValueError for any other View that is not
         contiguous, and for elements that the format has no name for.
         """
-        from numpy.lib import format as npy
-
-        from portamem import _files
-
-        view = array.view() if isinstance(array, self._native.Buffer) else array
-        if not isinstance(view, self._native.View):
-            raise TypeError(
-                f"save takes a View or a Buffer of the {self._native.backend} backend, not a {type(array).__name__}: "
-                "make one of it with asarray"
-            )
-        is_reversed = not view.is_contiguous and view.T.is_contiguous
-        if not view.is_contiguous and not is_reversed:
-            raise ValueError("the view is not contiguous: copy its elements to memory of their own, and save that")
-        if "V" in view.typestr:
-            raise ValueError(
-                f"the .npy format has no name for elements of type {parse_dtype(view.dtype).name}: save their bits, as "
-                f"view('uint{8 * view.itemsize}')"
-            )
-        header = {"descr": view.typestr, "fortran_order": is_reversed, "shape": view.shape}
-        begin = view.handle - view.buffer.handle if view.nbytes else 0
-        with _files.opened(file, "wb") as target:
-            npy.write_array_header_1_0(target, header)
-            with view.buffer[begin : begin + view.nbytes] as part:
-                part.save(target, stream=stream)
+        if isinstance(array, self._native.Buffer):
+            with array.view() as view:
+                return self._save(file, view, stream)
+        if isinstance(array, self._native.View):
+            return self._save(file, array, stream)
+        raise TypeError(
+            f"save takes a View or a Buffer of the {self._native.backend} backend, not a {type(array).__name__}: make "
+            "one of it with asarray"
+        )
 
     def load(self, file: Any, *, resource: Any = None, device: Any = None, stream: Any = None) -> Any:
         """Reads a ``.npy`` file to a new View: of the resource, of a device's, or of the current one.
@@ -62,7 +48,7 @@ class Npy:
 
         from portamem import _files
 
-        with _files.opened(file, "rb") as source:
+        with _files.opened(file, "rb", "read") as source:
             version = npy.read_magic(source)
             if version == (1, 0):
                 shape, is_reversed, dtype = npy.read_array_header_1_0(source)
@@ -74,6 +60,32 @@ class Npy:
                 raise ValueError("the .npy file holds Python objects, which are no bytes: numpy.load reads it")
             extents = shape[::-1] if is_reversed else shape
             made = self._native.empty(extents, dtype, resource=resource, device=device, stream=stream)
-            with made.buffer[: made.nbytes] as whole:
-                whole.load(source, stream=stream)
+            try:
+                with made.buffer[: made.nbytes] as whole:
+                    whole.load(source, stream=stream)
+            except BaseException:
+                memory = made.buffer
+                made.close()
+                with suppress(BufferError):  # a read that a second Ctrl-C left behind is still under way
+                    memory.close()
+                raise
             return made.T if is_reversed else made
+
+    @staticmethod
+    def _save(file: Any, view: Any, stream: Any) -> None:
+        from numpy.lib import format as npy
+
+        from portamem import _files
+
+        is_reversed = not view.is_contiguous and view.T.is_contiguous
+        if not view.is_contiguous and not is_reversed:
+            raise ValueError("the view is not contiguous: copy its elements to memory of their own, and save that")
+        if "V" in view.typestr:
+            raise ValueError(
+                f"the .npy format has no name for elements of type {parse_dtype(view.dtype).name}: save their bits, as "
+                f"view('uint{8 * view.itemsize}')"
+            )
+        header = {"descr": view.typestr, "fortran_order": is_reversed, "shape": view.shape}
+        begin = view.handle - view.buffer.handle if view.nbytes else 0
+        with view.buffer[begin : begin + view.nbytes] as part:
+            _files.save(part, file, stream, lambda target: npy.write_array_header_1_0(target, header))

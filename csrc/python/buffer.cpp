@@ -133,8 +133,6 @@ void close_on(Buffer& self, const std::shared_ptr<Stream>& stream) {
 
 // Changes the size. Another thread may close the object meanwhile: then the new memory goes back.
 void reallocate_on(Buffer& self, const py::object& nbytes, const py::object& stream, const py::object& alignment) {
-    if (dynamic_cast<PitchedBuffer*>(&self) != nullptr)
-        throw py::value_error("the rows of a PitchedBuffer have a pitch: allocate new rows, and copy_2d to them");
     const std::size_t size = to_size(nbytes);
     const std::size_t aligned = to_size(alignment, "alignment");
     const auto on = to_stream(stream);

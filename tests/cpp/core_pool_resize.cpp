@@ -29,6 +29,20 @@ portamem_pool_figures figures_of(const AddressPool& fake) {
     return all;
 }
 
+// Returns where the piece of a chunk that begins at an address ends: a block may be larger than was asked for.
+std::uintptr_t end_of(const AddressPool& fake, std::uintptr_t address) {
+    struct Look {
+        std::uintptr_t address, end;
+    } look{address, 0};
+    const auto visit = [](void* self, const portamem_pool_piece* piece) {
+        auto& at = *static_cast<Look*>(self);
+        if (piece->address == at.address) at.end = piece->address + piece->nbytes;
+    };
+    REQUIRE(portamem_pool_snapshot(fake.pool, visit, &look) == PORTAMEM_POOL_OK);
+    REQUIRE(look.end != 0);
+    return look.end;
+}
+
 // Knows what was freed and not taken since, and behind which work.
 class Freed {
   public:
@@ -129,6 +143,23 @@ TEST_CASE("core pool resize: small blocks change within their class, and what is
     CHECK(figures_of(fake).used == 0);
 }
 
+TEST_CASE("core pool resize: what its stream has freed behind a block is room, also where it is kept for its class") {
+    FakeStream stream;
+    const AddressPool fake;
+    const std::uintptr_t whole = fake.take(64 * MiB, stream);
+    REQUIRE(fake.give(whole, 64 * MiB, stream) == PORTAMEM_POOL_OK);
+    for (const std::size_t size : {4 * MiB, 12 * MiB}) {
+        const std::uintptr_t block = fake.take(6 * MiB, stream);
+        const std::uintptr_t behind = fake.take(size, stream);
+        REQUIRE(behind == block + 6 * MiB);
+        REQUIRE(fake.give(behind, size, stream) == PORTAMEM_POOL_OK);
+        CHECK(resize(fake, block, 6 * MiB, 6 * MiB + size, stream) == 1);
+        REQUIRE(fake.give(block, 6 * MiB + size, stream) == PORTAMEM_POOL_OK);
+    }
+    CHECK(portamem_pool_trim(fake.pool, 0) == PORTAMEM_POOL_OK);
+    CHECK(figures_of(fake).reserved == 0);
+}
+
 TEST_CASE("core pool resize: memory that another stream may use is no room") {
     std::array<FakeStream, 2> streams;
     const AddressPool fake;
@@ -154,7 +185,7 @@ TEST_CASE("core pool resize: no block ever has another's bytes, or bytes that wo
     std::map<std::uintptr_t, Live> live;
     Freed freed;
     std::mt19937_64 random(7);
-    std::uniform_real_distribution<double> exponent(14, 26.5);
+    std::uniform_real_distribution<double> exponent(15.1, 26.5);
     const auto some_size = [&] { return static_cast<std::size_t>(std::exp2(exponent(random))); };
     std::size_t used = 0, grown = 0, refused = 0;
     for (int call = 0; call < 20000; ++call) {
@@ -164,7 +195,7 @@ TEST_CASE("core pool resize: no block ever has another's bytes, or bytes that wo
             const std::size_t nbytes = some_size();
             const std::uintptr_t address = fake.take(nbytes, stream);
             REQUIRE(address != 0);
-            freed.take(address, address + nbytes, [](const Freed::Behind&) {});
+            freed.take(address, end_of(fake, address), [](const Freed::Behind&) {});
             live[address] = {nbytes, &stream};
             used += nbytes;
         } else if (!live.empty()) {
@@ -174,8 +205,9 @@ TEST_CASE("core pool resize: no block ever has another's bytes, or bytes that wo
             const std::uintptr_t address = each->first;
             if (choice < 6) {
                 ++stream->submitted;  // work that never ends uses the memory
+                const std::uintptr_t end = end_of(fake, address);
                 REQUIRE(fake.give(address, nbytes, *stream) == PORTAMEM_POOL_OK);
-                freed.add(address, address + nbytes, *stream);
+                freed.add(address, end, *stream);
                 used -= nbytes;
                 live.erase(each);
                 continue;
@@ -191,7 +223,7 @@ TEST_CASE("core pool resize: no block ever has another's bytes, or bytes that wo
             const auto after = std::next(each);
             if (after != live.end()) REQUIRE(address + to <= after->first);
             FakeStream& here = *stream;
-            freed.take(address + std::min(nbytes, to), address + to, [&here](const Freed::Behind& behind) {
+            freed.take(address + std::min(nbytes, to), end_of(fake, address), [&here](const Freed::Behind& behind) {
                 CHECK((behind.stream == &here || here.waits[behind.stream] >= behind.place));
             });
             used += to - nbytes;

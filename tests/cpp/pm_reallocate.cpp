@@ -2,6 +2,7 @@
 // tests/cpp/pm_reallocate.cpp: memory that gets another size, or another resource, with its contents.
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "pm_support.hpp"
@@ -133,6 +134,67 @@ TEST_CASE("pm reallocate: the copy runs behind work that was declared on other s
     }
 }
 
+TEST_CASE("pm reallocate: work that portamem does not see is waited for, on its own stream and on a consumer's") {
+    if (no_device()) return;
+    const auto stream = pm::Stream::create(0), consumer = pm::Stream::create(0);
+    for (const Resource& resource : every_reallocating_resource()) {
+        CAPTURE(std::string(pm::to_string(resource->kind())));
+        const auto written = [&](void* ptr, const StreamPtr& on) {
+            if (!resource->is_device_accessible())
+                return on->launch_host_func([](void* there) { std::memset(there, 0x5a, 1000); }, ptr);
+            REQUIRE(rt::MemsetAsync(ptr, 0x5a, 1000, on->handle()) == rt::Error_t::Success);
+        };
+        for (const StreamPtr& on : {stream, consumer}) {
+            pm::Buffer buffer(resource, 1000, stream);
+            void* const ptr = buffer.ptr();
+            if (on == consumer) buffer.allocation()->hand_over(consumer);
+            const Gate gate(on);
+            written(ptr, on);
+            gate.open_soon();
+            pm::reallocate(buffer, 50'000);
+            CHECK(first_of(get(buffer), 1000) == Bytes(1000, 0x5a));
+        }
+        void* const ptr = resource->allocate(1000, stream);
+        const Gate gate(stream);
+        written(ptr, stream);
+        gate.open_soon();
+        void* const there = pm::reallocate(ptr, 50'000, stream);
+        CHECK(bytes_at(there, 1000, stream) == Bytes(1000, 0x5a));
+        pm::deallocate(there, stream);
+    }
+}
+
+TEST_CASE("pm reallocate: on another stream the memory moves there, whatever its size") {
+    if (no_device()) return;
+    const auto pool = pool_of(8 * MiB);
+    const auto stream = pm::Stream::create(0), other = pm::Stream::create(0);
+    pm::Buffer buffer(pool, MiB, stream);
+    put(buffer, 3);
+    pm::reallocate(buffer, MiB, other);
+    CHECK(buffer.stream() == other);
+    CHECK(get(buffer) == pattern(MiB, 3));
+    stream->close();
+    pm::reallocate(buffer, MiB / 2);
+    CHECK(get(buffer) == pattern(MiB / 2, 3));
+}
+
+TEST_CASE("pm reallocate: other threads find the buffer open meanwhile") {
+    if (no_device()) return;
+    const auto pool = pool_of(32 * MiB);
+    const auto stream = pm::Stream::create(0);
+    pm::Buffer buffer(pool, 4 * MiB, stream);
+    const auto memory = buffer.allocation();
+    std::atomic<bool> ends{false};
+    std::atomic<int> found_closed{0};
+    std::thread looks([&] {
+        while (!ends) found_closed += memory->is_closed() ? 1 : 0;
+    });
+    for (std::size_t turn = 0; turn < 2000; ++turn) pm::reallocate(buffer, 4 * MiB + turn * 4096);
+    ends = true;
+    looks.join();
+    if (buffer.allocation() == memory) CHECK(found_closed == 0);  // it moves where a memory checker follows the pool
+}
+
 TEST_CASE("pm reallocate: what cannot be changed is refused, and is as before") {
     if (no_device()) return;
     const auto limited = std::make_shared<pm::LimitingAdaptor>(pool_of(0), 3 * MiB);
@@ -156,6 +218,16 @@ TEST_CASE("pm reallocate: what cannot be changed is refused, and is as before") 
     CHECK(contains(refusal<std::invalid_argument>([&] { pm::reallocate(foreign, 5); }), "its owner alone"));
     buffer.close();
     CHECK(contains(refusal<std::invalid_argument>([&] { pm::reallocate(buffer, 5); }), "closed"));
+    pm::PitchedBuffer rows(std::make_shared<pm::DeviceMemoryResource>(0), 100, 7);
+    CHECK(contains(refusal<std::invalid_argument>([&] { pm::reallocate(rows, 5); }), "pitch"));
+    CHECK(rows.nbytes() == rows.pitch() * 7);
+    void* const ptr = limited->allocate(1000, stream);
+    for (const std::size_t nbytes : {1001U, 50'000U}) {
+        CHECK(contains(refusal<std::invalid_argument>([&] { (void)pm::reallocate(ptr, nbytes, closed); }), "closed"));
+        CHECK(contains(refusal<std::invalid_argument>([&] { (void)pm::move(ptr, device_resource(), closed); }),
+                       "closed"));
+    }
+    pm::deallocate(ptr, stream);
 }
 
 TEST_CASE("pm reallocate: memory that is known by its address gets another size in its own resource") {
@@ -180,6 +252,7 @@ TEST_CASE("pm reallocate: memory that is known by its address gets another size 
     }
     int mine = 0;
     CHECK_THROWS_AS((void)pm::reallocate(&mine, 10, stream), std::invalid_argument);
+    CHECK(pm::reallocate(nullptr, 0, stream) == nullptr);
     void* const fresh = pm::reallocate(nullptr, 10, stream);
     CHECK(pm::resource_of(fresh) == pm::current_resource(0));
     pm::deallocate(fresh, stream);

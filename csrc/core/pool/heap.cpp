@@ -189,6 +189,8 @@ bool Heap::take_large_from(Arena& arena, std::size_t size, unsigned index, std::
 bool Heap::extend(Block& block, std::size_t size, Arena* own) noexcept {
     if (block.length() >= size) return true;
     Block* const after = block.after;
+    if (after != nullptr && after->use == Block::Use::Taken)
+        (void)((own != nullptr && merge_kept(*own, *after)) || merge_kept(common_, *after));
     if (after == nullptr || after->use != Block::Use::Free || after->for_slabs != block.for_slabs) return false;
     Arena* arena = nullptr;
     if (after->arena == common_.number) {
@@ -305,6 +307,17 @@ void Heap::merge_one(Arena& arena, unsigned index) noexcept {
     Item item{};
     (void)take_kept(arena, index, &item, 1);
     merge(arena, item);
+}
+
+bool Heap::merge_kept(Arena& arena, const Block& block) noexcept {
+    if (!is_kept(block.index)) return false;
+    std::vector<Item>& bin = arena.bins[block.index];
+    const auto found =
+        std::find_if(bin.begin(), bin.end(), [&](const Item& each) { return each.address == block.base; });
+    if (found == bin.end()) return false;
+    std::swap(*found, bin.back());
+    merge_one(arena, block.index);
+    return true;
 }
 
 bool Heap::merge_larger(Arena& arena, std::size_t length, std::size_t most) noexcept {

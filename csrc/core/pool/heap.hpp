@@ -142,6 +142,7 @@ class Heap {
     void hand_out(Block& block, unsigned index) noexcept;
     void merge(Arena& arena, const Item& item) noexcept;
     void merge_one(Arena& arena, unsigned index) noexcept;
+    bool merge_kept(Arena& arena, const Block& block) noexcept;  ///< one block, where the arena keeps it
 
     // slabs.cpp
     std::atomic<State>* new_states(unsigned index, std::size_t count);

@@ -270,8 +270,15 @@ std::size_t Pool::asked_at(const void* ptr) noexcept {
     const std::size_t number = offset * kReciprocals[block->index] >> 32;
     const bool is_small = block->index < kSmallClasses;
     if (offset != (is_small ? number * size_of(block->index) : 0)) return 0;
-    const State state = block->states[number << block->spread].load(std::memory_order_acquire);
-    return state == kFree ? 0 : asked_of(block->size(), state);  // a block that is out keeps its length
+    const std::atomic<State>& word = block->states[number << block->spread];
+    State state = word.load(std::memory_order_acquire);
+    std::size_t size = block->size();
+    if (__builtin_expect(state == kFree || word.load(std::memory_order_acquire) != state, 0)) {
+        const std::lock_guard<std::mutex> lock(heap_.mutex());  // another thread may just give the block another size
+        state = word.load(std::memory_order_acquire);
+        size = block->size();
+    }
+    return state == kFree ? 0 : asked_of(size, state);
 }
 
 // A block outside slabs is entered with its first page only. The look-up therefore goes back from page to page, to the

@@ -42,7 +42,7 @@ bool Pool::resize(void* ptr, std::size_t from, std::size_t to, std::uint64_t ide
 }
 
 // Adds free memory behind a block to it: the stream's own, or memory that no stream has to be waited for. The block is
-// not out meanwhile, so that a wrong free by another thread finds nothing.
+// not out meanwhile: a wrong free by another thread finds nothing.
 bool Pool::extend(Block& block, std::size_t from, std::size_t to, std::uint64_t identity) noexcept {
     const std::lock_guard<std::mutex> lock(heap_.mutex());
     State out = out_of(block.size(), from);

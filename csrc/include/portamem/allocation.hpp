@@ -152,6 +152,9 @@ class Allocation {
     /// before it touches the memory.
     std::shared_ptr<Stream> exchange_stream();
 
+    /// Waits for the devices whose streams were handed the memory and are not known any more (hand_over).
+    void wait_for_borrowers();
+
     /// Blocks until all work declared on this memory has run.
     void synchronize_users();
 
@@ -163,12 +166,12 @@ class Allocation {
     void synchronize_declared();
 
     /// Gives the memory back, behind the work on `stream` (null: the allocation's stream) and on every declared stream.
-    /// Closing twice is allowed, and false is returned for the second time. Throws ExportError under an export, and
-    /// Error where the runtime refuses; the memory stays usable then.
+    /// Closing twice is allowed: the call returns false where it was closed before. Throws ExportError under an export,
+    /// and Error where the runtime refuses; the memory stays usable then.
     bool close(const std::shared_ptr<Stream>& stream);
 
     /// Changes the size where the memory can stay where it is, at a multiple of `alignment`, and returns whether it
-    /// can. Work that is submitted to `stream` from now on may use the new bytes. Throws ExportError under an export,
+    /// can. That needs the memory's own stream, whose work from now on may use the new bytes. Throws ExportError under an export,
     /// and std::invalid_argument once closed.
     bool resize_in_place(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment);
 
@@ -318,7 +321,6 @@ class Allocation {
     static bool is_gone(const Stream& stream, const Error& e) noexcept;
     static void order_behind(Stream& stream, Stream& user);
     void give_back_behind(const std::shared_ptr<Stream>& named);
-    void wait_for_borrowers();
     void let_go(Stream& stream);
     void drop_owner();
 

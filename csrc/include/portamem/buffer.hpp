@@ -80,6 +80,8 @@ class Buffer {
     void* address() const { return at(open().ptr()); }
     std::size_t nbytes() const noexcept { return nbytes_; }
     bool is_sub_view() const noexcept { return static_cast<bool>(export_); }
+    /// Returns whether it has rows that lie apart: a PitchedBuffer has.
+    virtual bool has_pitch() const noexcept { return false; }
     bool is_closed() const noexcept { return !allocation_ || allocation_->is_closed(); }
     std::size_t exports() const noexcept { return allocation_ && !is_sub_view() ? allocation_->exports() : 0; }
 
@@ -168,6 +170,7 @@ class PitchedBuffer : public Buffer {
         : PitchedBuffer(resource, width, height,
                         stream ? std::move(stream) : Stream::default_stream(resource->device()), nullptr) {}
 
+    bool has_pitch() const noexcept override { return true; }
     std::size_t width() const noexcept { return width_; }
     std::size_t height() const noexcept { return height_; }
     std::size_t pitch() const noexcept { return pitch_; }

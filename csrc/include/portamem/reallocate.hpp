@@ -28,9 +28,17 @@ inline void copy_first(const Buffer& dst, const Buffer& src, std::size_t nbytes,
     (void)copy(to, from, stream);
 }
 
+/// Refuses a stream that takes no work now.
+inline void refuse_unusable(const Stream& stream) {
+    if (stream.is_closed()) throw std::invalid_argument("the stream is closed: name one that is open");
+    stream.refuse_capture_if_open("reallocate");
+}
+
 /// Returns the memory of a buffer that may be given another size. Throws std::invalid_argument for any other buffer.
 inline std::shared_ptr<Allocation> reallocatable(const Buffer& buffer) {
     refuse_forked();
+    if (buffer.has_pitch())
+        throw std::invalid_argument("rows with a pitch keep their size: allocate new rows, and copy_2d to them");
     if (buffer.is_sub_view())
         throw std::invalid_argument("a sub-view does not own its memory: reallocate the buffer itself");
     std::shared_ptr<Allocation> memory = buffer.allocation();
@@ -45,14 +53,13 @@ inline std::shared_ptr<Allocation> reallocated(const std::shared_ptr<Allocation>
                                                std::size_t alignment) {
     refuse_alignment(alignment);
     if (!stream) stream = old->stream();
-    if (stream->is_closed()) throw std::invalid_argument("the stream is closed: name one that is open");
-    stream->refuse_capture_if_open("reallocate");
-    if (old->resize_in_place(nbytes, stream, alignment)) {
-        if (stream != old->stream()) old->use_on(stream);
-        return old;
-    }
+    refuse_unusable(*stream);
+    if (old->resize_in_place(nbytes, stream, alignment)) return old;
     auto made = Allocation::make(old->resource(), nbytes, stream, alignment);
+    // The program may have queued work of its own on the buffer's stream, and on streams that were handed the memory.
+    old->use_on(old->stream());
     old->order_behind_users(*stream);
+    old->wait_for_borrowers();
     copy_first(Buffer(made, nbytes), Buffer(old, had), std::min(nbytes, had), stream);
     if (!old->close(stream)) throw std::invalid_argument("the buffer is closed");
     return made;
@@ -89,6 +96,7 @@ inline void* moved(const KnownBlock& block, const std::shared_ptr<MemoryResource
                    const std::shared_ptr<Stream>& stream, std::size_t alignment) {
     Buffer made(to, nbytes, home_for(*to, stream), alignment);
     OutAtAddress old(block.resource, const_cast<void*>(block.base), block.nbytes, stream);
+    old.buffer().allocation()->use_on(stream);  // the program's work there is work on this memory
     copy_first(made, old.buffer(), std::min(nbytes, block.nbytes), stream);
     if (to->is_host_accessible()) stream->synchronize();
     old.close();
@@ -107,18 +115,17 @@ inline KnownBlock block_at(const void* ptr) {
 /// Gives a buffer the size `nbytes`. The first bytes keep their values, as many as both sizes have.
 /// - The address may change. A pool's memory keeps it where there is room, if no other stream uses the memory.
 /// - stream (null: the buffer's): the copy runs there, behind all work that was declared on the memory; the new memory
-///   may be used from there, and goes back there. The old memory goes back behind the copy. The host waits for that
+///   may be used from there, and goes back there. The old memory goes back behind the copy. The host waits for the copy
 ///   where the resource is not stream-ordered, and where the runtime copies host memory on the CPU.
-/// - alignment: of the new address, as for MemoryResource::allocate; no resource remembers the old one.
+/// - alignment: of the new address, as for MemoryResource::allocate. The old alignment is not remembered.
 /// - Throws ExportError while the buffer has exports. Throws std::invalid_argument for a closed buffer, a sub-view,
-///   memory of the program's and a captured stream. Throws as allocate and copy do, OutOfMemory among others. The
-///   buffer is as it was then.
+///   a PitchedBuffer, memory of the program's, and a closed or captured stream. Throws as allocate and copy do,
+///   OutOfMemory among others, also for a much smaller size. The buffer is as it was then.
 inline void reallocate(Buffer& buffer, std::size_t nbytes, const std::shared_ptr<Stream>& stream = nullptr,
                        std::size_t alignment = MemoryResource::kAlignment) {
     const std::shared_ptr<Allocation> old = detail::reallocatable(buffer);
     buffer = Buffer(detail::reallocated(old, buffer.nbytes(), nbytes, stream, alignment), nbytes);
 }
-void reallocate(PitchedBuffer&, std::size_t, const std::shared_ptr<Stream>& = nullptr, std::size_t = 0) = delete;
 
 /// Gives memory that is known by its address another size, and returns its new address. It keeps its resource, and the
 /// first bytes keep their values.
@@ -130,27 +137,29 @@ void reallocate(PitchedBuffer&, std::size_t, const std::shared_ptr<Stream>& = nu
 ///   still out then, with its contents.
 [[nodiscard]] inline void* reallocate(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream,
                                       std::size_t alignment = MemoryResource::kAlignment) {
-    if (ptr == nullptr) return current_resource(stream->device())->allocate(nbytes, stream, alignment);
+    refuse_forked();
+    detail::refuse_alignment(alignment);
     if (nbytes == 0) {
         deallocate(ptr, stream);
         return nullptr;
     }
-    refuse_forked();
-    detail::refuse_alignment(alignment);
+    detail::refuse_unusable(*stream);
+    if (ptr == nullptr) return current_resource(stream->device())->allocate(nbytes, stream, alignment);
     const KnownBlock block = detail::block_at(ptr);
     const bool is_aligned = (reinterpret_cast<std::uintptr_t>(ptr) & (alignment - 1)) == 0;
     if (is_aligned && block.resource->resize_in_place(ptr, block.nbytes, nbytes, stream)) return ptr;
     return detail::moved(block, block.resource, nbytes, stream, alignment);
 }
 
-/// Moves memory that is known by its address to another resource, and returns its new address: `ptr`, where the
-/// resource has it already, and null for null. The stream, the host's view and what is thrown are as for reallocate.
+/// Moves memory that is known by its address to another resource, and returns its new address: `ptr`, whatever its
+/// alignment, where the resource has it already, and null for null. The stream, the host's view and what is thrown are as for reallocate.
 /// The resources may be of different devices.
 [[nodiscard]] inline void* move(void* ptr, const std::shared_ptr<MemoryResource>& to,
                                 const std::shared_ptr<Stream>& stream,
                                 std::size_t alignment = MemoryResource::kAlignment) {
     if (ptr == nullptr) return nullptr;
     refuse_forked();
+    detail::refuse_unusable(*stream);
     (void)detail::open_upstream(to, "target");
     const KnownBlock block = detail::block_at(ptr);
     return block.resource == to ? ptr : detail::moved(block, to, block.nbytes, stream, alignment);

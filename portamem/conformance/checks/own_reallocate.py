@@ -66,7 +66,9 @@ def on_a_stream_that_is_named(env: Env, resource: Any) -> None:
         expect_equal(buf.stream, stream, "the stream of new memory")
         stream.synchronize()
         expect_bytes(env.read(buf)[:NBYTES], pattern(NBYTES), "the memory")
-        buf.reallocate(MIB, stream=env.stream())  # the size that it has
+        other = env.stream()
+        buf.reallocate(MIB, stream=other)  # the size that it has
+        expect_equal(buf.stream, other, "the stream of memory that has its size")
         expect_bytes(env.read(buf)[:NBYTES], pattern(NBYTES), "the memory, which has its size")
 
 

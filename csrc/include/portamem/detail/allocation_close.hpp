@@ -34,15 +34,21 @@ inline bool Allocation::close(const std::shared_ptr<Stream>& stream) {
 }
 
 // The memory stays where it is for its own stream alone: other streams were told of the bytes that it had, and would
-// use new ones unordered.
+// use new ones unordered. An export keeps others from closing it meanwhile.
 inline bool Allocation::resize_in_place(std::size_t nbytes, const std::shared_ptr<Stream>& stream,
                                         std::size_t alignment) {
-    if (!begin_close()) throw std::invalid_argument("the buffer is closed");
-    bool stays = nbytes == nbytes_ || (stream == *stream_ && !shared_.load(std::memory_order_acquire));
-    stays = stays && (reinterpret_cast<std::uintptr_t>(ptr_) & (alignment - 1)) == 0;
-    if (stays && nbytes != nbytes_) stays = resource_ && resource_->resize_in_place(ptr_, nbytes_, nbytes, stream);
-    if (stays) nbytes_ = nbytes;
-    exports_.store(0, std::memory_order_release);
+    std::int64_t none = 0;
+    if (!exports_.compare_exchange_strong(none, 1, std::memory_order_acq_rel)) {
+        if (none < 0) throw std::invalid_argument("the buffer is closed");
+        refuse_exports(none);
+    }
+    bool stays = stream == *stream_ && (reinterpret_cast<std::uintptr_t>(ptr_) & (alignment - 1)) == 0;
+    if (stays && nbytes != nbytes_) {
+        stays = resource_ != nullptr && !shared_.load(std::memory_order_acquire) &&
+                resource_->resize_in_place(ptr_, nbytes_, nbytes, stream);
+        if (stays) nbytes_ = nbytes;
+    }
+    end_export();
     return stays;
 }
 

@@ -168,7 +168,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
 
     /// Gives memory that is out for `from` bytes the size `to` at the same address, for work that is submitted to
     /// `stream` from now on. Returns false, and does nothing, where the resource cannot do that with what it has at
-    /// hand; it makes no call then either. Nothing else may use the memory meanwhile.
+    /// hand. Nothing else may use the memory meanwhile.
     bool resize_in_place(void* ptr, std::size_t from, std::size_t to, const std::shared_ptr<Stream>& stream) noexcept {
         return serves_cached_ && !is_watched() && do_resize_in_place(ptr, from, to, stream);
     }
