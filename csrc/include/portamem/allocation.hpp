@@ -171,8 +171,8 @@ class Allocation {
     bool close(const std::shared_ptr<Stream>& stream);
 
     /// Changes the size where the memory can stay where it is, at a multiple of `alignment`, and returns whether it
-    /// can. That needs the memory's own stream, whose work from now on may use the new bytes. Throws ExportError under an export,
-    /// and std::invalid_argument once closed.
+    /// can. That needs the memory's own stream, whose work from now on may use the new bytes. Throws ExportError under
+    /// an export, and std::invalid_argument once closed.
     bool resize_in_place(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment);
 
     /// Closes foreign memory so that it has been let go on return: it waits for all declared work first.

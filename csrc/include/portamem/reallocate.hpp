@@ -152,8 +152,8 @@ inline void reallocate(Buffer& buffer, std::size_t nbytes, const std::shared_ptr
 }
 
 /// Moves memory that is known by its address to another resource, and returns its new address: `ptr`, whatever its
-/// alignment, where the resource has it already, and null for null. The stream, the host's view and what is thrown are as for reallocate.
-/// The resources may be of different devices.
+/// alignment, where the resource has it already, and null for null. The stream, the host's view and what is thrown are
+/// as for reallocate. The resources may be of different devices.
 [[nodiscard]] inline void* move(void* ptr, const std::shared_ptr<MemoryResource>& to,
                                 const std::shared_ptr<Stream>& stream,
                                 std::size_t alignment = MemoryResource::kAlignment) {
