@@ -206,7 +206,8 @@ def test_a_loop_of_saves_declares_no_stream(pm, tmp_path):
             buf.save(tmp_path / "bytes")
             buf.load(tmp_path / "bytes")
         buf.reallocate(10 * MIB)
-        assert buf.handle == address  # memory that other streams were told of would move
+        # Memory that other streams were told of would move; so does memory that a memory checker follows.
+        assert pool.is_checked or buf.handle == address
 
 
 def test_a_writer_that_answers_none_has_written(pm):
