@@ -75,7 +75,7 @@ SOURCE = '''
     def refusal(call):
         try:
             return eval(call, dict(names))
-        except (portamem.Error, TypeError, ValueError) as error:
+        except (portamem.Error, TypeError, ValueError, FileNotFoundError) as error:  # load takes text for a path
             return error
 
 
