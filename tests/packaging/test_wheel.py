@@ -64,7 +64,7 @@ def test_the_native_code_is_small():
 
 def test_the_wheel_is_small():
     """Headers, the conformance suite, the API of other libraries and all else take less than half as much again."""
-    assert packed(installed.files()) < 3_300_000
+    assert packed(installed.files()) < 3_400_000
 
 
 def test_one_version_everywhere():
