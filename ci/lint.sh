@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# ci/lint.sh: formatting, style and types, and the tests of tools that read the sources by libclang, which ci/bare.sh has
-# not. Compiler warnings are errors in ci/build.sh (g++) and ci/headers.sh (clang++).
+# ci/lint.sh: formatting, style and types, and the tests of tools that read the sources by libclang: the environment of
+# ci/bare.sh lacks it. Compiler warnings are errors in ci/build.sh (g++) and ci/headers.sh (clang++).
 source "$(dirname "$0")/lib.sh"
 need_setup
 cd "$ROOT"

@@ -688,7 +688,7 @@ class Buffer:
         smaller size. The buffer is as it was then.
         """
     def save(self, file: _BytesFile, *, stream: _StreamLike | None = None) -> None:
-        """Writes all bytes to a file: a path, which is made anew, or a binary file object, from its place on.
+        """Writes all bytes to a file: a path, which is overwritten, or a binary file object, from its position on.
 
         They go through a few pinned blocks, and are never whole in host memory. The call returns when they are
         written: behind the work on ``stream``, or for None behind all work that was declared on the memory. Raises
@@ -696,7 +696,7 @@ class Buffer:
         may have a part of the bytes then.
         """
     def load(self, file: _BytesFile, *, stream: _StreamLike | None = None) -> None:
-        """Fills the buffer with the next bytes of a file: a path, or a binary file object, from its place on.
+        """Fills the buffer with the next bytes of a file: a path, or a binary file object, from its position on.
 
         They go through a few pinned blocks, and are never whole in host memory; several threads read an ordinary file.
         The call returns when the bytes are there: behind the work on ``stream``, or for None behind all work that was

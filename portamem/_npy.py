@@ -19,7 +19,7 @@ class Npy:
     def save(self, file: Any, array: Any, *, stream: Any = None) -> None:
         """Writes a View, or the bytes of a Buffer, to a ``.npy`` file, which ``numpy.load`` reads too.
 
-        ``file`` is a path or a binary file object, which is written from its place on. The memory is written as
+        ``file`` is a path or a binary file object, which is written from its position on. The memory is written as
         ``Buffer.save`` does. A View in Fortran order keeps it.
 
         TypeError for what is neither View nor Buffer of this backend; ValueError for any other View that is not
@@ -38,7 +38,7 @@ class Npy:
     def load(self, file: Any, *, resource: Any = None, device: Any = None, stream: Any = None) -> Any:
         """Reads a ``.npy`` file to a new View: of the resource, of a device's, or of the current one.
 
-        ``file`` is a path or a binary file object, which is read from its place on. The memory is read as
+        ``file`` is a path or a binary file object, which is read from its position on. The memory is read as
         ``Buffer.load`` does, and is there on return. An array in Fortran order becomes a View with its axes reversed.
 
         ValueError for a file that is no ``.npy`` file or too short, for elements that have no name here, and for
@@ -46,9 +46,9 @@ class Npy:
         """
         from numpy.lib import format as npy
 
-        from portamem import _files
+        from portamem._file_ends import opened
 
-        with _files.opened(file, "rb", "read") as source:
+        with opened(file, "rb", "read") as source:
             version = npy.read_magic(source)
             if version == (1, 0):
                 shape, is_reversed, dtype = npy.read_array_header_1_0(source)

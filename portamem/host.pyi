@@ -124,7 +124,7 @@ def asarray(
 def save(file: str | os.PathLike[str] | IO[bytes], array: View | Buffer, *, stream: Stream | Any = None) -> None:
     """Writes a View, or the bytes of a Buffer, to a ``.npy`` file, which ``numpy.load`` reads too.
 
-    ``file`` is a path or a binary file object, which is written from its place on. The memory is written as
+    ``file`` is a path or a binary file object, which is written from its position on. The memory is written as
     ``Buffer.save`` does. A View in Fortran order keeps it.
 
     TypeError for what is neither View nor Buffer of this backend; ValueError for any other View that is not
@@ -140,7 +140,7 @@ def load(
 ) -> View:
     """Reads a ``.npy`` file to a new View: of the resource, of a device's, or of the current one.
 
-    ``file`` is a path or a binary file object, which is read from its place on. The memory is read as
+    ``file`` is a path or a binary file object, which is read from its position on. The memory is read as
     ``Buffer.load`` does, and is there on return. An array in Fortran order becomes a View with its axes reversed.
 
     ValueError for a file that is no ``.npy`` file or too short, for elements that have no name here, and for

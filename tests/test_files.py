@@ -52,7 +52,7 @@ def test_bytes_go_to_a_file_and_back(pm, resource, tmp_path, nbytes):
 
 
 @pytest.mark.parametrize("nbytes", [1000, 9 * MIB + 5])
-def test_a_file_object_is_used_from_its_place_on(pm, resource, tmp_path, nbytes):
+def test_a_file_object_is_used_from_its_position_on(pm, resource, tmp_path, nbytes):
     data, stream = data_of(nbytes), pm.Stream()
     path = tmp_path / "bytes"
     with resource.allocate(nbytes, stream=stream) as buf:
@@ -123,7 +123,7 @@ def test_what_cannot_be_read_is_refused(pm, resource, tmp_path):
     path.write_bytes(b"x" * 999)
     with resource.allocate(1000, stream=stream) as buf:
         buf.fill(7)
-        with pytest.raises(ValueError, match="999 bytes from its place on, and the memory takes 1000"):
+        with pytest.raises(ValueError, match="999 bytes from its position on, and the memory takes 1000"):
             buf.load(path)
         with path.open("rb") as file:
             file.seek(10)
@@ -134,9 +134,9 @@ def test_what_cannot_be_read_is_refused(pm, resource, tmp_path):
             buf.load(io.BytesIO(b"abc"))
         with path.open() as text, pytest.raises(TypeError, match="open as text"):
             buf.load(text)
-        with pytest.raises(TypeError, match="no path and no file: it has no method 'read'"):
+        with pytest.raises(TypeError, match="neither a path nor a file: it has no method 'read'"):
             buf.load(object())
-        with pytest.raises(TypeError, match="no path and no file: it has no method 'write'"):
+        with pytest.raises(TypeError, match="neither a path nor a file: it has no method 'write'"):
             buf.save(object())
         with pytest.raises(FileNotFoundError):
             buf.load(tmp_path / "nothing")
@@ -368,7 +368,7 @@ def test_npy_refuses_what_it_cannot_say(pm, tmp_path):
     np.save(path, np.arange(5000, dtype="int32"))
     path.write_bytes(path.read_bytes()[:-1])
     before = pm.current_resource().live_buffers
-    with pytest.raises(ValueError, match="19999 bytes from its place on, and the memory takes 20000"):
+    with pytest.raises(ValueError, match="19999 bytes from its position on, and the memory takes 20000"):
         pm.load(path)
     assert pm.current_resource().live_buffers == before
 

@@ -189,8 +189,8 @@ bool Heap::take_large_from(Arena& arena, std::size_t size, unsigned index, std::
 bool Heap::extend(Block& block, std::size_t size, Arena* own) noexcept {
     if (block.length() >= size) return true;
     Block* const after = block.after;
-    if (after != nullptr && after->use == Block::Use::Taken)
-        (void)((own != nullptr && merge_kept(*own, *after)) || merge_kept(common_, *after));
+    if (after != nullptr && after->use == Block::Use::Taken && (own == nullptr || !merge_kept(*own, *after)))
+        (void)merge_kept(common_, *after);
     if (after == nullptr || after->use != Block::Use::Free || after->for_slabs != block.for_slabs) return false;
     Arena* arena = nullptr;
     if (after->arena == common_.number) {

@@ -51,8 +51,8 @@ class Pool : public std::enable_shared_from_this<Pool> {
     /// Allocates from the pending memory of a stream whose work has run.
     void* allocate_drained(Cache& cache, std::size_t nbytes, void* stream) noexcept;
 
-    /// Returns the bytes that were asked for at an address that is out; 0 for any other. A block cut to the byte is
-    /// found under the heap's lock, every other one without a lock.
+    /// Returns the bytes that were asked for at an address that is out; 0 for any other. A block that is out is found
+    /// without a lock. The heap's lock is taken for a block cut to the byte, and for one that is not out just now.
     std::size_t asked_at(const void* ptr) noexcept;
     /// Gives a block that is out another size at its address. False, with nothing done, where that cannot be.
     bool resize(void* ptr, std::size_t from, std::size_t to, std::uint64_t identity) noexcept;

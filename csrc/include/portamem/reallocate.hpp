@@ -29,9 +29,9 @@ inline void copy_first(const Buffer& dst, const Buffer& src, std::size_t nbytes,
 }
 
 /// Refuses a stream that takes no work now.
-inline void refuse_unusable(const Stream& stream) {
+inline void refuse_unusable(const Stream& stream, const char* what) {
     if (stream.is_closed()) throw std::invalid_argument("the stream is closed: name one that is open");
-    stream.refuse_capture_if_open("reallocate");
+    stream.refuse_capture_if_open(what);
 }
 
 /// Returns the memory of a buffer that may be given another size. Throws std::invalid_argument for any other buffer.
@@ -53,7 +53,7 @@ inline std::shared_ptr<Allocation> reallocated(const std::shared_ptr<Allocation>
                                                std::size_t alignment) {
     refuse_alignment(alignment);
     if (!stream) stream = old->stream();
-    refuse_unusable(*stream);
+    refuse_unusable(*stream, "reallocate");
     if (old->resize_in_place(nbytes, stream, alignment)) return old;
     auto made = Allocation::make(old->resource(), nbytes, stream, alignment);
     // The program may have queued work of its own on the buffer's stream, and on streams that were handed the memory.
@@ -143,7 +143,7 @@ inline void reallocate(Buffer& buffer, std::size_t nbytes, const std::shared_ptr
         deallocate(ptr, stream);
         return nullptr;
     }
-    detail::refuse_unusable(*stream);
+    detail::refuse_unusable(*stream, "reallocate");
     if (ptr == nullptr) return current_resource(stream->device())->allocate(nbytes, stream, alignment);
     const KnownBlock block = detail::block_at(ptr);
     const bool is_aligned = (reinterpret_cast<std::uintptr_t>(ptr) & (alignment - 1)) == 0;
@@ -159,7 +159,7 @@ inline void reallocate(Buffer& buffer, std::size_t nbytes, const std::shared_ptr
                                 std::size_t alignment = MemoryResource::kAlignment) {
     if (ptr == nullptr) return nullptr;
     refuse_forked();
-    detail::refuse_unusable(*stream);
+    detail::refuse_unusable(*stream, "move");
     (void)detail::open_upstream(to, "target");
     const KnownBlock block = detail::block_at(ptr);
     return block.resource == to ? ptr : detail::moved(block, to, block.nbytes, stream, alignment);

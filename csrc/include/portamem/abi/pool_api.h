@@ -194,7 +194,7 @@ PORTAMEM_EXPORT int portamem_pool_deallocate_cached(portamem_pool* pool, void* p
 PORTAMEM_EXPORT int portamem_pool_resize(portamem_pool* pool, void* ptr, size_t from, size_t to, uint64_t identity);
 
 /* Returns the bytes that were asked for at an address that the pool gave and that is out; 0 for any other address. It
- * takes no lock, except for a block cut to the byte under a limit. */
+ * takes no lock, except for a block cut to the byte under a limit, and for one that is not out. */
 PORTAMEM_EXPORT size_t portamem_pool_size_of(portamem_pool* pool, const void* ptr);
 /* Returns what the pool knows of an address, which may be inside of a block, as *found and its state. It goes back page
  * by page to the beginning of the block, and finds a block cut to the byte by that alone. */
