@@ -14,6 +14,7 @@ Conventions of every call here:
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from types import EllipsisType, TracebackType
 from typing import IO, Any, ClassVar, Literal, Protocol, SupportsFloat, SupportsIndex, SupportsInt, TypeAlias, final
 
@@ -34,9 +35,10 @@ _LocationLike: TypeAlias = Device | SupportsIndex | str
 
 # The words that calls take and give. Those of a parameter may be a member of the enum in portamem.enums as well.
 _Backend: TypeAlias = Literal["host", "cuda", "hip"]
-_Kind: TypeAlias = Literal["device", "pinned", "managed", "system", "async", "foreign"]
+_Kind: TypeAlias = Literal["device", "pinned", "managed", "system", "async", "virtual", "foreign"]
 _PointerKind: TypeAlias = Literal["unregistered", "host", "device", "managed"]
 _ManagedMode: TypeAlias = Literal["none", "host_resident", "migrating"]
+_Purpose: TypeAlias = Literal["kernels", "shared", "transfer", "larger"]
 _MallocHeapKind: TypeAlias = Literal["none", "limit", "initial"]
 _HandleType: TypeAlias = Literal["posix_fd", "win32", "win32_kmt", "fabric"]
 _QuirkPolicy: TypeAlias = Literal[
@@ -377,6 +379,22 @@ class MemoryInfo:
     def _repr_html_(self) -> str: ...
 
 @final
+class Recommendation:
+    """A kind of memory, and the reason for it: the answer of ``recommend``."""
+
+    @property
+    def kind(self) -> _Kind:
+        """The kind of memory: "device", "pinned", "managed" or "system"."""
+    @property
+    def why(self) -> str:
+        """The reason, in one sentence, from what the device says of itself."""
+    @property
+    def device(self) -> Device:
+        """The device that was asked about."""
+    def resource(self) -> MemoryResource:
+        """A new resource of that kind on the device. A pool over it serves arrays that come and go."""
+
+@final
 class Stream:
     """An in-order queue of work on a device. Owns its handle, unless it was made from one."""
 
@@ -580,7 +598,7 @@ class Buffer:
         """The backend whose buffer it is: "host", "cuda" or "hip"."""
     @property
     def kind(self) -> _Kind:
-        """What the memory is: "device", "pinned", "managed", "system", "async" or "foreign"."""
+        """What the memory is: "device", "pinned", "managed", "system", "async", "virtual" or "foreign"."""
     @property
     def is_host_accessible(self) -> bool:
         """Whether code on the host may read and write the memory by its address."""
@@ -670,6 +688,10 @@ class Buffer:
         "host", or None where pages differ or nothing was said), "accessed_by" (a list of such locations) or
         "coherency_mode" (AMD's; a number). Raises ValueError for memory that does not move.
         """
+    def preferred(self, location: _LocationLike) -> AbstractContextManager[Self]:
+        """Keeps the pages of managed memory, and of system memory that the device reaches, at ``location`` within a
+        ``with`` block: ``with buffer.preferred(device):``. Afterwards they are kept where they were kept before, or
+        nowhere. ``location`` and what it raises are those of ``advise``."""
     def record_stream(self, stream: _StreamLike) -> None:
         """Declares that work queued on ``stream`` from now on uses the memory. At the first call for a stream, that
         stream waits for the buffer's own stream. The memory goes back behind that work. Raises ValueError if the buffer
@@ -746,6 +768,31 @@ class PitchedBuffer(Buffer):
     @property
     def pitch(self) -> int:
         """The bytes from the beginning of one row to the beginning of the next."""
+
+class GrowableBuffer(Buffer):
+    """Memory of a VirtualMemoryResource that gets another size without a copy and without another address.
+
+    Addresses are reserved for ``capacity`` bytes; only the bytes that the buffer has take memory of the device.
+    """
+
+    @property
+    def capacity(self) -> int:
+        """The most bytes that the buffer can grow to at its address."""
+    @property
+    def mapped(self) -> int:
+        """The bytes of device memory that the buffer takes now: its size in whole pieces, or 0 while it sleeps."""
+    def resize(self, nbytes: _Size, *, stream: _StreamLike | None = None) -> None:
+        """Gives the buffer the size ``nbytes``. The address stays, and so do the contents, as many as both sizes have;
+        new bytes have undefined contents.
+
+        More bytes: views and other exports stay valid with the size that they have, and work on any stream may use the
+        new bytes at once. Fewer bytes: the call waits for all work that was declared on the buffer and for that on
+        ``stream`` (None: the buffer's), and memory goes back to the device in whole pieces, each about one part in 16
+        of the buffer. One thread at a time may resize a buffer.
+
+        Raises BufferError for fewer bytes while exports live; ValueError for 0 bytes, more than ``capacity``, a closed
+        buffer, and while the memory sleeps; OutOfMemoryError. The buffer is as it was then.
+        """
 
 @final
 class View:
@@ -998,8 +1045,8 @@ class MemoryResource:
         """The backend whose resource it is: "host", "cuda" or "hip"."""
     @property
     def kind(self) -> _Kind:
-        """What the memory is: "device", "pinned", "managed", "system", "async" or "foreign". A pool's and an adaptor's
-        is its upstream's."""
+        """What the memory is: "device", "pinned", "managed", "system", "async", "virtual" or "foreign". A pool's and an
+        adaptor's is its upstream's."""
     @property
     def is_host_accessible(self) -> bool:
         """Whether code on the host may read and write the resource's memory by its address."""
@@ -1474,6 +1521,49 @@ class AsyncMemoryResource(MemoryResource):
         """
 
 @final
+class VirtualMemoryResource(MemoryResource):
+    """Device memory that is mapped to reserved addresses: a block can grow and shrink at its address, and sleep.
+
+    A block takes whole multiples of the granularity, 2 MiB on most devices, and a call costs tens of microseconds, so
+    use it for large memory.
+    """
+
+    def __init__(self, device: _DeviceLike | None = None, *, reserve: _Size = 0) -> None:
+        """Makes the resource on a device (None: the calling thread's current one).
+
+        ``reserve``: the fewest bytes of addresses that an allocation gets, so that ``Buffer.reallocate`` can grow it in
+        place. They cost no memory of the device. Raises Error, named NotSupported, on a device without virtual memory.
+        """
+    @property
+    def granularity(self) -> int:
+        """The bytes of which memory is mapped in multiples."""
+    @property
+    def reserve(self) -> int:
+        """The fewest bytes of addresses that an allocation gets."""
+    @property
+    def mapped(self) -> int:
+        """The bytes of device memory that all blocks have now: 0 while the resource sleeps."""
+    @property
+    def is_asleep(self) -> bool:
+        """Whether the memory is away now."""
+    def allocate_growable(
+        self, nbytes: _Size, capacity: _Size | None = None, *, stream: _StreamLike | None = None
+    ) -> GrowableBuffer:
+        """``nbytes`` of memory as a GrowableBuffer, at addresses for ``capacity`` bytes (None: as many as the device
+        has memory). Raises ValueError for 0 bytes, and for more than ``capacity``; otherwise as ``allocate`` does."""
+    def sleep(self, *, contents: Literal["keep", "drop"] = "keep") -> None:
+        """Gives the memory of every block back to the device, and keeps the addresses. It waits for all work of the
+        device first. portamem refuses each use of the buffers until ``wake()`` (ValueError); closing them is allowed.
+
+        ``contents``: "keep" has the host keep a copy, "drop" lets them go. The program itself must not use the
+        addresses meanwhile: those that it took from ``handle``, and those of exports. A resource that sleeps already
+        stays so. Raises MemoryError where the host has no memory for the copy, and the resource is awake then.
+        """
+    def wake(self) -> None:
+        """Gives every block memory again, at its address, with the contents that ``sleep`` kept. A resource that is
+        awake stays so. Raises OutOfMemoryError; the resource sleeps on then, and has all that it kept."""
+
+@final
 class HostRegistration:
     """Page-locks memory that a Python object owns, until closed. Keeps the object and its Python buffer. If it is
     dropped without ``close()``, portamem unlocks the memory later, behind the work declared on it."""
@@ -1697,6 +1787,21 @@ class _LibraryHook:
 
 def _push_resource(resource: MemoryResource) -> tuple[int, object]: ...
 def _pop_resource(scope: tuple[int, object]) -> None: ...
+def recommend(purpose: _Purpose | _enums.Purpose, device: _DeviceLike | None = None) -> Recommendation:
+    """Which kind of memory to take on a device (None: the calling thread's current one), and why.
+
+    ``purpose`` is what the memory is for:
+
+    * "kernels": kernels use it, and the host seldom does.
+    * "shared": kernels and the host use the same bytes by turns.
+    * "transfer": it is the host's end of copies to and from the device.
+    * "larger": kernels use it, and it may be more than the device has.
+
+    The answer follows from the device's capabilities alone. On a card with memory of its own it is "device", "managed",
+    "pinned" and "managed"; where host and device share one memory, or the device reads the host's page tables, copies
+    and pinned memory gain nothing.
+    """
+
 def held(device: _DeviceLike | Literal["host"] | None = None) -> int:
     """Bytes that portamem's resources have taken on a device (None: the calling thread's current one) and that are in
     use. What the process's default resource keeps idle does not count. ``device="host"`` asks for host memory."""

@@ -102,6 +102,9 @@ class Buffer(metaclass=BackendType): ...
 class PitchedBuffer(Buffer): ...
 
 
+class GrowableBuffer(Buffer): ...
+
+
 class View(metaclass=BackendType): ...
 
 
@@ -124,6 +127,9 @@ class SystemMemoryResource(MemoryResource): ...
 
 
 class AsyncMemoryResource(MemoryResource): ...
+
+
+class VirtualMemoryResource(MemoryResource): ...
 
 
 class FixedSizeMemoryResource(MemoryResource): ...
@@ -171,6 +177,7 @@ TYPES: tuple[BackendType, ...] = (
     Event,
     Buffer,
     PitchedBuffer,
+    GrowableBuffer,
     View,
     MemoryResource,
     DeviceMemoryResource,
@@ -179,6 +186,7 @@ TYPES: tuple[BackendType, ...] = (
     ManagedMemoryResource,
     SystemMemoryResource,
     AsyncMemoryResource,
+    VirtualMemoryResource,
     FixedSizeMemoryResource,
     MonotonicMemoryResource,
     CallbackMemoryResource,

@@ -541,6 +541,36 @@ in a child of fork.""",
         "(self)",
         """The runtime call that answered.""",
     ),
+    "Recommendation": (
+        "class",
+        "",
+        "",
+        """A kind of memory, and the reason for it: the answer of ``recommend``.""",
+    ),
+    "Recommendation.kind": (
+        "property",
+        "(self) -> Literal['device', 'pinned', 'managed', 'system', 'async', 'virtual', 'foreign']",
+        "(self)",
+        """The kind of memory: "device", "pinned", "managed" or "system".""",
+    ),
+    "Recommendation.why": (
+        "property",
+        "(self) -> str",
+        "(self)",
+        """The reason, in one sentence, from what the device says of itself.""",
+    ),
+    "Recommendation.device": (
+        "property",
+        "(self) -> Device",
+        "(self)",
+        """The device that was asked about.""",
+    ),
+    "Recommendation.resource": (
+        "method",
+        "(self) -> MemoryResource",
+        "(self)",
+        """A new resource of that kind on the device. A pool over it serves arrays that come and go.""",
+    ),
     "Stream": (
         "class",
         "(device: Device | int | None=None, *, nonblocking: bool=True, priority: int | None=None)",
@@ -893,9 +923,9 @@ ValueError for a closed buffer.""",
     ),
     "Buffer.kind": (
         "property",
-        "(self) -> Literal['device', 'pinned', 'managed', 'system', 'async', 'foreign']",
+        "(self) -> Literal['device', 'pinned', 'managed', 'system', 'async', 'virtual', 'foreign']",
         "(self)",
-        """What the memory is: "device", "pinned", "managed", "system", "async" or "foreign".""",
+        """What the memory is: "device", "pinned", "managed", "system", "async", "virtual" or "foreign".""",
     ),
     "Buffer.is_host_accessible": (
         "property",
@@ -1018,6 +1048,14 @@ where the runtime refuses the advice.""",
 ``name`` is "read_mostly" (the answer is a bool), "preferred_location" or "last_prefetch_location" (an ordinal,
 "host", or None where pages differ or nothing was said), "accessed_by" (a list of such locations) or
 "coherency_mode" (AMD's; a number). Raises ValueError for memory that does not move.""",
+    ),
+    "Buffer.preferred": (
+        "method",
+        "(self, location: Device | int | str) -> AbstractContextManager[Buffer]",
+        "(self, location)",
+        """Keeps the pages of managed memory, and of system memory that the device reaches, at ``location`` within a
+``with`` block: ``with buffer.preferred(device):``. Afterwards they are kept where they were kept before, or
+nowhere. ``location`` and what it raises are those of ``advise``.""",
     ),
     "Buffer.record_stream": (
         "method",
@@ -1144,6 +1182,41 @@ refused then, the memory goes back with its last export.""",
         "(self) -> int",
         "(self)",
         """The bytes from the beginning of one row to the beginning of the next.""",
+    ),
+    "GrowableBuffer": (
+        "class",
+        "",
+        "",
+        """Memory of a VirtualMemoryResource that gets another size without a copy and without another address.
+
+Addresses are reserved for ``capacity`` bytes; only the bytes that the buffer has take memory of the device.""",
+    ),
+    "GrowableBuffer.capacity": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The most bytes that the buffer can grow to at its address.""",
+    ),
+    "GrowableBuffer.mapped": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The bytes of device memory that the buffer takes now: its size in whole pieces, or 0 while it sleeps.""",
+    ),
+    "GrowableBuffer.resize": (
+        "method",
+        "(self, nbytes: int | str, *, stream: Stream | Any | None=None) -> None",
+        "(self, nbytes, *, stream=None)",
+        """Gives the buffer the size ``nbytes``. The address stays, and so do the contents, as many as both sizes have;
+new bytes have undefined contents.
+
+More bytes: views and other exports stay valid with the size that they have, and work on any stream may use the
+new bytes at once. Fewer bytes: the call waits for all work that was declared on the buffer and for that on
+``stream`` (None: the buffer's), and memory goes back to the device in whole pieces, each about one part in 16
+of the buffer. One thread at a time may resize a buffer.
+
+Raises BufferError for fewer bytes while exports live; ValueError for 0 bytes, more than ``capacity``, a closed
+buffer, and while the memory sleeps; OutOfMemoryError. The buffer is as it was then.""",
     ),
     "View": (
         "class",
@@ -1549,10 +1622,10 @@ another module. A pool takes no lock for it.""",
     ),
     "MemoryResource.kind": (
         "property",
-        "(self) -> Literal['device', 'pinned', 'managed', 'system', 'async', 'foreign']",
+        "(self) -> Literal['device', 'pinned', 'managed', 'system', 'async', 'virtual', 'foreign']",
         "(self)",
-        """What the memory is: "device", "pinned", "managed", "system", "async" or "foreign". A pool's and an adaptor's
-is its upstream's.""",
+        """What the memory is: "device", "pinned", "managed", "system", "async", "virtual" or "foreign". A pool's and an
+adaptor's is its upstream's.""",
     ),
     "MemoryResource.is_host_accessible": (
         "property",
@@ -2010,7 +2083,7 @@ of ``initial_size`` bytes, unless an allocation needs a larger one.""",
     ),
     "CallbackMemoryResource": (
         "class",
-        "(allocate: Callable[[int, Stream], int] | int | Any, deallocate: Callable[[int, int, Stream], object] | int | Any, *, device: Device | int | None=None, kind: Literal['device', 'pinned', 'managed', 'system', 'async', 'foreign']='device', host_accessible: bool | None=None, stream_ordered: bool | None=None, user_data: int=0)",
+        "(allocate: Callable[[int, Stream], int] | int | Any, deallocate: Callable[[int, int, Stream], object] | int | Any, *, device: Device | int | None=None, kind: Literal['device', 'pinned', 'managed', 'system', 'async', 'virtual', 'foreign']='device', host_accessible: bool | None=None, stream_ordered: bool | None=None, user_data: int=0)",
         "(allocate, deallocate, *, device=None, kind='device', host_accessible=None, stream_ordered=None, user_data=0)",
         """Allocates by ``allocate(nbytes, stream) -> address`` and frees by ``deallocate(address, nbytes, stream)``.
 
@@ -2029,7 +2102,7 @@ dropped buffer is reported, as unraisable.""",
     ),
     "CallbackMemoryResource.__init__": (
         "method",
-        "(self, allocate: Callable[[int, Stream], int] | int | Any, deallocate: Callable[[int, int, Stream], object] | int | Any, *, device: Device | int | None=None, kind: Literal['device', 'pinned', 'managed', 'system', 'async', 'foreign']='device', host_accessible: bool | None=None, stream_ordered: bool | None=None, user_data: int=0) -> None",
+        "(self, allocate: Callable[[int, Stream], int] | int | Any, deallocate: Callable[[int, int, Stream], object] | int | Any, *, device: Device | int | None=None, kind: Literal['device', 'pinned', 'managed', 'system', 'async', 'virtual', 'foreign']='device', host_accessible: bool | None=None, stream_ordered: bool | None=None, user_data: int=0) -> None",
         "(self, allocate, deallocate, *, device=None, kind='device', host_accessible=None, stream_ordered=None, user_data=0)",
         """Makes a resource of two functions, which it keeps alive. The parameters are described with the class;
 ``user_data`` is an address that C functions are handed.""",
@@ -2253,6 +2326,73 @@ can be set.""",
         """Allows a device to use the pool's memory: "none", "read" or "read_write".
 
 Raises Error where the devices have no path to each other, or the runtime does not know that access.""",
+    ),
+    "VirtualMemoryResource": (
+        "class",
+        "(device: Device | int | None=None, *, reserve: int | str=0)",
+        "(device=None, *, reserve=0)",
+        """Device memory that is mapped to reserved addresses: a block can grow and shrink at its address, and sleep.
+
+A block takes whole multiples of the granularity, 2 MiB on most devices, and a call costs tens of microseconds, so
+use it for large memory.""",
+    ),
+    "VirtualMemoryResource.__init__": (
+        "method",
+        "(self, device: Device | int | None=None, *, reserve: int | str=0) -> None",
+        "(self, device=None, *, reserve=0)",
+        """Makes the resource on a device (None: the calling thread's current one).
+
+``reserve``: the fewest bytes of addresses that an allocation gets, so that ``Buffer.reallocate`` can grow it in
+place. They cost no memory of the device. Raises Error, named NotSupported, on a device without virtual memory.""",
+    ),
+    "VirtualMemoryResource.granularity": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The bytes of which memory is mapped in multiples.""",
+    ),
+    "VirtualMemoryResource.reserve": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The fewest bytes of addresses that an allocation gets.""",
+    ),
+    "VirtualMemoryResource.mapped": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The bytes of device memory that all blocks have now: 0 while the resource sleeps.""",
+    ),
+    "VirtualMemoryResource.is_asleep": (
+        "property",
+        "(self) -> bool",
+        "(self)",
+        """Whether the memory is away now.""",
+    ),
+    "VirtualMemoryResource.allocate_growable": (
+        "method",
+        "(self, nbytes: int | str, capacity: int | str | None=None, *, stream: Stream | Any | None=None) -> GrowableBuffer",
+        "(self, nbytes, capacity=None, *, stream=None)",
+        """``nbytes`` of memory as a GrowableBuffer, at addresses for ``capacity`` bytes (None: as many as the device
+has memory). Raises ValueError for 0 bytes, and for more than ``capacity``; otherwise as ``allocate`` does.""",
+    ),
+    "VirtualMemoryResource.sleep": (
+        "method",
+        "(self, *, contents: Literal['keep', 'drop']='keep') -> None",
+        "(self, *, contents='keep')",
+        """Gives the memory of every block back to the device, and keeps the addresses. It waits for all work of the
+device first. portamem refuses each use of the buffers until ``wake()`` (ValueError); closing them is allowed.
+
+``contents``: "keep" has the host keep a copy, "drop" lets them go. The program itself must not use the
+addresses meanwhile: those that it took from ``handle``, and those of exports. A resource that sleeps already
+stays so. Raises MemoryError where the host has no memory for the copy, and the resource is awake then.""",
+    ),
+    "VirtualMemoryResource.wake": (
+        "method",
+        "(self) -> None",
+        "(self)",
+        """Gives every block memory again, at its address, with the contents that ``sleep`` kept. A resource that is
+awake stays so. Raises OutOfMemoryError; the resource sleeps on then, and has all that it kept.""",
     ),
     "HostRegistration": (
         "class",
@@ -2519,6 +2659,23 @@ it raise ValueError then. ValueError is raised where it is closed already, or is
         "() -> str",
         "()",
         """This thread's tag; "" where none is open.""",
+    ),
+    "recommend": (
+        "function",
+        "(purpose: Literal['kernels', 'shared', 'transfer', 'larger'], device: Device | int | None=None) -> Recommendation",
+        "(purpose, device=None)",
+        """Which kind of memory to take on a device (None: the calling thread's current one), and why.
+
+``purpose`` is what the memory is for:
+
+* "kernels": kernels use it, and the host seldom does.
+* "shared": kernels and the host use the same bytes by turns.
+* "transfer": it is the host's end of copies to and from the device.
+* "larger": kernels use it, and it may be more than the device has.
+
+The answer follows from the device's capabilities alone. On a card with memory of its own it is "device", "managed",
+"pinned" and "managed"; where host and device share one memory, or the device reads the host's page tables, copies
+and pinned memory gain nothing.""",
     ),
     "held": (
         "function",

@@ -8,6 +8,7 @@ from portamem.host import Event as Event
 from portamem.host import FailureCallbackAdaptor as FailureCallbackAdaptor
 from portamem.host import FallbackAdaptor as FallbackAdaptor
 from portamem.host import FixedSizeMemoryResource as FixedSizeMemoryResource
+from portamem.host import GrowableBuffer as GrowableBuffer
 from portamem.host import HostRegistration as HostRegistration
 from portamem.host import LimitingAdaptor as LimitingAdaptor
 from portamem.host import LoggingAdaptor as LoggingAdaptor
@@ -23,12 +24,14 @@ from portamem.host import PrefaultedPinnedMemoryResource as PrefaultedPinnedMemo
 from portamem.host import PrefetchAdaptor as PrefetchAdaptor
 from portamem.host import ProbedCapabilities as ProbedCapabilities
 from portamem.host import Quirk as Quirk
+from portamem.host import Recommendation as Recommendation
 from portamem.host import ResourceAdaptor as ResourceAdaptor
 from portamem.host import StatisticsAdaptor as StatisticsAdaptor
 from portamem.host import Stream as Stream
 from portamem.host import SystemMemoryResource as SystemMemoryResource
 from portamem.host import TrackingAdaptor as TrackingAdaptor
 from portamem.host import View as View
+from portamem.host import VirtualMemoryResource as VirtualMemoryResource
 from portamem.host import asarray as asarray
 from portamem.host import backend as backend
 from portamem.host import check as check
@@ -51,6 +54,7 @@ from portamem.host import held as held
 from portamem.host import load as load
 from portamem.host import pointer_info as pointer_info
 from portamem.host import probe as probe
+from portamem.host import recommend as recommend
 from portamem.host import resource_of as resource_of
 from portamem.host import runtime_version as runtime_version
 from portamem.host import save as save

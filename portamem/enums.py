@@ -22,6 +22,7 @@ class MemoryKind(_Text):
     MANAGED = "managed"
     SYSTEM = "system"
     ASYNC = "async"
+    VIRTUAL = "virtual"
     FOREIGN = "foreign"
 
 
@@ -41,6 +42,15 @@ class ManagedMode(_Text):
     NONE = "none"
     HOST_RESIDENT = "host_resident"
     MIGRATING = "migrating"
+
+
+class Purpose(_Text):
+    """Purposes of memory, about which ``recommend`` is asked."""
+
+    KERNELS = "kernels"
+    SHARED = "shared"
+    TRANSFER = "transfer"
+    LARGER = "larger"
 
 
 class MallocHeapKind(_Text):

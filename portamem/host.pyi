@@ -15,6 +15,7 @@ from portamem._host import Event as Event
 from portamem._host import FailureCallbackAdaptor as FailureCallbackAdaptor
 from portamem._host import FallbackAdaptor as FallbackAdaptor
 from portamem._host import FixedSizeMemoryResource as FixedSizeMemoryResource
+from portamem._host import GrowableBuffer as GrowableBuffer
 from portamem._host import HostRegistration as HostRegistration
 from portamem._host import LimitingAdaptor as LimitingAdaptor
 from portamem._host import LoggingAdaptor as LoggingAdaptor
@@ -30,12 +31,14 @@ from portamem._host import PrefaultedPinnedMemoryResource as PrefaultedPinnedMem
 from portamem._host import PrefetchAdaptor as PrefetchAdaptor
 from portamem._host import ProbedCapabilities as ProbedCapabilities
 from portamem._host import Quirk as Quirk
+from portamem._host import Recommendation as Recommendation
 from portamem._host import ResourceAdaptor as ResourceAdaptor
 from portamem._host import StatisticsAdaptor as StatisticsAdaptor
 from portamem._host import Stream as Stream
 from portamem._host import SystemMemoryResource as SystemMemoryResource
 from portamem._host import TrackingAdaptor as TrackingAdaptor
 from portamem._host import View as View
+from portamem._host import VirtualMemoryResource as VirtualMemoryResource
 from portamem._host import backend as backend
 from portamem._host import compiled_version as compiled_version
 from portamem._host import copy as copy
@@ -53,6 +56,7 @@ from portamem._host import from_dlpack as from_dlpack
 from portamem._host import held as held
 from portamem._host import pointer_info as pointer_info
 from portamem._host import probe as probe
+from portamem._host import recommend as recommend
 from portamem._host import resource_of as resource_of
 from portamem._host import runtime_version as runtime_version
 from portamem._host import set_default_resource as set_default_resource

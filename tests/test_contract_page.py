@@ -21,6 +21,7 @@ CLAUSES = list(clauses().values())
 
 DOCUMENTS = (
     "CUDA runtime API",
+    "CUDA driver API",
     "HIP runtime API",
     "CUDA C++ Programming Guide",
     "CUDA 12.0 release notes",

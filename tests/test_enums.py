@@ -49,6 +49,11 @@ def test_capture_modes(stream: Any, mode: enums.CaptureMode) -> None:
     assert stream.capture_status == enums.CaptureStatus.NONE
 
 
+@pytest.mark.parametrize("purpose", enums.Purpose)
+def test_purposes(pm: ModuleType, device: Any, purpose: enums.Purpose) -> None:
+    assert pm.recommend(purpose, device).kind == pm.recommend(str(purpose)).kind
+
+
 @pytest.mark.parametrize("attach", enums.Attach)
 def test_attachment(pm: ModuleType, device: Any, attach: enums.Attach) -> None:
     pm.ManagedMemoryResource(device, attach=attach).close()

@@ -23,7 +23,7 @@ from portamem._words import WORDS
 PACKAGE = Path(portamem.__file__).parent
 GENERATOR = Path(__file__).parents[1] / "tools" / "words.py"
 CLASSES = [cls.__name__ for cls in _types.TYPES]
-MAKE_NONE = {"Buffer", "PitchedBuffer", "MemoryResource", "ResourceAdaptor"}
+MAKE_NONE = {"Buffer", "PitchedBuffer", "GrowableBuffer", "MemoryResource", "ResourceAdaptor"}
 
 
 def is_public(name: str) -> bool:

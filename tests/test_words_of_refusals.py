@@ -93,6 +93,8 @@ def make(pm: ModuleType, name: str) -> Any:
         return pm.PinnedMemoryResource().allocate(64).view()
     if name == "PitchedBuffer":
         return pm.DeviceMemoryResource().allocate_pitched(8, 8)
+    if name == "GrowableBuffer":
+        return pm.VirtualMemoryResource().allocate_growable(64, 1 << 20)
     if name == "HostRegistration":
         return pm.HostRegistration(bytearray(4096))
     if name == "MemoryResource":

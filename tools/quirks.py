@@ -108,9 +108,7 @@ BRIDGES = {
     "ipc_loses_offset": Bridge(
         why_none="nothing is bridged: portamem has no handles for other processes yet", near=("DEVICE-28",)
     ),
-    "set_access_fails_on_tail": Bridge(
-        why_none="nothing is bridged: portamem maps no reserved addresses yet", near=("DEVICE-25",)
-    ),
+    "set_access_fails_on_tail": Bridge(("VIRTUAL-01", "VIRTUAL-02", "VIRTUAL-04", "VIRTUAL-06"), near=("DEVICE-25",)),
     "pitched_copy_direction": Bridge(
         ("COPY-14", "COPY-22", "DEVICE-29", "ORDER-14"),
         told="pitched_copy_direction=on",

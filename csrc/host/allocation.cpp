@@ -18,6 +18,27 @@ AllocationMap::Record AllocationMap::starting_at(const void* ptr) const {
 
 AllocationMap::Record AllocationMap::holding(const void* ptr) const { return overlapping(ptr, 1); }
 
+std::vector<AllocationMap::Record> AllocationMap::holding_all(const void* ptr, std::size_t size) const {
+    auto found = records_.upper_bound(key(ptr));
+    if (found == records_.begin()) return {};
+    --found;
+    const Allocation& first = *found->second;
+    std::uintptr_t at = key(ptr);  // bytes before it are held
+    if (at - found->first >= first.size) return {};
+    std::vector<Record> all;
+    for (; found != records_.end() && found->first <= at; ++found) {
+        const Allocation& record = *found->second;
+        if (&record != &first && (record.kind != Kind::Virtual || record.mapping != first.mapping)) return {};
+        all.push_back(found->second);
+        const std::size_t rest = record.size - (at - found->first);
+        if (size <= rest) return all;
+        if (record.kind != Kind::Virtual) return {};
+        size -= rest;
+        at += rest;
+    }
+    return {};
+}
+
 AllocationMap::Record AllocationMap::overlapping(const void* ptr, std::size_t size) const {
     const std::uintptr_t start = key(ptr);
     const auto after = records_.upper_bound(start);

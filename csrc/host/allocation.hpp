@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "managed_ranges.hpp"
 #include "mapping.hpp"
@@ -15,7 +16,7 @@ namespace portamem::host {
 class Pool;
 struct Block;
 
-enum class Kind { Device, Pool, Pinned, Registered, Managed };
+enum class Kind { Device, Pool, Pinned, Registered, Managed, Virtual };
 
 /// The record of a piece of memory. Queued operations share it, so that memory freed early stays mapped until they have
 /// run.
@@ -26,12 +27,13 @@ struct Allocation {
     std::size_t size = 0;
     int device = 0;
     unsigned flags = 0;
-    std::shared_ptr<Mapping> mapping;       ///< null for registered memory, which is the caller's
-    std::shared_ptr<Pool> pool;             ///< only for Kind::Pool
-    Block* block = nullptr;                 ///< only for Kind::Pool
+    std::shared_ptr<Mapping>
+        mapping;                 ///< null for registered memory, which is the caller's; of Kind::Virtual all addresses
+    std::shared_ptr<Pool> pool;  ///< only for Kind::Pool
+    Block* block = nullptr;      ///< only for Kind::Pool
     std::unique_ptr<ManagedRanges> ranges;  ///< only for Kind::Managed
 
-    bool is_device_memory() const { return kind == Kind::Device || kind == Kind::Pool; }
+    bool is_device_memory() const { return kind == Kind::Device || kind == Kind::Pool || kind == Kind::Virtual; }
     bool is_host_memory() const { return kind == Kind::Pinned || kind == Kind::Registered; }
 };
 
@@ -47,6 +49,10 @@ class AllocationMap {
 
     /// Returns the record that holds an address, or null.
     Record holding(const void* ptr) const;
+
+    /// Returns the records that together hold a range: one or, of virtual memory, adjacent pieces of one reservation,
+    /// whose aliases are adjacent too. Empty where a byte is in none of them.
+    std::vector<Record> holding_all(const void* ptr, std::size_t size) const;
 
     /// Returns a record that shares a byte with a range, or null.
     Record overlapping(const void* ptr, std::size_t size) const;

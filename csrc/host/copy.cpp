@@ -42,6 +42,7 @@ std::shared_ptr<Stream> stream_for(State& state, Form form, pmhStream_t handle) 
 }  // namespace
 
 bool is_unused_memory(State& state, const void* ptr) {
+    if (state.virtual_memory.is_reserved(ptr, 1)) return true;
     const auto before = state.allocations.before(ptr);
     if (before != nullptr && before->kind != Kind::Pool && before->mapping != nullptr &&
         static_cast<const char*>(ptr) < before->mapping->user() + before->mapping->size())
@@ -58,7 +59,7 @@ Place locate(State& state, const char* call, const Side& side, const Box& box, S
     char* ptr = static_cast<char*>(const_cast<void*>(side.ptr));
     if (auto record = state.allocations.holding(ptr)) {
         const auto offset = static_cast<std::size_t>(ptr - record->base);
-        if (span > record->size - offset)
+        if (span > record->size - offset && state.allocations.holding_all(ptr, span).empty())
             refuse(pmhErrorInvalidValue, "%s of %zu bytes at offset %zu leaves the allocation of %zu bytes", call, span,
                    offset, record->size);
         char* data = record->alias + offset;
@@ -66,9 +67,12 @@ Place locate(State& state, const char* call, const Side& side, const Box& box, S
     }
     refuse_heap(state, call, ptr, span);
     note_stray(ptr, span, is_unused_memory(state, ptr), stream);
+    if (state.virtual_memory.is_reserved(ptr, 1))
+        refuse(pmhErrorInvalidValue, "%s at %p, which is reserved: no memory with access is mapped there", call,
+               static_cast<void*>(ptr));
     if (is_unused_memory(state, ptr))
         refuse(pmhErrorInvalidValue, "%s at %p, which is in no allocation", call, static_cast<void*>(ptr));
-    if (state.allocations.overlapping(ptr, span) != nullptr)
+    if (state.allocations.overlapping(ptr, span) != nullptr || state.virtual_memory.is_reserved(ptr, span))
         refuse(pmhErrorInvalidValue, "%s of %zu bytes at %p runs from pageable memory into an allocation", call, span,
                static_cast<void*>(ptr));
     return {ptr, side.pitch, side.slice, nullptr};

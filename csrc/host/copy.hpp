@@ -31,7 +31,8 @@ struct Box {
     bool is_empty() const { return width == 0 || height == 0 || depth == 0; }
 };
 
-/// Memory that an operation may work on. Pageable memory has no record.
+/// Memory that an operation may work on. Pageable memory has no record, and adjacent pieces of virtual memory have the
+/// record of the first: it keeps the addresses of all.
 struct Place {
     char* data = nullptr;
     std::size_t pitch = 0;
@@ -51,8 +52,8 @@ enum class Form { Blocking, Async };
 /// allocation.
 Place locate(State& state, const char* call, const Side& side, const Box& box, Stream& stream);
 
-/// Whether an address is in a pool but in no allocation, or in the rest that rounding left behind a plain allocation.
-/// The caller owns neither.
+/// Whether an address is in a pool but in no allocation, in the rest that rounding left behind a plain allocation, or
+/// reserved for virtual memory. The caller owns none of these.
 bool is_unused_memory(State& state, const void* ptr);
 
 /// Returns the work that moves the bytes. It pauses first, if a knob says so.

@@ -2,6 +2,7 @@
 // host/copy_api.cpp: copies and fills of one, two and three dimensions, and between devices.
 #include "copy.hpp"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -59,8 +60,10 @@ Place locate_on(State& state, const char* call, const void* ptr, int device, std
     const int ordinal = device_of(state, device).ordinal;
     Place place = locate(state, call, {ptr, 0, 0}, {size}, stream);
     if (place.is_pageable()) refuse(pmhErrorInvalidValue, "%s: %p is pageable host memory", call, ptr);
-    if (place.is_device_memory() && place.record->device != ordinal)
-        refuse(pmhErrorInvalidValue, "%s: %p is memory of device %d, not %d", call, ptr, place.record->device, ordinal);
+    for (const auto& record : state.allocations.holding_all(ptr, size))
+        if (record->is_device_memory() && record->device != ordinal)
+            refuse(pmhErrorInvalidValue, "%s: %p is memory of device %d, not %d", call,
+                   std::max(ptr, static_cast<const void*>(record->base)), record->device, ordinal);
     return place;
 }
 

@@ -34,6 +34,7 @@ int attribute_of(const Config& config, int attribute) {
         case pmhDevAttrManagedMemory:
         case pmhDevAttrConcurrentManagedAccess:
         case pmhDevAttrMemoryPoolsSupported:
+        case pmhDevAttrVirtualMemoryManagementSupported:
         case pmhDevAttrHostRegisterSupported:
         case pmhDevAttrCanUseHostPointerForRegisteredMem:
             return 1;
@@ -48,7 +49,6 @@ int attribute_of(const Config& config, int attribute) {
         case pmhDevAttrComputeCapabilityMinor:
         case pmhDevAttrL2CacheSize:
         case pmhDevAttrStreamPrioritiesSupported:
-        case pmhDevAttrVirtualMemoryManagementSupported:
         // The runtime shares nothing with other processes yet.
         case pmhDevAttrMemoryPoolSupportedHandleTypes:
         case pmhDevAttrHandleTypePosixFileDescriptorSupported:

@@ -29,10 +29,11 @@ struct Launch {
 
 thread_local Launch* running = nullptr;
 
-// Whether a kernel reaches memory of another device: pool memory that the pool has opened to its device, and plain
-// memory of its device's peers.
+// Whether a kernel reaches memory of another device: pool memory that the pool has opened to its device, virtual memory
+// that its device was given access to, and plain memory of its device's peers.
 bool reaches(const State& state, int device, const Allocation& record) {
     if (!record.is_device_memory() || record.device == device) return true;
+    if (record.kind == Kind::Virtual) return state.virtual_memory.has_access(record.base, device);
     if (record.kind != Kind::Pool)
         return state.devices[static_cast<std::size_t>(device)]->peers.count(record.device) != 0;
     const auto access = record.pool->access.find(device);
@@ -131,12 +132,14 @@ void* pmhKernelAddress(const void* ptr, size_t size) {
     State& state = portamem::host::state();
     const std::lock_guard<std::mutex> lock(state.mutex);
     if (const auto record = state.allocations.holding(ptr)) {
-        if (!reaches(state, running->device, *record)) return nullptr;
-        running->records.push_back(record);
-        return inside(*record, ptr, size);
+        const Records held = state.allocations.holding_all(ptr, size);
+        const auto is_reached = [&](const auto& each) { return reaches(state, running->device, *each); };
+        if (held.empty() || !std::all_of(held.begin(), held.end(), is_reached)) return nullptr;
+        running->records.push_back(record);  // of adjacent pieces, it keeps the addresses of all
+        return inside(*record, ptr, 0);
     }
     const bool unknown = state.allocations.overlapping(ptr, size) == nullptr && !is_unused_memory(state, ptr) &&
-                         !is_heap_memory(state, ptr, size);
+                         !state.virtual_memory.is_reserved(ptr, size) && !is_heap_memory(state, ptr, size);
     return unknown && state.config.pageable_is_device_accessible() ? const_cast<void*>(ptr) : nullptr;
 }
 

@@ -24,6 +24,7 @@ MovableRange pageable_range(State& state, const void* ptr, std::size_t size) {
     if (const auto other = state.allocations.overlapping(ptr, size))
         refuse(pmhErrorInvalidValue, "the %zu bytes at %p run into memory of the runtime at %p", size, ptr,
                static_cast<void*>(other->base));
+    require(!state.virtual_memory.is_reserved(ptr, size), "the runtime has reserved these addresses");
     refuse_heap(state, "a prefetch or advice", ptr, size);
     if (!has_pages(ptr, size))
         refuse(pmhErrorInvalidValue, "not all of the %zu bytes at %p are memory that this process can read", size, ptr);

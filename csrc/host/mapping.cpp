@@ -35,8 +35,8 @@ Mapping::Mapping(std::size_t size, bool guarded) : size_(size) {
 }
 
 Mapping::~Mapping() {
-    (void)munmap(user_, size_);
-    if (alias_ != user_) (void)munmap(alias_, size_);
+    if (user_ != nullptr) (void)munmap(user_, size_);
+    if (alias_ != nullptr && alias_ != user_) (void)munmap(alias_, size_);
 }
 
 }  // namespace portamem::host

@@ -19,7 +19,10 @@ class Mapping {
     char* alias() const { return alias_; }
     std::size_t size() const { return size_; }
 
-  private:
+  protected:
+    /// Maps nothing yet: a derived class puts its ranges into user_ and alias_.
+    explicit Mapping(std::size_t size) : size_(size) {}
+
     std::size_t size_;
     char* user_ = nullptr;
     char* alias_ = nullptr;

@@ -25,6 +25,8 @@ const char* describe(const Allocation& record) {
             return "registered host memory";
         case Kind::Managed:
             return "managed memory";
+        case Kind::Virtual:
+            return "virtual memory";
     }
     return "";
 }
@@ -63,9 +65,7 @@ void* add_pinned_memory(State& state, std::size_t size, unsigned flags) {
 void* add_device_memory(State& state, Hold& hold, std::size_t size) {
     Device& device = current_device(state);
     const std::size_t bytes = round_up(size, page_size);
-    if (bytes == 0 || !device.reserve(state, hold, bytes))
-        refuse(pmhErrorOutOfMemory, "%zu bytes asked for; device %d has %zu of %zu reserved", size, device.ordinal,
-               device.reserved, device.capacity);
+    take_memory(state, hold, device, bytes, size);
     try {
         return add(state, Kind::Device, size, 0, state.config.guarded());
     } catch (...) {
@@ -76,8 +76,16 @@ void* add_device_memory(State& state, Hold& hold, std::size_t size) {
 
 }  // namespace
 
+void take_memory(State& state, Hold& hold, Device& device, std::size_t bytes, std::size_t asked) {
+    if (bytes == 0 || !device.reserve(state, hold, bytes))
+        refuse(pmhErrorOutOfMemory, "%zu bytes asked for; device %d has %zu of %zu reserved", asked, device.ordinal,
+               device.reserved, device.capacity);
+}
+
 void refuse_free(State& state, const void* ptr, const char* wanted) {
     const auto holding = state.allocations.holding(ptr);
+    if (state.virtual_memory.is_reserved(ptr, 1))
+        refuse(pmhErrorInvalidValue, "%p is an address of virtual memory: use MemUnmap and MemAddressFree", ptr);
     if (holding == nullptr) refuse_heap(state, "a free", ptr, 1);
     if (holding == nullptr)
         refuse(pmhErrorInvalidValue, "%p is not in use: it was freed already, or the runtime never gave it", ptr);
@@ -154,7 +162,8 @@ pmhError_t pmhFree(void* ptr) {
         if (ptr == nullptr) return;
         forbid_unsafe_call(state, "Free");
         const auto record = state.allocations.starting_at(ptr);
-        if (record == nullptr || record->is_host_memory()) refuse_free(state, ptr, "memory of Malloc");
+        if (record == nullptr || record->is_host_memory() || record->kind == Kind::Virtual)
+            refuse_free(state, ptr, "memory of Malloc");
         hold.make_room();
         note_free(ptr, record->size);
         if (record->kind == Kind::Pool) {

@@ -81,6 +81,11 @@ inline void note_free(const void* ptr, std::size_t size, Stream* stream = nullpt
     if (order::is_on()) order_hooks::end_life(ptr, size, stream);
 }
 
+/// Reports addresses that are reserved anew: what was freed there before is no more.
+inline void note_reserved(const void* ptr, std::size_t size) {
+    if (order::is_on()) order_hooks::checker().forget(order_hooks::range_of(ptr, size));
+}
+
 /// Reports memory that goes after a wait for everything.
 inline void note_gone(const void* ptr, std::size_t size) {
     if (order::is_on()) order_hooks::checker().end_life_waited(order_hooks::range_of(ptr, size));

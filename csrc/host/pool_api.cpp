@@ -100,7 +100,8 @@ pmhError_t pmhFreeAsync(void* ptr, pmhStream_t handle) {
         if (ptr == nullptr) return;
         forbid_in_capture(state, stream, "FreeAsync");
         const auto record = state.allocations.starting_at(ptr);
-        if (record == nullptr || record->is_host_memory()) refuse_free(state, ptr, "memory of MallocAsync");
+        if (record == nullptr || record->is_host_memory() || record->kind == Kind::Virtual)
+            refuse_free(state, ptr, "memory of MallocAsync");
         if (record->kind == Kind::Managed) refuse(pmhErrorNotSupported, "managed memory is freed by Free");
         hold.make_room();
         note_free(ptr, record->size, &stream);

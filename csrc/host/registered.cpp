@@ -33,6 +33,7 @@ pmhError_t pmhHostRegister(void* ptr, size_t size, unsigned flags) {
                        static_cast<void*>(other->base), other->size);
             refuse(pmhErrorInvalidValue, "the runtime itself gave this memory");
         }
+        require(!state.virtual_memory.is_reserved(ptr, size), "the runtime has reserved these addresses");
         refuse_heap(state, "HostRegister", ptr, size);
         if (!has_pages(ptr, size))
             refuse(pmhErrorInvalidValue, "not all of the %zu bytes at %p are memory that this process can read", size,

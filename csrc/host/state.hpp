@@ -19,13 +19,14 @@
 #include "heap.hpp"
 #include "pool.hpp"
 #include "stream.hpp"
+#include "virtual_memory.hpp"
 
 namespace portamem::host {
 
 struct Device {
     int ordinal = 0;
     std::size_t capacity = 0;
-    std::size_t reserved = 0;                      ///< bytes of plain allocations and of pools' chunks
+    std::size_t reserved = 0;                      ///< bytes of plain and virtual memory and of pools' chunks
     std::array<std::size_t, 3> limits{};           ///< by pmhLimit*
     std::set<int> peers;                           ///< devices whose memory this one may address
     std::shared_ptr<Stream> legacy;                ///< also in `streams`
@@ -50,6 +51,7 @@ struct State {
 
     std::vector<std::unique_ptr<Device>> devices;  ///< the vector itself never changes
     AllocationMap allocations;
+    VirtualMemory virtual_memory;
     ManagedRanges pageable{SIZE_MAX - SIZE_MAX % page_size};  ///< by address: memory that the runtime did not give
     std::size_t locked = 0;                                   ///< bytes of pinned and registered memory
     std::unordered_map<pmhStream_t, std::shared_ptr<Stream>> streams;

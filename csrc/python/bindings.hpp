@@ -57,6 +57,7 @@ inline std::string type_name(const py::handle& value) {
 void register_errors(py::module_& m);
 void register_versions(py::module_& m);
 void register_capabilities(py::module_& m);
+void register_recommend(py::module_& m);
 void register_quirks(py::module_& m);
 void register_device(py::module_& m);
 void register_event(py::module_& m);
@@ -65,6 +66,7 @@ void register_buffer(py::module_& m);
 void register_view(py::module_& m);
 void register_resources(py::module_& m);
 void register_async_resource(py::module_& m);
+void register_virtual_resource(py::module_& m);
 void register_pool_resource(py::module_& m);
 void register_prefaulted_resource(py::module_& m);
 void register_adaptors(py::module_& m);

@@ -146,6 +146,12 @@ void reallocate_on(Buffer& self, const py::object& nbytes, const py::object& str
     if (self.shared() == old) self = Buffer(std::move(made), size);
 }
 
+// Python has the with block.
+py::object preferred_within(const py::object& self, const py::object& location) {
+    if (buffer_of(self) == nullptr) throw py::type_error("preferred is a method of Buffers");
+    return py::module_::import("portamem._advice").attr("preferred")(self, location);
+}
+
 // Python has the files.
 void move_by_file(const char* how, const py::object& self, const py::object& file, const py::object& stream) {
     if (buffer_of(self) == nullptr) throw py::type_error(std::string(how) + " is a method of Buffers");
@@ -255,6 +261,7 @@ void register_buffer(py::module_& m) {
         .def("prefetch", &prefetch_to, py::arg("location"), py::kw_only(), py::arg("stream") = py::none())
         .def("advise", &advise_on, py::arg("advice"), py::arg("location") = py::none())
         .def("range_attribute", &range_attribute_of, py::arg("name"))
+        .def("preferred", &preferred_within, py::arg("location"))
         .def(
             "record_stream",
             [](const Buffer& b, const py::object& stream) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// python/buffer_object.cpp: the Python objects of Buffer and PitchedBuffer.
+// python/buffer_object.cpp: the Python objects of Buffer, PitchedBuffer and GrowableBuffer.
 #include "buffer_object.hpp"
 
 #include <structmember.h>
@@ -37,6 +37,7 @@ struct BufferObject {
 // These are kept for good: a module's types live as long as the process.
 PyTypeObject* buffer_type = nullptr;
 PyTypeObject* pitched_buffer_type = nullptr;
+PyTypeObject* growable_buffer_type = nullptr;
 
 Head* head_of(PyObject* self) { return reinterpret_cast<Head*>(self); }
 
@@ -166,6 +167,13 @@ void* slot(Function* function) {
     return reinterpret_cast<void*>(function);
 }
 
+// The name stays where it is.
+PyTypeObject* make_derived_type(const char* name, std::size_t size, char* doc) {
+    PyType_Slot slots[] = {{Py_tp_dealloc, slot(dealloc)}, {Py_tp_doc, doc}, {0, nullptr}};
+    PyType_Spec spec = {name, static_cast<int>(size), 0, Py_TPFLAGS_DEFAULT, slots};
+    return make_type(&spec, buffer_type);
+}
+
 }  // namespace
 
 Buffer* buffer_of(const py::handle& object) noexcept {
@@ -177,8 +185,14 @@ PitchedBuffer* pitched_buffer_of(const py::handle& object) noexcept {
     return static_cast<PitchedBuffer*>(head_of(object.ptr())->memory);
 }
 
+GrowableBuffer* growable_buffer_of(const py::handle& object) noexcept {
+    if (!PyObject_TypeCheck(object.ptr(), growable_buffer_type)) return nullptr;
+    return static_cast<GrowableBuffer*>(head_of(object.ptr())->memory);
+}
+
 py::object to_python(Buffer&& buffer) { return make(buffer_type, std::move(buffer)); }
 py::object to_python(PitchedBuffer&& buffer) { return make(pitched_buffer_type, std::move(buffer)); }
+py::object to_python(GrowableBuffer&& buffer) { return make(growable_buffer_type, std::move(buffer)); }
 
 PyObject* cached_buffer(PyObject* resource_object, MemoryResource& resource, std::size_t nbytes,
                         PyObject* stream_object, const std::shared_ptr<Stream>& stream, std::size_t alignment) {
@@ -270,10 +284,14 @@ PyTypeObject* make_buffer_type(PyMethodDef* methods, PyGetSetDef* attributes, ge
 
 PyTypeObject* make_pitched_buffer_type() {
     static char doc[] = "Rows of `width` bytes, `pitch` bytes apart.";
-    PyType_Slot slots[] = {{Py_tp_dealloc, slot(dealloc)}, {Py_tp_doc, doc}, {0, nullptr}};
     static const std::string name = public_module() + ".PitchedBuffer";
-    PyType_Spec spec = {name.c_str(), sizeof(BufferObject<PitchedBuffer>), 0, Py_TPFLAGS_DEFAULT, slots};
-    return pitched_buffer_type = make_type(&spec, buffer_type);
+    return pitched_buffer_type = make_derived_type(name.c_str(), sizeof(BufferObject<PitchedBuffer>), doc);
+}
+
+PyTypeObject* make_growable_buffer_type() {
+    static char doc[] = "Untyped memory that grows and shrinks at its address.";
+    static const std::string name = public_module() + ".GrowableBuffer";
+    return growable_buffer_type = make_derived_type(name.c_str(), sizeof(BufferObject<GrowableBuffer>), doc);
 }
 
 }  // namespace PORTAMEM_BACKEND

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// python/buffer_object.hpp: the Python objects of Buffer and PitchedBuffer.
+// python/buffer_object.hpp: the Python objects of Buffer, PitchedBuffer and GrowableBuffer.
 //
 // Buffers come and go with every allocation, so theirs is a plain type with the Buffer inside the object. An object of
 // pybind11's takes three blocks of memory and an entry in a table besides. This header has the type, the conversions by
@@ -20,15 +20,19 @@
 namespace portamem::python {
 inline namespace PORTAMEM_BACKEND {
 
-/// Returns the memory of a Buffer or PitchedBuffer object; null for any other.
+/// Returns the memory of an object of these classes; null for any other.
 Buffer* buffer_of(const py::handle& object) noexcept;
 
 /// Returns the rows of a PitchedBuffer object; null for any other.
 PitchedBuffer* pitched_buffer_of(const py::handle& object) noexcept;
 
+/// Returns the memory of a GrowableBuffer object; null for any other.
+GrowableBuffer* growable_buffer_of(const py::handle& object) noexcept;
+
 /// Return a new object that owns the memory. They need the GIL.
 py::object to_python(Buffer&& buffer);
 py::object to_python(PitchedBuffer&& buffer);
+py::object to_python(GrowableBuffer&& buffer);
 
 /// Returns a new Buffer object of memory that the resource has at hand, with the GIL kept: Resource::allocate_cached.
 /// It keeps both objects alive; `stream` is in the second. Returns null where there is none at hand.
@@ -58,6 +62,7 @@ std::int64_t* lent_extents(const py::handle& object) noexcept;
 /// null name. get: the buffer protocol, of which release_py_buffer is the other half.
 PyTypeObject* make_buffer_type(PyMethodDef* methods, PyGetSetDef* attributes, getbufferproc get);
 PyTypeObject* make_pitched_buffer_type();
+PyTypeObject* make_growable_buffer_type();
 
 /// Defines methods and attributes of a plain type by functions that pybind11 wraps, as py::class_ does for its own.
 template <class T>
@@ -132,6 +137,13 @@ class type_caster<portamem::PitchedBuffer>
     : public plain_caster<portamem::PitchedBuffer, portamem::python::pitched_buffer_of> {
   public:
     static constexpr auto name = const_name("PitchedBuffer");
+};
+
+template <>
+class type_caster<portamem::GrowableBuffer>
+    : public plain_caster<portamem::GrowableBuffer, portamem::python::growable_buffer_of> {
+  public:
+    static constexpr auto name = const_name("GrowableBuffer");
 };
 
 }  // namespace pybind11::detail

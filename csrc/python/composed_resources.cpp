@@ -13,8 +13,9 @@ using Monotonic = MonotonicMemoryResource;
 using Callback = CallbackMemoryResource;
 
 constexpr Spelling<ResourceKind> kMemoryKinds[] = {
-    {"device", ResourceKind::Device}, {"pinned", ResourceKind::Pinned}, {"managed", ResourceKind::Managed},
-    {"system", ResourceKind::System}, {"async", ResourceKind::Async},   {"foreign", ResourceKind::Foreign},
+    {"device", ResourceKind::Device},   {"pinned", ResourceKind::Pinned}, {"managed", ResourceKind::Managed},
+    {"system", ResourceKind::System},   {"async", ResourceKind::Async},   {"virtual", ResourceKind::Virtual},
+    {"foreign", ResourceKind::Foreign},
 };
 
 std::shared_ptr<FixedSize> make_fixed_size(const py::object& upstream, const py::object& block_size,

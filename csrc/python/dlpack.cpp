@@ -61,6 +61,7 @@ Devices devices_of(const Buffer& memory) {
     switch (traits.kind) {
         case ResourceKind::Device:
         case ResourceKind::Async:
+        case ResourceKind::Virtual:
             device(rt::DlpackTypes.device);
             break;
         case ResourceKind::Managed:

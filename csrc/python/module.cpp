@@ -37,6 +37,8 @@ PORTAMEM_MODULE_OF_MAIN_INTERPRETER(PORTAMEM_MODULE, m) {
     register_view(m);
     register_resources(m);
     register_async_resource(m);
+    register_virtual_resource(m);
+    register_recommend(m);
     register_pool_resource(m);
     register_prefaulted_resource(m);
     register_adaptors(m);

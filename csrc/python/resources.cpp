@@ -21,19 +21,6 @@ T unlocked_buffer(Args&&... args) {
     return T(std::forward<Args>(args)...);
 }
 
-// Returns the stream that memory is allocated on. The caller must name it for a stream-ordered resource, whose order
-// cannot be guessed.
-std::shared_ptr<Stream> allocation_stream(const MemoryResource& resource, const py::handle& stream) {
-    auto on = to_stream(stream);
-    if (on) return on;
-    if (resource.is_stream_ordered()) {
-        throw py::type_error(
-            "stream-ordered memory needs a stream: allocate(nbytes, stream=...); "
-            "device.default_stream is one");
-    }
-    return Stream::default_stream(resource.device());
-}
-
 PyObject* allocate(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* keywords) {
     return answer_python([&]() -> PyObject* {
         static const Parameters<3> parameters("allocate", 1, {"nbytes", "stream", "alignment"});
@@ -147,6 +134,17 @@ void register_base(py::module_& m) {
 }
 
 }  // namespace
+
+std::shared_ptr<Stream> allocation_stream(const MemoryResource& resource, const py::handle& stream) {
+    auto on = to_stream(stream);
+    if (on) return on;
+    if (resource.is_stream_ordered()) {
+        throw py::type_error(
+            "stream-ordered memory needs a stream: allocate(nbytes, stream=...); "
+            "device.default_stream is one");
+    }
+    return Stream::default_stream(resource.device());
+}
 
 PyObject* allocate_buffer(PyObject* object, MemoryResource& resource, std::size_t nbytes, PyObject* stream,
                           std::size_t alignment) {

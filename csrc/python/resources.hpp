@@ -12,5 +12,9 @@ inline namespace PORTAMEM_BACKEND {
 PyObject* allocate_buffer(PyObject* object, MemoryResource& resource, std::size_t nbytes, PyObject* stream,
                           std::size_t alignment);
 
+/// Returns the stream that memory is allocated on. The caller must name it for a stream-ordered resource, whose order
+/// cannot be guessed.
+std::shared_ptr<Stream> allocation_stream(const MemoryResource& resource, const py::handle& stream);
+
 }  // namespace PORTAMEM_BACKEND
 }  // namespace portamem::python

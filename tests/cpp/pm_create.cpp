@@ -30,6 +30,7 @@ TEST_CASE("pm create: every resource is made by create") {
     serves(pm::PrefaultedPinnedMemoryResource::create(0));
     serves(pm::ManagedMemoryResource::create(0));
     serves(pm::AsyncMemoryResource::create(0));
+    if (has_virtual()) serves(pm::VirtualMemoryResource::create(0));
     serves(pm::PoolMemoryResource::create(device));
     serves(pm::FixedSizeMemoryResource::create(device, 4096));
     serves(pm::MonotonicMemoryResource::create(device));

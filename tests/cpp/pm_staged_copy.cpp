@@ -202,7 +202,9 @@ TEST_CASE("pm staged copy: it serves ordinary host memory and memory of a device
         const pm::Buffer buffer(each, 64);
         CAPTURE(std::string(pm::to_string(each->kind())));
         const bool is_system = each->kind() == pm::ResourceKind::System;
-        const bool is_of_device = each->kind() == pm::ResourceKind::Device || each->kind() == pm::ResourceKind::Async;
+        const auto kind = each->kind();
+        const bool is_of_device =
+            kind == pm::ResourceKind::Device || kind == pm::ResourceKind::Async || kind == pm::ResourceKind::Virtual;
         CHECK(pm::detail::is_ordinary_host_memory(pm::Span::of(buffer)) == is_system);
         CHECK(pm::detail::is_memory_of_device_alone(pm::Span::of(buffer)) ==
               (is_of_device && !each->is_host_accessible()));

@@ -90,6 +90,7 @@ class Gate {
 };
 
 inline bool has_pools() { return pm::query_capabilities(0).memory_pools; }
+inline bool has_virtual() { return pm::query_capabilities(0).virtual_memory; }
 inline bool has_managed() { return pm::query_capabilities(0).managed_mode != pm::ManagedMode::None; }
 
 inline Resource device_resource() { return std::make_shared<pm::DeviceMemoryResource>(0); }
@@ -100,6 +101,7 @@ inline std::vector<Resource> every_resource() {
     std::vector<Resource> all{device_resource(), pinned_resource(), std::make_shared<pm::SystemMemoryResource>(0)};
     if (has_managed()) all.push_back(std::make_shared<pm::ManagedMemoryResource>(0));
     if (has_pools()) all.push_back(pm::AsyncMemoryResource::create(0));
+    if (has_virtual()) all.push_back(pm::VirtualMemoryResource::create(0));
     return all;
 }
 

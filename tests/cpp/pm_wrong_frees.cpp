@@ -56,6 +56,7 @@ std::vector<Maker> every_maker() {
         all.push_back({"prefetch", [] { return Resource(std::make_shared<pm::PrefetchAdaptor>(managed_resource())); }});
     }
     if (has_pools()) all.push_back({"async", [] { return Resource(pm::AsyncMemoryResource::create(0)); }});
+    if (has_virtual()) all.push_back({"virtual", [] { return Resource(pm::VirtualMemoryResource::create(0)); }});
     return all;
 }
 

@@ -40,6 +40,7 @@ struct Scene {
     rt::Stream_t stream{};
     rt::Event_t event{};
     rt::MemPool_t pool{};
+    rt::MemGenericAllocationHandle_t memory{};
     rt::Graph_t graph{};
 
     unsigned pick(unsigned count) { return static_cast<unsigned>(random() % count); }
@@ -204,6 +205,15 @@ const Call calls[] = {
     CALL(PointerGetAttribute, Refused, &s.value, rt::PointerAttr::IsLegacyIpcCapable, s.plain),
     CALL(MemGetAllocationGranularity, Refused, &s.size, Location{LocationType::Device, s.any_device()},
          rt::MemAllocationGranularity::Minimum),
+    CALL(MemAddressReserve, Refused, &s.ptr, 2 * MiB, 0, nullptr),
+    CALL(MemAddressFree, Refused, s.plain, 2 * MiB),
+    CALL(MemCreate, Refused, &s.memory, 2 * MiB, Location{LocationType::Device, s.any_device()}),
+    CALL(MemRelease, Refused, s.memory),
+    CALL(MemMap, Refused, s.plain, 2 * MiB, 0, s.memory),
+    CALL(MemUnmap, Refused, s.plain, 2 * MiB),
+    CALL(MemSetAccess, Refused, s.plain, 2 * MiB, Location{LocationType::Device, s.any_device()},
+         rt::MemAccessFlags::ReadWrite),
+    CALL(MemGetAccess, Refused, &s.access, Location{LocationType::Device, s.any_device()}, s.plain),
 
     // No memory checker has announced itself to these programs.
     MAKE(MemCheckerAnnounced, Success, told(!rt::MemCheckerAnnounced())),

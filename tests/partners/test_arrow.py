@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.memory import allocate, write
+from helpers.waiting import eventually
 
 COUNT = 1000
 _TYPES = "int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 float32 float64"
@@ -145,7 +146,7 @@ def test_a_consumer_that_takes_the_array_lets_go_by_its_release(
     numbers = (ctypes.c_int32 * array.length).from_address(array.buffers[1])
     assert list(numbers[:3]) == [0x07070707] * 3
     release(array)
-    assert resource.live_buffers == 0
+    assert eventually(lambda: resource.live_buffers == 0)
 
 
 def test_a_view_that_is_closed_meanwhile(pinned_resource: Any) -> None:

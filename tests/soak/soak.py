@@ -82,10 +82,12 @@ class Shared:
         if device.capabilities.memory_pools:
             self.kinds["async"] = pm.AsyncMemoryResource(device)
             self.kinds["default_pool"] = pm.AsyncMemoryResource.default_pool(device)
+        if device.capabilities.virtual_memory:
+            self.kinds["virtual"] = pm.VirtualMemoryResource(device)
         for resource in self.kinds.values():
             stack.callback(close_when_empty, resource)
         # A pool takes its memory from the resource of that kind, and so it is closed before that.
-        for name in [name for name in ("device", "pinned", "managed") if name in self.kinds]:
+        for name in [name for name in ("device", "pinned", "managed", "virtual") if name in self.kinds]:
             self.kinds[f"pool of {name}"] = pm.PoolMemoryResource(self.kinds[name])
             stack.callback(close_when_empty, self.kinds[f"pool of {name}"])
         self.passed_on: queue.SimpleQueue[Item] = queue.SimpleQueue()

@@ -186,6 +186,18 @@ hipError_t hipMemSetAccess(void* ptr, std::size_t size, const hipMemAccessDesc* 
     return answer(hipSuccess);
 }
 
+hipError_t hipMemGetAccess(unsigned long long* flags, const hipMemLocation* location, void* ptr) {
+    if (flags == nullptr || location == nullptr || !is_device(location->id)) return answer(hipErrorInvalidValue);
+    const Lock lock(spaces().mutex);
+    auto found = spaces().mapped.upper_bound(static_cast<char*>(ptr));
+    if (found == spaces().mapped.begin()) return answer(hipErrorInvalidValue);
+    --found;
+    if (static_cast<char*>(ptr) >= found->first + found->second.size) return answer(hipErrorInvalidValue);
+    const bool is_reached = found->second.accessible && found->second.memory->device == location->id;
+    *flags = is_reached ? hipMemAccessFlagsProtReadWrite : hipMemAccessFlagsProtNone;
+    return answer(hipSuccess);
+}
+
 hipError_t hipMemUnmap(void* ptr, std::size_t size) {
     const Lock lock(spaces().mutex);
     const auto found = spaces().mapped.find(static_cast<char*>(ptr));

@@ -43,11 +43,9 @@ class Allocation {
     static std::shared_ptr<Allocation> make(std::shared_ptr<MemoryResource> resource, std::size_t nbytes,
                                             std::shared_ptr<Stream> stream,
                                             std::size_t alignment = MemoryResource::kAlignment) {
-        // Every step that can fail comes before the memory is taken, or is undone with it.
-        auto allocation = blank(nullptr, nbytes, std::move(stream));
-        allocation->ptr_ = resource->allocate(nbytes, allocation->own_stream_, alignment);
-        allocation->adopt(std::move(resource));
-        return allocation;
+        MemoryResource& from = *resource;
+        return make_by(std::move(resource), nbytes, std::move(stream),
+                       [&](const std::shared_ptr<Stream>& on) { return from.allocate(nbytes, on, alignment); });
     }
 
     /// Wraps memory that the resource has given out already.
@@ -184,6 +182,42 @@ class Allocation {
 
   private:
     friend struct detail::Embedded;
+    friend class GrowableBuffer;
+
+    /// Does what make does, by `take(stream)`, which has the resource give the memory.
+    template <class Take>
+    static std::shared_ptr<Allocation> make_by(std::shared_ptr<MemoryResource> resource, std::size_t nbytes,
+                                               std::shared_ptr<Stream> stream, Take&& take) {
+        // Every step that can fail comes before the memory is taken, or is undone with it.
+        auto allocation = blank(nullptr, nbytes, std::move(stream));
+        allocation->ptr_ = take(allocation->own_stream_);
+        allocation->adopt(std::move(resource));
+        return allocation;
+    }
+
+    /// Changes the size by `change`, which keeps the address. For fewer bytes it first waits for all declared work, and
+    /// throws ExportError under an export; for more, exports stay valid. Throws std::invalid_argument once closed, and
+    /// what `change` throws; the size is as it was then. One thread at a time may change the size.
+    template <class Function>
+    void resize_here(std::size_t nbytes, Function&& change) {
+        if (nbytes < nbytes_) {
+            begin_only_export();
+        } else {
+            begin_export();
+        }
+        try {
+            if (nbytes < nbytes_) {
+                synchronize_users();
+                wait_for_borrowers();
+            }
+            change();
+        } catch (...) {
+            end_export();
+            throw;
+        }
+        nbytes_ = nbytes;
+        end_export();
+    }
 
     /// Closes for the only holder where the resource takes the memory back at hand. Returns false, and does nothing,
     /// where the resource does not, or where another stream used the memory. The caller has to let go of the refs.
@@ -316,6 +350,7 @@ class Allocation {
 
     // detail/allocation_close.hpp has these: memory that its holder closes. Dropped memory goes back by them too.
     bool begin_close();
+    void begin_only_export();
     [[noreturn]] static void refuse_exports(std::int64_t count);
     void give_back(const std::shared_ptr<Stream>& named);
     static bool is_gone(const Stream& stream, const Error& e) noexcept;

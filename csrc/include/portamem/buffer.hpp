@@ -62,10 +62,11 @@ class Buffer {
 
     /// Returns the address; null for an allocation of 0 bytes. portamem does not see work that uses the address. So
     /// when the buffer ends, its memory goes back behind all work on its own stream and on its declared streams. Throws
-    /// std::invalid_argument if the buffer is closed. Where the buffer is for every stream at once, and was made by a
-    /// call without a stream, the first call waits until the memory is there (Allocation::settle).
+    /// std::invalid_argument if the buffer is closed, and while its memory sleeps. Where the buffer is for every stream
+    /// at once, and was made by a call without a stream, the first call waits until the memory is there
+    /// (Allocation::settle).
     void* ptr() const {
-        const Allocation& memory = open();
+        const Allocation& memory = awake();
         memory.expose();
         void* const address = at(memory.ptr());
         if (memory.is_unsettled()) settle();
@@ -77,7 +78,7 @@ class Buffer {
     /// Does the wait of ptr(), for callers that have a lock to leave meanwhile.
     void settle() const { allocation()->settle(); }
     /// Returns the same address for portamem's own operations, which declare each use of the memory.
-    void* address() const { return at(open().ptr()); }
+    void* address() const { return at(awake().ptr()); }
     std::size_t nbytes() const noexcept { return nbytes_; }
     bool is_sub_view() const noexcept { return static_cast<bool>(export_); }
     /// Returns whether it has rows that lie apart: a PitchedBuffer has.
@@ -149,6 +150,14 @@ class Buffer {
     const Allocation& open() const {
         if (is_closed()) throw std::invalid_argument("the buffer is closed");
         return *allocation_;
+    }
+
+    // Refuses memory that is away. The address of a buffer whose resource cannot sleep costs one more branch.
+    const Allocation& awake() const {
+        const Allocation& memory = open();
+        if (__builtin_expect(memory.traits().may_sleep, 0) && memory.resource() && memory.resource()->is_asleep())
+            throw std::invalid_argument("the buffer's memory sleeps: wake() its VirtualMemoryResource first");
+        return memory;
     }
 
     void* at(void* base) const noexcept { return base == nullptr ? nullptr : static_cast<char*>(base) + offset_; }

@@ -16,6 +16,7 @@ struct PointerInfo;
 // memory
 class Buffer;
 class PitchedBuffer;
+class GrowableBuffer;
 class Allocation;
 class Export;
 class HostRegistration;
@@ -30,6 +31,7 @@ class PrefaultedPinnedMemoryResource;
 class ManagedMemoryResource;
 class SystemMemoryResource;
 class AsyncMemoryResource;
+class VirtualMemoryResource;
 class PoolMemoryResource;
 class FixedSizeMemoryResource;
 class MonotonicMemoryResource;

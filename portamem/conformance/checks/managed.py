@@ -63,10 +63,10 @@ def one_address_as_kernels_see_it(env: Env, resource: Any, kernels: Witness) -> 
 @check("MANAGED-02")
 def reach_is_as_it_is_said(env: Env, resource: Any) -> None:
     able = env.device.capabilities
-    by_host = bool(able.direct_host_access) if resource.kind in ("device", "async") else True
+    by_host = bool(able.direct_host_access) if resource.kind in ("device", "async", "virtual") else True
     by_device = bool(able.pageable_memory_access) if resource.kind == "system" else True
-    if resource.kind == "async":
-        by_host = resource.is_host_accessible and by_host  # a pool may stay behind what plain memory can
+    if resource.kind in ("async", "virtual"):
+        by_host = resource.is_host_accessible and by_host  # such memory may stay behind what plain memory can
     expect_equal((resource.is_host_accessible, resource.is_device_accessible), (by_host, by_device), "who reaches it")
     with env.allocate(resource, 4 * KIB) as buf:
         expect_equal((buf.is_host_accessible, buf.is_device_accessible), (by_host, by_device), "who reaches a buffer")
@@ -282,3 +282,49 @@ def advice_changes_nothing(env: Env, resource: Any) -> None:
             buf.advise(undo, env.device)
             with memoryview(buf) as seen:
                 expect_bytes(bytes(seen), bytes([seed]) * NBYTES, f"the memory after {undo}")
+
+
+@check("MANAGED-22")
+def preferred_within_a_block(env: Env, resource: Any) -> None:
+    needs_migration(env)
+    with env.allocate(resource, NBYTES) as buf:
+        with buf.preferred(env.device) as same:
+            expect(same is buf, "the block has another object than the buffer")
+            expect_equal(buf.range_attribute("preferred_location"), env.ordinal, "within the block")
+            with buf.preferred("host"):
+                expect_equal(buf.range_attribute("preferred_location"), "host", "within a block in the block")
+            expect_equal(buf.range_attribute("preferred_location"), env.ordinal, "after the inner block")
+        expect_equal(buf.range_attribute("preferred_location"), None, "after the block")
+        with refused(RuntimeError, saying="on its way"):
+            _leave_by_exception(buf.preferred(env.device))
+        expect_equal(buf.range_attribute("preferred_location"), None, "after an exception")
+        with refused(ValueError), buf.preferred("nowhere"):
+            pass
+        expect_equal(buf.range_attribute("preferred_location"), None, "after a refusal")
+        with buf.preferred(env.device):
+            buf.close()
+
+
+def _leave_by_exception(block: Any) -> None:
+    with block:
+        raise RuntimeError("on its way")
+
+
+@check("MANAGED-23")
+def recommended_memory_serves(env: Env) -> None:
+    able = env.device.capabilities
+    for purpose in ("kernels", "shared", "transfer", "larger"):
+        found = env.pm.recommend(purpose, env.device)
+        expect_equal(found.device, env.device, "the device")
+        expect(len(found.why) > 20 and found.kind in repr(found) and found.why in repr(found), f"it says {found!r}")
+        with found.resource() as resource, env.allocate(resource, NBYTES) as buf:
+            expect_equal(resource.kind, found.kind, f"the kind of its resource ({purpose})")
+            env.write(buf, pattern(NBYTES))
+            expect_bytes(env.read(buf), pattern(NBYTES), f"memory for {purpose}")
+            if purpose in ("shared", "transfer"):
+                expect(buf.is_host_accessible, f"the host does not reach {found!r}")
+            if purpose != "transfer":
+                expect(buf.is_device_accessible, f"the device does not reach {found!r}")
+        expect(found.kind != "managed" or able.managed_mode == "migrating", f"managed memory does not move: {found!r}")
+    with refused(ValueError, saying="kernels"):
+        env.pm.recommend("everything")

@@ -29,6 +29,7 @@ GROUPS = (
     Group("RESOURCE", "Resources over resources", "resource"),
     Group("PINNED", "Pinned and registered memory", "pinned"),
     Group("MANAGED", "Managed and system memory", "managed"),
+    Group("VIRTUAL", "Memory that is mapped to reserved addresses", "virtual"),
     Group("COPY", "Copies and fills", "copy"),
     Group("POINTER", "Pointer queries", "pointer"),
     Group("DEVICE", "Devices, limits and capabilities", "device"),

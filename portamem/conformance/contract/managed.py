@@ -183,4 +183,16 @@ CLAUSES = (
         "system memory",
         shortfalls=_PAGEABLE_OUT_OF_REACH,
     ),
+    Clause(
+        "MANAGED-22",
+        "Within a block of `Buffer.preferred` the pages are preferred at its location; afterwards the preference is "
+        "what it was, also where the block ends by an exception. Nothing changes where the location is refused.",
+        "managed memory",
+        shortfalls=(_IGNORED_WITHOUT_MIGRATION,),
+    ),
+    Clause(
+        "MANAGED-23",
+        "recommend names a kind of memory that serves on the device, and says why. For bytes that host and kernels "
+        "share, the host reaches it; it recommends managed memory only where its pages move.",
+    ),
 )

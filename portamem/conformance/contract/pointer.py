@@ -31,7 +31,7 @@ CLAUSES = (
     Clause(
         "POINTER-02",
         "An address inside an allocation is told like its start; where the runtime knows the allocation, base and "
-        "nbytes are those of all of it.",
+        "nbytes are those of all of it, and of virtual memory those of the piece that is mapped there.",
         "memory of the runtime",
     ),
     Clause(

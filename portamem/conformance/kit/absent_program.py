@@ -42,6 +42,7 @@ SOURCE = '''
         "ManagedMemoryResource()", "ManagedMemoryResource(attach='host')", "SystemMemoryResource()",
         "AsyncMemoryResource()", "AsyncMemoryResource(0, release_threshold='1 MiB')",
         "AsyncMemoryResource.default_pool()", "AsyncMemoryResource.from_handle(4096, 0)", "HostRegistration(memory)",
+        "VirtualMemoryResource()", "VirtualMemoryResource(0, reserve='1 GiB')",
         "HostRegistration(memory, read_only=True)", "pointer_info(address)", "copy(memory, bytes(16))",
         "copy_2d(memory, bytes(16), width=4, height=4)",
         "copy_3d(memory, bytes(16), width=4, height=2, depth=2)", "current_resource()", "current_resource(0)",

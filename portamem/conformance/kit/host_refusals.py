@@ -33,6 +33,7 @@ from portamem.conformance.kit.host_calls import (
 RAN: list[int] = []
 """A number for each time that the kernel ran: it is never to run."""
 _KERNEL = ctypes.CFUNCTYPE(None, c_void_p)(lambda _block: RAN.append(1))
+_GRANULE = 64 << 10  # the least piece of virtual memory
 _NO_KERNEL = ctypes.cast(_KERNEL, c_void_p).value
 
 
@@ -257,27 +258,126 @@ def refusals(m: Machine) -> Iterator[tuple[int, str, tuple[Any, ...]]]:
     yield value("EventElapsedTime", None, m.timed, m.timed)
     yield wrong(INVALID_HANDLE, "EventElapsedTime", out, m.event, m.event)
     yield wrong(INVALID_HANDLE, "EventElapsedTime", out, m.timed, m.timed)  # never recorded
+    yield from _of_virtual_memory(m)
     yield from _of_the_rest(m)
 
 
+def _of_virtual_memory(m: Machine) -> Iterator[tuple[int, str, tuple[Any, ...]]]:
+    """Calls of virtual memory, with two mappings side by side, addresses behind them, and memory that is not mapped."""
+    rt, size = m.rt, _GRANULE
+    at = rt.get("MemAddressReserve", 4 * size, 0, None)
+    mapped, spare = (rt.get("MemCreate", size, DEVICE) for _ in range(2))
+    for begin in (at, at + size):
+        rt.do("MemMap", begin, size, 0, mapped)
+    rt.do("MemSetAccess", at, size, DEVICE, 3)
+    try:
+        for name, arguments in (*_of_physical_memory(m), *_of_addresses(m, at), *_of_mappings(at, spare)):
+            yield INVALID_VALUE, name, arguments
+        for name, arguments in _where_nothing_can_be_used(m, at):
+            yield INVALID_VALUE, name, arguments
+        for ordinal in (-1, 99):
+            where = Location(1, ordinal)
+            yield INVALID_DEVICE, "MemGetAllocationGranularity", (m.out, where, 0)
+            yield INVALID_DEVICE, "MemCreate", (m.out, size, where)
+            yield INVALID_DEVICE, "MemSetAccess", (at, size, where, 3)
+            yield INVALID_DEVICE, "MemGetAccess", (m.out, where, at)
+        yield OUT_OF_MEMORY, "MemCreate", (m.out, 1 << 60, DEVICE)
+        yield OUT_OF_MEMORY, "MemAddressReserve", (m.out, 1 << 60, 0, None)
+        yield OUT_OF_MEMORY, "MemAddressReserve", (m.out, size, 1 << 63, None)
+    finally:
+        for begin in (at, at + size):
+            rt.do("MemUnmap", begin, size)
+        for handle in (mapped, spare):
+            rt.do("MemRelease", handle)
+        rt.do("MemAddressFree", at, 4 * size)
+    for name, arguments in (
+        ("MemRelease", (mapped,)),
+        ("MemAddressFree", (at, 4 * size)),
+        ("MemMap", (at, size, 0, mapped)),
+        ("MemUnmap", (at, size)),
+        ("MemGetAccess", (m.out, DEVICE, at)),
+    ):
+        yield INVALID_VALUE, name, arguments
+
+
+def _of_physical_memory(m: Machine) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    out, size = m.out, _GRANULE
+    yield "MemGetAllocationGranularity", (None, DEVICE, 0)
+    for option in (-1, 2):
+        yield "MemGetAllocationGranularity", (out, DEVICE, option)
+    yield "MemCreate", (None, size, DEVICE)
+    for bad in (0, 1, size - 4096, size + 1):
+        yield "MemCreate", (out, bad, DEVICE)
+    for where in (CPU, NOWHERE):
+        yield "MemGetAllocationGranularity", (out, where, 0)
+        yield "MemCreate", (out, size, where)
+    for handle in (None, NOBODY, m.event):
+        yield "MemRelease", (handle,)
+
+
+def _of_addresses(m: Machine, at: int) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    out, size = m.out, _GRANULE
+    yield "MemAddressReserve", (None, size, 0, None)
+    for bad in (0, 4096, size + 1):
+        yield "MemAddressReserve", (out, bad, 0, None)
+    for alignment in (3, size + 4096):
+        yield "MemAddressReserve", (out, size, alignment, None)
+    yield "MemAddressFree", (at, 4 * size)  # memory is mapped there
+    for begin, length in ((None, size), (at, 0), (at, size), (at, 8 * size), (at + size, 3 * size), (m.device, size)):
+        yield "MemAddressFree", (begin, length)
+
+
+def _of_mappings(at: int, spare: int) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    size = _GRANULE
+    free = at + 2 * size
+    for handle in (None, NOBODY):
+        yield "MemMap", (free, size, 0, handle)
+    yield "MemMap", (free, size, size, spare)
+    for begin, length in (
+        *((None, size), (free, 0), (free, 4096), (free, 2 * size), (free + 4096, size)),
+        *((at, size), (at - size, size), (at + 4 * size, size), (at + 64 * size, size)),
+    ):
+        yield "MemMap", (begin, length, 0, spare)
+    for begin, length in ((None, size), (at, 0), (at, 4096), (at, 2 * size), (at + 4096, size), (free, size)):
+        yield "MemUnmap", (begin, length)
+    for begin, length in ((None, size), (at, 0), (at, 4096), (at, 3 * size), (at + 4096, size), (free, size)):
+        yield "MemSetAccess", (begin, length, DEVICE, 3)
+    for flags in (-1, 1, 2, 4):
+        yield "MemSetAccess", (at, size, DEVICE, flags)
+    for where in (CPU, NOWHERE):
+        yield "MemSetAccess", (at, size, where, 3)
+
+
+def _where_nothing_can_be_used(m: Machine, at: int) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """The calls that take any memory, with virtual memory that nothing may use, and some that takes none of it."""
+    out, size, s = m.out, _GRANULE, m.stream
+    yield "MemGetAccess", (None, DEVICE, at)
+    for where in (CPU, NOWHERE):
+        yield "MemGetAccess", (out, where, at)
+    for begin in (None, m.device, at + 2 * size, at + 4 * size):
+        yield "MemGetAccess", (out, DEVICE, begin)
+    for begin in (at, at + size, at + 2 * size):
+        yield "Free", (begin,)
+        yield "FreeAsync", (begin, s)
+        yield "HostFree", (begin,)
+        yield "HostRegister", (begin, 4096, 0)
+        yield "MemPrefetchAsync", (begin, 4096, DEVICE, 0, s)
+    for begin in (at + size - 1, at + size, at + 2 * size):
+        yield "Memcpy", (begin, m.device, 16, DEFAULT_DIRECTION)
+        yield "Memcpy", (m.device, begin, 16, DEFAULT_DIRECTION)
+        yield "MemsetAsync", (begin, 1, 16, s)
+
+
 def _of_the_rest(m: Machine) -> Iterator[tuple[int, str, tuple[Any, ...]]]:
-    """Kernels, virtual memory and knobs."""
-    out, s, name = m.out, m.stream, "LaunchKernel"
+    """Kernels and knobs."""
+    s, name = m.stream, "LaunchKernel"
     yield INVALID_VALUE, name, (None, 1, 1, None, 0, 0, s)
     yield INVALID_VALUE, name, (_NO_KERNEL, 0, 1, None, 0, 0, s)
     yield INVALID_VALUE, name, (_NO_KERNEL, 1, 0, None, 0, 0, s)
     yield INVALID_VALUE, name, (_NO_KERNEL, 1, 1, None, 1, 0, s)
     for flags in (2, 3, 1 << 31):
         yield INVALID_VALUE, name, (_NO_KERNEL, 1, 1, None, 0, flags, s)
-    name = "MemGetAllocationGranularity"
-    yield INVALID_VALUE, name, (None, DEVICE, 0)
-    for where in (CPU, NOWHERE):
-        yield INVALID_VALUE, name, (out, where, 0)
-    for option in (-1, 2):
-        yield INVALID_VALUE, name, (out, DEVICE, option)
-    yield NOT_SUPPORTED, name, (out, DEVICE, 0)
     for ordinal in (-1, 99):
-        yield INVALID_DEVICE, name, (out, Location(1, ordinal), 0)
         yield INVALID_DEVICE, "KnobSetCapacity", (ordinal, 1 << 20)
     for code in (-1, 0, 1000):
         yield INVALID_VALUE, "KnobFailCall", (b"Malloc", 1, code)

@@ -51,7 +51,7 @@ class Kind:
     @property
     def knows(self) -> bool:
         """True where the resource, or one below it, can tell a buffer that is out from any other address."""
-        return self.kind == "system" or self._has(KNOWING)
+        return self.kind in ("system", "virtual") or self._has(KNOWING)
 
     def on(self, *, direct_host_access: bool) -> Kind:
         """The kind on a device whose memory the host reaches, or does not: blocks that the host reaches are handed out
@@ -142,6 +142,15 @@ register(
         needs=_pools,
     )
 )
+register(
+    Kind(
+        "virtual",
+        lambda pm, device: pm.VirtualMemoryResource(device),
+        "virtual",
+        capability="virtual_memory",
+        needs=lambda capabilities: bool(capabilities.virtual_memory),
+    )
+)
 
 
 def _is_pool(kind: Kind) -> bool:
@@ -154,8 +163,8 @@ SELECTORS: dict[str, Callable[[Kind], bool]] = {
     "stream-ordered resources": lambda kind: kind.stream_ordered,
     "resources without stream order": lambda kind: not kind.stream_ordered,
     "resources without stream order that keep nothing": lambda kind: not kind.stream_ordered and not kind.keeps,
-    "device memory": lambda kind: kind.kind in ("device", "async"),
-    "device memory of the runtime": lambda kind: kind.kind in ("device", "async") and not kind.cls,
+    "device memory": lambda kind: kind.kind in ("device", "async", "virtual"),
+    "device memory of the runtime": lambda kind: kind.kind in ("device", "async", "virtual") and not kind.cls,
     "plain device memory": lambda kind: kind.kind == "device" and not kind.cls,
     "host memory": lambda kind: kind.host_memory,
     "host-accessible memory": lambda kind: kind.host_memory or kind.kind == "managed",
@@ -170,6 +179,7 @@ SELECTORS: dict[str, Callable[[Kind], bool]] = {
         kind.kind in ("device", "pinned", "managed") and not kind.keeps and not kind.knows
     ),
     "resources of any size": lambda kind: kind.cls != "FixedSizeMemoryResource",
+    "virtual memory": lambda kind: kind.kind == "virtual" and not kind.cls,
     "the driver's pools": lambda kind: kind.kind == "async" and not kind.cls,
     "pools": lambda kind: _is_pool(kind),
     "pools of memory that the host reaches": lambda kind: _is_pool(kind) and kind.host_accessible,
@@ -192,7 +202,7 @@ def binds(words: str, kind: Kind, capabilities: Any) -> bool:
     return SELECTORS[words](kind.on(direct_host_access=bool(capabilities.direct_host_access)))
 
 
-_FREES = {"device": "Free", "managed": "Free", "pinned": "HostFree", "async": "FreeAsync"}
+_FREES = {"device": "Free", "managed": "Free", "pinned": "HostFree", "async": "FreeAsync", "virtual": "MemUnmap"}
 
 
 def freeing_call(resource: Any) -> str:

@@ -37,11 +37,7 @@ inline bool Allocation::close(const std::shared_ptr<Stream>& stream) {
 // use new ones unordered. An export keeps others from closing it meanwhile.
 inline bool Allocation::resize_in_place(std::size_t nbytes, const std::shared_ptr<Stream>& stream,
                                         std::size_t alignment) {
-    std::int64_t none = 0;
-    if (!exports_.compare_exchange_strong(none, 1, std::memory_order_acq_rel)) {
-        if (none < 0) throw std::invalid_argument("the buffer is closed");
-        refuse_exports(none);
-    }
+    begin_only_export();
     bool stays = stream == *stream_ && (reinterpret_cast<std::uintptr_t>(ptr_) & (alignment - 1)) == 0;
     if (stays && nbytes != nbytes_) {
         stays = resource_ != nullptr && !shared_.load(std::memory_order_acquire) &&
@@ -70,6 +66,14 @@ inline void* Allocation::release() {
     settle();
     if (!begin_close()) throw std::invalid_argument("the buffer is closed");
     return ptr_;
+}
+
+// Begins an export where there is none. Throws ExportError under another.
+inline void Allocation::begin_only_export() {
+    std::int64_t none = 0;
+    if (exports_.compare_exchange_strong(none, 1, std::memory_order_acq_rel)) return;
+    if (none < 0) throw std::invalid_argument("the buffer is closed");
+    refuse_exports(none);
 }
 
 // Closes to new exports; returns false where it was closed before. Throws ExportError under an export.

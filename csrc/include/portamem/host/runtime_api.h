@@ -61,6 +61,7 @@ typedef struct pmhStream_st* pmhStream_t;
 typedef struct pmhEvent_st* pmhEvent_t;
 typedef struct pmhMemPool_st* pmhMemPool_t;
 typedef struct pmhGraph_st* pmhGraph_t;
+typedef struct pmhMemory_st* pmhMemGenericAllocationHandle_t; /* of physical memory */
 typedef void (*pmhHostFn_t)(void* user_data);
 
 /* Represents one block of a launch. */
@@ -296,8 +297,18 @@ PORTAMEM_EXPORT pmhError_t pmhDeviceGetDefaultMemPool(pmhMemPool_t* pool, int de
 PORTAMEM_EXPORT pmhError_t pmhDeviceGetMemPool(pmhMemPool_t* pool, int device);
 PORTAMEM_EXPORT pmhError_t pmhDeviceSetMemPool(int device, pmhMemPool_t pool);
 
-/* ---- virtual memory: there is none yet, and every call is pmhErrorNotSupported ---- */
+/* ---- virtual memory; the least granularity is 64 KiB, and 2 MiB is recommended ---- */
 PORTAMEM_EXPORT pmhError_t pmhMemGetAllocationGranularity(size_t* granularity, pmhMemLocation location, int option);
+/* A hint is not followed. */
+PORTAMEM_EXPORT pmhError_t pmhMemAddressReserve(void** ptr, size_t size, size_t alignment, void* addr);
+PORTAMEM_EXPORT pmhError_t pmhMemAddressFree(void* ptr, size_t size);
+PORTAMEM_EXPORT pmhError_t pmhMemCreate(pmhMemGenericAllocationHandle_t* handle, size_t size, pmhMemLocation location);
+PORTAMEM_EXPORT pmhError_t pmhMemRelease(pmhMemGenericAllocationHandle_t handle);
+PORTAMEM_EXPORT pmhError_t pmhMemMap(void* ptr, size_t size, size_t offset, pmhMemGenericAllocationHandle_t handle);
+PORTAMEM_EXPORT pmhError_t pmhMemUnmap(void* ptr, size_t size);
+/* flags: none or read and write. A range is refused where any byte of it is not mapped. */
+PORTAMEM_EXPORT pmhError_t pmhMemSetAccess(void* ptr, size_t size, pmhMemLocation location, int flags);
+PORTAMEM_EXPORT pmhError_t pmhMemGetAccess(int* flags, pmhMemLocation location, void* ptr);
 
 /* ---- copies and fills ---- */
 

@@ -63,6 +63,11 @@ class CountedMemoryResource : public MemoryResource {
         }
     }
 
+    /// Counts a block that is out as `to` bytes, where it counted as `from`.
+    void count_resized(std::size_t from, std::size_t to) noexcept {
+        count(static_cast<std::int64_t>(to) - static_cast<std::int64_t>(from));
+    }
+
     void* do_allocate(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) final {
         detail::refuse_alignment(options.alignment);
         return tracked(*stream, [&] { return Block{take(nbytes, stream, options), nbytes}; }).ptr;

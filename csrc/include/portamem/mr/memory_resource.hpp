@@ -170,7 +170,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     /// `stream` from now on. Returns false, and does nothing, where the resource cannot do that with what it has at
     /// hand. Nothing else may use the memory meanwhile.
     bool resize_in_place(void* ptr, std::size_t from, std::size_t to, const std::shared_ptr<Stream>& stream) noexcept {
-        return serves_cached_ && !is_watched() && do_resize_in_place(ptr, from, to, stream);
+        return !is_watched() && do_resize_in_place(ptr, from, to, stream);
     }
 
     /// Notes that another stream uses memory of allocate from now on, and that its free will wait for that stream.
@@ -188,6 +188,16 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     virtual std::size_t live_buffers() const noexcept = 0;
     virtual std::size_t live_bytes() const noexcept = 0;
     virtual bool is_closed() const noexcept = 0;
+
+    /// Returns whether its memory is away now, or that of a resource below it (VirtualMemoryResource::sleep).
+    bool is_asleep() const noexcept {
+        if (!traits_.may_sleep) return false;
+        if (sleeps()) return true;
+        for (std::size_t number = 0; const MemoryResource* const each = below(number); ++number) {
+            if (each->is_asleep()) return true;
+        }
+        return false;
+    }
 
     /// Returns the bytes that the resource holds and that are not out, or nothing where it cannot say.
     virtual std::optional<std::size_t> cached() const { return std::nullopt; }
@@ -240,6 +250,8 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
                                     const std::shared_ptr<Stream>& /*stream*/) noexcept {
         return false;
     }
+    /// Returns whether the memory of this resource itself is away now.
+    virtual bool sleeps() const noexcept { return false; }
     /// Closes where nothing is out, and returns true, also where it was closed before. Returns false otherwise.
     virtual bool try_close() = 0;
     virtual std::optional<std::size_t> do_size_of(const void* /*ptr*/) const { return std::nullopt; }
@@ -453,7 +465,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     if (known == 0) return do_deallocate(ptr, nbytes, stream);
     const detail::DebugBlock guarded(block, traits_);
     try {
-        guarded.check_and_poison(stream);
+        if (!is_asleep()) guarded.check_and_poison(stream);  // otherwise there are no bytes to look at
         const detail::Settled settled(ptr, block.base);
         do_deallocate(block.base, block.total, stream);
     } catch (const Error& e) {

@@ -8,7 +8,7 @@ PORTAMEM_OPEN
 
 /// Names the kinds of memory that resources give. Registered and Foreign are memory that the program owns. A resource
 /// over another one gives memory of that one's kind.
-enum class ResourceKind { Device, Pinned, Managed, System, Async, Registered, Foreign };
+enum class ResourceKind { Device, Pinned, Managed, System, Async, Virtual, Registered, Foreign };
 
 inline const char* to_string(ResourceKind kind) noexcept {
     switch (kind) {
@@ -22,6 +22,8 @@ inline const char* to_string(ResourceKind kind) noexcept {
             return "system";
         case ResourceKind::Async:
             return "async";
+        case ResourceKind::Virtual:
+            return "virtual";
         case ResourceKind::Registered:
             return "registered";
         case ResourceKind::Foreign:
@@ -46,6 +48,7 @@ struct MemoryTraits {
     /// Other code has the address before the buffer exists, and may have queued work on it. So a dropped buffer waits
     /// for all work on its streams.
     bool is_known_elsewhere = false;
+    bool may_sleep = false;  ///< memory may be away for a while (VirtualMemoryResource::sleep)
     int levels = 0;  ///< how many resources are below, one over the other
 
     int device_id() const noexcept { return is_host_memory ? rt::CpuDeviceId : device; }

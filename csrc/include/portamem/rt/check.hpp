@@ -37,6 +37,11 @@ constexpr Error_t location(Location where) {
     return Error_t::InvalidValue;
 }
 
+/// Success for a device; InvalidValue for another location, InvalidDevice for an impossible ordinal.
+constexpr Error_t of_device(Location where) {
+    return where.type == LocationType::Device ? location(where) : Error_t::InvalidValue;
+}
+
 /// Whether a location names a NUMA node: not every version of a vendor's calls can say so.
 constexpr bool names_numa_node(Location where) {
     return where.type == LocationType::HostNuma || where.type == LocationType::HostNumaCurrent;

@@ -31,7 +31,8 @@ class PoolLimit {
     /// set. Throws std::invalid_argument where the setting cannot be parsed, and Error.
     static Owned<PoolLimit> of(const MemoryTraits& traits) {
         if (traits.is_pooled) return nullptr;
-        if (traits.kind != ResourceKind::Device && traits.kind != ResourceKind::Async) return nullptr;
+        const bool is_device = traits.kind == ResourceKind::Device || traits.kind == ResourceKind::Async;
+        if (!is_device && traits.kind != ResourceKind::Virtual) return nullptr;
         if (ask(nullptr, 0) == PORTAMEM_POOL_UNLIMITED) return nullptr;
         const Device device(traits.device);
         return Owned(new PoolLimit(device.uuid(), device.properties().total_global_mem));

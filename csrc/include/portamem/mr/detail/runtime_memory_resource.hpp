@@ -51,6 +51,32 @@ class RuntimeMemoryResource : public CountedMemoryResource {
         return tracked(stream, [&] { return called(asked, stream, function); });
     }
 
+    /// Runs a function that takes `asked` bytes of the runtime. Where there is no memory, the pools of the process and
+    /// the default resource give theirs back, and the function runs again. The last refusal says where the memory is.
+    template <class Function>
+    auto explained(std::size_t asked, Function&& function) {
+        bool has_trimmed = false;
+        for (unsigned looks = 1;; ++looks) {
+            try {
+                return function();
+            } catch (const OutOfMemory& e) {
+                if (looks <= kMostLooks && pools_make_room(asked)) continue;
+                if (has_trimmed || !make_room(asked)) explain(e, asked);
+                has_trimmed = true;
+            }
+        }
+    }
+
+    /// Notes that a block that is out has another size now. Throws std::bad_alloc, with nothing noted.
+    void note_resized(void* ptr, std::size_t from, std::size_t to) {
+        live_.add(detail::LiveBlocks::blank(), ptr, to);
+        count_resized(from, to);
+    }
+
+    static void wait_for(Stream& stream) {
+        if (const auto tail = stream.tail()) tail->wait();
+    }
+
     void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) final {
         if (options.alignment > kAlignment) {
             throw std::invalid_argument("the resource aligns to " + std::to_string(kAlignment) + " bytes, not to " +
@@ -104,22 +130,15 @@ class RuntimeMemoryResource : public CountedMemoryResource {
     Block called(std::size_t asked, Stream& stream, Function&& function) {
         // Memory allocated inside a capture would belong to its graph, which portamem does not own.
         if (is_stream_ordered()) stream.refuse_capture("allocate");
-        bool has_trimmed = false;
-        for (unsigned looks = 1;; ++looks) {
-            try {
-                return in_use(stream, [&] {
-                    const Beside beside(traits(), stream);
-                    auto blank = detail::LiveBlocks::blank();
-                    const Block block = function();
-                    if (block.ptr != nullptr) live_.add(std::move(blank), block.ptr, block.nbytes);
-                    return block;
-                });
-            } catch (const OutOfMemory& e) {
-                if (looks <= kMostLooks && pools_make_room(asked)) continue;
-                if (has_trimmed || !make_room(asked)) explain(e, asked);
-                has_trimmed = true;
-            }
-        }
+        return explained(asked, [&] {
+            return in_use(stream, [&] {
+                const Beside beside(traits(), stream);
+                auto blank = detail::LiveBlocks::blank();
+                const Block block = function();
+                if (block.ptr != nullptr) live_.add(std::move(blank), block.ptr, block.nbytes);
+                return block;
+            });
+        });
     }
 
     // How often one call asks the pools of the process, while other threads take what those give back.
@@ -167,10 +186,6 @@ class RuntimeMemoryResource : public CountedMemoryResource {
         const long page = ::sysconf(_SC_PAGESIZE);
         if (pages <= 0 || page <= 0) return std::numeric_limits<std::uint64_t>::max();
         return static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page);
-    }
-
-    static void wait_for(Stream& stream) {
-        if (const auto tail = stream.tail()) tail->wait();
     }
 
     // Throws the refusal again, with where the memory is and what would help.

@@ -39,8 +39,6 @@ struct EntryPoints {
     CUresult (*ctx_set_current)(CUcontext);
     CUresult (*ctx_get_device)(CUdevice*);
     CUresult (*mem_get_address_range)(CUdeviceptr*, std::size_t*, CUdeviceptr);
-    CUresult (*mem_get_allocation_granularity)(std::size_t*, const CUmemAllocationProp*,
-                                               CUmemAllocationGranularity_flags);
     CUresult (*pointer_get_attribute)(void*, CUpointer_attribute, CUdeviceptr);
     CUresult (*stream_get_ctx)(CUstream, CUcontext*);
     CUresult (*stream_get_device)(CUstream, CUdevice*);
@@ -59,7 +57,6 @@ struct EntryPoints {
         find(ctx_set_current, "cuCtxSetCurrent");
         find(ctx_get_device, "cuCtxGetDevice");
         find(mem_get_address_range, "cuMemGetAddressRange");
-        find(mem_get_allocation_granularity, "cuMemGetAllocationGranularity");
         find(pointer_get_attribute, "cuPointerGetAttribute");
         find(stream_get_ctx, "cuStreamGetCtx");
         find(stream_get_device, "cuStreamGetDevice", 12080);
@@ -161,18 +158,6 @@ inline void mem_get_address_range(void** base, std::size_t* nbytes, const void* 
     if (driver.mem_get_address_range(&start, &size, reinterpret_cast<CUdeviceptr>(ptr)) != CUDA_SUCCESS) return;
     *base = reinterpret_cast<void*>(start);
     *nbytes = size;
-}
-
-/// Of memory on a device, made without a way to other processes: such a way may ask for larger units.
-inline Error_t mem_get_allocation_granularity(std::size_t* granularity, int device, bool recommended) {
-    const EntryPoints& driver = entry_points();
-    if (driver.mem_get_allocation_granularity == nullptr) return without_driver();
-    CUmemAllocationProp prop{};
-    prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    prop.location.id = device;
-    const auto option = recommended ? CU_MEM_ALLOC_GRANULARITY_RECOMMENDED : CU_MEM_ALLOC_GRANULARITY_MINIMUM;
-    return answer(driver.mem_get_allocation_granularity(granularity, &prop, option));
 }
 
 /// A boolean of the memory around a pointer. The driver writes one, of a size that its manual does not say.

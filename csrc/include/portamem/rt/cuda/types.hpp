@@ -20,6 +20,7 @@ using Stream_t = cudaStream_t;
 using Event_t = cudaEvent_t;
 using MemPool_t = cudaMemPool_t;
 using Graph_t = cudaGraph_t;
+using MemGenericAllocationHandle_t = CUmemGenericAllocationHandle;
 
 inline constexpr const char* BackendName = "cuda";
 inline constexpr portamem_backend BackendId = PORTAMEM_BACKEND_CUDA;

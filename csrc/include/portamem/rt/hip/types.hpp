@@ -34,6 +34,11 @@ using Stream_t = hipStream_t;
 using Event_t = hipEvent_t;
 using MemPool_t = hipMemPool_t;
 using Graph_t = hipGraph_t;
+#if defined(__HIP_PLATFORM_NVIDIA__)
+using MemGenericAllocationHandle_t = CUmemGenericAllocationHandle;  // HIP's header names it in later versions only
+#else
+using MemGenericAllocationHandle_t = hipMemGenericAllocationHandle_t;
+#endif
 
 inline constexpr const char* BackendName = "hip";
 inline constexpr portamem_backend BackendId = PORTAMEM_BACKEND_HIP;

@@ -14,6 +14,7 @@ using Stream_t = pmhStream_t;
 using Event_t = pmhEvent_t;
 using MemPool_t = pmhMemPool_t;
 using Graph_t = pmhGraph_t;
+using MemGenericAllocationHandle_t = pmhMemGenericAllocationHandle_t;
 
 inline constexpr const char* BackendName = "host";
 inline constexpr portamem_backend BackendId = PORTAMEM_BACKEND_HOST;

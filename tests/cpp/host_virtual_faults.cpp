@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+// tests/cpp/host_virtual_faults.cpp: virtual memory over a runtime whose calls fail, or that has no more memory.
+#include "pm_support.hpp"
+#include "portamem/host/runtime_api.h"
+
+namespace {
+
+constexpr const char* kCalls[] = {"MemAddressReserve", "MemCreate",      "MemMap", "MemSetAccess",     "MemUnmap",
+                                  "MemRelease",        "MemAddressFree", "Memcpy", "DeviceSynchronize"};
+
+// Runs `step` with each n-th of the calls refused, and `check` behind it with whether the step was done.
+template <class Step, class Check>
+unsigned with_refusals(Step&& step, Check&& check) {
+    unsigned refused = 0;
+    for (const char* call : kCalls) {
+        CAPTURE(call);
+        for (unsigned nth = 1; nth <= 4; ++nth) {
+            CAPTURE(nth);
+            REQUIRE(pmhKnobFailCall(call, nth, 719) == pmhSuccess);
+            bool is_done = true;
+            try {
+                step();
+            } catch (const pm::Error&) {
+                is_done = false;
+                ++refused;
+            }
+            (void)pmhKnobReset();
+            check(is_done);
+        }
+    }
+    return refused;
+}
+
+std::size_t free_bytes() {
+    std::size_t free = 0;
+    std::size_t total = 0;
+    REQUIRE(rt::MemGetInfo(&free, &total) == rt::Error_t::Success);
+    return free;
+}
+
+Bytes first_of(Bytes bytes, std::size_t count) {
+    bytes.resize(count);
+    return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("host virtual: any n-th call of an allocation or of growth fails, and nothing is lost") {
+    const auto resource = pm::VirtualMemoryResource::create(0);
+    const std::size_t unit = resource->granularity();
+    const std::size_t before = free_bytes();
+    std::optional<pm::GrowableBuffer> made;
+    const unsigned refused = with_refusals([&] { made.emplace(resource, 3 * unit, 64 * unit); },
+                                           [&](bool is_done) {
+                                               if (is_done) made->close();
+                                               made.reset();
+                                               CHECK(resource->live_buffers() == 0);
+                                               CHECK(resource->mapped() == 0);
+                                               CHECK(free_bytes() == before);
+                                           });
+    CHECK(refused >= 5);
+    pm::GrowableBuffer buffer(resource, 3 * unit, 64 * unit);
+    put(buffer, 1);
+    const unsigned more = with_refusals([&] { buffer.resize(40 * unit); },
+                                        [&](bool is_done) {
+                                            CHECK(buffer.nbytes() == (is_done ? 40 : 3) * unit);
+                                            CHECK(first_of(get(buffer), 3 * unit) == pattern(3 * unit, 1));
+                                            if (is_done) put(buffer, 1);
+                                            buffer.resize(3 * unit);
+                                            CHECK(get(buffer) == pattern(3 * unit, 1));
+                                        });
+    CHECK(more >= 9);
+}
+
+TEST_CASE("host virtual: any n-th call of a shrink fails, and the buffer has the new size, and memory stays known") {
+    const auto resource = pm::VirtualMemoryResource::create(0);
+    const std::size_t unit = resource->granularity();
+    const std::size_t before = free_bytes();
+    pm::GrowableBuffer buffer(resource, 40 * unit, 64 * unit);
+    std::size_t kept = 0;
+    for (unsigned nth = 1; nth <= 8; ++nth) {
+        CAPTURE(nth);
+        buffer.resize(40 * unit);
+        put(buffer, nth);
+        REQUIRE(pmhKnobFailCall("MemUnmap", nth, 719) == pmhSuccess);
+        buffer.resize(2 * unit);
+        (void)pmhKnobReset();
+        CHECK(buffer.nbytes() == 2 * unit);
+        CHECK(get(buffer) == pattern(2 * unit, nth));
+        if (buffer.mapped() > 5 * unit) ++kept;
+        CHECK(before - free_bytes() == buffer.mapped());
+    }
+    CHECK(kept == 8);
+    buffer.resize(unit);
+    CHECK(buffer.mapped() <= 5 * unit);
+    buffer.close();
+    CHECK(free_bytes() == before);
+}
+
+TEST_CASE("host virtual: any n-th call of sleep and wake fails, and the bytes are there when it is awake") {
+    const auto resource = pm::VirtualMemoryResource::create(0);
+    const std::size_t unit = resource->granularity();
+    pm::GrowableBuffer buffer(resource, 3 * unit, 8 * unit);
+    pm::Buffer other(resource, 100);
+    put(buffer, 3);
+    put(other, 4);
+    const unsigned refused = with_refusals(
+        [&] {
+            resource->sleep();
+            resource->wake();
+        },
+        [&](bool) {
+            resource->wake();
+            CHECK(get(buffer) == pattern(3 * unit, 3));
+            CHECK(get(other) == pattern(100, 4));
+        });
+    CHECK(refused >= 6);
+}
+
+TEST_CASE("host virtual: memory that runs out halfway leaves the old contents and size, and takes nothing") {
+    const auto resource = pm::VirtualMemoryResource::create(0);
+    const std::size_t unit = resource->granularity();
+    const std::size_t free = free_bytes();
+    std::size_t total = 0;
+    std::size_t unused = 0;
+    REQUIRE(rt::MemGetInfo(&unused, &total) == rt::Error_t::Success);
+    REQUIRE(pmhKnobSetCapacity(0, total - free + 20 * unit) == pmhSuccess);
+    {
+        pm::GrowableBuffer buffer(resource, 4 * unit, 64 * unit);
+        put(buffer, 5);
+        const auto text = refusal<pm::OutOfMemory>([&] { buffer.resize(40 * unit); });
+        CHECK(contains(text, "asked for"));
+        CHECK(buffer.nbytes() == 4 * unit);
+        CHECK(buffer.mapped() == 4 * unit);
+        CHECK(get(buffer) == pattern(4 * unit, 5));
+        buffer.resize(20 * unit);
+        CHECK(first_of(get(buffer), 4 * unit) == pattern(4 * unit, 5));
+        // While it sleeps another takes the memory, and wake finds none until that has gone.
+        put(buffer, 6);
+        resource->sleep();
+        {
+            const auto rival = pm::VirtualMemoryResource::create(0);
+            const pm::Buffer taken(rival, 10 * unit);
+            CHECK_THROWS_AS(resource->wake(), pm::OutOfMemory);
+            CHECK(resource->is_asleep());
+            CHECK(resource->mapped() == 0);
+        }
+        resource->wake();
+        CHECK(get(buffer) == pattern(20 * unit, 6));
+        // A pool's idle memory helps growth too.
+        buffer.resize(unit);
+        const auto pool = pm::PoolMemoryResource::create(device_resource());
+        const auto stream = pm::Stream::create(0);
+        pm::Buffer(pool, 8 * unit, stream).close();
+        stream->synchronize();
+        buffer.resize(19 * unit);
+        CHECK(buffer.mapped() >= 19 * unit);
+    }
+    (void)pmhKnobReset();
+    REQUIRE(pmhKnobSetCapacity(0, total) == pmhSuccess);
+}
