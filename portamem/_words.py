@@ -1054,8 +1054,8 @@ where the runtime refuses the advice.""",
         "(self, location: Device | int | str) -> AbstractContextManager[Buffer]",
         "(self, location)",
         """Keeps the pages of managed memory, and of system memory that the device reaches, at ``location`` within a
-``with`` block: ``with buffer.preferred(device):``. Afterwards they are kept where they were kept before, or
-nowhere. ``location`` and what it raises are those of ``advise``.""",
+``with`` block: ``with buffer.preferred(device):``. Afterwards they are kept where all of them were kept before,
+or nowhere if that was not one place. ``location`` and what it raises are those of ``advise``.""",
     ),
     "Buffer.record_stream": (
         "method",
@@ -1211,9 +1211,9 @@ Addresses are reserved for ``capacity`` bytes; only the bytes that the buffer ha
 new bytes have undefined contents.
 
 More bytes: views and other exports stay valid with the size that they have, and work on any stream may use the
-new bytes at once. Fewer bytes: the call waits for all work that was declared on the buffer and for that on
-``stream`` (None: the buffer's), and memory goes back to the device in whole pieces, each about one part in 16
-of the buffer. One thread at a time may resize a buffer.
+new bytes at once. Fewer bytes: other threads find the buffer closed meanwhile. The call waits for all work that
+was declared on the buffer and for that on ``stream`` (None: the buffer's), and memory goes back to the device
+in whole pieces, each about one part in 8 of the buffer. One thread at a time may resize a buffer.
 
 Raises BufferError for fewer bytes while exports live; ValueError for 0 bytes, more than ``capacity``, a closed
 buffer, and while the memory sleeps; OutOfMemoryError. The buffer is as it was then.""",
@@ -2381,18 +2381,21 @@ has memory). Raises ValueError for 0 bytes, and for more than ``capacity``; othe
         "(self, *, contents: Literal['keep', 'drop']='keep') -> None",
         "(self, *, contents='keep')",
         """Gives the memory of every block back to the device, and keeps the addresses. It waits for all work of the
-device first. portamem refuses each use of the buffers until ``wake()`` (ValueError); closing them is allowed.
+device first. Until ``wake()``, portamem refuses each use of the buffers' bytes (ValueError); closing them is
+allowed.
 
-``contents``: "keep" has the host keep a copy, "drop" lets them go. The program itself must not use the
-addresses meanwhile: those that it took from ``handle``, and those of exports. A resource that sleeps already
-stays so. Raises MemoryError where the host has no memory for the copy, and the resource is awake then.""",
+``contents``: "keep" has the host keep a copy, "drop" lets them go. The program sees to it that no work uses the
+buffers from here to ``wake()``: neither by addresses that it took from ``handle`` or from exports, nor by calls
+of other threads while this one runs. A resource that sleeps already stays so. Raises MemoryError where the host
+has no memory for the copy, and ValueError within a capture; the resource is awake then.""",
     ),
     "VirtualMemoryResource.wake": (
         "method",
         "(self) -> None",
         "(self)",
         """Gives every block memory again, at its address, with the contents that ``sleep`` kept. A resource that is
-awake stays so. Raises OutOfMemoryError; the resource sleeps on then, and has all that it kept.""",
+awake stays so. Raises OutOfMemoryError, and ValueError within a capture; the resource sleeps on then, and has
+all that it kept.""",
     ),
     "HostRegistration": (
         "class",
@@ -2674,8 +2677,8 @@ it raise ValueError then. ValueError is raised where it is closed already, or is
 * "larger": kernels use it, and it may be more than the device has.
 
 The answer follows from the device's capabilities alone. On a card with memory of its own it is "device", "managed",
-"pinned" and "managed"; where host and device share one memory, or the device reads the host's page tables, copies
-and pinned memory gain nothing.""",
+"pinned" and "managed", with "pinned" for "managed" where its pages do not move. Where host and device share one
+memory, or the device reads the host's page tables, pinned memory gains nothing.""",
     ),
     "held": (
         "function",

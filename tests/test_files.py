@@ -381,3 +381,17 @@ def test_npy_has_no_name_for_elements_of_ml_dtypes(pm, tmp_path):
     pm.save(tmp_path / "array.npy", view.view("uint16"))
     found = pm.load(tmp_path / "array.npy").view("bfloat16")
     np.testing.assert_array_equal(found.to_numpy().astype("int"), np.arange(5))
+
+
+def test_a_buffer_that_sleeps_leaves_the_file_as_it_is(pm, device, tmp_path):
+    if not device.capabilities.virtual_memory:
+        pytest.skip("the device has no virtual memory")
+    path = tmp_path / "bytes"
+    path.write_bytes(b"the latest checkpoint")
+    with pm.VirtualMemoryResource(device) as resource, resource.allocate(4096) as buffer:
+        resource.sleep()
+        for save in (lambda: buffer.save(path), lambda: pm.save(path, buffer)):
+            with pytest.raises(ValueError, match="wake"):
+                save()
+        resource.wake()
+    assert path.read_bytes() == b"the latest checkpoint"

@@ -27,10 +27,9 @@ struct Allocation {
     std::size_t size = 0;
     int device = 0;
     unsigned flags = 0;
-    std::shared_ptr<Mapping>
-        mapping;                 ///< null for registered memory, which is the caller's; of Kind::Virtual all addresses
-    std::shared_ptr<Pool> pool;  ///< only for Kind::Pool
-    Block* block = nullptr;      ///< only for Kind::Pool
+    std::shared_ptr<Mapping> mapping;       ///< null for the caller's registered memory; a piece's whole reservation
+    std::shared_ptr<Pool> pool;             ///< only for Kind::Pool
+    Block* block = nullptr;                 ///< only for Kind::Pool
     std::unique_ptr<ManagedRanges> ranges;  ///< only for Kind::Managed
 
     bool is_device_memory() const { return kind == Kind::Device || kind == Kind::Pool || kind == Kind::Virtual; }

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: MIT
 // tests/cpp/host_virtual_faults.cpp: virtual memory over a runtime whose calls fail, or that has no more memory.
+#include <algorithm>
+#include <new>
+#include <optional>
+
+#include "host_memory_taken.hpp"
 #include "pm_support.hpp"
 #include "portamem/host/runtime_api.h"
 
@@ -158,4 +163,33 @@ TEST_CASE("host virtual: memory that runs out halfway leaves the old contents an
     }
     (void)pmhKnobReset();
     REQUIRE(pmhKnobSetCapacity(0, total) == pmhSuccess);
+}
+
+TEST_CASE("host virtual: without host memory a size changes or does not, and the resource can sleep all the same") {
+    const auto resource = pm::VirtualMemoryResource::create(0);
+    const std::size_t unit = resource->granularity();
+    for (const std::size_t target : {3 * unit, 40 * unit}) {
+        CAPTURE(target);
+        for (std::uint64_t nth = 1; nth <= 60; ++nth) {
+            CAPTURE(nth);
+            pm::GrowableBuffer buffer(resource, 20 * unit, 64 * unit);
+            put(buffer, 9);
+            bool is_done = true;
+            fail_host_memory(nth);
+            try {
+                buffer.resize(target);
+            } catch (const std::bad_alloc&) {
+                is_done = false;
+            } catch (const pm::OutOfMemory&) {
+                is_done = false;
+            }
+            fail_host_memory(0);
+            CHECK(buffer.nbytes() == (is_done ? target : 20 * unit));
+            const std::size_t known = std::min(buffer.nbytes(), 20 * unit);
+            CHECK(first_of(get(buffer), known) == pattern(known, 9));
+            resource->sleep();
+            resource->wake();
+            CHECK(first_of(get(buffer), known) == pattern(known, 9));
+        }
+    }
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // tests/cpp/pm_virtual.cpp: memory that is mapped to reserved addresses: it grows and shrinks in place, and sleeps.
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "pm_support.hpp"
@@ -186,6 +188,116 @@ TEST_CASE("pm virtual: while the resource sleeps its memory is the device's, and
     const Bytes whole = pattern(4 * unit, 8);
     const auto begin = whole.begin() + static_cast<std::ptrdiff_t>(unit);
     CHECK(get(part) == Bytes(begin, begin + 10));
+}
+
+TEST_CASE("pm virtual: a buffer that shrinks has no new exports meanwhile") {
+    if (no_device()) return;
+    const Virtual resource = virtual_resource();
+    if (!resource) return;
+    const std::size_t unit = resource->granularity();
+    const auto stream = pm::Stream::create(0);
+    pm::GrowableBuffer buffer(resource, 6 * unit, 6 * unit, stream);
+    put(buffer, 4);
+    const auto memory = buffer.allocation();
+    const Gate gate(stream);
+    pm::fill(pm::Span::of(buffer), 0x11, stream);
+    std::atomic<bool> is_done{false};
+    std::thread shrinking([&] {
+        buffer.resize(unit);
+        is_done = true;
+    });
+    REQUIRE(eventually([&] { return memory->is_closed(); }));
+    CHECK_THROWS_AS(memory->begin_export(), std::invalid_argument);
+    CHECK_FALSE(is_done);
+    gate.open();
+    shrinking.join();
+    CHECK_FALSE(memory->is_closed());
+    CHECK(get(buffer) == Bytes(unit, 0x11));
+}
+
+TEST_CASE("pm virtual: figures do not count what sleeps") {
+    if (no_device()) return;
+    const Virtual resource = virtual_resource();
+    if (!resource) return;
+    settle();
+    const std::size_t before = portamem_held(rt::BackendId, 0);
+    pm::Buffer buffer(resource, 3 * MiB), other(resource, MiB);
+    CHECK(portamem_held(rt::BackendId, 0) == before + 4 * MiB);
+    resource->sleep();
+    CHECK(portamem_held(rt::BackendId, 0) == before);
+    CHECK(resource->live_bytes() == 4 * MiB);
+    other.close();
+    CHECK(portamem_held(rt::BackendId, 0) == before);
+    resource->wake();
+    CHECK(portamem_held(rt::BackendId, 0) == before + 3 * MiB);
+    buffer.close();
+    CHECK(portamem_held(rt::BackendId, 0) == before);
+}
+
+TEST_CASE("pm virtual: within a capture nothing sleeps or wakes, and the capture stays whole") {
+    if (no_device()) return;
+    const Virtual resource = virtual_resource();
+    if (!resource) return;
+    pm::Buffer buffer(resource, 5000);
+    put(buffer, 6);
+    const auto stream = pm::Stream::create(0);
+    const auto captured = [&](auto&& call) {
+        stream->begin_capture(rt::StreamCaptureMode::Relaxed);
+        CHECK_THROWS_AS(call(), std::invalid_argument);
+        CHECK(stream->capture_status() == rt::StreamCaptureStatus::Active);
+        stream->end_capture();
+    };
+    captured([&] { resource->sleep(); });
+    CHECK(get(buffer) == pattern(5000, 6));
+    resource->sleep();
+    captured([&] { resource->wake(); });
+    CHECK(resource->is_asleep());
+    resource->wake();
+    CHECK(get(buffer) == pattern(5000, 6));
+}
+
+TEST_CASE("pm virtual: other threads allocate and close while the resource sleeps and wakes") {
+    if (no_device()) return;
+    const Virtual resource = virtual_resource();
+    if (!resource) return;
+    pm::Buffer kept(resource, 100'000);
+    put(kept, 7);
+    std::atomic<bool> is_over{false};
+    std::atomic<unsigned> given{0};
+    std::vector<std::thread> threads;
+    for (int number = 0; number < 2; ++number) {
+        threads.emplace_back([&] {
+            while (!is_over) {
+                try {
+                    pm::Buffer(resource, 10'000).close();
+                    ++given;
+                } catch (const std::invalid_argument&) {  // it sleeps
+                }
+            }
+        });
+    }
+    for (int round = 0; round < 60; ++round) {
+        resource->sleep();
+        resource->wake();
+    }
+    CHECK(eventually([&] { return given > 0; }));
+    is_over = true;
+    for (std::thread& thread : threads) thread.join();
+    CHECK(get(kept) == pattern(100'000, 7));
+    CHECK(resource->live_buffers() == 1);
+}
+
+TEST_CASE("pm virtual: memory of an alternate that sleeps is refused") {
+    if (no_device()) return;
+    const Virtual resource = virtual_resource();
+    if (!resource) return;
+    const auto none = std::make_shared<pm::LimitingAdaptor>(device_resource(), 0);
+    const pm::Buffer buffer(std::make_shared<pm::FallbackAdaptor>(none, resource), 1000);
+    put(buffer, 8);
+    resource->sleep();
+    CHECK_THROWS_AS((void)buffer.ptr(), std::invalid_argument);
+    resource->wake();
+    CHECK(get(buffer) == pattern(1000, 8));
 }
 
 TEST_CASE("pm virtual: a pool over it sleeps with it, and so do adaptors") {

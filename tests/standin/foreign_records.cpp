@@ -11,7 +11,7 @@ using portamem::host::State;
 
 void add_device_record(void* base, std::size_t size, int device) {
     auto record = std::make_shared<portamem::host::Allocation>();
-    record->kind = portamem::host::Kind::Device;
+    record->kind = portamem::host::Kind::Virtual;  // neighbours serve one copy, and Free refuses them
     record->base = static_cast<char*>(base);
     record->alias = record->base;
     record->size = size;

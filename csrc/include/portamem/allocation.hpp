@@ -195,28 +195,26 @@ class Allocation {
         return allocation;
     }
 
-    /// Changes the size by `change`, which keeps the address. For fewer bytes it first waits for all declared work, and
-    /// throws ExportError under an export; for more, exports stay valid. Throws std::invalid_argument once closed, and
-    /// what `change` throws; the size is as it was then. One thread at a time may change the size.
+    /// Changes the size by `change`, which keeps the address. For more bytes, exports stay valid. For fewer, it throws
+    /// ExportError under an export, and waits for all declared work; other threads find the memory closed meanwhile.
+    /// Throws std::invalid_argument once closed, and what `change` throws; the size is as it was then. One thread at a
+    /// time may change the size.
     template <class Function>
     void resize_here(std::size_t nbytes, Function&& change) {
-        if (nbytes < nbytes_) {
-            begin_only_export();
-        } else {
-            begin_export();
-        }
+        const bool is_less = nbytes < nbytes_;
+        is_less ? close_for_a_while() : begin_export();
         try {
-            if (nbytes < nbytes_) {
+            if (is_less) {
                 synchronize_users();
                 wait_for_borrowers();
             }
             change();
+            nbytes_ = nbytes;
         } catch (...) {
-            end_export();
+            is_less ? open_again() : end_export();
             throw;
         }
-        nbytes_ = nbytes;
-        end_export();
+        is_less ? open_again() : end_export();
     }
 
     /// Closes for the only holder where the resource takes the memory back at hand. Returns false, and does nothing,
@@ -350,7 +348,8 @@ class Allocation {
 
     // detail/allocation_close.hpp has these: memory that its holder closes. Dropped memory goes back by them too.
     bool begin_close();
-    void begin_only_export();
+    void close_for_a_while();
+    void open_again() noexcept;
     [[noreturn]] static void refuse_exports(std::int64_t count);
     void give_back(const std::shared_ptr<Stream>& named);
     static bool is_gone(const Stream& stream, const Error& e) noexcept;

@@ -47,13 +47,14 @@ class Buffer {
     }
 
     /// Returns a part of the memory as a buffer of its own. The part counts as an export until it is closed or
-    /// destroyed. Throws std::invalid_argument for a part that leaves the buffer.
+    /// destroyed. Throws std::invalid_argument for a part that leaves the buffer, and while the memory sleeps.
     Buffer sub(std::size_t offset, std::size_t nbytes) const {
         if (offset > nbytes_ || nbytes > nbytes_ - offset) {
             throw std::invalid_argument("a sub-view of " + std::to_string(nbytes) + " bytes at offset " +
                                         std::to_string(offset) + " leaves the buffer of " + std::to_string(nbytes_) +
                                         " bytes");
         }
+        (void)usable();
         Buffer part(allocation(), nbytes);
         part.export_ = Export(allocation_);
         part.offset_ = offset_ + offset;
@@ -66,7 +67,7 @@ class Buffer {
     /// at once, and was made by a call without a stream, the first call waits until the memory is there
     /// (Allocation::settle).
     void* ptr() const {
-        const Allocation& memory = awake();
+        const Allocation& memory = usable();
         memory.expose();
         void* const address = at(memory.ptr());
         if (memory.is_unsettled()) settle();
@@ -78,7 +79,7 @@ class Buffer {
     /// Does the wait of ptr(), for callers that have a lock to leave meanwhile.
     void settle() const { allocation()->settle(); }
     /// Returns the same address for portamem's own operations, which declare each use of the memory.
-    void* address() const { return at(awake().ptr()); }
+    void* address() const { return at(usable().ptr()); }
     std::size_t nbytes() const noexcept { return nbytes_; }
     bool is_sub_view() const noexcept { return static_cast<bool>(export_); }
     /// Returns whether it has rows that lie apart: a PitchedBuffer has.
@@ -152,8 +153,8 @@ class Buffer {
         return *allocation_;
     }
 
-    // Refuses memory that is away. The address of a buffer whose resource cannot sleep costs one more branch.
-    const Allocation& awake() const {
+    // Returns memory that is open and not away. Where the resource cannot sleep, that costs one branch.
+    const Allocation& usable() const {
         const Allocation& memory = open();
         if (__builtin_expect(memory.traits().may_sleep, 0) && memory.resource() && memory.resource()->is_asleep())
             throw std::invalid_argument("the buffer's memory sleeps: wake() its VirtualMemoryResource first");

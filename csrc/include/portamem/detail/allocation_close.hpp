@@ -34,17 +34,17 @@ inline bool Allocation::close(const std::shared_ptr<Stream>& stream) {
 }
 
 // The memory stays where it is for its own stream alone: other streams were told of the bytes that it had, and would
-// use new ones unordered. An export keeps others from closing it meanwhile.
+// use new ones unordered.
 inline bool Allocation::resize_in_place(std::size_t nbytes, const std::shared_ptr<Stream>& stream,
                                         std::size_t alignment) {
-    begin_only_export();
+    close_for_a_while();
     bool stays = stream == *stream_ && (reinterpret_cast<std::uintptr_t>(ptr_) & (alignment - 1)) == 0;
     if (stays && nbytes != nbytes_) {
         stays = resource_ != nullptr && !shared_.load(std::memory_order_acquire) &&
                 resource_->resize_in_place(ptr_, nbytes_, nbytes, stream);
         if (stays) nbytes_ = nbytes;
     }
-    end_export();
+    open_again();
     return stays;
 }
 
@@ -68,13 +68,12 @@ inline void* Allocation::release() {
     return ptr_;
 }
 
-// Begins an export where there is none. Throws ExportError under another.
-inline void Allocation::begin_only_export() {
-    std::int64_t none = 0;
-    if (exports_.compare_exchange_strong(none, 1, std::memory_order_acq_rel)) return;
-    if (none < 0) throw std::invalid_argument("the buffer is closed");
-    refuse_exports(none);
+// Closes to new exports until open_again(): other threads find the memory closed. Throws ExportError under an export.
+inline void Allocation::close_for_a_while() {
+    if (!begin_close()) throw std::invalid_argument("the buffer is closed");
 }
+
+inline void Allocation::open_again() noexcept { exports_.store(0, std::memory_order_release); }
 
 // Closes to new exports; returns false where it was closed before. Throws ExportError under an export.
 inline bool Allocation::begin_close() {

@@ -108,6 +108,7 @@ class FallbackAdaptor : public KnowingAdaptor {
         traits.may_be_of_host = traits.may_be_of_host || other.may_be_of_host || other.host_accessible;
         traits.free_may_wait = traits.free_may_wait || other.free_may_wait;
         traits.is_known_elsewhere = traits.is_known_elsewhere || other.is_known_elsewhere;
+        traits.may_sleep = traits.may_sleep || other.may_sleep;  // while one sleeps, memory of both is refused
         traits.levels = std::max(traits.levels, other.levels);
         return traits;
     }

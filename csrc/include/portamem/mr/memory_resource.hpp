@@ -167,8 +167,9 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     bool serves_cached() const noexcept { return serves_cached_; }
 
     /// Gives memory that is out for `from` bytes the size `to` at the same address, for work that is submitted to
-    /// `stream` from now on. Returns false, and does nothing, where the resource cannot do that with what it has at
-    /// hand. Nothing else may use the memory meanwhile.
+    /// `stream` from now on. Returns false, and does nothing, where the resource cannot do that. A pool uses memory
+    /// that it has at hand; a VirtualMemoryResource asks the runtime, and waits for the stream where memory goes back.
+    /// Nothing else may use the memory meanwhile.
     bool resize_in_place(void* ptr, std::size_t from, std::size_t to, const std::shared_ptr<Stream>& stream) noexcept {
         return !is_watched() && do_resize_in_place(ptr, from, to, stream);
     }
@@ -420,6 +421,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
 [[gnu::cold]] inline void* MemoryResource::allocate_guarded(std::size_t nbytes, const std::shared_ptr<Stream>& stream,
                                                             AllocateOptions options) {
     const detail::DebugScope scope;
+    if (is_asleep()) throw std::invalid_argument("the memory resource sleeps: wake() it first");
     // The use keeps another thread from closing the stream between the allocation and its redzones, which are written
     // on it. Memory that is not stream-ordered takes no use: a function of the program's that allocates may wait for
     // such a close.

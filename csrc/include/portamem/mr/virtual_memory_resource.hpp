@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -14,7 +15,9 @@
 #include <utility>
 
 #include "portamem/capabilities.hpp"
+#include "portamem/capture.hpp"
 #include "portamem/detail/shared.hpp"
+#include "portamem/device.hpp"
 #include "portamem/mr/detail/mapped_range.hpp"
 #include "portamem/mr/detail/runtime_memory_resource.hpp"
 #include "portamem/mr/detail/sleeping_contents.hpp"
@@ -54,7 +57,7 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
     std::size_t mapped() const {
         const std::lock_guard<std::mutex> lock(mutex_);
         std::size_t sum = 0;
-        for (const auto& [ptr, range] : ranges_) sum += range->mapped();
+        for (const auto& [ptr, block] : blocks_) sum += block.range->mapped();
         return sum;
     }
 
@@ -78,41 +81,46 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
     /// Returns the bytes of addresses that a block has; 0 where the address is not out.
     std::size_t capacity_of(const void* ptr) const {
         const std::lock_guard<std::mutex> lock(mutex_);
-        const detail::MappedRange* const range = range_at(ptr);
-        return range == nullptr ? 0 : range->reserved();
+        const auto found = blocks_.find(const_cast<void*>(ptr));
+        return found == blocks_.end() ? 0 : found->second.range->reserved();
     }
     /// Returns the bytes of device memory that a block has now.
     std::size_t mapped_of(const void* ptr) const {
         const std::lock_guard<std::mutex> lock(mutex_);
-        const detail::MappedRange* const range = range_at(ptr);
-        return range == nullptr ? 0 : range->mapped();
+        const auto found = blocks_.find(const_cast<void*>(ptr));
+        return found == blocks_.end() ? 0 : found->second.range->mapped();
     }
 
-    /// Gives a block that is out another size at its address. The contents stay, as many as both sizes have; the bytes
-    /// that are new have undefined contents, and work on any stream may use them at once.
-    /// - stream: for fewer bytes, the call waits for its work, because memory goes back to the device. What the runtime
-    ///   does not take back stays mapped: mapped_of tells.
+    /// Gives memory that the program has out by its address another size there; a GrowableBuffer has a resize of its
+    /// own. The contents stay, as many as both sizes have; the bytes that are new have undefined contents, and work on
+    /// any stream may use them at once.
+    /// - stream: for fewer bytes, the call waits for its work, because memory goes back to the device. Memory that the
+    ///   runtime does not take back stays mapped: mapped_of tells.
     /// - Throws std::invalid_argument for an address that is not out, a size of 0 or past the block's capacity, and
-    ///   while the resource sleeps; OutOfMemory and Error. The block has its old size then.
+    ///   while the resource sleeps; OutOfMemory, Error and std::bad_alloc. The block has its old size then.
     void resize(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
         refuse_forked();
+        if (ptr == nullptr || nbytes == 0)
+            throw std::invalid_argument("a block without bytes has no address to grow at: allocate another");
         const std::size_t from = known_at(ptr);
-        if (nbytes == 0) throw std::invalid_argument("a block without bytes has no address: close the buffer");
         if (const std::size_t most = capacity_of(ptr); nbytes > most) refuse_capacity(nbytes, most);
         if (nbytes < from) wait_for(*stream);
+        auto blank = detail::LiveBlocks::blank();
         const std::size_t mapped = mapped_of(ptr);
         with_room([&] { explained(nbytes > mapped ? nbytes - mapped : 0, [&] { map_again(ptr, nbytes); }); });
-        note_resized(ptr, from, nbytes);
+        note_resized(std::move(blank), ptr, from, nbytes);
         if (detail::is_recording()) record_resized(ptr, from, nbytes, *stream);
     }
 
     /// Gives the memory of every block back to the device. The addresses stay reserved, and portamem refuses each use
-    /// of the blocks until wake(). It waits for all work of the device first. A resource that sleeps already stays so.
-    /// - The program must not use the addresses itself meanwhile, and sees to it that no other thread uses the blocks
-    ///   during the call.
-    /// - Throws Error where the device's work failed, and std::bad_alloc where the host has no memory for the contents:
-    ///   the resource is awake then. Where the runtime does not take memory back, the call throws Error too, but the
-    ///   resource sleeps, and that memory is not free.
+    /// of the blocks' bytes until wake(); giving blocks back is allowed. It waits for all work of the device first. A
+    /// resource that sleeps already stays so. Under PORTAMEM_DEBUG contents are always kept, because redzones are among
+    /// them.
+    /// - The program sees to it that no work uses the blocks from here to wake(): neither by their addresses, nor by
+    ///   operations of other threads during the call. Other threads may allocate and give back; they wait meanwhile.
+    /// - Throws Error where the device's work failed, std::bad_alloc where the host has no memory for the contents, and
+    ///   std::invalid_argument within a capture: the resource is awake then. Where the runtime does not take memory
+    ///   back, the call throws Error too, but the resource sleeps, and that memory is not free.
     void sleep(SleepContents contents = SleepContents::Keep) {
         refuse_unusable("sleep");
         Device(device()).synchronize();
@@ -121,27 +129,28 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
         const DeviceGuard guard(device());
         const RelaxedCaptureMode mode;
         detail::SleepingContents kept;
-        if (contents == SleepContents::Keep) {
-            for (const auto& [ptr, range] : ranges_) kept.add(ptr, known_at(ptr));
+        if (contents == SleepContents::Keep || detail::debug_on) {
+            for (const auto& [ptr, block] : blocks_) kept.add(ptr, std::min(block.nbytes, block.range->mapped()));
         }
         is_asleep_ = true;
         kept_ = std::move(kept);
+        counted(-static_cast<std::int64_t>(nbytes_of_all()));
         std::exception_ptr refused;
-        for (const auto& [ptr, range] : ranges_) refused = unmapped(*range, 0, refused);
+        for (const auto& [ptr, block] : blocks_) refused = first_refusal(*block.range, 0, refused);
         if (refused) std::rethrow_exception(refused);
     }
 
     /// Gives every block memory again, at its address, with the contents that sleep() kept. A resource that is awake
-    /// stays so. Throws OutOfMemory and Error; the resource sleeps on then, and has all that it kept.
+    /// stays so. Throws OutOfMemory and Error, and std::invalid_argument within a capture; the resource sleeps on then,
+    /// and has all that it kept.
     void wake() {
         refuse_unusable("wake");
-        const auto all = [this] {
+        detail::refuse_in_capture("waking memory");
+        const auto asked = [this] {
             const std::lock_guard<std::mutex> lock(mutex_);
-            std::size_t sum = 0;
-            for (const auto& [ptr, range] : ranges_) sum += known_at(ptr);
-            return sum;
+            return nbytes_of_all();
         };
-        with_room([&] { explained(all(), [&] { map_all(); }); });
+        with_room([&] { explained(asked(), [&] { map_all(); }); });
     }
 
   protected:
@@ -151,11 +160,12 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
 
     void call_deallocate(void* ptr, std::size_t, Stream&) override {
         const std::lock_guard<std::mutex> lock(mutex_);
-        const auto found = ranges_.find(ptr);
-        if (found == ranges_.end()) return;
-        found->second->free();
+        const auto found = blocks_.find(ptr);
+        if (found == blocks_.end()) return;
+        found->second.range->free();
         kept_.drop(ptr);
-        ranges_.erase(found);
+        if (is_asleep_) counted(static_cast<std::int64_t>(found->second.nbytes));  // sleep() has counted it as back
+        blocks_.erase(found);
     }
 
     void refuse_unknown(void*) const override { detail::refuse_unknown_block(); }
@@ -233,7 +243,7 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
         auto range = std::make_unique<detail::MappedRange>(device(), reserve, granularity_);
         range->map_to(nbytes);
         void* const ptr = range->begin();
-        ranges_.emplace(ptr, std::move(range));
+        blocks_.emplace(ptr, Mapped{std::move(range), nbytes});
         return ptr;
     }
 
@@ -247,16 +257,11 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
     void map_again(void* ptr, std::size_t nbytes) {
         const std::lock_guard<std::mutex> lock(mutex_);
         refuse_sleep();
-        detail::MappedRange* const range = range_at(ptr);
-        if (range == nullptr) detail::refuse_unknown_block();
-        range->map_to(nbytes);
-        (void)unmapped(*range, nbytes, nullptr);
-    }
-
-    // The caller holds the lock.
-    detail::MappedRange* range_at(const void* ptr) const {
-        const auto found = ranges_.find(const_cast<void*>(ptr));
-        return found == ranges_.end() ? nullptr : found->second.get();
+        const auto found = blocks_.find(ptr);
+        if (found == blocks_.end()) detail::refuse_unknown_block();
+        found->second.range->map_to(nbytes);
+        found->second.nbytes = nbytes;
+        (void)first_refusal(*found->second.range, nbytes, nullptr);
     }
 
     void map_all() {
@@ -265,20 +270,28 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
         const DeviceGuard guard(device());
         const RelaxedCaptureMode mode;
         try {
-            for (const auto& [ptr, range] : ranges_) range->map_to(known_at(ptr));
+            for (const auto& [ptr, block] : blocks_) block.range->map_to(block.nbytes);
             kept_.restore();
         } catch (...) {
             // Memory that the runtime does not take back stays mapped, and the next wake() uses it.
-            for (const auto& [ptr, range] : ranges_) (void)unmapped(*range, 0, nullptr);
+            for (const auto& [ptr, block] : blocks_) (void)first_refusal(*block.range, 0, nullptr);
             throw;
         }
         kept_ = detail::SleepingContents();
         is_asleep_ = false;
+        counted(static_cast<std::int64_t>(nbytes_of_all()));
+    }
+
+    // Returns the bytes that all blocks have, whether they sleep or not. The caller holds the lock.
+    std::size_t nbytes_of_all() const noexcept {
+        std::size_t sum = 0;
+        for (const auto& [ptr, block] : blocks_) sum += block.nbytes;
+        return sum;
     }
 
     // Gives back the memory behind the first `nbytes`. Returns `before`, or the refusal of this range if that is null.
-    static std::exception_ptr unmapped(detail::MappedRange& range, std::size_t nbytes,
-                                       std::exception_ptr before) noexcept {
+    static std::exception_ptr first_refusal(detail::MappedRange& range, std::size_t nbytes,
+                                            std::exception_ptr before) noexcept {
         try {
             range.unmap_to(nbytes);
         } catch (const Error&) {
@@ -292,10 +305,18 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
         recorded(portamem_record_process(), stream, nullptr, to, kAlignment).allocate([ptr] { return ptr; });
     }
 
+    // A block from its mapping to the end of its free. The base class knows the blocks that are out, a few fewer.
+    struct Mapped {
+        std::unique_ptr<detail::MappedRange> range;
+        std::size_t nbytes;
+    };
+
     const std::size_t granularity_;
     const std::size_t reserve_;
-    mutable std::mutex mutex_;  // guards the fields below; held while the runtime maps
-    std::unordered_map<void*, std::unique_ptr<detail::MappedRange>> ranges_;
+    // Guards the fields below. It is held while the runtime maps, and while sleep() and wake() copy, which wait for the
+    // device: a host function of the program must not wait for a thread that allocates here.
+    mutable std::mutex mutex_;
+    std::unordered_map<void*, Mapped> blocks_;
     std::atomic<bool> is_asleep_{false};
     detail::SleepingContents kept_;
 };

@@ -67,9 +67,9 @@ class RuntimeMemoryResource : public CountedMemoryResource {
         }
     }
 
-    /// Notes that a block that is out has another size now. Throws std::bad_alloc, with nothing noted.
-    void note_resized(void* ptr, std::size_t from, std::size_t to) {
-        live_.add(detail::LiveBlocks::blank(), ptr, to);
+    /// Notes that a block that is out has another size now. The caller takes the blank note before it changes the size.
+    void note_resized(detail::LiveBlocks::Block blank, void* ptr, std::size_t from, std::size_t to) noexcept {
+        live_.add(std::move(blank), ptr, to);
         count_resized(from, to);
     }
 

@@ -39,7 +39,8 @@ inline Error_t MemRelease(MemGenericAllocationHandle_t handle);
 /// no other. Errors: InvalidValue.
 inline Error_t MemMap(void* ptr, std::size_t nbytes, std::size_t offset, MemGenericAllocationHandle_t handle);
 
-/// Takes the memory away from addresses, as one MemMap put it there: AMD takes no other range. Errors: InvalidValue.
+/// Takes the memory away from addresses, as one MemMap put it there: AMD takes no other range. Errors: InvalidValue,
+/// but Success on CUDA for reserved addresses to which nothing is mapped (measured).
 inline Error_t MemUnmap(void* ptr, std::size_t nbytes);
 
 /// Says what a device may do with mapped memory. The range may hold several mappings, one behind the other; on AMD it
