@@ -1211,9 +1211,9 @@ Addresses are reserved for ``capacity`` bytes; only the bytes that the buffer ha
 new bytes have undefined contents.
 
 More bytes: views and other exports stay valid with the size that they have, and work on any stream may use the
-new bytes at once. Fewer bytes: other threads find the buffer closed meanwhile. The call waits for all work that
-was declared on the buffer and for that on ``stream`` (None: the buffer's), and memory goes back to the device
-in whole pieces, each about one part in 8 of the buffer. One thread at a time may resize a buffer.
+new bytes at once. Fewer bytes: other threads can begin no use meanwhile (BufferError). The call waits for all
+work that was declared on the buffer and for that on ``stream`` (None: the buffer's), and memory goes back to
+the device in whole pieces, each about one part in 8 of the buffer. One thread at a time may resize a buffer.
 
 Raises BufferError for fewer bytes while exports live; ValueError for 0 bytes, more than ``capacity``, a closed
 buffer, and while the memory sleeps; OutOfMemoryError. The buffer is as it was then.""",

@@ -105,16 +105,18 @@ class Allocation {
     }
     const MemoryTraits& traits() const noexcept { return *traits_; }
 
-    bool is_closed() const noexcept { return exports_.load(std::memory_order_acquire) < 0; }
+    bool is_closed() const noexcept { return exports_.load(std::memory_order_acquire) < kResizing; }
     std::size_t exports() const noexcept {
         const auto count = exports_.load(std::memory_order_acquire);
         return count < 0 ? 0 : static_cast<std::size_t>(count);
     }
 
-    /// Counts one more export, and pairs with end_export. Throws std::invalid_argument once closed.
+    /// Counts one more export, and pairs with end_export. Throws std::invalid_argument once closed, and ExportError
+    /// while another thread changes the size.
     void begin_export() {
         auto count = exports_.load(std::memory_order_relaxed);
         do {
+            if (count == kResizing) refuse_exports(count);
             if (count < 0) throw std::invalid_argument("the buffer is closed");
         } while (!exports_.compare_exchange_weak(count, count + 1, std::memory_order_acq_rel));
     }
@@ -196,13 +198,13 @@ class Allocation {
     }
 
     /// Changes the size by `change`, which keeps the address. For more bytes, exports stay valid. For fewer, it throws
-    /// ExportError under an export, and waits for all declared work; other threads find the memory closed meanwhile.
-    /// Throws std::invalid_argument once closed, and what `change` throws; the size is as it was then. One thread at a
-    /// time may change the size.
+    /// ExportError under an export, and waits for all declared work; no export can begin meanwhile. Throws
+    /// std::invalid_argument once closed, and what `change` throws; the size is as it was then. One thread at a time
+    /// may change the size.
     template <class Function>
     void resize_here(std::size_t nbytes, Function&& change) {
         const bool is_less = nbytes < nbytes_;
-        is_less ? close_for_a_while() : begin_export();
+        is_less ? begin_resize() : begin_export();
         try {
             if (is_less) {
                 synchronize_users();
@@ -211,10 +213,10 @@ class Allocation {
             change();
             nbytes_ = nbytes;
         } catch (...) {
-            is_less ? open_again() : end_export();
+            is_less ? end_resize() : end_export();
             throw;
         }
-        is_less ? open_again() : end_export();
+        is_less ? end_resize() : end_export();
     }
 
     /// Closes for the only holder where the resource takes the memory back at hand. Returns false, and does nothing,
@@ -279,6 +281,7 @@ class Allocation {
     }
 
     static constexpr std::int64_t kClosed = -(std::int64_t{1} << 62);
+    static constexpr std::int64_t kResizing = -1;  // open, without exports, and none can begin
     static constexpr std::size_t kFewOperations = 8;
 
     // Returns whether no work can use the memory.
@@ -348,8 +351,8 @@ class Allocation {
 
     // detail/allocation_close.hpp has these: memory that its holder closes. Dropped memory goes back by them too.
     bool begin_close();
-    void close_for_a_while();
-    void open_again() noexcept;
+    void begin_resize();
+    void end_resize() noexcept;
     [[noreturn]] static void refuse_exports(std::int64_t count);
     void give_back(const std::shared_ptr<Stream>& named);
     static bool is_gone(const Stream& stream, const Error& e) noexcept;
@@ -389,7 +392,7 @@ class Allocation {
     std::atomic<bool> shared_{false};                // another stream or a borrower uses the memory
     std::atomic<bool> used_{false};                  // work was declared on the allocation's stream or another
     std::atomic<std::uint64_t> latest_use_here_{0};  // on the allocation's own stream; 0: none
-    std::atomic<std::int64_t> exports_;              // negative once closed, or not yet open
+    std::atomic<std::int64_t> exports_;              // or kResizing; kClosed once closed, or not yet open
 };
 
 PORTAMEM_CLOSE

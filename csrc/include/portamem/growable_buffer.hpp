@@ -39,9 +39,9 @@ class GrowableBuffer : public Buffer {
     /// Gives the buffer the size `nbytes`. The address stays, and so do the contents, as many as both sizes have; new
     /// bytes have undefined contents.
     /// - More bytes: exports stay valid with the size that they have. Work on any stream may use the new bytes at once.
-    /// - Fewer bytes: other threads find the buffer closed meanwhile. The call waits for all work that was declared on
-    ///   the buffer, and for that on `stream` (null: the buffer's). Memory goes back to the device in whole pieces of
-    ///   about one part in 8 of the buffer each.
+    /// - Fewer bytes: other threads can begin no use of it meanwhile (ExportError). The call waits for all work that
+    ///   was declared on the buffer, and for that on `stream` (null: the buffer's). Memory goes back to the device in
+    ///   whole pieces of about one part in 8 of the buffer each.
     /// - Throws ExportError for fewer bytes while exports live; std::invalid_argument for 0 bytes, more than
     ///   `capacity`, a closed buffer, and while the memory sleeps; OutOfMemory and Error. The buffer is as it was then.
     /// - One thread at a time may use the object while it is resized; others may use its exports.

@@ -37,14 +37,14 @@ inline bool Allocation::close(const std::shared_ptr<Stream>& stream) {
 // use new ones unordered.
 inline bool Allocation::resize_in_place(std::size_t nbytes, const std::shared_ptr<Stream>& stream,
                                         std::size_t alignment) {
-    close_for_a_while();
+    begin_resize();
     bool stays = stream == *stream_ && (reinterpret_cast<std::uintptr_t>(ptr_) & (alignment - 1)) == 0;
     if (stays && nbytes != nbytes_) {
         stays = resource_ != nullptr && !shared_.load(std::memory_order_acquire) &&
                 resource_->resize_in_place(ptr_, nbytes_, nbytes, stream);
         if (stays) nbytes_ = nbytes;
     }
-    open_again();
+    end_resize();
     return stays;
 }
 
@@ -68,22 +68,27 @@ inline void* Allocation::release() {
     return ptr_;
 }
 
-// Closes to new exports until open_again(): other threads find the memory closed. Throws ExportError under an export.
-inline void Allocation::close_for_a_while() {
-    if (!begin_close()) throw std::invalid_argument("the buffer is closed");
+// Keeps new exports out until end_resize(). Throws ExportError under an export, and in another thread's resize.
+inline void Allocation::begin_resize() {
+    std::int64_t none = 0;
+    if (exports_.compare_exchange_strong(none, kResizing, std::memory_order_acq_rel)) return;
+    if (none < kResizing) throw std::invalid_argument("the buffer is closed");
+    refuse_exports(none);
 }
 
-inline void Allocation::open_again() noexcept { exports_.store(0, std::memory_order_release); }
+inline void Allocation::end_resize() noexcept { exports_.store(0, std::memory_order_release); }
 
 // Closes to new exports; returns false where it was closed before. Throws ExportError under an export.
 inline bool Allocation::begin_close() {
     std::int64_t none = 0;
     if (exports_.compare_exchange_strong(none, kClosed, std::memory_order_acq_rel)) return true;
-    if (none < 0) return false;
+    if (none < kResizing) return false;
     refuse_exports(none);
 }
 
 inline void Allocation::refuse_exports(std::int64_t count) {
+    if (count == kResizing)
+        throw ExportError("another thread gives the buffer another size: use it when that call has returned");
     throw ExportError("the buffer is in use by " + std::to_string(count) +
                       " export(s) (sub-views, views, memoryviews, DLPack tensors or a running copy): "
                       "close those first");

@@ -49,7 +49,7 @@ struct MemoryTraits {
     /// for all work on its streams.
     bool is_known_elsewhere = false;
     bool may_sleep = false;  ///< memory may be away for a while (VirtualMemoryResource::sleep)
-    int levels = 0;  ///< how many resources are below, one over the other
+    int levels = 0;          ///< how many resources are below, one over the other
 
     int device_id() const noexcept { return is_host_memory ? rt::CpuDeviceId : device; }
 };
