@@ -225,7 +225,7 @@ pytest() {
 }
 
 # Groups that touch memory most, and close no stream under a latch.
-checked_groups=(ALLOC COPY HOSTACCESS MANAGED PINNED POINTER)
+checked_groups=(ALLOC COPY HOSTACCESS MANAGED PINNED POINTER VIRTUAL)
 
 memcheck() {
     local backend junit checker what="C++ tests under the memory checker"
@@ -262,7 +262,7 @@ memcheck() {
 processes() {
     local number backend log pids=() logs=()
     # All but ERROR-05 and HEAP-09, which take much of the device's memory, or ask for all of it.
-    local groups=(ALLOC FREE OWN ORDER HOSTACCESS EVENT POOL RESOURCE PINNED MANAGED COPY POINTER DEVICE CAPTURE
+    local groups=(ALLOC FREE OWN ORDER HOSTACCESS EVENT POOL RESOURCE PINNED MANAGED VIRTUAL COPY POINTER DEVICE CAPTURE
         ERROR-01 ERROR-02 ERROR-03 ERROR-04 ERROR-06 ERROR-07 ERROR-09 ERROR-15 THREAD PROCESS ABSENT CUDA HIP
         HEAP-01 HEAP-02 HEAP-03 HEAP-04 HEAP-05 HEAP-06 HEAP-07 HEAP-08 HEAP-10 HEAP-11)
     echo "== four processes of C++ tests and four of the conformance suite at once, on the same device"
