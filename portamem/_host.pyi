@@ -769,6 +769,7 @@ class PitchedBuffer(Buffer):
     def pitch(self) -> int:
         """The bytes from the beginning of one row to the beginning of the next."""
 
+@final
 class GrowableBuffer(Buffer):
     """Memory of a VirtualMemoryResource that gets another size without a copy and without another address.
 
