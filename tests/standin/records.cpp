@@ -16,7 +16,7 @@ std::optional<Known> known(const void* ptr) {
     const Hold hold(state.mutex);
     const auto record = state.allocations.holding(ptr);
     if (record == nullptr) return std::nullopt;
-    const bool is_freeable = record->kind != portamem::host::Kind::Device || record->mapping != nullptr;
+    const bool is_freeable = record->kind != portamem::host::Kind::Virtual;
     return Known{record->kind, record->base, record->size, record->device, record->flags, is_freeable};
 }
 

@@ -17,7 +17,10 @@ struct Known {
     unsigned flags;
     bool is_freeable;  ///< not the stand-in's own mapping, of virtual memory or of another process
 
-    bool is_device_memory() const { return kind == portamem::host::Kind::Device || kind == portamem::host::Kind::Pool; }
+    bool is_device_memory() const {
+        using portamem::host::Kind;
+        return kind == Kind::Device || kind == Kind::Pool || kind == Kind::Virtual;
+    }
     bool is_host_memory() const {
         return kind == portamem::host::Kind::Pinned || kind == portamem::host::Kind::Registered;
     }

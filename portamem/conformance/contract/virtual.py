@@ -8,7 +8,7 @@ from portamem.conformance.contract.clause import Clause, Shortfall
 _WITHOUT = (
     Shortfall(
         "both",
-        "a device, or its driver, has no virtual memory",
+        "a device, or its driver, has no virtual memory; HIP before 5.7 does not tell",
         "capability",
         "CUDA driver API, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED; hip_runtime_api.h, "
         "hipDeviceAttributeVirtualMemoryManagementSupported",
@@ -35,18 +35,21 @@ CLAUSES = (
         "VIRTUAL-02",
         "Views and other exports stay valid while a GrowableBuffer grows, and keep it from shrinking (BufferError).",
         "virtual memory",
+        shortfalls=_WITHOUT,
     ),
     Clause(
         "VIRTUAL-03",
         "A GrowableBuffer that gets fewer bytes waits for the work that was declared on it. Its memory goes back to "
         "the device in whole pieces, and `mapped` tells what it takes.",
         "virtual memory",
+        shortfalls=_WITHOUT,
     ),
     Clause(
         "VIRTUAL-04",
         "A size of 0 bytes or past the capacity is ValueError, and one that the device has no memory for is "
         "OutOfMemoryError: the GrowableBuffer has its old size and bytes then, and holds no more memory than before.",
         "virtual memory",
+        shortfalls=_WITHOUT,
     ),
     Clause(
         "VIRTUAL-05",
@@ -54,10 +57,12 @@ CLAUSES = (
         "use of their Buffers is ValueError, and closing them is allowed. wake gives them memory again, with the bytes "
         "that they had, or with others where sleep was told to drop them.",
         "virtual memory",
+        shortfalls=_WITHOUT,
     ),
     Clause(
         "VIRTUAL-06",
         "Buffer.reallocate keeps the address of a block while its addresses suffice (`reserve`), and moves it then.",
         "virtual memory",
+        shortfalls=_WITHOUT,
     ),
 )
