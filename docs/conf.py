@@ -58,6 +58,7 @@ nitpick_ignore_regex = [
         "py:.*",
         r"(Any|Self|Callable|Iterator|Sequence|SupportsIndex|SupportsFloat|SupportsInt|ModuleType|TracebackType)",
     ),
+    ("py:.*", r"AbstractContextManager"),
     ("py:.*", r"portamem\.enums\._Text"),
     ("py:.*", r"(Path|PathLike|os\.PathLike|Size|Shape|StreamLike|DeviceLike|LocationLike)$"),
     ("py:.*", r"(Memory|HostMemory|BytesFile)$"),
