@@ -214,24 +214,26 @@ log.close()
     assert len(set(memory.values())) == 1
 
 
+SLEEPING = """
+resource = pm.VirtualMemoryResource(0)
+pool = pm.PoolMemoryResource(resource)
+stream = pm.Stream()
+buffers = [resource.allocate(1000), resource.allocate(1000), pool.allocate(1000, stream=stream)]
+resource.sleep(contents="drop")
+buffers.pop(0).close()
+try:
+    pool.allocate(1000, stream=stream)
+except ValueError as refusal:
+    print(refusal)
+resource.wake()
+for buffer in buffers:
+    buffer.close()
+"""
+
+
 def test_memory_that_sleeps_keeps_its_redzones(pm: Any) -> None:
     if not pm.Device(0).capabilities.virtual_memory:
         pytest.skip("the device has no virtual memory")
-    program = """
-        resource = pm.VirtualMemoryResource(0)
-        pool = pm.PoolMemoryResource(resource)
-        stream = pm.Stream()
-        buffers = [resource.allocate(1000), resource.allocate(1000), pool.allocate(1000, stream=stream)]
-        resource.sleep(contents="drop")
-        buffers.pop(0).close()
-        try:
-            pool.allocate(1000, stream=stream)
-        except ValueError as refusal:
-            print(refusal)
-        resource.wake()
-        for buffer in buffers:
-            buffer.close()
-    """
-    done = run(pm, program)
+    done = run(pm, SLEEPING)
     assert (done.returncode, done.stdout) == (0, "the memory resource sleeps: wake() it first\n"), done.stderr
     assert "outside of an allocation" not in done.stderr
