@@ -32,14 +32,14 @@ TEST_CASE("pm virtual: a growable buffer gets every size at one address, and kee
     const Virtual resource = virtual_resource();
     if (!resource) return;
     const std::size_t unit = resource->granularity();
-    pm::GrowableBuffer buffer(resource, 1000, 40 * unit);
-    CHECK(buffer.capacity() == 40 * unit);
+    pm::GrowableBuffer buffer(resource, 1000, 16 * unit);
+    CHECK(buffer.capacity() == 16 * unit);
     CHECK(buffer.mapped() == unit);
     put(buffer, 1);
     const void* const address = buffer.ptr();
     std::size_t known = 1000;
     for (const std::size_t nbytes :
-         {1001 * std::size_t{1}, unit, unit + 1, 40 * unit, 17 * unit + 5, 3 * unit, std::size_t{1}}) {
+         {1001 * std::size_t{1}, unit, unit + 1, 16 * unit, 9 * unit + 5, 3 * unit, std::size_t{1}}) {
         CAPTURE(nbytes);
         buffer.resize(nbytes);
         CHECK(buffer.nbytes() == nbytes);
