@@ -66,10 +66,10 @@ TEST_CASE("host virtual: any n-th call of an allocation or of growth fails, and 
     CHECK(refused >= 5);
     pm::GrowableBuffer buffer(resource, 3 * unit, 64 * unit);
     put(buffer, 1);
-    const unsigned more = with_refusals([&] { buffer.resize(40 * unit); },
+    const unsigned more = with_refusals([&] { buffer.resize(12 * unit); },
                                         [&](bool is_done) {
-                                            CHECK(buffer.nbytes() == (is_done ? 40 : 3) * unit);
-                                            CHECK(first_of(get(buffer), 3 * unit) == pattern(3 * unit, 1));
+                                            CHECK(buffer.nbytes() == (is_done ? 12 : 3) * unit);
+                                            CHECK(get(buffer.sub(0, 3 * unit)) == pattern(3 * unit, 1));
                                             buffer.resize(3 * unit);
                                             CHECK(get(buffer) == pattern(3 * unit, 1));
                                         });
@@ -132,7 +132,7 @@ TEST_CASE("host virtual: memory that runs out halfway leaves the old contents an
     {
         pm::GrowableBuffer buffer(resource, 4 * unit, 64 * unit);
         put(buffer, 5);
-        const auto text = refusal<pm::OutOfMemory>([&] { buffer.resize(40 * unit); });
+        const auto text = refusal<pm::OutOfMemory>([&] { buffer.resize(12 * unit); });
         CHECK(contains(text, "asked for"));
         CHECK(buffer.nbytes() == 4 * unit);
         CHECK(buffer.mapped() == 4 * unit);
@@ -170,7 +170,7 @@ TEST_CASE("host virtual: without host memory a size changes or does not, and the
     constexpr std::size_t kKnown = 5000;
     for (const std::size_t target : {2 * unit, 12 * unit}) {
         CAPTURE(target);
-        for (std::uint64_t nth = 1; nth <= 30; ++nth) {
+        for (std::uint64_t nth = 1; nth <= 20; ++nth) {
             CAPTURE(nth);
             pm::GrowableBuffer buffer(resource, 6 * unit, 16 * unit);
             put(buffer.sub(0, kKnown), 9);
