@@ -1525,8 +1525,8 @@ class AsyncMemoryResource(MemoryResource):
 class VirtualMemoryResource(MemoryResource):
     """Device memory that is mapped to reserved addresses: a block can grow and shrink at its address, and sleep.
 
-    A block takes whole multiples of the granularity, 2 MiB on most devices, and a call costs tens of microseconds, so
-    use it for large memory.
+    A block takes whole multiples of the granularity, 2 MiB on most devices, and each piece that is mapped costs about
+    0.1 ms, so use it for large memory.
     """
 
     def __init__(self, device: _DeviceLike | None = None, *, reserve: _Size = 0) -> None:

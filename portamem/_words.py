@@ -2333,8 +2333,8 @@ Raises Error where the devices have no path to each other, or the runtime does n
         "(device=None, *, reserve=0)",
         """Device memory that is mapped to reserved addresses: a block can grow and shrink at its address, and sleep.
 
-A block takes whole multiples of the granularity, 2 MiB on most devices, and a call costs tens of microseconds, so
-use it for large memory.""",
+A block takes whole multiples of the granularity, 2 MiB on most devices, and each piece that is mapped costs about
+0.1 ms, so use it for large memory.""",
     ),
     "VirtualMemoryResource.__init__": (
         "method",

@@ -385,7 +385,9 @@ def test_npy_has_no_name_for_elements_of_ml_dtypes(pm, tmp_path):
 
 def test_a_buffer_that_sleeps_leaves_the_file_as_it_is(pm, device, tmp_path):
     if not device.capabilities.virtual_memory:
-        pytest.skip("the device has no virtual memory")
+        with pytest.raises(pm.Error, match="no virtual memory"):
+            pm.VirtualMemoryResource(device)
+        return
     path = tmp_path / "bytes"
     path.write_bytes(b"the latest checkpoint")
     with pm.VirtualMemoryResource(device) as resource, resource.allocate(4096) as buffer:

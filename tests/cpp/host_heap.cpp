@@ -15,12 +15,6 @@ constexpr std::size_t kSize = MiB;
 
 std::uint64_t word(const void* ptr) { return reinterpret_cast<std::uint64_t>(ptr); }
 
-std::size_t free_bytes() {
-    std::size_t free = 0, total = 0;
-    HOST_OK(pmhMemGetInfo(&free, &total));
-    return free;
-}
-
 std::size_t limit() {
     std::size_t value = 0;
     HOST_OK(pmhDeviceGetLimit(&value, pmhLimitMallocHeapSize));

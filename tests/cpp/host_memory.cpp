@@ -12,18 +12,6 @@ using namespace host_tests;
 
 namespace {
 
-std::size_t free_bytes() {
-    std::size_t free = 0, total = 0;
-    HOST_OK(pmhMemGetInfo(&free, &total));
-    return free;
-}
-
-pmhPointerAttributes attributes_of(const void* ptr) {
-    pmhPointerAttributes attributes{};
-    HOST_OK(pmhPointerGetAttributes(&attributes, ptr));
-    return attributes;
-}
-
 bool aligned(const void* ptr, std::size_t alignment) { return reinterpret_cast<std::uintptr_t>(ptr) % alignment == 0; }
 
 }  // namespace

@@ -214,6 +214,18 @@ inline bool has(int attribute) {
     return value != 0;
 }
 
+inline std::size_t free_bytes() {
+    std::size_t free = 0, total = 0;
+    HOST_OK(pmhMemGetInfo(&free, &total));
+    return free;
+}
+
+inline pmhPointerAttributes attributes_of(const void* ptr) {
+    pmhPointerAttributes attributes{};
+    HOST_OK(pmhPointerGetAttributes(&attributes, ptr));
+    return attributes;
+}
+
 /// Puts the machine back as it was.
 struct Knobs {
     Knobs() = default;

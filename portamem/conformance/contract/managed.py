@@ -185,8 +185,9 @@ CLAUSES = (
     ),
     Clause(
         "MANAGED-22",
-        "Within a block of `Buffer.preferred` the pages are preferred at its location; afterwards the preference is "
-        "what it was, also where the block ends by an exception. Nothing changes where the location is refused.",
+        "Within a block of `Buffer.preferred` the pages are preferred at its location; afterwards the preference of "
+        "the whole is what it was, also where the block ends by an exception. Nothing changes where the location is "
+        "refused.",
         "managed memory",
         shortfalls=(_IGNORED_WITHOUT_MIGRATION,),
     ),

@@ -31,8 +31,8 @@ enum class SleepContents {
 };
 
 /// Gives device memory that is mapped to reserved addresses, by MemAddressReserve, MemCreate and MemMap. A block takes
-/// whole multiples of the granularity (2 MiB on most devices), and a call costs tens of microseconds, so use it for
-/// large memory.
+/// whole multiples of the granularity, 2 MiB on most devices, and each piece that is mapped costs about 0.1 ms. So use
+/// it for large memory.
 /// - GrowableBuffer grows and shrinks at its address. reallocate keeps the address while the block's addresses suffice.
 /// - sleep() gives the memory of every block back to the device, and keeps the addresses; wake() maps new memory there.
 /// - It is not stream-ordered: a free, and a resize to fewer bytes, wait for the work of their stream.
@@ -126,8 +126,7 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
         Device(device()).synchronize();
         const std::lock_guard<std::mutex> lock(mutex_);
         if (is_asleep_) return;
-        const DeviceGuard guard(device());
-        const RelaxedCaptureMode mode;
+        const RelaxedCapture beside(device());
         detail::SleepingContents kept;
         if (contents == SleepContents::Keep || detail::debug_on) {
             for (const auto& [ptr, block] : blocks_) kept.add(ptr, std::min(block.nbytes, block.range->mapped()));
@@ -198,7 +197,7 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
         if (detail::answer(rt::DeviceAttr::VirtualMemoryManagementSupported, Device(device).ordinal())) return;
         throw Error(rt::Error_t::NotSupported, "NotSupported", "MemAddressReserve",
                     "device " + std::to_string(device) +
-                        " has no virtual memory (its virtual_memory capability is false): use DeviceMemoryResource");
+                        " has no virtual memory (its virtual_memory capability is not true): use DeviceMemoryResource");
     }
 
     static std::size_t granularity_of(int device) {
@@ -259,6 +258,7 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
         refuse_sleep();
         const auto found = blocks_.find(ptr);
         if (found == blocks_.end()) detail::refuse_unknown_block();
+        const RelaxedCapture beside(device());
         found->second.range->map_to(nbytes);
         found->second.nbytes = nbytes;
         (void)first_refusal(*found->second.range, nbytes, nullptr);
@@ -267,8 +267,7 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
     void map_all() {
         const std::lock_guard<std::mutex> lock(mutex_);
         if (!is_asleep_) return;
-        const DeviceGuard guard(device());
-        const RelaxedCaptureMode mode;
+        const RelaxedCapture beside(device());
         try {
             for (const auto& [ptr, block] : blocks_) block.range->map_to(block.nbytes);
             kept_.restore();

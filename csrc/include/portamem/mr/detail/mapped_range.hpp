@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <stdexcept>
-#include <string>
 #include <vector>
 
 #include "portamem/error.hpp"
