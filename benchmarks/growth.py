@@ -28,7 +28,7 @@ STEP = 16 * MIB
 
 
 class Peak:
-    """The most bytes that the device has lost since it began, asked all the time by a thread."""
+    """The most bytes that the device has lost since the block began. A thread asks all the time."""
 
     def __init__(self, device: Any) -> None:
         self._device, self._stop, self.nbytes = device, threading.Event(), 0

@@ -81,7 +81,7 @@ inline void note_free(const void* ptr, std::size_t size, Stream* stream = nullpt
     if (order::is_on()) order_hooks::end_life(ptr, size, stream);
 }
 
-/// Reports addresses that are reserved anew: what was freed there before is no more.
+/// Reports addresses that are reserved anew: the checker forgets memory that was freed there.
 inline void note_reserved(const void* ptr, std::size_t size) {
     if (order::is_on()) order_hooks::checker().forget(order_hooks::range_of(ptr, size));
 }

@@ -22,7 +22,7 @@ class Reservation : public Mapping {
     /// Maps a range of a file. OutOfMemory leaves what was there.
     void map(std::size_t offset, std::size_t size, int file, std::int64_t file_offset);
 
-    /// Takes the file's range away. Operations that are still under way work on memory that is nothing else's.
+    /// Takes the file's range away. Operations that are still under way go on in memory that nothing else uses.
     void unmap(std::size_t offset, std::size_t size);
 };
 

@@ -42,7 +42,7 @@ void* VirtualMemory::reserve(std::size_t size, std::size_t alignment, bool guard
 void VirtualMemory::free(Hold& hold, void* ptr, std::size_t size) {
     const auto found = reservations_.find(address_of(ptr));
     if (found == reservations_.end() || found->second->size() != size)
-        refuse(pmhErrorInvalidValue, "%p with %zu bytes is not a range that is reserved just so", ptr, size);
+        refuse(pmhErrorInvalidValue, "no range of %zu bytes is reserved at %p", size, ptr);
     if (const auto piece = piece_within(ptr, size); piece != pieces_.end())
         refuse(pmhErrorInvalidValue, "memory is mapped at %p, within the range: MemUnmap comes first",
                reinterpret_cast<void*>(piece->first));

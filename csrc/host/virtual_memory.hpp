@@ -21,7 +21,7 @@ struct Device;
 struct State;
 
 /// The virtual memory of the process. The runtime's lock guards it. A mapped piece has a record among the allocations
-/// while the device of its memory has access to it. What is refused changes nothing.
+/// while the device of its memory has access to it. A call that is refused changes nothing.
 class VirtualMemory {
   public:
     using Handle = pmhMemGenericAllocationHandle_t;

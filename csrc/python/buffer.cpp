@@ -146,7 +146,7 @@ void reallocate_on(Buffer& self, const py::object& nbytes, const py::object& str
     if (self.shared() == old) self = Buffer(std::move(made), size);
 }
 
-// Python has the with block.
+// The with block is written in Python.
 py::object preferred_within(const py::object& self, const py::object& location) {
     if (buffer_of(self) == nullptr) throw py::type_error("preferred is a method of Buffers");
     return py::module_::import("portamem._advice").attr("preferred")(self, location);

@@ -167,7 +167,7 @@ void* slot(Function* function) {
     return reinterpret_cast<void*>(function);
 }
 
-// The name stays where it is.
+// The type keeps the pointer to its name.
 PyTypeObject* make_derived_type(const char* name, std::size_t size, char* doc) {
     PyType_Slot slots[] = {{Py_tp_dealloc, slot(dealloc)}, {Py_tp_doc, doc}, {0, nullptr}};
     PyType_Spec spec = {name, static_cast<int>(size), 0, Py_TPFLAGS_DEFAULT, slots};
