@@ -316,9 +316,11 @@ TEST_CASE("pm virtual: a pool over it sleeps with it, and so do adaptors") {
     if (!resource) return;
     const auto pool = pm::PoolMemoryResource::create(std::make_shared<pm::StatisticsAdaptor>(resource));
     const auto stream = pm::Stream::create(0);
-    pm::Buffer buffer(pool, 100'000, stream);
+    pm::Buffer buffer(pool, 100'000, stream), freed(pool, 50'000, stream);
     put(buffer, 9);
+    put(freed, 1);
     resource->sleep();
+    freed.close();
     CHECK(pool->is_asleep());
     CHECK_THROWS_AS((void)buffer.ptr(), std::invalid_argument);
     resource->wake();

@@ -7,26 +7,28 @@
 #include <unordered_map>
 #include <utility>
 
+#include "portamem/abi/pool_annotator.h"
 #include "portamem/error.hpp"
 
 PORTAMEM_OPEN
 
 namespace detail {
 
-/// Keeps the contents of blocks in ordinary memory of the host, by the blocks' addresses.
+/// Keeps the contents of blocks in ordinary memory of the host, by the blocks' addresses. Left out is what a memory
+/// checker lets no code touch: bytes that a pool does not give out have no contents.
 class SleepingContents {
   public:
     /// Copies a block's bytes. Throws Error and std::bad_alloc.
     void add(void* ptr, std::size_t nbytes) {
         Bytes bytes{std::unique_ptr<char[]>(new char[nbytes]), nbytes};
-        check(rt::Memcpy(bytes.data.get(), ptr, nbytes, rt::MemcpyKind::DeviceToHost), "Memcpy");
+        copy(bytes.data.get(), ptr, ptr, nbytes, rt::MemcpyKind::DeviceToHost);
         blocks_[ptr] = std::move(bytes);
     }
 
     /// Copies all bytes back to their addresses, where memory is again. Throws Error.
     void restore() const {
         for (const auto& [ptr, bytes] : blocks_)
-            check(rt::Memcpy(ptr, bytes.data.get(), bytes.nbytes, rt::MemcpyKind::HostToDevice), "Memcpy");
+            copy(ptr, bytes.data.get(), ptr, bytes.nbytes, rt::MemcpyKind::HostToDevice);
         if (!blocks_.empty()) check(rt::DeviceSynchronize(), "DeviceSynchronize");
     }
 
@@ -38,6 +40,17 @@ class SleepingContents {
         std::unique_ptr<char[]> data;
         std::size_t nbytes = 0;
     };
+
+    // block: the one of dst and src that is the block.
+    static void copy(void* dst, const void* src, const void* block, std::size_t nbytes, rt::MemcpyKind kind) {
+        std::size_t size = 0;
+        for (std::size_t at = 0; at < nbytes; at += size) {
+            int is_unused = 0;
+            size = portamem_run_of_bytes(rt::BackendId, static_cast<const char*>(block) + at, nbytes - at, &is_unused);
+            if (is_unused != 0) continue;
+            check(rt::Memcpy(static_cast<char*>(dst) + at, static_cast<const char*>(src) + at, size, kind), "Memcpy");
+        }
+    }
 
     std::unordered_map<void*, Bytes> blocks_;
 };
