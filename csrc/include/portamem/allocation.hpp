@@ -39,7 +39,8 @@ class Allocation {
     Allocation(Key, void* ptr, std::size_t nbytes, std::shared_ptr<Stream> stream)
         : ptr_(ptr), nbytes_(nbytes), stream_(&own_stream_), own_stream_(std::move(stream)), exports_(kClosed) {}
 
-    /// Takes `nbytes` of the resource on the stream.
+    /// Takes `nbytes` of the resource, for work on `stream`, which becomes the memory's own stream. Resource and stream
+    /// are not null. Throws as MemoryResource::allocate does.
     static std::shared_ptr<Allocation> make(std::shared_ptr<MemoryResource> resource, std::size_t nbytes,
                                             std::shared_ptr<Stream> stream,
                                             std::size_t alignment = MemoryResource::kAlignment) {
@@ -48,7 +49,8 @@ class Allocation {
                        [&](const std::shared_ptr<Stream>& on) { return from.allocate(nbytes, on, alignment); });
     }
 
-    /// Wraps memory that the resource has given out already.
+    /// Wraps memory that the resource has given out already, for `nbytes` on `stream`. The allocation owns the memory
+    /// from here on, and gives it back to the resource.
     static std::shared_ptr<Allocation> adopt(std::shared_ptr<MemoryResource> resource, void* ptr, std::size_t nbytes,
                                              std::shared_ptr<Stream> stream) {
         auto allocation = blank(ptr, nbytes, std::move(stream));
@@ -56,7 +58,9 @@ class Allocation {
         return allocation;
     }
 
-    /// Wraps memory that the caller owns: it is never freed here. `owner` is let go after all declared work has run.
+    /// Wraps memory that the caller owns; portamem never frees it.
+    /// - stream: the memory's own stream, not null. traits: portamem believes them.
+    /// - owner: it keeps the memory alive, and portamem lets go of it after all declared work has run.
     static std::shared_ptr<Allocation> foreign(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream,
                                                const MemoryTraits& traits, std::shared_ptr<void> owner) {
         auto allocation = blank(ptr, nbytes, stream);
@@ -77,18 +81,22 @@ class Allocation {
     Allocation(const Allocation&) = delete;
     Allocation& operator=(const Allocation&) = delete;
 
+    /// Returns the address, for portamem itself. Buffer::ptr() is the program's: that one also does expose() and
+    /// settle().
     void* ptr() const noexcept { return ptr_; }
-    /// Notes that the program knows the address, and may use it by work that portamem does not see. From here on all
-    /// work that its streams hold when it is dropped counts as work on this memory, not only portamem's own operations.
+    /// Notes that the program knows the address, and may use it by work that portamem does not see. When the memory is
+    /// dropped, it then goes back behind all work on its own stream and its declared streams, not only behind
+    /// portamem's own operations.
     void expose() const noexcept {
         if (!is_exposed_.load(std::memory_order_relaxed)) is_exposed_.store(true, std::memory_order_relaxed);
     }
-    /// Puts the wait for the memory's own stream off until the program asks for the address, for memory that every
-    /// stream may use at once. portamem's own operations need no wait, because they order their streams.
+    /// Says that the host waits for the memory's own stream once, when the program first asks for the address: every
+    /// stream may use the memory from then on. portamem's own operations do not wait, because they order their streams.
     void settle_when_exposed() const noexcept { is_unsettled_.store(true, std::memory_order_release); }
     bool is_unsettled() const noexcept { return is_unsettled_.load(std::memory_order_acquire); }
-    /// Does that wait, where it was put off and not done yet. Throws as Stream::synchronize does; then the next call
-    /// waits again. In a forked child it waits for nothing, because no work of the child can use the memory.
+    /// Does that wait, unless it was done before or settle_when_exposed() was never called. Throws as
+    /// Stream::synchronize does; then the next call waits again. In a forked child it does not wait, because no work of
+    /// the child can use the memory.
     void settle() const {
         if (!is_unsettled()) return;
         if (portamem_forked() == 0) (*stream_)->settle();
@@ -123,24 +131,29 @@ class Allocation {
     void end_export() noexcept { exports_.fetch_sub(1, std::memory_order_acq_rel); }
 
     /// Declares that work submitted to `stream` from now on uses this memory, so that it goes back only behind that
-    /// work. The first declaration also orders the stream behind the allocation itself.
+    /// work. The first declaration of a stream other than the memory's own makes that stream wait for the work on the
+    /// memory's own stream. That declaration throws std::invalid_argument if `stream` is closed, or if one of the two
+    /// streams is captured.
     void use_on(const std::shared_ptr<Stream>& stream);
 
-    /// Notes that one of portamem's own operations on this memory has run when `done` has happened. The operation's
-    /// stream was declared before. Stream-ordered memory notes nothing, because it goes back in its stream's order.
+    /// Notes that one of portamem's own operations on this memory has run when `done` has happened. The caller has
+    /// declared the operation's stream (use_on). Stream-ordered memory notes nothing, because it goes back in its
+    /// stream's order.
     void runs_until(const std::shared_ptr<Event>& done);
 
-    /// Makes `stream` wait for all work declared on this memory.
+    /// Makes `stream` wait for the work on the memory's own stream and on all declared streams; the host does not wait.
+    /// Throws std::invalid_argument if one of the streams is captured.
     void order_behind_users(Stream& stream);
 
-    /// Hands the memory to work that the program submits to `stream` later: makes that wait for all work declared so
-    /// far. A default stream, or a stream that is declared already, counts as declared from here on. Any other stream
-    /// may be gone when the memory goes back, so it is not marked then: the memory goes back behind all work of its
-    /// device instead.
+    /// Hands the memory to work that the program submits to `stream` later: makes `stream` wait for all work declared
+    /// so far. A default stream, or a stream that is declared already, counts as declared from here on. The program may
+    /// have destroyed any other stream by the time that the memory goes back, so portamem does not ask that stream: the
+    /// memory goes back behind all work of the stream's device. Throws std::invalid_argument if a stream that has to
+    /// wait, or to be waited for, is captured.
     void hand_over(const std::shared_ptr<Stream>& stream);
 
-    /// Does hand_over where that takes no call and no wait, because the memory is used on this stream alone; else
-    /// returns false.
+    /// Does hand_over where that takes no call and no wait: `stream` is the memory's own and a default stream, and no
+    /// other stream uses the memory. Else returns false, and does nothing.
     bool hand_over_at_once(const std::shared_ptr<Stream>& stream) noexcept {
         if (stream != *stream_ || !stream->is_default() || shared_.load(std::memory_order_acquire)) return false;
         used_.store(true, std::memory_order_release);
@@ -152,34 +165,40 @@ class Allocation {
     /// before it touches the memory.
     std::shared_ptr<Stream> exchange_stream();
 
-    /// Waits for the devices whose streams were handed the memory and are not known any more (hand_over).
+    /// Blocks until all work has run on each device of a stream that hand_over gave the memory to without declaring it.
     void wait_for_borrowers();
 
-    /// Blocks until all work declared on this memory has run.
+    /// Blocks until the work on the memory's own stream and on all declared streams has run. Throws
+    /// std::invalid_argument if one of them is captured.
     void synchronize_users();
 
     /// Returns whether any work was ever declared on this memory.
     bool is_declared() const noexcept { return used_.load(std::memory_order_acquire); }
 
-    /// Does what synchronize_users does where work was declared, for readers that submit nothing. A forked child can
-    /// wait for nothing: it may read where the work is known to have run, and gets Error otherwise.
+    /// Does what synchronize_users does where work was declared, for callers that read the memory and submit nothing. A
+    /// forked child cannot wait: the call returns where the parent knew before the fork that the work had run, and
+    /// throws Error otherwise.
     void synchronize_declared();
 
-    /// Gives the memory back, behind the work on `stream` (null: the allocation's stream) and on every declared stream.
-    /// Closing twice is allowed: the call returns false where it was closed before. Throws ExportError under an export,
-    /// and Error where the runtime refuses; the memory stays usable then.
+    /// Gives the memory back on `stream` (null: the memory's own), behind the work there, on the memory's own stream
+    /// and on every declared stream. Closing twice is allowed: the call returns false where it was closed before.
+    /// Throws ExportError under an export, std::invalid_argument while a capture forbids it, and Error where the
+    /// runtime refuses; the memory stays usable then.
     bool close(const std::shared_ptr<Stream>& stream);
 
-    /// Changes the size where the memory can stay where it is, at a multiple of `alignment`, and returns whether it
-    /// can. That needs the memory's own stream, whose work from now on may use the new bytes. Throws ExportError under
-    /// an export, and std::invalid_argument once closed.
+    /// Changes the size without a change of the address, and returns whether it did. It does so only if `stream` is the
+    /// memory's own, no other stream uses the memory, the address is a multiple of `alignment`, and the resource can.
+    /// Work submitted to `stream` from now on may use the new bytes. Throws ExportError under an export, and
+    /// std::invalid_argument once closed.
     bool resize_in_place(std::size_t nbytes, const std::shared_ptr<Stream>& stream, std::size_t alignment);
 
-    /// Closes foreign memory so that it has been let go on return: it waits for all declared work first.
+    /// Closes foreign memory: blocks until all declared work has run, and then lets go of the owner. A second close
+    /// does nothing. Throws as close() does.
     void close_and_wait();
 
-    /// Gives up ownership: the caller hands ptr() to the resource's deallocate, on a stream behind all work that uses
-    /// the memory. The declarations on it are forgotten here.
+    /// Gives up ownership and returns the address. The caller passes it to the resource's deallocate, on a stream that
+    /// is behind all work that uses the memory, because the declared streams are forgotten. Does the wait of settle()
+    /// first. Throws ExportError under an export, and std::invalid_argument for foreign memory and once closed.
     void* release();
 
   private:

@@ -16,10 +16,10 @@ PORTAMEM_OPEN
 /// memory and keeps it alive.
 class Buffer {
   public:
-    /// Takes `nbytes` of the resource.
+    /// Takes `nbytes` of the resource, which is not null. Throws as MemoryResource::allocate does.
     /// - stream: the memory may be used on it, and goes back on it. Null means the default stream of the resource's
     ///   device.
-    /// - alignment: as for MemoryResource::allocate.
+    /// - alignment: in bytes, as for MemoryResource::allocate.
     Buffer(std::shared_ptr<MemoryResource> resource, std::size_t nbytes, std::shared_ptr<Stream> stream = nullptr,
            std::size_t alignment = MemoryResource::kAlignment)
         : nbytes_(nbytes) {
@@ -46,8 +46,9 @@ class Buffer {
         return Buffer(Allocation::foreign(ptr, nbytes, stream, traits, std::move(owner)), nbytes);
     }
 
-    /// Returns a part of the memory as a buffer of its own. The part counts as an export until it is closed or
-    /// destroyed. Throws std::invalid_argument for a part that leaves the buffer, and while the memory sleeps.
+    /// Returns `nbytes` from `offset` on as a buffer of its own, a sub-view. It counts as an export until it is closed
+    /// or destroyed. Throws std::invalid_argument for a part that leaves the buffer, if the buffer is closed, and while
+    /// the memory sleeps.
     Buffer sub(std::size_t offset, std::size_t nbytes) const {
         if (offset > nbytes_ || nbytes > nbytes_ - offset) {
             throw std::invalid_argument("a sub-view of " + std::to_string(nbytes) + " bytes at offset " +
@@ -63,9 +64,8 @@ class Buffer {
 
     /// Returns the address; null for an allocation of 0 bytes. portamem does not see work that uses the address. So
     /// when the buffer ends, its memory goes back behind all work on its own stream and on its declared streams. Throws
-    /// std::invalid_argument if the buffer is closed, and while its memory sleeps. Where the buffer is for every stream
-    /// at once, and was made by a call without a stream, the first call waits until the memory is there
-    /// (Allocation::settle).
+    /// std::invalid_argument if the buffer is closed, and while its memory sleeps. After settle_when_exposed() the
+    /// first call waits for the buffer's own stream.
     void* ptr() const {
         const Allocation& memory = usable();
         memory.expose();
@@ -73,20 +73,25 @@ class Buffer {
         if (memory.is_unsettled()) settle();
         return address;
     }
-    /// Lets the first ptr() wait for the memory (Allocation::settle_when_exposed).
+    /// Makes the first ptr() wait for the buffer's own stream, so that every stream may use the address at once
+    /// (Allocation::settle_when_exposed).
     void settle_when_exposed() const { open().settle_when_exposed(); }
     bool is_unsettled() const { return open().is_unsettled(); }
-    /// Does the wait of ptr(), for callers that have a lock to leave meanwhile.
+    /// Does the wait of ptr(), for a caller that gives up a lock of its own meanwhile.
     void settle() const { allocation()->settle(); }
-    /// Returns the same address for portamem's own operations, which declare each use of the memory.
+    /// Returns the same address, and does not wait: for portamem's own operations, which declare each use of the
+    /// memory.
     void* address() const { return at(usable().ptr()); }
     std::size_t nbytes() const noexcept { return nbytes_; }
     bool is_sub_view() const noexcept { return static_cast<bool>(export_); }
     /// Returns whether it has rows that lie apart: a PitchedBuffer has.
     virtual bool has_pitch() const noexcept { return false; }
     bool is_closed() const noexcept { return !allocation_ || allocation_->is_closed(); }
+    /// Returns how many exports of the memory live; 0 for a sub-view, and once closed.
     std::size_t exports() const noexcept { return allocation_ && !is_sub_view() ? allocation_->exports() : 0; }
 
+    /// traits(), resource() and stream() throw std::invalid_argument once the buffer is closed. resource() is null for
+    /// foreign memory.
     const MemoryTraits& traits() const { return open().traits(); }
     std::shared_ptr<MemoryResource> resource() const { return open().resource(); }
     std::shared_ptr<Stream> stream() const { return open().stream(); }
@@ -97,23 +102,25 @@ class Buffer {
         return allocation_;
     }
 
-    /// Declares that work queued on `stream` from now on uses the memory. At the first call for a stream, that stream
-    /// waits for the buffer's own stream. The memory goes back behind that work. Throws std::invalid_argument if the
-    /// buffer or `stream` is closed, and if one of the two streams is captured.
+    /// Declares that work queued on `stream` from now on uses the memory, which then goes back behind that work. At the
+    /// first call for a stream other than the buffer's own, that stream waits for the buffer's own stream; this call
+    /// throws std::invalid_argument if `stream` is closed, or if one of the two is captured. Every call throws
+    /// std::invalid_argument if the buffer is closed.
     void record_stream(const std::shared_ptr<Stream>& stream) const {
         refuse_forked();
         allocation()->use_on(stream);
     }
 
-    /// Gives the memory back on `stream` (null: the allocation's stream), behind all declared work. A sub-view only
-    /// ends its export. Closing twice is allowed. Throws ExportError while exports live, and the buffer stays usable.
+    /// Gives the memory back on `stream` (null: the buffer's own), behind all declared work. A sub-view only ends its
+    /// export. Closing twice is allowed. Throws ExportError while exports live, std::invalid_argument while a capture
+    /// forbids it, and Error if the runtime refuses; the buffer stays usable then.
     void close(const std::shared_ptr<Stream>& stream = nullptr) {
         if (!allocation_) return;
         if (!is_sub_view()) allocation_->close(stream);
         abandon();
     }
 
-    /// Lets go of the memory and refuses nothing: the memory goes back when its last export ends.
+    /// Lets go of the memory, also while exports live: the memory goes back when its last holder ends.
     void abandon() noexcept { (void)take(); }
 
     /// Moves the buffer out, and leaves this one closed. The caller lets go of the memory by destroying the result.

@@ -6,7 +6,7 @@
 // - Where one resource takes its memory of another, both may know the address. The outermost is found, the one that the
 //   program called. The chunk of a pool is the pool's: it is no block of the resource below.
 // - An adaptor is found where it knows its buffers, as portamem's do. An adaptor of the program's that only passes
-//   memory on is passed over; it derives from KnowingAdaptor, or overrides do_find.
+//   memory on is passed over. To be found, it derives from KnowingAdaptor or overrides do_find.
 // - A resource that no std::shared_ptr holds is not found, because it could end during the look-up.
 // - A pool's block is found without a lock and without a count of references, unless a resource that knows its own
 //   blocks stands over the pool. Other resources are asked one after the other.
@@ -110,15 +110,15 @@ inline std::optional<KnownBlock> block_of(const void* ptr) {
     return KnownBlock{found.block().base, found.block().nbytes, found.resource()};
 }
 
-/// Returns the resource that has memory out at an address, or null. For a resource of another module it is a new object
-/// each time, which has that one block out.
+/// Returns the resource of the block that begins at an address and is out, or null. For a resource of another module it
+/// is a new object each time, which has that one block out.
 inline std::shared_ptr<MemoryResource> resource_of(const void* ptr) {
     refuse_forked();
     const detail::ByAddress::Found found(ptr, false);
     return found ? found.resource() : nullptr;
 }
 
-/// Returns the bytes that were asked for at an address, or nothing.
+/// Returns the bytes that were asked for in the block that begins at an address, or nothing where none is out there.
 inline std::optional<std::size_t> size_of(const void* ptr) {
     refuse_forked();
     if (!detail::debug_on) {
@@ -128,16 +128,16 @@ inline std::optional<std::size_t> size_of(const void* ptr) {
     return found ? std::optional(found.block().nbytes) : std::nullopt;
 }
 
-/// Takes memory back by its address alone, as MemoryResource::deallocate does with the size. It does nothing for a null
-/// pointer: no address says which resource counts an allocation of 0 bytes. Throws std::invalid_argument where no
-/// resource has the address out.
+/// Gives memory back by its address alone, behind the work on `stream`, as MemoryResource::deallocate does with the
+/// size. It does nothing for a null pointer, because null does not say which resource counts the allocation of 0 bytes.
+/// Throws std::invalid_argument where no resource has the address out, and as MemoryResource::deallocate does.
 inline void deallocate(void* ptr, const std::shared_ptr<Stream>& stream) {
     if (ptr == nullptr) return;
     if (__builtin_expect(detail::ByAddress::deallocated_at_hand(ptr, stream), 1)) return;
     detail::ByAddress::deallocate(ptr, stream);
 }
 
-/// Takes a bare handle; null is the default stream of the resource's device.
+/// Does the same with a bare stream handle; null is the default stream of the resource's device.
 inline void deallocate(void* ptr, rt::Stream_t handle) {
     if (ptr == nullptr) return;
     if (__builtin_expect(detail::ByAddress::deallocated_at_hand(ptr, handle), 1)) return;

@@ -10,8 +10,8 @@
 
 PORTAMEM_OPEN
 
-/// Answers yes, no or unknown, where the runtime, its version or its driver does not say. A condition is true only for
-/// yes.
+/// Holds yes, no or unknown. It is unknown where the runtime, its version or its driver does not say. As a condition it
+/// is true only for yes.
 class Answer {
   public:
     constexpr Answer() = default;
@@ -55,8 +55,8 @@ struct Capabilities {
     std::optional<std::size_t> virtual_memory_minimum;      ///< granularity, bytes
     std::optional<std::size_t> virtual_memory_recommended;  ///< granularity, bytes
     std::optional<unsigned> virtual_memory_handle_types;    ///< rt::MemHandleType bits
-    Answer ipc_memory_handles;  ///< plain device memory goes to other processes; which pointer: PointerInfo
-    Answer ipc_event_handles;   ///< events go to other processes
+    Answer ipc_memory_handles;  ///< other processes can open plain device memory; PointerInfo tells of one address
+    Answer ipc_event_handles;   ///< other processes can open events
     std::optional<rt::MallocHeapKind> malloc_heap_kind;  ///< what the limit of the device heap bounds
     std::vector<int> peers;                              ///< devices whose memory this one can address
     int compute_capability_major = 0;
@@ -123,6 +123,7 @@ inline std::vector<int> peers(int device) {
 
 }  // namespace detail
 
+/// Asks the runtime for the capabilities of a device. Throws Error if there is no such device.
 inline Capabilities query_capabilities(int device) {
     using rt::DeviceAttr;
     const auto ask = [device](DeviceAttr attr) { return detail::answer(attr, device); };

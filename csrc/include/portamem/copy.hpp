@@ -55,12 +55,16 @@ inline void submit_copy(const Span& dst, const Span& src, const Stream& on) {
 }  // namespace detail
 
 /// Copies all of src to dst, which has the same size.
-/// - With a stream it queues the copy, and returns an event that happens when the bytes are there. portamem keeps both
-///   ends alive until then. Exception: it does not keep memory of Span::host without an owner; the caller keeps that.
-/// - With a null stream the copy runs on the default stream, behind all work declared on the memory. The copy is done
-///   on return, and the result is null.
-/// - Throws std::invalid_argument for unequal sizes, for ends that overlap, for a read-only target, and for a stream
-///   that is closed or captured. Throws Error if the runtime refuses.
+/// - With a stream it queues the copy, and returns an event that happens when the bytes are there. It declares the use
+///   of both ends there, as Buffer::record_stream does. portamem keeps both ends alive until the event. Exception: it
+///   does not keep memory of Span::host without an owner; the caller keeps that.
+/// - The call may wait for the stream's work, and for the copy, where one end is pageable memory or both are host
+///   memory.
+/// - With a null stream the copy runs on the default stream of dst's device (or src's, where dst is plain host memory),
+///   behind all work declared on the memory. The copy is done on return, and the result is null.
+/// - Throws std::invalid_argument for unequal sizes, for ends that overlap, for a read-only target, for a stream that
+///   is closed or captured, with a null stream while a capture forbids the default stream, and if PORTAMEM_COPY_THREADS
+///   cannot be parsed. Throws Error if the runtime refuses.
 inline std::shared_ptr<Event> copy(const Span& dst, const Span& src, const std::shared_ptr<Stream>& stream = nullptr) {
     refuse_forked();
     dst.refuse_write();
@@ -77,13 +81,15 @@ inline std::shared_ptr<Event> copy(const Span& dst, const Span& src, const std::
     });
 }
 
-/// Copies all of one buffer to another, as the copy of their spans does.
+/// Copies all of one buffer to another, as the copy of their spans does. Throws std::invalid_argument for a closed
+/// buffer.
 inline std::shared_ptr<Event> copy(const Buffer& dst, const Buffer& src,
                                    const std::shared_ptr<Stream>& stream = nullptr) {
     return copy(Span::of(dst), Span::of(src), stream);
 }
 
-/// Describes the rows of a 2-D copy, in bytes.
+/// Describes a 2-D copy: `height` rows of `width` bytes. In each end one row starts a pitch (bytes) behind the row
+/// before it.
 struct Rows2D {
     std::size_t width = 0;
     std::size_t height = 0;
@@ -150,9 +156,10 @@ inline rt::MemcpyKind kind_of_rows(const Span& dst, const Span& src, int device)
 
 /// Copies rows between memory of different pitch. The order and the lifetime of the ends are as for copy.
 ///
-/// Throws std::invalid_argument for rows that leave an end or that are longer than its pitch, for ends that share a
-/// byte, for a read-only target, for a stream that is closed or captured, and if PORTAMEM_QUIRKS cannot be parsed.
-/// Throws Error if the runtime refuses.
+/// Throws std::invalid_argument for rows that leave an end or that are longer than its pitch, and for rows that share a
+/// byte. Rows of different pitch must not lie between each other either: the range from the first to the last byte of
+/// one end must not overlap that of the other. Throws std::invalid_argument if PORTAMEM_QUIRKS cannot be parsed, and
+/// otherwise as copy does.
 inline std::shared_ptr<Event> copy_2d(const Span& dst, const Span& src, const Rows2D& rows,
                                       const std::shared_ptr<Stream>& stream = nullptr) {
     refuse_forked();
@@ -178,8 +185,8 @@ inline std::shared_ptr<Event> copy_2d(const Span& dst, const Span& src, const Ro
 /// Copies a box between memory of different pitch and height. Both ends begin where their spans begin: the caller gives
 /// a part of a larger volume as a part of its buffer. The order and the lifetime of the ends are as for copy.
 ///
-/// Throws std::invalid_argument for a box that leaves an end, for rows that are longer than their pitch, for fewer rows
-/// to a slice than `height`, and otherwise as copy_2d does. Throws Error if the runtime refuses.
+/// Throws std::invalid_argument for a box that leaves an end, for rows that are longer than their pitch, for slices
+/// that start fewer than `height` rows apart, and otherwise as copy_2d does.
 inline std::shared_ptr<Event> copy_3d(const Span& dst, const Span& src, const Box3D& box,
                                       const std::shared_ptr<Stream>& stream = nullptr) {
     refuse_forked();

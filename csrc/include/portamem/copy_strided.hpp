@@ -54,8 +54,9 @@ inline void refuse_sizes(std::size_t memory, std::size_t host) {
 }  // namespace detail
 
 /// Copies all elements of host memory with strides to dst, which has as many bytes, as the copy of two Spans does. The
-/// call waits for the stream's work, which may write the source; on return src has been read. Throws as copy does, and
-/// std::bad_alloc where there is no host memory for the packed elements, which a staged copy does not need whole.
+/// call waits for the stream's work, which may write the source; on return src has been read. Throws as copy does, but
+/// the ends may overlap. Throws std::bad_alloc where there is no host memory for the packed elements; a large copy to
+/// or from a device mostly does not need them whole.
 inline std::shared_ptr<Event> copy(const Span& dst, const StridedSpan& src,
                                    const std::shared_ptr<Stream>& stream = nullptr) {
     refuse_forked();
@@ -73,8 +74,8 @@ inline std::shared_ptr<Event> copy(const Span& dst, const StridedSpan& src,
 }
 
 /// Copies all of src to host memory with strides, which has as many bytes. The bytes are there on return, also with a
-/// stream. Throws as copy does, std::invalid_argument where elements of dst may share bytes, and std::bad_alloc where
-/// there is no host memory for the packed elements, which a staged copy does not need whole.
+/// stream, where the result is an event. Throws as the function above does, and std::invalid_argument where elements of
+/// dst may share bytes.
 inline std::shared_ptr<Event> copy(const StridedSpan& dst, const Span& src,
                                    const std::shared_ptr<Stream>& stream = nullptr) {
     refuse_forked();

@@ -23,8 +23,8 @@ inline std::shared_ptr<MemoryResource> current_resource(int device) {
     return default_resource(device);
 }
 
-/// Returns whether a scope says which resource is current on this thread for a device, rather than the process's
-/// default.
+/// Returns whether a scope is open on this thread for a device, so that current_resource() is that scope's resource and
+/// not the process's default.
 inline bool has_resource_scope(int device) noexcept {
     portamem_resource found{};
     if (portamem_scope_current(rt::BackendId, device, &found) != 0) return false;
@@ -32,8 +32,9 @@ inline bool has_resource_scope(int device) noexcept {
     return true;
 }
 
-/// Makes a resource the current one of its device, on this thread. Returns a value that is unique among the open
-/// scopes; pop_resource takes it to end the scope.
+/// Opens a scope on this thread: makes a resource the current one of its device. Returns a value that is unique among
+/// the open scopes; pop_resource takes it to end the scope. The scope keeps the resource alive. Throws
+/// std::invalid_argument if the resource is closed.
 inline const void* push_resource(const std::shared_ptr<MemoryResource>& resource) {
     refuse_forked();
     if (resource->is_closed()) throw std::invalid_argument("the memory resource is closed");
@@ -62,7 +63,8 @@ inline void pop_resource(int device) {
     }
 }
 
-/// Makes a resource the current one of its device on this thread, until the scope ends.
+/// Makes a resource the current one of its device on this thread, while the object lives. The thread that made the
+/// object destroys it. The constructor throws as push_resource does.
 class ResourceScope {
   public:
     explicit ResourceScope(const std::shared_ptr<MemoryResource>& resource)

@@ -20,7 +20,8 @@
 PORTAMEM_OPEN
 
 /// Gives bytes of a device. `free` and `total` are the runtime's figures, where other processes and the caches of pools
-/// count as used. `held` is what portamem's own resources have handed out.
+/// count as used. `held` is what portamem's resources of this process have taken of the runtime. It counts what
+/// portamem's pools have cached, except for the default resource that portamem made.
 struct MemoryInfo {
     std::size_t free = 0;
     std::size_t total = 0;
@@ -51,7 +52,7 @@ namespace detail {
 
 }  // namespace detail
 
-/// Returns the calling thread's current device.
+/// Returns the ordinal of the calling thread's current device. Throws Error if there is no device.
 inline int current_device() {
     refuse_forked();
     if (device_count() == 0) detail::raise_no_device();
@@ -60,7 +61,8 @@ inline int current_device() {
     return device;
 }
 
-/// Names a device by its ordinal. It is a value that holds no resource. The constructor checks that the device exists.
+/// Names a device by its ordinal. It is a value that holds nothing of the runtime. The constructor throws
+/// std::invalid_argument if there is no such device, and Error if there is none at all.
 class Device {
   public:
     explicit Device(int ordinal) : ordinal_(ordinal) {
@@ -90,6 +92,7 @@ class Device {
         return properties;
     }
 
+    /// Returns what query_capabilities returns for this device.
     Capabilities capabilities() const { return query_capabilities(ordinal_); }
 
     /// Returns the uuid in its usual spelling, 8-4-4-4-12 hexadecimal digits.
@@ -107,6 +110,7 @@ class Device {
         return text;
     }
 
+    /// Returns "domain:bus:device.function" in hexadecimal, with small letters.
     std::string pci_bus_id() const {
         refuse_forked();
         char text[32] = {};
@@ -152,7 +156,8 @@ class Device {
         check(rt::DeviceSetLimit(which, nbytes), "DeviceSetLimit");
     }
 
-    /// Returns the lowest and the highest priority. A numerically greater value is a lower priority.
+    /// Returns the lowest and the highest priority that streams may have. A numerically greater value is a lower
+    /// priority.
     std::pair<int, int> stream_priority_range() const {
         const DeviceGuard guard(ordinal_);
         int least = 0;
@@ -174,7 +179,8 @@ class Device {
         Reaper::instance().run_once();
     }
 
-    /// Returns whether kernels of this device can use the memory of `peer`, once enable_peer_access was called.
+    /// Returns whether kernels of this device can use the memory of `peer`, once enable_peer_access was called. It is
+    /// false for a device and itself.
     bool can_access_peer(Device peer) const {
         int can = 0;
         check(rt::DeviceCanAccessPeer(&can, ordinal_, peer.ordinal_), "DeviceCanAccessPeer");

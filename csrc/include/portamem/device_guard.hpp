@@ -9,7 +9,7 @@ PORTAMEM_OPEN
 /// Makes a device current on this thread, and puts the former one back at its end, context included.
 class DeviceGuard {
   public:
-    /// Without a need it does nothing.
+    /// Throws Error if the runtime refuses. If `is_needed` is false, the guard does nothing.
     explicit DeviceGuard(int device, bool is_needed = true) : is_needed_(is_needed) {
         if (is_needed_) check(rt::PushDevice(device, &saved_), "SetDevice");
     }

@@ -28,7 +28,7 @@ class Error : public std::runtime_error {
     /// Returns portamem's own spelling, the same on every backend. It is "NoDevice" or "Forked" also where the native
     /// code says something else.
     const std::string& name() const noexcept { return name_; }
-    /// Returns the rt function that was refused.
+    /// Returns the rt function that was refused; where portamem refused, another word for the operation.
     const char* call() const noexcept { return call_; }
 
   private:
@@ -37,13 +37,14 @@ class Error : public std::runtime_error {
     const char* call_;
 };
 
-/// Says where the memory is when none is left: in bytes, as far as known.
+/// Says where the memory is when none is left: in bytes, as far as known. Where a pool's limit or a LimitingAdaptor
+/// refuses, `used` is what that resource has out, and `free` is what the adaptor's limit leaves; a pool says none.
 struct MemoryFigures {
     std::optional<std::size_t> asked;
     std::optional<std::size_t> free;    ///< of the device
     std::optional<std::size_t> used;    ///< held by portamem's buffers on the device; what pools keep does not count
     std::optional<std::size_t> cached;  ///< in the resource, free to be trimmed
-    std::optional<std::size_t> largest_free;    ///< of that, the largest block
+    std::optional<std::size_t> largest_free;    ///< the largest block of `cached`
     std::optional<std::size_t> used_by_others;  ///< contexts, caches and other users of the device
 };
 
@@ -60,8 +61,8 @@ class OutOfMemory : public Error {
     MemoryFigures figures_;
 };
 
-/// Reports that something is still in use: a buffer with exports, a resource with buffers out or with a call under way,
-/// or the process's default resource. Nothing was closed.
+/// Reports that something is still in use: a buffer with exports or with a resize under way, a resource with buffers
+/// out or with a call under way, or the default resource that portamem made. Nothing was closed.
 class ExportError : public std::logic_error {
     using std::logic_error::logic_error;
 };
@@ -133,8 +134,8 @@ inline bool is_library_of_headers() {
 
 }  // namespace detail
 
-/// Stands at the top of every public operation, before any lock. Throws Error in a forked child, and where the library
-/// has another version than these headers.
+/// Throws Error in a forked child, and where the library has another version than these headers. Public operations call
+/// it before they take a lock; a few leave it to the runtime, which refuses a forked child itself.
 inline void refuse_forked() {
     static const bool checked = detail::is_library_of_headers();
     (void)checked;

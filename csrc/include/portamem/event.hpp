@@ -63,8 +63,8 @@ class Event {
     /// Makes memory rely on the present record: the memory goes back once that record has happened. The program holds
     /// the event too, and may record it again before that.
     void rely() const noexcept { is_relied_on_.store(true, std::memory_order_release); }
-    /// Is called before the event is recorded again. From here on the program records another handle than the one that
-    /// memory relies on.
+    /// Stream::record calls this before it records the event again. If memory relies on the present record, the
+    /// program's records go to another handle from here on.
     void leave_relied() const {
         if (!is_relied_on_.load(std::memory_order_acquire) || newer_.load() != rt::Event_t{}) return;
         const RelaxedCapture beside(device_);
@@ -82,7 +82,8 @@ class Event {
     enum class Mark { None, Work, Captured };
     Mark mark() const noexcept { return mark_.load(std::memory_order_relaxed); }
     void set_mark(Mark mark) const noexcept { mark_.store(mark, std::memory_order_relaxed); }
-    /// Sets the work that the mark stands behind from now on: none while the mark is being set.
+    /// Notes the declared work that the mark stands behind. Stream::record notes none first, and the work once the mark
+    /// is set.
     void stand_behind(detail::DeclaredSoFar so_far) const { behind_.set(std::move(so_far)); }
 
     /// Returns whether the work before the mark has run, or there is no mark yet; does not wait. If so, portamem drops
@@ -105,8 +106,8 @@ class Event {
         detail::Leaving::instance().let_go(detail::Leaving::Caller::Waits);
     }
 
-    /// These are query() and synchronize() for portamem's own needs, about the record that memory relies on. They let
-    /// go of nothing, so the caller may hold locks.
+    /// These are query() and synchronize() for portamem's own needs, about relied_handle(). They drop no references, so
+    /// the caller may hold locks.
     bool has_happened() const {
         refuse_forked();
         if (handle() == handle_) refuse_captured("query");
@@ -118,9 +119,9 @@ class Event {
         wait(handle_);
     }
 
-    /// Returns the milliseconds from this mark to the mark of `end`. Throws Error (NotReady) if one of the marks has
-    /// not happened. Throws std::invalid_argument for an event that measures no time, for events of two devices, and
-    /// for a mark in a capture.
+    /// Returns the milliseconds from this mark to the mark of `end`. Throws Error: NotReady if one of the marks has not
+    /// happened, InvalidHandle if an event was never recorded. Throws std::invalid_argument for an event that measures
+    /// no time, for events of two devices, and for a mark in a capture.
     float elapsed_time(const Event& end) const {
         refuse_forked();
         if (!timed_ || !end.timed_) {

@@ -10,7 +10,8 @@
 PORTAMEM_OPEN
 
 /// Forbids the close of an allocation while this object lives, and keeps the allocation alive. Views, and copies that
-/// are being queued, hold one. The constructor throws std::invalid_argument if the allocation is closed.
+/// are being queued, hold one. The constructor throws std::invalid_argument if the allocation is closed, and
+/// ExportError while another thread changes its size.
 class Export {
   public:
     Export() = default;
@@ -26,6 +27,7 @@ class Export {
         return *this;
     }
 
+    /// Ends the export, and lets go of the allocation. A second reset does nothing.
     void reset() noexcept {
         if (allocation_) allocation_->end_export();
         allocation_.reset();

@@ -51,10 +51,11 @@ inline void submit_fill(const Span& span, unsigned char value, const Stream& str
 
 }  // namespace detail
 
-/// Sets every byte to `value`. With a stream it queues the fill and returns an event. With a null stream the fill runs
-/// behind all work declared on the memory, is done on return, and the result is null. Host memory of Span::host is
-/// filled on return in either case. Throws std::invalid_argument for read-only memory and for a stream that is closed
-/// or captured, and Error if the runtime refuses.
+/// Sets every byte to `value`. With a stream it queues the fill, declares the use there as Buffer::record_stream does,
+/// and returns an event. With a null stream the fill runs on the default stream of the memory's device, behind all work
+/// declared on the memory; it is done on return, and the result is null. Host memory of Span::host is filled on return
+/// in either case, behind the stream's work. Throws std::invalid_argument for read-only memory and for a stream that is
+/// closed or captured, and Error if the runtime refuses.
 inline std::shared_ptr<Event> fill(const Span& span, unsigned char value,
                                    const std::shared_ptr<Stream>& stream = nullptr) {
     refuse_forked();
@@ -63,7 +64,8 @@ inline std::shared_ptr<Event> fill(const Span& span, unsigned char value,
 }
 
 /// Sets every byte of `height` rows of `width` bytes, `pitch` bytes apart, and none of the padding between them. The
-/// order is as for fill. Throws as fill does, and std::invalid_argument for rows that leave the memory or that are
+/// order is as for fill. The device has to reach the memory: fill takes other host memory too, but here the runtime
+/// refuses that (Error). Throws as fill does, and std::invalid_argument for rows that leave the memory or that are
 /// longer than the pitch.
 inline std::shared_ptr<Event> fill_2d(const Span& span, std::size_t pitch, std::size_t width, std::size_t height,
                                       unsigned char value, const std::shared_ptr<Stream>& stream = nullptr) {

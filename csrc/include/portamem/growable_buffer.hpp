@@ -16,7 +16,8 @@ PORTAMEM_OPEN
 class GrowableBuffer : public Buffer {
   public:
     /// Takes `nbytes` of the resource.
-    /// - capacity: the most bytes that the buffer can grow to; 0 means as many as the device has.
+    /// - capacity: the most bytes that the buffer can grow to, rounded up to the granularity; 0 means as many as the
+    ///   device has.
     /// - stream: as for Buffer.
     /// - Throws as VirtualMemoryResource::allocate_reserved does.
     GrowableBuffer(const std::shared_ptr<VirtualMemoryResource>& resource, std::size_t nbytes, std::size_t capacity = 0,
@@ -39,21 +40,21 @@ class GrowableBuffer : public Buffer {
     /// Gives the buffer the size `nbytes`. The address stays, and so do the contents, as many as both sizes have; new
     /// bytes have undefined contents.
     /// - More bytes: exports stay valid with the size that they have. Work on any stream may use the new bytes at once.
-    /// - Fewer bytes: other threads can begin no use of it meanwhile (ExportError). The call waits for all work that
-    ///   was declared on the buffer, and for that on `stream` (null: the buffer's). Memory goes back to the device in
-    ///   whole pieces of about one part in 8 of the buffer each.
+    /// - Fewer bytes: the call waits for all work that was declared on the buffer, and for the work on `stream` (null:
+    ///   the buffer's). Another thread that begins an export meanwhile gets ExportError. Memory goes back to the device
+    ///   in whole pieces of about an eighth of the buffer each.
     /// - Throws ExportError for fewer bytes while exports live; std::invalid_argument for 0 bytes, more than
     ///   `capacity`, a closed buffer, and while the memory sleeps; OutOfMemory and Error. The buffer is as it was then.
     /// - One thread at a time may use the object while it is resized; others may use its exports.
-    /// - reallocate() changes the size too, but may move the memory: it has other addresses then, and as few as it
-    ///   needs.
+    /// - reallocate() changes the size too, but may move the memory. The buffer then has another address, and the
+    ///   capacity of an ordinary allocation of its resource.
     void resize(std::size_t nbytes, const std::shared_ptr<Stream>& stream = nullptr) {
         const auto memory = allocation();
         resize_memory(*memory, nbytes, stream);
         Buffer::operator=(Buffer(memory, nbytes));
     }
 
-    /// Does resize for the memory of such a buffer, which itself learns its size from the caller.
+    /// Does resize for the memory of such a buffer, for a caller that sets the size of the buffer itself.
     static void resize_memory(Allocation& memory, std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
         refuse_forked();
         memory.resize_here(nbytes, [&] { of(memory).resize(memory.ptr(), nbytes, stream ? stream : memory.stream()); });

@@ -15,7 +15,8 @@ PORTAMEM_OPEN
 /// unregisters it. The destructor does not wait: portamem unregisters the memory later, behind that work.
 class HostRegistration {
   public:
-    /// Registers the memory. flags: rt::HostRegisterFlags. Throws Error, for example HostMemoryAlreadyRegistered.
+    /// Registers the memory. flags: rt::HostRegisterFlags. Throws Error, for example HostMemoryAlreadyRegistered, and
+    /// std::invalid_argument for null or 0 bytes and for a device that does not exist.
     HostRegistration(void* ptr, std::size_t nbytes, int device, unsigned flags, std::shared_ptr<void> owner)
         : buffer_(make(ptr, nbytes, device, flags, std::move(owner))),
           device_(device),
@@ -24,7 +25,8 @@ class HostRegistration {
     /// Returns the memory as a buffer, which copies take.
     const Buffer& buffer() const noexcept { return buffer_; }
 
-    /// Returns the address by which kernels of the device reach the memory; it may differ from the host's.
+    /// Returns the address by which kernels of the device reach the memory; it may differ from the host's. Throws
+    /// std::invalid_argument once closed, and Error if the runtime refuses.
     void* device_ptr() const {
         refuse_forked();
         const DeviceGuard guard(device_);

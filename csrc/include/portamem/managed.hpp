@@ -43,10 +43,11 @@ inline void require_device(const rt::Location& location) {
 
 }  // namespace detail
 
-/// Moves the pages to `location`. It takes managed memory, and system memory that the device reaches. With a stream it
-/// queues the move and returns an event; with a null stream the move is done on return, and the result is null. Throws
-/// std::invalid_argument for memory that does not move and for a device that does not exist, and Error if the runtime
-/// refuses.
+/// Moves the pages to `location`; where the memory does not migrate (ManagedMode), that may have no effect. It takes
+/// managed memory, system memory that the device reaches, and foreign memory, for which the runtime decides. With a
+/// stream it queues the move and returns an event; with a null stream the move is done on return, and the result is
+/// null. The order is as for fill. Throws std::invalid_argument for other memory, for a device that does not exist and
+/// for a stream that is closed or captured, and Error if the runtime refuses.
 inline std::shared_ptr<Event> prefetch(const Span& span, rt::Location location,
                                        const std::shared_ptr<Stream>& stream = nullptr) {
     refuse_forked();

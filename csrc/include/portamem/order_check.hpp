@@ -22,19 +22,19 @@ struct OrderUse {
 
 /// Reports two uses of the same memory that no order covers.
 struct OrderFinding {
-    std::string kind;
-    std::string advice;
-    std::string text;  ///< all of it, as lines
-    std::uint64_t address = 0;
+    std::string kind;           ///< such as "unordered read after write" or "free while in use"
+    std::string advice;         ///< what the program can do about it
+    std::string text;           ///< all of it, as lines
+    std::uint64_t address = 0;  ///< of the first bytes that both uses touched, when it was found first
     std::uint64_t nbytes = 0;
     std::uint64_t count = 0;  ///< how often the same two places did it
     OrderUse first;
     OrderUse second;
 };
 
-/// Follows the runtime calls of all threads while it lives. It judges by the order that the program gives, never by
-/// what happened to run in time. It follows the host backend's calls; on other backends the constructor throws Error
-/// (NotSupported).
+/// Follows the runtime calls of all threads while it lives, and finds uses of memory that no order covers. It judges by
+/// the order that the program gives, not by when the work happened to run. It follows the host backend's calls only; on
+/// other backends the constructor throws Error (NotSupported).
 class OrderCheck {
   public:
     OrderCheck() : session_((refuse_forked(), portamem_order_begin(rt::BackendId))) {

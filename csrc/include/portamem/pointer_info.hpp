@@ -12,7 +12,8 @@ struct PointerInfo : rt::PointerAttributes {
     Answer ipc_capable;
 };
 
-/// Returns the record. A plain host address gives a record too (Unregistered), and is no error.
+/// Returns the record of an address. A plain host address gives a record too (Unregistered), and is no error. Throws
+/// Error if the runtime refuses.
 inline PointerInfo pointer_info(const void* ptr) {
     refuse_forked();
     PointerInfo info;

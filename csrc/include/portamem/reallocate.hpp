@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // portamem/reallocate.hpp: memory that gets another size, or goes to another resource, and keeps its contents.
 //
-// No vendor has a realloc for devices. Memory of a pool stays where it is where the pool has room behind it. Otherwise
-// new memory is taken, the contents are copied, and the old memory goes back behind the copy.
+// No vendor has a realloc for devices. Memory keeps its address where its resource can change the size there: a pool
+// that has room behind the block, or a VirtualMemoryResource within the block's addresses. Otherwise new memory is
+// taken, the contents are copied, and the old memory goes back behind the copy.
 #pragma once
 
 #include <algorithm>
@@ -113,7 +114,8 @@ inline KnownBlock block_at(const void* ptr) {
 }  // namespace detail
 
 /// Gives a buffer the size `nbytes`. The first bytes keep their values, as many as both sizes have.
-/// - The address may change. A pool's memory keeps it where there is room, if no other stream uses the memory.
+/// - The address may change. Memory of a pool or a VirtualMemoryResource keeps it where there is room, if `stream` is
+///   the buffer's own and no other stream uses the memory.
 /// - stream (null: the buffer's): the copy runs there, behind all work that was declared on the memory; the new memory
 ///   may be used from there, and goes back there. The old memory goes back behind the copy. The host waits for the copy
 ///   where the resource is not stream-ordered, and where the runtime copies host memory on the CPU.
@@ -131,8 +133,9 @@ inline void reallocate(Buffer& buffer, std::size_t nbytes, const std::shared_ptr
 /// first bytes keep their values.
 /// - ptr: null takes new memory of the current resource of the stream's device. nbytes: 0 gives the memory back, and
 ///   returns null.
-/// - stream: it is behind all work that uses the memory. The new memory may be used there; by the host too, where the
-///   host reaches it, because the call waits for the copy then.
+/// - stream: the caller has ordered it behind all work that uses the memory. Work on it may use the new memory. If the
+///   host reaches the new memory, the call waits for the copy, and the host may use it too.
+/// - alignment: of the new address, as for MemoryResource::allocate.
 /// - Throws std::invalid_argument where no resource has the address out, and as allocate and copy do. The old memory is
 ///   still out then, with its contents.
 [[nodiscard]] inline void* reallocate(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream,
@@ -151,9 +154,9 @@ inline void reallocate(Buffer& buffer, std::size_t nbytes, const std::shared_ptr
     return detail::moved(block, block.resource, nbytes, stream, alignment);
 }
 
-/// Moves memory that is known by its address to another resource, and returns its new address: `ptr`, whatever its
-/// alignment, where the resource has it already, and null for null. The stream, the host's view and what is thrown are
-/// as for reallocate. The resources may be of different devices.
+/// Moves memory that is known by its address to the resource `to`, and returns its new address. Where `to` has the
+/// memory already it returns `ptr`, whatever its alignment, and for null it returns null. The stream, the wait for the
+/// copy and the exceptions are as for reallocate. The resources may be of different devices.
 [[nodiscard]] inline void* move(void* ptr, const std::shared_ptr<MemoryResource>& to,
                                 const std::shared_ptr<Stream>& stream,
                                 std::size_t alignment = MemoryResource::kAlignment) {
@@ -165,7 +168,8 @@ inline void reallocate(Buffer& buffer, std::size_t nbytes, const std::shared_ptr
     return block.resource == to ? ptr : detail::moved(block, to, block.nbytes, stream, alignment);
 }
 
-/// These functions take a bare handle; null is the default stream of the resource's device.
+/// These functions take a bare stream handle, which is one of this device (null: its default stream): for reallocate
+/// the device of the memory's resource, or the current device if `ptr` is null; for move the device of `to`.
 [[nodiscard]] inline void* reallocate(void* ptr, std::size_t nbytes, rt::Stream_t handle,
                                       std::size_t alignment = MemoryResource::kAlignment) {
     const int device = ptr == nullptr ? current_device() : detail::block_at(ptr).resource->device();

@@ -27,7 +27,7 @@ enum class Purpose {
 /// Names a kind of memory, and the reason for it.
 struct Recommendation {
     ResourceKind kind = ResourceKind::Device;  ///< Device, Pinned, Managed or System
-    const char* why = "";                      ///< one sentence, of what the device says of itself
+    const char* why = "";                      ///< the reason in one sentence, by what the device reports
 
     /// Makes a resource of that kind on a device. Throws as its constructor does.
     std::shared_ptr<MemoryResource> make(int device) const {

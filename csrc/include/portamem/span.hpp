@@ -11,8 +11,8 @@
 
 PORTAMEM_OPEN
 
-/// Names a range of memory that an operation reads or writes: of an allocation, or the host's own, which `owner` keeps
-/// alive. A Span of an allocation holds an export of it.
+/// Names a range of memory that an operation reads or writes: bytes of an allocation, or plain host memory of the
+/// program, which `owner` keeps alive. A Span made by of() holds an export of its allocation.
 struct Span {
     void* ptr = nullptr;
     std::size_t nbytes = 0;
@@ -21,7 +21,7 @@ struct Span {
     Export pin;
 
     /// Names all of a buffer. While the Span lives, it is an export: close() of the buffer that owns the memory throws
-    /// ExportError. Throws std::invalid_argument if the buffer is closed.
+    /// ExportError. Throws std::invalid_argument if the buffer is closed, and while its memory sleeps.
     static Span of(const Buffer& buffer) {
         Span span;
         span.pin = Export(buffer.allocation());
@@ -60,8 +60,9 @@ struct Span {
         if (allocation) allocation->runs_until(done);
     }
 
-    /// use_on declares a use on a stream from now on. order_behind_users serves an operation that the caller waits for:
-    /// it orders that behind all declared work.
+    /// use_on declares that work on a stream uses the memory from now on. order_behind_users makes a stream wait for
+    /// all work declared on the memory, for an operation that the caller waits for. For plain host memory they do
+    /// nothing.
     void use_on(const std::shared_ptr<Stream>& stream) const {
         if (allocation) allocation->use_on(stream);
     }

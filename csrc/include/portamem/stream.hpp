@@ -26,12 +26,14 @@ PORTAMEM_OPEN
 ///   and later calls are refused.
 class Stream : public std::enable_shared_from_this<Stream> {
   public:
-    /// Makes a new stream. flags: rt::StreamFlags.
+    /// Makes a new stream, whose handle close() or the end of the last holder destroys. flags: rt::StreamFlags.
+    /// priority: a smaller number is a higher priority (Device::stream_priority_range); the runtime clamps it. Throws
+    /// Error.
     static std::shared_ptr<Stream> create(int device, unsigned flags = rt::StreamNonBlocking, int priority = 0);
 
     /// Wraps a stream that the caller owns: it is never destroyed here, and `owner` is kept alive instead.
     /// - The values that vendors and exchange protocols reserve (0 and 1 legacy, 2 per-thread) give the device's
-    ///   default streams.
+    ///   default streams, which do not keep `owner`.
     /// - ends_announced: the caller promises to close() the stream before the handle is destroyed. Letting go of the
     ///   Stream is not enough, because other holders may keep it.
     /// - With an owner or that promise, memory of pools is freed on the stream as on a stream made here.
@@ -39,15 +41,17 @@ class Stream : public std::enable_shared_from_this<Stream> {
     /// For a bare handle (neither of the two) pools look for an identity in this order:
     /// - The Stream that tells the handle's end, where the process has one.
     /// - The number of the handle's stream, where the runtime numbers streams and only the device reaches the memory.
-    ///   After some uses, memory that a thread freed on the handle serves its next allocation there. A handle may be
-    ///   destroyed and given out again: an allocation notices that, and memory freed before it waits for the device.
+    ///   After some uses, memory that a thread freed on the handle serves its next allocation there. Where the vendor
+    ///   has given the handle to a new stream, an allocation notices it; memory that was freed on the old stream then
+    ///   waits for the device.
     /// - Otherwise each free costs an event.
     ///
-    /// A thread that names a bare handle again gets the same object, until that is closed or the handle is another
-    /// stream's.
+    /// In the first two cases a thread that names a bare handle again usually gets the same object, until that is
+    /// closed or the handle is another stream's. Otherwise each call makes an object.
     static std::shared_ptr<Stream> from_handle(rt::Stream_t handle, int device, std::shared_ptr<void> owner = nullptr,
                                                bool ends_announced = false);
-    /// Does the same for a bare handle, but returns an object of its own, which no other holder can close.
+    /// Does the same for a bare handle, but makes an object at each call, so that no other holder closes it. A default
+    /// stream is the shared object, which no call closes.
     static std::shared_ptr<Stream> from_handle_alone(rt::Stream_t handle, int device);
     /// Returns the Stream that a call with a bare handle uses at once, without counting a reference. It is null where
     /// the caller has to ask from_handle.
@@ -63,9 +67,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
     Stream(const Stream&) = delete;
     Stream& operator=(const Stream&) = delete;
 
-    /// Returns the native handle of an open stream. It is valid within a Use, or until the stream is closed or
-    /// destroyed. A per-thread stream's handle means another stream on every other thread, so other threads get
-    /// std::invalid_argument.
+    /// Returns the native handle. It is valid within a Use, or until the stream is closed or destroyed. Throws
+    /// std::invalid_argument if the stream is closed, and for a per-thread stream of another thread, because the same
+    /// handle means another stream on each thread.
     rt::Stream_t handle() const {
         if (is_elsewhere() || is_closed() || end_->users.is_refused_here()) refuse_use();
         if (told_end_ && told_end_->users.is_refused_here()) refuse_use();
@@ -143,6 +147,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
     /// Returns whether portamem made it non-blocking, so that no default stream's work is ordered with its work. It is
     /// false for a foreign stream.
     bool is_known_nonblocking() const noexcept { return is_known_nonblocking_; }
+    /// Returns what the runtime says: whether its work runs unordered with the work of the legacy default stream. It is
+    /// false for a default stream. Throws std::invalid_argument if the stream is closed or captured.
     bool is_nonblocking() const {
         if (is_default()) return false;
         const Use use = in_use();
@@ -151,6 +157,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
         check(rt::StreamGetFlags(handle_, &flags), "StreamGetFlags");
         return (flags & rt::StreamNonBlocking) != 0;
     }
+    /// Returns the priority; a smaller number is a higher priority. Throws std::invalid_argument if the stream is
+    /// closed.
     int priority() const {
         const Use use = in_use();
         const DeviceGuard guard(device_);
@@ -174,8 +182,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
     }
     /// Returns whether a question or a wait has shown that all uses up to a number have run. Makes no runtime call.
     bool has_run(std::uint64_t number) const noexcept { return work_->has_run(number); }
-    /// Asks the runtime and notes which uses have run, for a forked child, which cannot ask. It does not ask about a
-    /// foreign handle that may be gone.
+    /// Asks the runtime whether all work has run, and notes it for has_run(). It is called before a fork, because the
+    /// child cannot ask. It does not ask about a foreign handle that may be gone.
     void note_what_has_run() const noexcept;
 
     /// Returns all work that was declared on the stream until now.
@@ -189,16 +197,18 @@ class Stream : public std::enable_shared_from_this<Stream> {
     /// does.
     void synchronize();
 
-    /// Returns whether all work has run, for portamem's own needs: it lets go of nothing. For a closed stream it says
-    /// whether the last work had run. It is false for a captured stream and for another thread's per-thread stream.
+    /// Returns whether all work has run, for portamem's own needs: it drops no references. For a closed stream it tells
+    /// of the work that was queued before the close. It is false for a captured stream, for another thread's per-thread
+    /// stream, and where the runtime cannot be asked.
     bool is_idle() const noexcept;
 
-    /// Does what synchronize does, for callers that mostly find no work to wait for: it asks first, which takes less
-    /// time.
+    /// Blocks as synchronize() does, but drops only the references that this stream keeps (keep). It asks first whether
+    /// the work has run, which takes less time where it mostly has.
     void settle();
 
-    /// Does what synchronize does, for callers that hold a RelaxedCapture and have made sure that no capture is open.
-    /// The program asked for no synchronization, so the runtime's call is left out where the work is seen to have run.
+    /// Does what settle() does, for callers that hold a RelaxedCapture and have made sure that the stream is not
+    /// captured. Where this thread hears signals, it asks until the work has run, and the runtime's blocking call is
+    /// left out.
     void finish();
 
     /// Stands before a call that waits for the work as well. It blocks where this thread has signals to hear meanwhile,
@@ -209,13 +219,16 @@ class Stream : public std::enable_shared_from_this<Stream> {
     void wait_for_work() const;
 
     /// Marks the stream's present end. Under capture the mark belongs to the graph: streams may wait for it, and asking
-    /// it throws. Throws std::invalid_argument for an event of another device, which runtimes refuse.
+    /// it throws. Throws std::invalid_argument if the stream is closed, and for an event of another device, which
+    /// runtimes refuse.
     void record(const Event& event) const;
     /// Does the same for a caller that knows of no capture, or that never asks the event.
     void record_unasked(const Event& event) const;
 
     /// Returns a new event at the stream's present end, or the last event of a closed stream. It is null where no work
-    /// is left to wait for; the call may have waited for the device instead. `blank`: an event of this device to use.
+    /// is left to wait for. For another thread's per-thread stream the call waits for the device, and returns null.
+    /// `blank`: an event of this device to use in place of a new one. Throws std::invalid_argument while a capture
+    /// forbids it.
     std::shared_ptr<Event> tail(std::shared_ptr<Event> blank = nullptr);
 
     /// Makes later work on this stream wait for the event's mark; the host does not wait. Throws std::invalid_argument
@@ -235,18 +248,26 @@ class Stream : public std::enable_shared_from_this<Stream> {
     /// Lets go of what finished work kept.
     void drain() noexcept { kept_.drain(); }
 
+    /// Returns how a capture of the stream stands. The legacy default stream counts as captured while a capture of
+    /// another stream forbids its use. Throws std::invalid_argument if the stream is closed.
     rt::StreamCaptureStatus capture_status() const;
 
-    /// Throws before a call that a capture forbids, so that the capture stays valid.
+    /// Throws std::invalid_argument if the stream is captured or closed. It stands before a call that a capture
+    /// forbids, so that the capture stays valid. what: the call, for the message.
     void refuse_capture(const char* what) const { refuse(capture_status(), what); }
 
     /// Does the same for a caller that only waits for the stream: a closed stream has its mark already, and is not
     /// asked.
     void refuse_capture_if_open(const char* what) const;
 
+    /// Begins to capture work that is submitted to the stream; the work does not run meanwhile. Throws
+    /// std::invalid_argument for a default stream, and if the stream is closed or captured; Error if the runtime
+    /// refuses.
     void begin_capture(rt::StreamCaptureMode mode) const;
 
-    /// Ends a capture and drops its graph, because portamem launches none.
+    /// Ends the capture and drops its graph, because portamem launches none: the captured work never runs. Unless the
+    /// mode was Relaxed, the thread that began the capture ends it. Throws std::invalid_argument if the stream is
+    /// closed, and Error if the capture has become invalid or the runtime refuses.
     void end_capture() const;
 
     /// Closes the stream, and tells its listeners its last event. Work that was queued still runs. A second close does

@@ -19,10 +19,10 @@ class StridedSpan {
   public:
     static constexpr std::size_t kMostDims = PORTAMEM_HOST_RUNS_MOST_DIMS;
 
-    /// `shape` and `strides` have `dims` entries each; strides are in bytes, and may be negative. `first` is the
-    /// address of the element with all indices 0. The owner is kept while a copy needs the memory; with a null owner
-    /// the caller keeps it. Throws std::invalid_argument for more than kMostDims dimensions, and std::length_error for
-    /// more bytes than memory can have.
+    /// `shape` and `strides` have `dims` entries each; `itemsize` and strides are in bytes, and strides may be
+    /// negative. `first` is the address of the element with all indices 0. The object keeps `owner`; with a null owner
+    /// the caller keeps the memory while a copy needs it. Throws std::invalid_argument for more than kMostDims
+    /// dimensions, and std::length_error for more bytes than memory can have.
     StridedSpan(void* first, std::size_t itemsize, std::size_t dims, const std::size_t* shape,
                 const std::ptrdiff_t* strides, std::shared_ptr<void> owner = nullptr)
         : first_(first), run_(itemsize), nbytes_(itemsize), owner_(std::move(owner)) {
@@ -39,11 +39,12 @@ class StridedSpan {
         join_innermost();
     }
 
+    /// Returns the bytes of all elements, without the gaps between them.
     std::size_t nbytes() const noexcept { return nbytes_; }
     const std::shared_ptr<void>& owner() const noexcept { return owner_; }
 
-    /// Returns whether two elements may share bytes; such memory cannot be a target. It is true for some rare memory
-    /// too whose elements lie between each other and share none.
+    /// Returns whether two elements may share bytes; such memory cannot be the target of a copy. In rare cases it is
+    /// true although no elements share bytes, where they lie between each other.
     bool may_overlap_itself() const noexcept {
         std::size_t extent =
             run_;  // from the first to the last byte of the dimensions so far, nearest neighbours first

@@ -14,7 +14,7 @@ PORTAMEM_OPEN
 
 /// Names what the calling thread allocates from now on, for snapshots and records of allocations. Within another tag it
 /// becomes a part of that one: "solver/setup". pop_tag takes the returned number. Throws std::invalid_argument for an
-/// empty name.
+/// empty name or one with a NUL character, and std::bad_alloc.
 inline std::uint64_t push_tag(const std::string& name) {
     refuse_forked();
     if (name.empty()) throw std::invalid_argument("a tag has a name");
@@ -37,7 +37,7 @@ inline void pop_tag(std::uint64_t number) {
     }
 }
 
-/// Tags the allocations of this thread, until the scope ends.
+/// Tags the allocations of this thread while the object lives. The thread that made the object destroys it.
 class Tag {
   public:
     explicit Tag(const std::string& name) : number_(push_tag(name)) {}
