@@ -1545,6 +1545,9 @@ class VirtualMemoryResource(MemoryResource):
     def mapped(self) -> int:
         """The bytes of device memory that all blocks have now: 0 while the resource sleeps."""
     @property
+    def kept(self) -> int:
+        """The bytes of host memory that keep the contents while the resource sleeps: 0 while it is awake."""
+    @property
     def is_asleep(self) -> bool:
         """Whether the memory is away now."""
     def allocate_growable(
@@ -1557,10 +1560,11 @@ class VirtualMemoryResource(MemoryResource):
         device first. Until ``wake()``, portamem refuses each use of the buffers' bytes (ValueError); closing them is
         allowed.
 
-        ``contents``: "keep" has the host keep a copy, "drop" lets them go. The program sees to it that no work uses the
-        buffers from here to ``wake()``: neither by addresses that it took from ``handle`` or from exports, nor by calls
-        of other threads while this one runs. A resource that sleeps already stays so. Raises MemoryError where the host
-        has no memory for the copy, and ValueError within a capture; the resource is awake then.
+        ``contents``: "keep" has the host keep a copy (of a pool's chunk, of what the pool has out), "drop" lets them
+        go. The program sees to it that no work uses the buffers from here to ``wake()``: neither by addresses that it
+        took from ``handle`` or from exports, nor by calls of other threads while this one runs. A resource that sleeps
+        already stays so. Raises MemoryError where the host has no memory for the copy, and ValueError within a capture;
+        the resource is awake then.
         """
     def wake(self) -> None:
         """Gives every block memory again, at its address, with the contents that ``sleep`` kept. A resource that is
@@ -1766,6 +1770,7 @@ def set_default_resource(device: _DeviceLike | None, resource: MemoryResource | 
     buffers keep the resource that they are from. The resource may be closed while it is the default; allocations from
     it raise ValueError then. ValueError is raised where it is closed already, or is another device's."""
 
+def _staged_copies() -> tuple[int, int]: ...
 def _order_begin() -> int: ...
 def _order_findings(
     session: int,

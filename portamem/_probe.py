@@ -39,8 +39,18 @@ def describe(backend: str, *, memory: bool, probe: bool) -> dict[str, Any]:
         "driver_version": driver,
         "module": str(module) if module else None,
         "libraries": _libraries.loaded(_LIBRARY),
+        "copies": _copies(native) if info.loadable else None,
         "devices": devices,
     }
+
+
+def _copies(native: Any) -> dict[str, Any]:
+    """How many threads carry a large copy between ordinary host memory and a device; 0: the runtime's own call does."""
+    try:
+        threads, from_bytes = native._staged_copies()
+    except ValueError as error:  # PORTAMEM_COPY_THREADS cannot be read
+        return {"error": str(error)}
+    return {"threads": threads, "from_bytes": from_bytes}
 
 
 def _device(device: Any, *, memory: bool, probe: bool) -> dict[str, Any]:

@@ -2363,6 +2363,12 @@ place. They cost no memory of the device. Raises Error, named NotSupported, on a
         "(self)",
         """The bytes of device memory that all blocks have now: 0 while the resource sleeps.""",
     ),
+    "VirtualMemoryResource.kept": (
+        "property",
+        "(self) -> int",
+        "(self)",
+        """The bytes of host memory that keep the contents while the resource sleeps: 0 while it is awake.""",
+    ),
     "VirtualMemoryResource.is_asleep": (
         "property",
         "(self) -> bool",
@@ -2384,10 +2390,11 @@ has memory). Raises ValueError for 0 bytes, and for more than ``capacity``; othe
 device first. Until ``wake()``, portamem refuses each use of the buffers' bytes (ValueError); closing them is
 allowed.
 
-``contents``: "keep" has the host keep a copy, "drop" lets them go. The program sees to it that no work uses the
-buffers from here to ``wake()``: neither by addresses that it took from ``handle`` or from exports, nor by calls
-of other threads while this one runs. A resource that sleeps already stays so. Raises MemoryError where the host
-has no memory for the copy, and ValueError within a capture; the resource is awake then.""",
+``contents``: "keep" has the host keep a copy (of a pool's chunk, of what the pool has out), "drop" lets them
+go. The program sees to it that no work uses the buffers from here to ``wake()``: neither by addresses that it
+took from ``handle`` or from exports, nor by calls of other threads while this one runs. A resource that sleeps
+already stays so. Raises MemoryError where the host has no memory for the copy, and ValueError within a capture;
+the resource is awake then.""",
     ),
     "VirtualMemoryResource.wake": (
         "method",

@@ -12,7 +12,7 @@ from helpers.process import cli, run
 
 import portamem
 
-KINDS = ["pageable", "system", "pinned", "registered", "device", "pitched", "stream-ordered", "managed"]
+KINDS = ["pageable", "system", "pinned", "registered", "device", "pitched", "stream-ordered", "virtual", "managed"]
 
 ACCIDENTS = {
     "a copy too long": "ValueError",

@@ -100,6 +100,25 @@ def test_masks_and_settings_are_shown() -> None:
     assert "PORTAMEM_HOST_DEVICES=1" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [("3", "copies of 4 MiB and more by 3 threads"), ("off", "large copies by the runtime")],
+)
+def test_it_says_who_carries_large_copies(setting: str, words: str) -> None:
+    done = cli("info", PORTAMEM_COPY_THREADS=setting)
+    lines = [line.strip() for line in done.stdout.splitlines()]
+    assert lines[lines.index(words) - 1].startswith(tuple(backend.NAMES)), done.stdout
+    state = json.loads(cli("info", "--json", PORTAMEM_COPY_THREADS=setting).stdout)["backends"]["host"]
+    assert state["copies"] == {"threads": 3 if setting == "3" else 0, "from_bytes": 4 << 20}
+
+
+def test_a_number_of_threads_that_cannot_be_read_is_a_warning() -> None:
+    done = cli("info", PORTAMEM_COPY_THREADS="many")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("PORTAMEM_COPY_THREADS=many is no number of threads") == 1
+    assert "large copies" not in done.stdout
+
+
 def test_memory_is_asked_for_by_name(found: dict[str, Any]) -> None:
     """Figures of memory create contexts on a GPU: they come only when asked for."""
     assert all("memory" not in device for device in found["backends"]["host"]["devices"])

@@ -87,9 +87,8 @@ def test_a_pool_stands_over_every_memory_of_the_runtime() -> None:
     below = {
         kind.upstream.name for kind in kinds.selected("pools") if kind.upstream is not None and not kind.upstream.cls
     }
-    # The first two are the same resources, made in another way. A pool takes whole chunks of virtual memory as of any
-    # other device memory: tests/cpp/pm_virtual.cpp has one.
-    assert own - below == {"pinned-non_coherent", "async-default_pool", "virtual"}
+    # These are the same resources, made in another way.
+    assert own - below == {"pinned-non_coherent", "async-default_pool"}
 
 
 def test_every_two_adaptors_on_a_pool(tmp_path: Path) -> None:

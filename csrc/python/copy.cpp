@@ -70,6 +70,9 @@ py::object fill_rows(const PitchedBuffer& dst, const py::object& value, const py
 }  // namespace
 
 void register_copy(py::module_& m) {
+    // The threads that carry a large copy (0: the runtime's own call does it), and the bytes from which on they do.
+    m.def("_staged_copies",
+          [] { return py::make_tuple(portamem::detail::copy_threads(), portamem::detail::kStagedFrom); });
     m.def("copy_2d", &copy_rows, py::arg("dst"), py::arg("src"), py::kw_only(), py::arg("width") = py::none(),
           py::arg("height") = py::none(), py::arg("dst_pitch") = py::none(), py::arg("src_pitch") = py::none(),
           py::arg("stream") = py::none());

@@ -65,6 +65,7 @@ void register_virtual_resource(py::module_& m) {
         .def_property_readonly("granularity", &VirtualMemoryResource::granularity)
         .def_property_readonly("reserve", &VirtualMemoryResource::reserve)
         .def_property_readonly("mapped", &bytes_of<VirtualMemoryResource, &VirtualMemoryResource::mapped>)
+        .def_property_readonly("kept", &bytes_of<VirtualMemoryResource, &VirtualMemoryResource::kept>)
         .def_property_readonly("is_asleep", &VirtualMemoryResource::is_asleep)
         .def("allocate_growable", &allocate_growable, py::arg("nbytes"), py::arg("capacity") = py::none(),
              py::kw_only(), py::arg("stream") = py::none())

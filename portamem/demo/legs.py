@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Eight kinds of memory, each with synchronous copies and with copies that overlap on two streams.
+"""Nine kinds of memory, each with synchronous copies and with copies that overlap on two streams.
 
 A leg takes the data through chunk by chunk: into *near* memory, which the host writes; to *far* memory, which the
 device holds; and back into near memory, where every byte is compared with what was sent. What `pm` is (an NVIDIA
@@ -135,6 +135,22 @@ class StreamOrdered:
         self.buffer.close()  # the memory is given back when the stream has come this far
 
 
+@dataclass
+class Growing:
+    """Device memory that is mapped to reserved addresses. It gets what a chunk needs beyond its size, and stays where
+    it is: what it holds is not copied."""
+
+    buffer: pm.GrowableBuffer
+
+    def put(self, near: Any, stream: pm.Stream | None = None) -> None:
+        if self.buffer.nbytes < len(near):
+            self.buffer.resize(len(near))
+        pm.copy(self.buffer[: len(near)], near, stream=stream)
+
+    def get(self, near: Any, stream: pm.Stream | None = None) -> None:
+        pm.copy(near, self.buffer[: len(near)], stream=stream)
+
+
 @contextmanager
 def device(nbytes: int) -> Iterator[Far]:
     with pm.DeviceMemoryResource() as resource, resource.allocate(nbytes) as buffer:
@@ -158,6 +174,12 @@ def pitched(nbytes: int) -> Iterator[Far]:
 def stream_ordered(_nbytes: int) -> Iterator[Far]:
     with pm.AsyncMemoryResource() as pool:
         yield StreamOrdered(pool)
+
+
+@contextmanager
+def growing(nbytes: int) -> Iterator[Far]:
+    with pm.VirtualMemoryResource() as resource, resource.allocate_growable(1, nbytes) as buffer:
+        yield Growing(buffer)
 
 
 # -----------------------------------------------------------------------------
@@ -251,5 +273,6 @@ LEGS = (
     Leg("device", "copy", far=device),
     Leg("pitched", "copy_2d", far=pitched),
     Leg("stream-ordered", "allocate, copy, close", far=stream_ordered, missing=lambda able: not able.memory_pools),
+    Leg("virtual", "resize, copy", far=growing, missing=lambda able: not able.virtual_memory),
     Leg("managed", "copy, prefetch", far=managed, missing=lambda able: able.managed_mode == "none"),
 )

@@ -40,9 +40,20 @@ def _state(name: str, state: Mapping[str, Any]) -> list[str]:
     lines = [f"{name:<5} {words}" + (f" ({known})" if known else "")]
     if reason:
         lines.append(f"      {reason['fix']}")
+    elif copies := _copies(state["copies"]):
+        lines.append(f"      {copies}")
     if state["libraries"]:
         lines.append(f"      loaded: {', '.join(state['libraries'])}")
     return lines
+
+
+def _copies(copies: Mapping[str, Any] | None) -> str:
+    """The carriers of large copies of ordinary host memory; empty where a warning tells of them."""
+    if not copies or "error" in copies:
+        return ""
+    if not copies["threads"]:
+        return "large copies by the runtime"
+    return f"copies of {format_size(copies['from_bytes'])} and more by {copies['threads']} threads"
 
 
 def _device(backend: str, device: Mapping[str, Any]) -> str:

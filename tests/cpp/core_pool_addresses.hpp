@@ -25,7 +25,7 @@ struct AddressPool {
     Addresses owner;
     portamem_pool* pool = nullptr;
 
-    explicit AddressPool(std::size_t odd = 0) {
+    explicit AddressPool(std::size_t odd = 0, std::size_t granularity = 0) {
         owner.odd = odd;
         portamem_pool_ops ops = fake_ops();
         ops.allocate = [](void* self, std::size_t nbytes, void*, void** ptr) {
@@ -47,6 +47,7 @@ struct AddressPool {
         };
         portamem_pool_options options{};
         options.size = sizeof options;
+        options.granularity = granularity;
         pool = portamem_pool_create(&ops, static_cast<FakeOwner*>(&owner), &options);
         REQUIRE(pool != nullptr);
     }

@@ -4,7 +4,7 @@
 #include <random>
 #include <vector>
 
-#include "core_pool_fakes.hpp"
+#include "core_pool_addresses.hpp"
 
 using namespace fakes;
 
@@ -339,5 +339,23 @@ TEST_CASE("core pool: phases of small and of large blocks do not take each other
         }
         CHECK(static_cast<double>(fake.figures().peak) <= kind.reserved * static_cast<double>(arrays.most));
         for (const auto& array : kept) arrays.drop(array);
+    }
+}
+
+TEST_CASE("core pool: chunks are whole multiples of what the upstream takes memory in") {
+    for (const std::size_t granularity : {2 * MiB, 3 * MiB}) {
+        CAPTURE(granularity);
+        FakeStream stream;
+        const AddressPool fake(0, granularity);
+        std::mt19937 random(4);
+        std::vector<std::pair<std::uintptr_t, std::size_t>> live;
+        for (int i = 0; i < 300; ++i) {
+            const std::size_t nbytes = std::size_t{1} << (random() % 26);
+            live.emplace_back(fake.take(nbytes, stream), nbytes);
+            REQUIRE(live.back().first != 0);
+        }
+        CHECK(fake.owner.given.size() > 3);
+        for (const auto& [ptr, nbytes] : fake.owner.given) CHECK(nbytes % granularity == 0);
+        for (const auto& [address, nbytes] : live) REQUIRE(fake.give(address, nbytes, stream) == PORTAMEM_POOL_OK);
     }
 }

@@ -201,3 +201,17 @@ TEST_CASE("host records: a block that the upstream has given needs no more host 
         CHECK(upstream->live_buffers() == 0);
     });
 }
+
+TEST_CASE("host records: rows go back where there is no host memory for their buffer") {
+    if (no_device()) return;
+    const auto resource = pm::DeviceMemoryResource::create(0);
+    const auto stream = pm::Stream::create(0);
+    int failed = 0;
+    for (std::uint64_t nth = 1; nth <= 20; ++nth) {
+        CAPTURE(nth);
+        const auto make = [&] { pm::PitchedBuffer(resource, 100, 30, stream).close(); };
+        failed += throws_without_host_memory(nth, make) ? 1 : 0;
+        CHECK(resource->live_buffers() == 0);
+    }
+    CHECK(failed > 1);
+}

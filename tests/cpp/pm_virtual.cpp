@@ -301,13 +301,26 @@ TEST_CASE("pm virtual: memory of an alternate that sleeps is refused") {
     if (no_device()) return;
     const Virtual resource = virtual_resource();
     if (!resource) return;
-    const auto none = std::make_shared<pm::LimitingAdaptor>(device_resource(), 0);
+    const auto none = std::make_shared<pm::LimitingAdaptor>(virtual_resource(), 0);
     const pm::Buffer buffer(std::make_shared<pm::FallbackAdaptor>(none, resource), 1000);
     put(buffer, 8);
     resource->sleep();
     CHECK_THROWS_AS((void)buffer.ptr(), std::invalid_argument);
     resource->wake();
     CHECK(get(buffer) == pattern(1000, 8));
+}
+
+TEST_CASE("pm virtual: a pool over it knows what its chunks take of the device") {
+    if (no_device()) return;
+    const Virtual resource = virtual_resource();
+    if (!resource) return;
+    const auto pool = pm::PoolMemoryResource::create(resource);
+    const auto stream = pm::Stream::create(0);
+    std::vector<pm::Buffer> buffers;
+    for (const std::size_t nbytes : {std::size_t{100}, 40'000 * std::size_t{1}, MiB + 1, 5 * MiB, 9 * MiB + 7})
+        buffers.emplace_back(pool, nbytes, stream);
+    CHECK(pool->stats().reserved == resource->mapped());
+    CHECK(pool->stats().reserved % resource->granularity() == 0);
 }
 
 TEST_CASE("pm virtual: a pool over it sleeps with it, and so do adaptors") {
@@ -317,15 +330,23 @@ TEST_CASE("pm virtual: a pool over it sleeps with it, and so do adaptors") {
     const auto pool = pm::PoolMemoryResource::create(std::make_shared<pm::StatisticsAdaptor>(resource));
     const auto stream = pm::Stream::create(0);
     pm::Buffer buffer(pool, 100'000, stream), freed(pool, 50'000, stream);
+    std::vector<pm::Buffer> small;
+    for (int i = 0; i < 9; ++i) small.emplace_back(pool, 700, stream);
     put(buffer, 9);
     put(freed, 1);
+    for (const pm::Buffer& each : small) put(each, 2);
+    pm::Buffer(pool, 3 * MiB, stream).close();  // has no contents any more
     resource->sleep();
+    if (!pm::detail::debug_on) CHECK(resource->kept() >= 100'000 + 50'000 + 9 * 700);
+    if (!pm::detail::debug_on) CHECK(resource->kept() < MiB);
     freed.close();
     CHECK(pool->is_asleep());
     CHECK_THROWS_AS((void)buffer.ptr(), std::invalid_argument);
     resource->wake();
     CHECK_FALSE(pool->is_asleep());
+    CHECK(resource->kept() == 0);
     CHECK(get(buffer) == pattern(100'000, 9));
+    for (const pm::Buffer& each : small) CHECK(get(each) == pattern(700, 2));
 }
 
 TEST_CASE("pm virtual: a resource that closes while it sleeps, or with memory out, is right") {

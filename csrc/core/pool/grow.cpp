@@ -179,11 +179,13 @@ unsigned Pool::add_chunk(void* ptr, std::size_t nbytes, Upstream::Claim& claim, 
     }
 }
 
-// Asks the upstream for a chunk of nbytes, then for smaller ones down to the need of the request. Returns 0 with status
-// OK where other threads were quicker, or where the chunk is oddly aligned.
+// Asks the upstream for a chunk of nbytes, then for smaller ones down to the need of the request. A chunk has all that
+// it takes of the upstream, but for one that is cut to the byte. Returns 0 with status OK where other threads were
+// quicker, or where the chunk is oddly aligned.
 unsigned Pool::ask_upstream(portamem_pool_status& status, bool& is_asked, std::size_t nbytes,
                             const CallContext& context, const Request& request, Item* items, bool is_first) {
     const std::size_t least = request.need();
+    if (request.index != kExact) nbytes = upstream_.whole(nbytes);
     for (;;) {
         status = PORTAMEM_POOL_OK;
         Upstream::Claim claim(upstream_, least, nbytes);  // other threads that grow meanwhile count this claim

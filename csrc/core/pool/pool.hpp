@@ -94,7 +94,8 @@ class Pool : public std::enable_shared_from_this<Pool> {
     void figures(portamem_pool_figures& figures);
     void reserved(std::uint64_t& now, std::uint64_t& peak);
     void reset_peak();
-    std::vector<portamem_pool_piece> snapshot();
+    /// Returns the pieces of all chunks, or of the chunk at an address, in the order of their addresses.
+    std::vector<portamem_pool_piece> snapshot(const void* only = nullptr);
 
     const PageMap& pages() const noexcept { return heap_.pages(); }
 
@@ -252,7 +253,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     EventQueue events_{callbacks_, heap_, needs_event_before_reuse()};
     CacheSet caches_{*this, heap_, needs_event_before_reuse()};
     ChunkOwner chunk_owner_;
-    Upstream upstream_{callbacks_, heap_, options_.limit, chunk_owner_};
+    Upstream upstream_{callbacks_, heap_, chunk_owner_, options_};
     ReleasePolicy policy_{callbacks_, heap_};
 
     /// The size up to which the pool may grow before idle chunks go back. Under the heap's lock.

@@ -99,7 +99,7 @@ void Pool::reset_peak() {
     heap_.reset_peak();
 }
 
-std::vector<portamem_pool_piece> Pool::snapshot() {
+std::vector<portamem_pool_piece> Pool::snapshot(const void* only) {
     std::vector<portamem_pool_piece> pieces;
     {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
@@ -107,7 +107,7 @@ std::vector<portamem_pool_piece> Pool::snapshot() {
         std::unordered_map<std::uint32_t, std::uint64_t> streams;
         for (const auto& entry : heap_.arenas()) streams[entry.second->number] = entry.first;
         for (const Chunk& chunk : heap_.chunks()) {
-            if (chunk.is_leaving) continue;
+            if (chunk.is_leaving || (only != nullptr && chunk.ptr != only)) continue;
             for (const Block* block = chunk.first; block != nullptr; block = block->after) {
                 portamem_pool_piece piece{};
                 piece.chunk = reinterpret_cast<std::uintptr_t>(chunk.ptr);

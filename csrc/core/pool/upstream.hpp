@@ -19,8 +19,14 @@ namespace portamem::pool {
 /// Locks: the heap's covers reserved bytes and transfers; the upstream is called with no lock.
 class Upstream {
   public:
-    Upstream(const Callbacks& callbacks, Heap& heap, std::size_t limit, const ChunkOwner& owner) noexcept
-        : callbacks_(callbacks), heap_(heap), owner_(owner), limit_(limit), transfers_(heap.mutex()) {}
+    Upstream(const Callbacks& callbacks, Heap& heap, const ChunkOwner& owner,
+             const portamem_pool_options& options) noexcept
+        : callbacks_(callbacks),
+          heap_(heap),
+          owner_(owner),
+          granularity_(options.granularity > 1 ? options.granularity : 1),
+          limit_(options.limit),
+          transfers_(heap.mutex()) {}
 
     /// Give and change the most bytes reserved; 0: no limit. A lower limit takes nothing back: no chunk is asked for
     /// until there is room.
@@ -53,6 +59,11 @@ class Upstream {
         std::size_t claimed_ = 0;
     };
 
+    /// Returns the bytes of the upstream's memory that a chunk takes: `nbytes`, rounded up to its granularity.
+    std::size_t whole(std::size_t nbytes) const noexcept {
+        const std::size_t rest = nbytes % granularity_;
+        return rest == 0 || nbytes > SIZE_MAX - granularity_ ? nbytes : nbytes - rest + granularity_;
+    }
     /// Ask the upstream for a chunk, and give it back. The map of all chunks has it meanwhile.
     portamem_pool_status allocate(std::size_t nbytes, void* stream, void** ptr);
     int deallocate(void* ptr, std::size_t nbytes);
@@ -81,6 +92,7 @@ class Upstream {
     const Callbacks& callbacks_;
     Heap& heap_;
     const ChunkOwner& owner_;
+    const std::size_t granularity_;
     std::atomic<std::size_t> limit_;  ///< most bytes reserved; 0: no limit
     Transfers transfers_;
     Shortage shortage_;

@@ -199,10 +199,19 @@ class PitchedBuffer : public Buffer {
 
     PitchedBuffer(const std::shared_ptr<DeviceMemoryResource>& resource, const DeviceMemoryResource::Rows& rows,
                   std::size_t width, std::size_t height, const std::shared_ptr<Stream>& stream)
-        : Buffer(Allocation::adopt(resource, rows.ptr, rows.nbytes, stream), rows.nbytes),
-          width_(width),
-          height_(height),
-          pitch_(rows.pitch) {}
+        : Buffer(owner_of(resource, rows, stream), rows.nbytes), width_(width), height_(height), pitch_(rows.pitch) {}
+
+    // Gives the rows back where there is no host memory for their owner.
+    static std::shared_ptr<Allocation> owner_of(const std::shared_ptr<DeviceMemoryResource>& resource,
+                                                const DeviceMemoryResource::Rows& rows,
+                                                const std::shared_ptr<Stream>& stream) {
+        try {
+            return Allocation::adopt(resource, rows.ptr, rows.nbytes, stream);
+        } catch (...) {
+            resource->deallocate(rows.ptr, rows.nbytes, stream);
+            throw;
+        }
+    }
 
     std::size_t width_;
     std::size_t height_;

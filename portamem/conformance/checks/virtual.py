@@ -148,6 +148,27 @@ def sleep_and_wake(env: Env, resource: Any) -> None:
         resource.sleep(contents="some")
 
 
+@check("VIRTUAL-05")
+def under_a_pool(env: Env, resource: Any) -> None:
+    with env.pm.PoolMemoryResource(resource) as pool, env.allocate(pool, 3 * MIB) as large:
+        small = [env.allocate(pool, 5000) for _ in range(20)]
+        for number, buf in enumerate((large, *small)):
+            env.write(buf, pattern(buf.nbytes, number))
+        env.allocate(pool, 24 * MIB).close()
+        with env.allocate(pool, 2 * MIB) as closed:
+            resource.sleep()
+        expect(closed.is_closed, "a buffer that is closed while its memory sleeps is not closed")
+        out = 5 * MIB + 20 * 5000
+        expect(out <= resource.kept < 2 * out, f"the host keeps {resource.kept} bytes for the {out} that are out")
+        with refused(ValueError, saying="wake"):
+            env.read(large)
+        resource.wake()
+        expect_equal(resource.kept, 0, "what the host keeps of memory that is awake")
+        for number, buf in enumerate((large, *small)):
+            expect_bytes(env.read(buf), pattern(buf.nbytes, number), f"the bytes of buffer {number}")
+            buf.close()
+
+
 @check("VIRTUAL-06")
 def reallocate_in_place(env: Env, resource: Any) -> None:
     with env.pm.VirtualMemoryResource(env.device, reserve=24 * MIB) as reserving:

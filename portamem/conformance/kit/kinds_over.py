@@ -79,10 +79,14 @@ def adaptor_over_memory_it_takes(cls: str, upstream: Callable[[Kind], Kind] = la
     return adaptor_over(upstream(KINDS["managed" if cls == "PrefetchAdaptor" else "device"]), cls)
 
 
+POOLED = ("device", "pinned", "pinned-prefaulted", "managed", "system", "async", "virtual")
+"""The kinds of the runtime that a pool stands over here."""
+
+
 def _all() -> list[Kind]:
     device = KINDS["device"]
     return [
-        *(pool_over(KINDS[name]) for name in ("device", "pinned", "pinned-prefaulted", "managed", "system", "async")),
+        *map(pool_over, (KINDS[name] for name in POOLED)),
         over(
             device,
             "FixedSizeMemoryResource",

@@ -117,8 +117,9 @@ typedef struct portamem_pool_options {
     int stream_ordered;  /* the upstream's memory may be used on the stream of its allocation only */
     int is_of_device;    /* the memory is on `device` of `backend`: portamem_pools_idle counts the pool */
     portamem_backend backend;
-    int device;      /* -1: host memory */
-    int shares_idle; /* before others refuse a call for that memory, they have this pool give back what is idle */
+    int device;         /* -1: host memory */
+    int shares_idle;    /* before others refuse a call for that memory, they have this pool give back what is idle */
+    size_t granularity; /* the upstream takes memory in multiples of so many bytes, so chunks have such sizes; 0: 1 */
 } portamem_pool_options;
 
 typedef struct portamem_pool_figures {
@@ -255,6 +256,11 @@ PORTAMEM_EXPORT void portamem_pool_reset_peak(portamem_pool* pool);
 /* Shows every piece of every chunk, by address, as it was at one moment, with no lock held. Returns 0, or
  * PORTAMEM_POOL_HOST_MEMORY. */
 PORTAMEM_EXPORT int portamem_pool_snapshot(portamem_pool* pool, portamem_pool_visitor visitor, void* self);
+
+/* Visits the pieces of one chunk that are out, and slabs with blocks that are out, in the order of their addresses.
+ * Returns 0 where no pool has a chunk at that address, and where there is no host memory: the caller then takes all of
+ * the chunk for used. */
+PORTAMEM_EXPORT int portamem_pool_used_parts(const void* chunk, portamem_pool_visitor visitor, void* self);
 
 /* Returns the status of the latest call on this thread that was refused. The text is valid until the next such call. */
 PORTAMEM_EXPORT int portamem_pool_error(const char** text);

@@ -109,6 +109,7 @@ class FallbackAdaptor : public KnowingAdaptor {
         traits.free_may_wait = traits.free_may_wait || other.free_may_wait;
         traits.is_known_elsewhere = traits.is_known_elsewhere || other.is_known_elsewhere;
         traits.may_sleep = traits.may_sleep || other.may_sleep;  // while one sleeps, memory of both is refused
+        traits.granularity = std::max(traits.granularity, other.granularity);
         traits.levels = std::max(traits.levels, other.levels);
         return traits;
     }

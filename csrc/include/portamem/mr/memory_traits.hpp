@@ -2,6 +2,8 @@
 // portamem/mr/memory_traits.hpp: the kinds of memory, and the traits of a resource's memory.
 #pragma once
 
+#include <cstddef>
+
 #include "portamem/rt/rt.hpp"
 
 PORTAMEM_OPEN
@@ -48,8 +50,9 @@ struct MemoryTraits {
     /// Other code has the address before the buffer exists, and may have queued work on it. So a dropped buffer waits
     /// for all work on its streams.
     bool is_known_elsewhere = false;
-    bool may_sleep = false;  ///< memory may be away for a while (VirtualMemoryResource::sleep)
-    int levels = 0;          ///< how many resources are below, one over the other
+    bool may_sleep = false;       ///< memory may be away for a while (VirtualMemoryResource::sleep)
+    std::size_t granularity = 1;  ///< an allocation takes memory in whole multiples of so many bytes, as far as known
+    int levels = 0;               ///< how many resources are below, one over the other
 
     int device_id() const noexcept { return is_host_memory ? rt::CpuDeviceId : device; }
 };

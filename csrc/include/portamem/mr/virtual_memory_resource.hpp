@@ -26,7 +26,7 @@ PORTAMEM_OPEN
 
 /// Says what becomes of the contents of memory that sleeps.
 enum class SleepContents {
-    Keep,  ///< the host keeps a copy
+    Keep,  ///< the host keeps a copy; of a pool's chunk, of what the pool has out
     Drop,  ///< they are lost: after wake() the memory has undefined contents
 };
 
@@ -42,7 +42,7 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
     /// - reserve: the fewest bytes of addresses that an allocation gets, so that reallocate can grow it in place. They
     ///   cost no memory of the device.
     explicit VirtualMemoryResource(int device, std::size_t reserve = 0)
-        : RuntimeMemoryResource(traits_of(device)), granularity_(granularity_of(device)), reserve_(reserve) {}
+        : RuntimeMemoryResource(traits_of(device)), granularity_(traits().granularity), reserve_(reserve) {}
 
     /// Makes the resource as the constructor does, and shares it.
     static std::shared_ptr<VirtualMemoryResource> create(int device, std::size_t reserve = 0) {
@@ -59,6 +59,12 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
         std::size_t sum = 0;
         for (const auto& [ptr, block] : blocks_) sum += block.range->mapped();
         return sum;
+    }
+
+    /// Returns the bytes of host memory that keep the contents while the resource sleeps; 0 while it is awake.
+    std::size_t kept() const {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        return kept_.nbytes();
     }
 
     /// Allocates `nbytes` with `capacity` bytes of addresses, for GrowableBuffer. deallocate takes the block back, with
@@ -129,7 +135,8 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
         const RelaxedCapture beside(device());
         detail::SleepingContents kept;
         if (contents == SleepContents::Keep || detail::debug_on) {
-            for (const auto& [ptr, block] : blocks_) kept.add(ptr, std::min(block.nbytes, block.range->mapped()));
+            for (const auto& [ptr, block] : blocks_)
+                kept.add(ptr, std::min(block.nbytes, block.range->mapped()), detail::debug_on);
         }
         is_asleep_ = true;
         kept_ = std::move(kept);
@@ -190,6 +197,7 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
         t.kind = ResourceKind::Virtual;
         t.device = device;
         t.may_sleep = true;
+        t.granularity = granularity_of(device);
         return t;
     }
 

@@ -213,6 +213,7 @@ struct PoolCallbacks {
         settings.backend = rt::BackendId;
         settings.device = runtime->upstream_->traits().device_id();
         settings.shares_idle = runtime->options_.shares_idle ? 1 : 0;
+        settings.granularity = runtime->upstream_->traits().granularity;
         const portamem_pool_ops ops = table(runtime->release_.gives_back());
         runtime->pool_ = portamem_pool_create(&ops, runtime.get(), &settings);
         if (runtime->pool_ == nullptr) throw std::bad_alloc();

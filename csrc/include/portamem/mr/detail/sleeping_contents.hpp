@@ -2,57 +2,101 @@
 // portamem/mr/detail/sleeping_contents.hpp: the bytes of blocks whose device memory is away.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "portamem/abi/pool_annotator.h"
+#include "portamem/abi/pool_api.h"
 #include "portamem/error.hpp"
 
 PORTAMEM_OPEN
 
 namespace detail {
 
-/// Keeps the contents of blocks in ordinary memory of the host, by the blocks' addresses. Left out is what a memory
-/// checker lets no code touch: bytes that a pool does not give out have no contents.
+/// Keeps the contents of blocks in ordinary memory of the host, by the blocks' addresses. Of a block that is a pool's
+/// chunk it keeps what the pool has out: the rest has no contents.
 class SleepingContents {
   public:
-    /// Copies a block's bytes. Throws Error and std::bad_alloc.
-    void add(void* ptr, std::size_t nbytes) {
-        Bytes bytes{std::unique_ptr<char[]>(new char[nbytes]), nbytes};
-        copy(bytes.data.get(), ptr, ptr, nbytes, rt::MemcpyKind::DeviceToHost);
-        blocks_[ptr] = std::move(bytes);
+    /// Copies a block's bytes. whole: also those that a pool has not out. Throws Error and std::bad_alloc.
+    void add(void* ptr, std::size_t nbytes, bool whole) {
+        std::vector<Part> parts;
+        if (whole || portamem_pool_used_parts(ptr, note, &parts) == 0) parts.assign(1, Part{0, nbytes});
+        std::size_t sum = 0;
+        for (Part& part : parts) {
+            part.begin = std::min(part.begin, nbytes);  // less may be mapped than the block has
+            part.nbytes = std::min(part.nbytes, nbytes - part.begin);
+            sum += part.nbytes;
+        }
+        Block block{std::move(parts), std::unique_ptr<char[]>(new char[sum]), sum};
+        move(ptr, block, rt::MemcpyKind::DeviceToHost);
+        blocks_[ptr] = std::move(block);
     }
 
     /// Copies all bytes back to their addresses, where memory is again. Throws Error.
     void restore() const {
-        for (const auto& [ptr, bytes] : blocks_)
-            copy(ptr, bytes.data.get(), ptr, bytes.nbytes, rt::MemcpyKind::HostToDevice);
+        for (const auto& [ptr, block] : blocks_) move(ptr, block, rt::MemcpyKind::HostToDevice);
         if (!blocks_.empty()) check(rt::DeviceSynchronize(), "DeviceSynchronize");
     }
 
     /// Forgets the contents of a block.
     void drop(void* ptr) { blocks_.erase(ptr); }
 
+    /// Returns the bytes of host memory that the contents take.
+    std::size_t nbytes() const noexcept {
+        std::size_t sum = 0;
+        for (const auto& [ptr, block] : blocks_) sum += block.nbytes;
+        return sum;
+    }
+
   private:
-    struct Bytes {
-        std::unique_ptr<char[]> data;
+    struct Part {
+        std::size_t begin;  // from the block's address on
+        std::size_t nbytes;
+    };
+    struct Block {
+        std::vector<Part> parts;  // in the order of their addresses, each behind the one before in `bytes`
+        std::unique_ptr<char[]> bytes;
         std::size_t nbytes = 0;
     };
 
-    // block: the one of dst and src that is the block.
-    static void copy(void* dst, const void* src, const void* block, std::size_t nbytes, rt::MemcpyKind kind) {
-        std::size_t size = 0;
-        for (std::size_t at = 0; at < nbytes; at += size) {
-            int is_unused = 0;
-            size = portamem_run_of_bytes(rt::BackendId, static_cast<const char*>(block) + at, nbytes - at, &is_unused);
-            if (is_unused != 0) continue;
-            check(rt::Memcpy(static_cast<char*>(dst) + at, static_cast<const char*>(src) + at, size, kind), "Memcpy");
+    // Adds a pool's piece to the parts. Neighbours become one part: each takes a call of the runtime.
+    static void note(void* self, const portamem_pool_piece* piece) {
+        auto& parts = *static_cast<std::vector<Part>*>(self);
+        const auto begin = static_cast<std::size_t>(piece->address - piece->chunk);
+        const auto nbytes = static_cast<std::size_t>(piece->nbytes);
+        if (!parts.empty() && parts.back().begin + parts.back().nbytes == begin) {
+            parts.back().nbytes += nbytes;
+        } else {
+            parts.push_back({begin, nbytes});
         }
     }
 
-    std::unordered_map<void*, Bytes> blocks_;
+    static void move(void* ptr, const Block& block, rt::MemcpyKind kind) {
+        char* bytes = block.bytes.get();
+        for (const Part& part : block.parts) {
+            copy(static_cast<char*>(ptr) + part.begin, bytes, part.nbytes, kind);
+            bytes += part.nbytes;
+        }
+    }
+
+    // Leaves out what AddressSanitizer lets no code touch.
+    static void copy(char* memory, char* bytes, std::size_t nbytes, rt::MemcpyKind kind) {
+        const bool is_from = kind == rt::MemcpyKind::DeviceToHost;
+        std::size_t run = 0;
+        for (std::size_t at = 0; at < nbytes; at += run) {
+            int is_unused = 0;
+            run = portamem_run_of_bytes(rt::BackendId, memory + at, nbytes - at, &is_unused);
+            if (is_unused != 0) continue;
+            check(rt::Memcpy((is_from ? bytes : memory) + at, (is_from ? memory : bytes) + at, run, kind), "Memcpy");
+        }
+    }
+
+    std::unordered_map<void*, Block> blocks_;
 };
 
 }  // namespace detail
