@@ -19,7 +19,9 @@ class AdaptedResource {
     const std::shared_ptr<MemoryResource>& resource() const noexcept { return resource_; }
     const std::shared_ptr<Stream>& stream() const noexcept { return stream_; }
 
-    /// Throws as MemoryResource::allocate does. Resources that call the runtime each time align to kAlignment at most.
+    /// Returns memory that the host may use at once, or the device in the order of stream(): the constructor says
+    /// which. For the host it waits for the stream where the resource promises no more than stream order. Throws as
+    /// MemoryResource::allocate does. Resources that call the runtime each time align to kAlignment at most.
     void* allocate(std::size_t nbytes, std::size_t alignment) const {
         const std::size_t least = MemoryResource::kAlignment;
         void* const ptr = resource_->allocate(nbytes, stream_, alignment < least ? least : alignment);
@@ -36,8 +38,8 @@ class AdaptedResource {
         return ptr;
     }
 
-    /// Throws nothing, because containers and algorithms give back in their destructors. Where the resource refuses,
-    /// the memory stays allocated, and an embedding language is told.
+    /// Takes memory back behind the work on stream(). Throws nothing, because containers and algorithms give back in
+    /// their destructors. Where the resource refuses, the memory stays allocated, and an embedding language is told.
     void deallocate(void* ptr, std::size_t nbytes) const noexcept {
         detail::or_tell([&] { resource_->deallocate(ptr, nbytes, stream_); });
     }

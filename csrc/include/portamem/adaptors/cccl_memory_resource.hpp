@@ -130,7 +130,8 @@ void* null_where_none(Function&& function) {
 ///   stream at once, by allocate_sync and deallocate_sync.
 /// - An exception of the cuda::mr resource reaches the caller, but std::bad_alloc and CUDA's error for want of memory
 ///   become OutOfMemory, so that a pool above makes room.
-/// - Throws std::invalid_argument for a kind that the resource's properties do not bear out.
+/// - Throws std::invalid_argument for a kind whose memory the host or the device reaches where the resource's
+///   properties do not say so, and for Async where the resource takes no stream.
 template <class Resource>
 std::shared_ptr<CallbackMemoryResource> resource_from_cccl(Resource resource, ResourceKind kind, int device) {
     static_assert(::cuda::mr::synchronous_resource<Resource>, "this is no resource of cuda::mr");

@@ -42,6 +42,7 @@ class StdAllocator {
         if (count > std::numeric_limits<std::size_t>::max() / sizeof(T)) throw std::bad_array_new_length();
         return static_cast<T*>(from_.allocate(count * sizeof(T), alignof(T)));
     }
+    /// Takes the room for `count` objects back, as AdaptedResource::deallocate does.
     void deallocate(T* ptr, std::size_t count) noexcept { from_.deallocate(ptr, count * sizeof(T)); }
 
     const HostAllocation& from() const noexcept { return from_; }

@@ -66,7 +66,7 @@ class ThrustAllocator {
         if (count > max_size()) throw std::bad_array_new_length();
         return pointer(static_cast<T*>(from_.allocate(count * sizeof(T), alignof(T))));
     }
-    /// Throws nothing; ThrustAllocation says what becomes of a refusal.
+    /// Throws nothing; AdaptedResource::deallocate says what becomes of a refusal.
     void deallocate(pointer ptr, size_type count) noexcept { from_.deallocate(ptr.get(), count * sizeof(T)); }
 
     size_type max_size() const noexcept {

@@ -24,10 +24,11 @@ PORTAMEM_OPEN
 /// settings only when asked. deallocate lets its stream reuse the memory at once.
 class AsyncMemoryResource : public RuntimeMemoryResource {
   public:
+    /// Is the release threshold of a pool that keeps all its memory.
     static constexpr std::uint64_t kKeepAll = std::numeric_limits<std::uint64_t>::max();
 
     /// Makes a resource over a pool of its own. Throws Error (NotSupported) on a device without pools.
-    /// - release_threshold: the bytes that the driver keeps at a synchronize.
+    /// - release_threshold: the bytes of the pool that the driver keeps when a thread synchronizes.
     /// - max_size: the most bytes of the pool; 0 means as large as the device.
     static std::shared_ptr<AsyncMemoryResource> create(int device, std::uint64_t release_threshold = kKeepAll,
                                                        std::size_t max_size = 0) {
@@ -40,7 +41,7 @@ class AsyncMemoryResource : public RuntimeMemoryResource {
         return resource;
     }
 
-    /// Makes a resource over the pool that the device came with.
+    /// Makes a resource over the pool that the device came with. Throws as create does.
     static std::shared_ptr<AsyncMemoryResource> default_pool(int device) {
         require_pools(device);
         rt::MemPool_t pool{};
@@ -48,7 +49,8 @@ class AsyncMemoryResource : public RuntimeMemoryResource {
         return std::shared_ptr<AsyncMemoryResource>(new AsyncMemoryResource(device, pool, false, nullptr));
     }
 
-    /// Makes a resource over a pool of the program. portamem never destroys the pool, and keeps `owner` alive.
+    /// Makes a resource over a pool of the program. portamem never destroys the pool, and the resource keeps `owner`
+    /// alive. Throws as create does.
     static std::shared_ptr<AsyncMemoryResource> from_handle(rt::MemPool_t pool, int device,
                                                             std::shared_ptr<void> owner = nullptr) {
         require_pools(device);
@@ -60,10 +62,12 @@ class AsyncMemoryResource : public RuntimeMemoryResource {
         detail::unlocked([this] { give_up_pool(); });
     }
 
+    /// Returns the driver's handle of the pool. Throws std::invalid_argument if the resource is closed.
     rt::MemPool_t pool_handle() const {
         if (is_closed()) throw std::invalid_argument("the memory resource is closed");
         return pool_;
     }
+    /// Returns whether portamem made the pool.
     bool owns_pool() const noexcept { return owned_; }
 
     /// Returns an attribute of the pool: Reuse* as 0 or 1, every other in bytes. Throws std::invalid_argument if the

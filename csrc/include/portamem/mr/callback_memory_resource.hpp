@@ -21,27 +21,29 @@
 PORTAMEM_OPEN
 
 /// Allocates and frees by two functions of the program's.
-/// - They are called with no lock held, with the resource's device current and beside captures of other streams. They
-///   may use other resources, and a pool that stands on this one.
-/// - An exception of theirs reaches the caller, and nothing is counted or lost.
-/// - A free of memory that is not out, or with a wrong size, throws std::invalid_argument, and no function is called.
+/// - The resource calls them with no lock held and with its device current. What they call leaves captures of other
+///   streams valid. They may use other resources, and a pool that stands on this one.
+/// - An exception of theirs reaches the caller. The counts are then as before the call.
+/// - A free of memory that is not out, or with a wrong size, throws std::invalid_argument, and calls no function.
 class CallbackMemoryResource : public CountedMemoryResource {
   public:
-    /// Returns memory of at least nbytes (never 0), aligned to kAlignment, that shares no byte with memory that is out.
-    /// Null means that there is none. An address that is not a multiple of the alignment is given back and refused. An
-    /// address whose bytes are partly out already is refused and never given back, because that would free memory in
-    /// use.
+    /// Returns memory of at least nbytes (never 0), aligned to kAlignment, that shares no byte with memory that is out;
+    /// null where there is none. The resource gives an address that is not a multiple of the alignment back, and
+    /// refuses it. It refuses an address of which bytes are out already and never gives it back, because that would
+    /// free memory in use.
     using Allocate = std::function<void*(std::size_t nbytes, const std::shared_ptr<Stream>& stream)>;
     /// Takes the memory back. Stream-ordered memory goes back behind the work on `stream`; for other memory that work
-    /// has run. A function that throws has not taken the memory, and is called again for it: when the program frees it
-    /// again, and for a dropped buffer until the function returns.
+    /// has run already. A function that throws has not taken the memory. The resource calls it again for that memory:
+    /// when the program frees it again, and for a dropped buffer until the function returns.
     using Deallocate = std::function<void(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream)>;
 
-    /// Are the same as C functions, which may not throw. `stream` is a native handle, and user_data is handed through.
+    /// Are C functions that do the same, and may not throw. `stream` is a native handle; user_data is what
+    /// from_functions got.
     using AllocateFn = void* (*)(std::size_t nbytes, void* stream, void* user_data);
     using DeallocateFn = void (*)(void* ptr, std::size_t nbytes, void* stream, void* user_data);
 
-    /// traits: describes the memory; memory_of gives the traits of a kind.
+    /// traits: describes the memory; memory_of gives the traits of a kind. Throws std::invalid_argument for an empty
+    /// function, and for a device that does not exist.
     CallbackMemoryResource(Allocate allocate, Deallocate deallocate, const MemoryTraits& traits)
         : CountedMemoryResource(known_to_function(traits)),
           allocate_(std::move(allocate)),

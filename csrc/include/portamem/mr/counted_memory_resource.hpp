@@ -13,8 +13,8 @@
 
 PORTAMEM_OPEN
 
-/// Counts buffers and bytes, refuses wrong frees by what is out, and closes when nothing is. Makes no runtime call
-/// itself.
+/// Counts the buffers that are out and their bytes. It refuses a free where none is out, or with more bytes than are
+/// out, and it closes only when nothing is out. It makes no runtime call itself.
 class CountedMemoryResource : public MemoryResource {
   public:
     std::size_t live_buffers() const noexcept final {
@@ -38,10 +38,10 @@ class CountedMemoryResource : public MemoryResource {
     virtual void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) = 0;
     /// Takes back memory that take returned. ptr may be null, with 0 bytes. If it throws, the memory stays allocated.
     virtual void give_back(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) = 0;
-    /// Is called when nothing is out and nothing will be. If it throws, the resource stays open, and it is called again
-    /// later.
+    /// Is called as the resource closes: nothing is out, and no call can begin. If it throws, the resource is open
+    /// again, and the next close calls it again.
     virtual void at_close() {}
-    /// Is told of all bytes that go out (positive) or come back (negative).
+    /// Is called for all bytes that go out (positive) or come back (negative).
     virtual void counted(std::int64_t /*delta*/) noexcept {}
 
     /// Runs an allocating function as allocate promises, and counts what it gave.

@@ -12,7 +12,8 @@ PORTAMEM_OPEN
 /// that lives long. (The class of this name in cuda.core is a pool; that is AsyncMemoryResource here.)
 class DeviceMemoryResource : public RuntimeMemoryResource {
   public:
-    /// coherence: Default, or AMD's FineGrained and Uncached.
+    /// coherence: Default, or AMD's FineGrained and Uncached. Throws std::invalid_argument for the coherences of pinned
+    /// memory.
     explicit DeviceMemoryResource(int device, rt::Coherence coherence = rt::Coherence::Default)
         : RuntimeMemoryResource(traits_of(device, coherence)), coherence_(coherence) {
         if (coherence == rt::Coherence::Coherent || coherence == rt::Coherence::NonCoherent) {
@@ -34,7 +35,8 @@ class DeviceMemoryResource : public RuntimeMemoryResource {
         std::size_t nbytes = 0;
     };
 
-    /// Allocates `height` rows of `width` bytes. deallocate takes them back, with the nbytes that this returns.
+    /// Allocates `height` rows of `width` bytes. deallocate takes them back, with the nbytes that this returns. Throws
+    /// as allocate does, and std::invalid_argument for a resource of another coherence than Default.
     Rows allocate_pitched(std::size_t width, std::size_t height, const std::shared_ptr<Stream>& stream) {
         if (coherence_ != rt::Coherence::Default) {
             throw std::invalid_argument("pitched memory has default coherence: take a resource of that coherence");

@@ -21,6 +21,7 @@ class FailureCallbackAdaptor : public KnowingAdaptor {
     /// no lock held: it may free, trim and allocate. An exception of it reaches the caller.
     using Callback = std::function<bool(std::size_t nbytes)>;
 
+    /// Throws std::invalid_argument where the upstream is null or closed, or the callback is empty.
     FailureCallbackAdaptor(std::shared_ptr<MemoryResource> upstream, Callback callback)
         : KnowingAdaptor(std::move(upstream)), callback_(std::move(callback)) {
         if (!callback_) throw std::invalid_argument("there is no function to call on failure");

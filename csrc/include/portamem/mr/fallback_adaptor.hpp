@@ -18,13 +18,13 @@
 
 PORTAMEM_OPEN
 
-/// Takes memory of an alternate resource where its upstream has none, as for what does not fit on the device and may be
-/// managed or pinned memory then. Each buffer goes back to the resource that gave it.
+/// Takes memory from an alternate resource where its upstream has none: what does not fit on the device becomes managed
+/// or pinned memory, for example. Each buffer goes back to the resource that gave it.
 ///
-/// It promises of its memory what the upstream promises: the alternate's is of the same device, is stream-ordered if
-/// and only if the upstream's is, and is reached at least from where that one is. Memory of a managed alternate takes
-/// the calls for managed memory only if the upstream's does too. An upstream refuses only after it has waited for
-/// memory that was dropped (MemoryResource::allocate), and the alternate is asked then.
+/// Its memory keeps what the upstream's traits promise. So the alternate is of the same device, is stream-ordered if
+/// and only if the upstream is, and the host and the device reach its memory where they reach the upstream's. Prefetch
+/// and advice take the memory only where the upstream's moves too. The upstream refuses only after it has waited for
+/// memory that was dropped (MemoryResource::allocate); the adaptor asks the alternate then.
 class FallbackAdaptor : public KnowingAdaptor {
   public:
     /// Throws std::invalid_argument where a resource is null or closed, or the alternate cannot stand for the upstream.
@@ -38,12 +38,12 @@ class FallbackAdaptor : public KnowingAdaptor {
     }
 
     const std::shared_ptr<MemoryResource>& alternate() const noexcept { return alternate_; }
-    /// Give what is out of the alternate's memory through this adaptor.
+    /// Return how many buffers of the alternate's memory this adaptor has out, and their bytes.
     std::size_t alternate_live_buffers() const noexcept { return buffers_.load(std::memory_order_relaxed); }
     std::size_t alternate_live_bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
 
-    /// Returns the sum of both resources, or nothing where one of them cannot say. Memory of a pool below both counts
-    /// twice.
+    /// Returns the sum of what both resources have cached, or nothing where one of them cannot say. Memory of a pool
+    /// below both counts twice.
     std::optional<std::size_t> cached() const override {
         const auto first = upstream()->cached();
         const auto second = alternate_->cached();
@@ -55,10 +55,10 @@ class FallbackAdaptor : public KnowingAdaptor {
         return number == 1 ? alternate_.get() : KnowingAdaptor::below(number);
     }
 
-    /// Throws OutOfMemory, with the upstream's figures and both refusals in its text, where neither has memory, and
-    /// also where the alternate refuses such a request, as for an alignment that it cannot give.
-    /// - Under capture, a pool gives what it has at hand. The alternate is asked too. Where it has nothing either, the
-    ///   caller gets the upstream's refusal.
+    /// Throws OutOfMemory, with the upstream's figures and both refusals in its text, where neither has memory, or
+    /// where the alternate refuses such a request: for an alignment that it cannot give, for example.
+    /// - Under capture, the upstream gives what it has at hand, and otherwise the alternate does. Where neither has
+    ///   memory at hand, the caller gets the upstream's refusal.
     /// - For any other failure of the upstream the alternate is not asked, and the caller gets that failure.
     void* take(std::size_t nbytes, const std::shared_ptr<Stream>& stream, AllocateOptions options) override {
         detail::Owned<OutOfMemory> first;

@@ -23,17 +23,19 @@ PORTAMEM_OPEN
 
 /// Gives blocks of one size, for objects of which there are many. An allocation of any size up to that takes one block.
 /// The memory is of the upstream's kind.
-/// - Memory that only devices reach is stream-ordered: a block freed on a stream is that stream's next one, at once,
-///   and another stream's behind an event.
-/// - Memory that the host reaches is handed out again only when the work that was on the stream at its free has run.
-///   Freeing waits for nothing.
+/// - It is stream-ordered where the upstream is, or where the host does not reach the memory: a block freed on a stream
+///   is that stream's next one, at once, and another stream's behind an event. The host, which follows no stream, waits
+///   for the stream before it uses such a block.
+/// - Otherwise a block is handed out again only when the work that was on the stream at its free has run. Freeing waits
+///   for nothing.
 /// - A wrong free (a block that is not out, an address inside of one, another resource's address, another size) throws
 ///   std::invalid_argument, and nothing has happened. Knowing the sizes takes 8 bytes of host memory for each block.
 class FixedSizeMemoryResource : public CountedMemoryResource {
   public:
-    /// block_size: the bytes that a block holds at most; blocks lie a multiple of kAlignment apart. blocks_per_chunk:
-    /// how many are taken from the upstream at a time, or fewer where it is short of memory; 0 means as many as fill 1
-    /// MiB.
+    /// - block_size: the most bytes that a block holds; blocks begin at multiples of kAlignment.
+    /// - blocks_per_chunk: how many blocks the resource takes from the upstream at a time, or fewer where the upstream
+    ///   is short of memory; 0 means as many as fill 1 MiB.
+    /// - Throws std::invalid_argument where the upstream is null or closed, and for a size of 0 or beyond any memory.
     FixedSizeMemoryResource(std::shared_ptr<MemoryResource> upstream, std::size_t block_size,
                             std::size_t blocks_per_chunk = 0)
         : CountedMemoryResource(traits(upstream)),
@@ -62,7 +64,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
     std::size_t block_size() const noexcept { return block_size_; }
     std::size_t blocks_per_chunk() const noexcept { return blocks_per_chunk_; }
 
-    /// reserved() gives the bytes of the chunks. cached() gives those of them in blocks that are not out.
+    /// Return the bytes of the chunks, and those of them in blocks that are not out.
     std::size_t reserved() const {
         refuse_forked();
         const std::lock_guard<std::mutex> lock(mutex_);
@@ -75,8 +77,8 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
     }
 
     /// Gives chunks of which no block is out back to the upstream, until at most `keep` bytes are reserved. It waits
-    /// for their last uses. Throws std::invalid_argument while a stream that used such blocks is captured, and what the
-    /// upstream throws; the rest goes back at the next call then.
+    /// for the work that used them. Throws std::invalid_argument while a stream that freed blocks is captured, and what
+    /// the upstream throws. The chunks that have not gone back then go at the next call.
     void trim(std::size_t keep = 0) {
         refuse_forked();
         refuse_captured_lanes();

@@ -13,7 +13,8 @@
 
 PORTAMEM_OPEN
 
-/// Never has more than `limit` bytes out, as they were asked for, however many threads allocate.
+/// Limits the bytes that it has out, as they were asked for: they are never more than `limit`, however many threads
+/// allocate.
 class LimitingAdaptor : public KnowingAdaptor {
   public:
     LimitingAdaptor(std::shared_ptr<MemoryResource> upstream, std::size_t limit)
@@ -27,6 +28,7 @@ class LimitingAdaptor : public KnowingAdaptor {
     std::size_t limit() const noexcept { return limit_; }
     /// Returns the bytes that are out, including those of allocations under way.
     std::size_t allocated() const noexcept { return allocated_.load(std::memory_order_relaxed); }
+    /// Returns the bytes that are left of the limit.
     std::size_t available() const noexcept { return limit_ - allocated(); }
 
   protected:

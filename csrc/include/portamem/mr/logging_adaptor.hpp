@@ -13,7 +13,7 @@
 
 PORTAMEM_OPEN
 
-/// Writes what goes through it to a file, which it overwrites.
+/// Writes the calls that go through it to a file, which it overwrites.
 /// - The file has one JSON object a line, between a header that names the format and an end line that says how many
 ///   there are. close(), the destructor or the exit of the process writes the end line. `portamem replay` runs such a
 ///   log again.
@@ -33,7 +33,7 @@ class LoggingAdaptor : public RecordingAdaptor {
 
     std::string path() const { return portamem_recorder_path(recorder()); }
 
-    /// Hands what is written so far to the system. Throws std::runtime_error where the system refuses it.
+    /// Hands the text of all calls so far to the system. Throws std::runtime_error where the system refuses it.
     void flush() {
         refuse_forked();
         const int error = portamem_recorder_flush(recorder());

@@ -12,7 +12,8 @@ PORTAMEM_OPEN
 /// nothing.
 class ManagedMemoryResource : public RuntimeMemoryResource {
   public:
-    /// attach: Global, or Host until a stream attaches the memory.
+    /// attach: Global, or Host until a stream attaches the memory. Throws Error (NotSupported) on a device without
+    /// managed memory, and std::invalid_argument for Single.
     explicit ManagedMemoryResource(int device, rt::MemAttach attach = rt::MemAttach::Global)
         : RuntimeMemoryResource(traits(device)), attach_(attach) {
         if (attach == rt::MemAttach::Single) {

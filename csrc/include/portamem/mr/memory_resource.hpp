@@ -90,15 +90,16 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     ///   call blocks until that work has run, because no vendor promises that its Free waits.
     /// - A null pointer is accepted, even where nothing of 0 bytes is out.
     /// - nbytes: the size that was asked for; any other size is refused.
-    /// - Throws Error, and std::invalid_argument for an address that is not the resource's. The memory stays allocated
-    ///   then.
+    /// - Throws Error. Throws std::invalid_argument for an address that is not the resource's, and for a captured
+    ///   stream where the free would need a call of the runtime. The memory stays allocated then.
     void deallocate(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
         if (is_watched()) return deallocate_watched(ptr, nbytes, stream);
         do_deallocate(ptr, nbytes, stream);
     }
 
-    /// Returns the bytes that were asked for at an address that allocate returned and that is out. Returns nothing for
-    /// any other address, and for a resource of another module. A pool takes no lock for it.
+    /// Returns the bytes that were asked for at an address that allocate returned and that is out; nothing for any
+    /// other address. An object for a resource of another module knows only what was allocated through itself. A pool
+    /// takes no lock for it.
     std::optional<std::size_t> size_of(const void* ptr) const {
         refuse_forked();
         portamem_debug_block guarded;
@@ -106,16 +107,16 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
         return do_size_of(ptr);
     }
 
-    /// Takes memory back by its address alone, for hooks of the form alloc(n), free(p). Throws std::invalid_argument
-    /// where size_of returns nothing, and as the function with the size does.
+    /// Takes memory back by its address alone, for hooks of the form alloc(n), free(p). A null pointer is accepted.
+    /// Throws std::invalid_argument where size_of returns nothing, and as the function with the size does.
     void deallocate(void* ptr, const std::shared_ptr<Stream>& stream) {
         if (deallocate_cached_at(ptr, stream)) return;
         if (ptr == nullptr) return deallocate(ptr, 0, stream);
         deallocate(ptr, known_size_of(ptr), stream);
     }
 
-    /// These functions take a bare handle; null is the default stream of the resource's device. Stream::from_handle
-    /// says by what identity pools know the handle.
+    /// These three do the same on a stream that the caller names by its bare handle; null is the default stream of the
+    /// resource's device. Stream::from_handle says by what identity pools know the handle.
     void deallocate(void* ptr, rt::Stream_t handle) {
         if (__builtin_expect(deallocate_cached_at(ptr, handle), 1)) return;
         if (ptr == nullptr) return deallocate(ptr, 0, handle);
@@ -136,21 +137,22 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     }
 
     /// Does allocate where the resource has the memory at hand: it calls no runtime, no upstream and no function of the
-    /// program's, and waits for no device, so an embedding language's lock may be held. Returns null otherwise (0
-    /// bytes, a closed stream, a forked child, a recorder and redzones are among the reasons). Then allocate does it,
-    /// or says why not.
+    /// program's, and waits for no device, so the caller may hold an embedding language's lock. Otherwise it returns
+    /// null, and the caller calls allocate, which gives the memory or says why not. Reasons for null are 0 bytes, a
+    /// closed stream, a forked child, a recorder and redzones, among others.
     void* allocate_cached(std::size_t nbytes, const std::shared_ptr<Stream>& stream,
                           std::size_t alignment = kAlignment) noexcept {
         return serves_cached_ && !is_watched() ? do_allocate_cached(nbytes, stream, alignment) : nullptr;
     }
 
-    /// Does deallocate in the same way. Returns false, and does nothing, where that cannot be; then deallocate does it,
-    /// or says why not. Unlike for deallocate, the stream may be closed meanwhile, because its handle is not used.
+    /// Does deallocate in the same way. Where that cannot be, it returns false and does nothing, and the caller calls
+    /// deallocate. Unlike for deallocate, another thread may close the stream meanwhile, because its handle is not
+    /// used.
     bool deallocate_cached(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) noexcept {
         return serves_cached_ && !is_watched() && do_deallocate_cached(ptr, nbytes, stream);
     }
 
-    /// Do the same for a block that is known by its address alone.
+    /// Do the same for a block whose size the caller does not know.
     bool deallocate_cached_at(void* ptr, const std::shared_ptr<Stream>& stream) noexcept {
         return serves_cached_ && !is_watched() && do_deallocate_cached_at(ptr, stream);
     }
@@ -163,19 +165,19 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
         }
     }
 
-    /// Returns whether the resource ever has memory at hand.
+    /// Returns whether the resource ever has memory at hand, for allocate_cached.
     bool serves_cached() const noexcept { return serves_cached_; }
 
-    /// Gives memory that is out for `from` bytes the size `to` at the same address, for work that is submitted to
-    /// `stream` from now on. Returns false, and does nothing, where the resource cannot do that. A pool uses memory
-    /// that it has at hand; a VirtualMemoryResource asks the runtime, and waits for the stream where memory goes back.
-    /// Nothing else may use the memory meanwhile.
+    /// Changes the size of a block that is out, from `from` bytes to `to`, at its address. Work submitted to `stream`
+    /// from now on may use the block in its new size. Returns false, and does nothing, where the resource cannot do
+    /// that, and always under a recorder or redzones. A pool uses memory that it has at hand; a VirtualMemoryResource
+    /// asks the runtime, and waits for the stream where memory goes back. No other thread may use the block meanwhile.
     bool resize_in_place(void* ptr, std::size_t from, std::size_t to, const std::shared_ptr<Stream>& stream) noexcept {
         return !is_watched() && do_resize_in_place(ptr, from, to, stream);
     }
 
-    /// Notes that another stream uses memory of allocate from now on, and that its free will wait for that stream.
-    /// Recorders write it down.
+    /// Tells recorders that another stream uses memory that allocate returned. The caller sees to it that the free
+    /// comes behind that stream's work.
     void note_use(void* ptr, std::size_t nbytes, const Stream& stream) {
         if (detail::is_recording()) recorded(portamem_record_process(), stream, ptr, nbytes, 0).use();
         // The resource itself knows the memory with its redzones.
@@ -185,12 +187,12 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
         do_note_use(ptr, nbytes, stream);
     }
 
-    /// Give the buffers that are out, and their bytes as they were asked for.
+    /// Return how many buffers are out, and their bytes as they were asked for.
     virtual std::size_t live_buffers() const noexcept = 0;
     virtual std::size_t live_bytes() const noexcept = 0;
     virtual bool is_closed() const noexcept = 0;
 
-    /// Returns whether its memory is away now, or that of a resource below it (VirtualMemoryResource::sleep).
+    /// Returns whether the memory of this resource, or of one below it, is away now (VirtualMemoryResource::sleep).
     bool is_asleep() const noexcept {
         if (!traits_.may_sleep) return false;
         if (sleeps()) return true;
@@ -203,8 +205,9 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     /// Returns the bytes that the resource holds and that are not out, or nothing where it cannot say.
     virtual std::optional<std::size_t> cached() const { return std::nullopt; }
 
-    /// Closes the resource. Closing twice is allowed. Throws ExportError while memory is out or a call is under way. It
-    /// first waits, two seconds at most, for memory that was dropped while work used it.
+    /// Closes the resource. Closing twice is allowed. It first waits, two seconds at most, for memory that was dropped
+    /// while work used it. Throws ExportError while memory is out or a call is under way, and for a resource that is
+    /// permanent.
     void close() {
         refuse_forked();
         if (permanent_.load(std::memory_order_relaxed)) {
@@ -253,7 +256,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     }
     /// Returns whether the memory of this resource itself is away now.
     virtual bool sleeps() const noexcept { return false; }
-    /// Closes where nothing is out, and returns true, also where it was closed before. Returns false otherwise.
+    /// Closes the resource where nothing is out. Returns whether it is closed now, by this call or an earlier one.
     virtual bool try_close() = 0;
     virtual std::optional<std::size_t> do_size_of(const void* /*ptr*/) const { return std::nullopt; }
     /// Returns what the resource knows of an address. A resource that cuts its memory out of another's says so for
@@ -263,9 +266,10 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
         return nbytes ? portamem_address{PORTAMEM_ADDRESS_BLOCK, ptr, *nbytes} : portamem_address{};
     }
 
-    /// Returns the resources that this one takes its memory of, by number: null behind the last, and for unknown ones.
+    /// Returns the resource with this number among those that this one takes its memory from. Null: there is no such
+    /// number, or the resource does not know.
     virtual MemoryResource* below(std::size_t /*number*/) const noexcept { return nullptr; }
-    /// Give what c_api.h calls a resource's `cached`, and do its `trim`. Only a pool keeps memory that these count.
+    /// Serve `cached` and `trim` of the resource's table in c_api.h. Only a pool keeps memory that these count.
     virtual std::size_t table_cached() const { return 0; }
     virtual void table_trim(std::size_t /*keep*/) {}
 
@@ -274,11 +278,11 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     void list() {
         if (__builtin_expect(!is_listed_.load(std::memory_order_acquire), 0)) list_now();
     }
-    /// Says what the resource takes its memory of: list() asks.
+    /// Says what the resource takes its memory from: list() asks.
     virtual portamem_known_over over() const noexcept {
         return below(0) != nullptr ? PORTAMEM_OVER_POOL : PORTAMEM_OVER_UNKNOWN;
     }
-    /// Says that a resource above knows blocks of its own.
+    /// Is called when a resource above, which knows blocks of its own, is listed.
     virtual void cover() noexcept {}
     virtual void do_note_use(void* /*ptr*/, std::size_t /*nbytes*/, const Stream& /*stream*/) {}
     /// Describes the buffers that are out, as text that follows a sentence; it is empty for most resources.
@@ -301,7 +305,7 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     /// Returns whether do_allocate itself waits for memory that was dropped; then its refusal is final.
     virtual bool makes_room_itself() const noexcept { return false; }
 
-    /// Runs an allocating function, and again where it finds no memory and some has come free meanwhile.
+    /// Runs an allocating function. Runs it again as long as it finds no memory and some has come free meanwhile.
     template <class Function>
     auto with_room(Function&& function) {
         for (;;) {

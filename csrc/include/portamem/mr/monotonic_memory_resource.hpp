@@ -23,10 +23,10 @@
 PORTAMEM_OPEN
 
 /// Carves allocations one behind the other out of chunks of its upstream. The memory is of the upstream's kind.
-/// - deallocate only lowers the count of live buffers; no memory comes back before release(), which needs that nothing
-///   is out. So it fits the memory of a step or of a request.
-/// - Nothing is used twice in between, so no stream waits for another, except for the first use of a chunk of a
-///   stream-ordered upstream.
+/// - deallocate only counts the buffer as free. No memory is used again before release(), which is allowed when nothing
+///   is out. So the resource fits the memory of a step or of a request.
+/// - No stream waits for another, with one exception: before its first use of a chunk of a stream-ordered upstream, a
+///   stream waits for the one that took the chunk.
 /// - A wrong free (a buffer that is not out, an address inside of one, another resource's address, another size) throws
 ///   std::invalid_argument, and nothing has happened. For that the resource keeps 16 bytes of host memory (up to twice
 ///   that while their table grows) for each buffer since the last release(). A free looks its buffer up by bisection.
@@ -34,7 +34,9 @@ class MonotonicMemoryResource : public CountedMemoryResource {
   public:
     static constexpr std::size_t kInitialSize = std::size_t{1} << 20;
 
-    /// initial_size: the bytes of the first chunk, taken at the first allocation. Each further chunk is twice as large.
+    /// initial_size: the bytes of the first chunk, which the first allocation takes. Each further chunk is twice as
+    /// large, or larger for a larger request, or just large enough where memory is short. Throws std::invalid_argument
+    /// for 0, and where the upstream is null or closed.
     explicit MonotonicMemoryResource(std::shared_ptr<MemoryResource> upstream, std::size_t initial_size = kInitialSize)
         : CountedMemoryResource(detail::traits_over(upstream)),
           upstream_(std::move(upstream)),
@@ -58,7 +60,7 @@ class MonotonicMemoryResource : public CountedMemoryResource {
     const std::shared_ptr<MemoryResource>& upstream() const noexcept { return upstream_; }
     std::size_t initial_size() const noexcept { return initial_size_; }
 
-    /// reserved() gives the bytes of the chunks. cached() gives the room left in the chunk that serves.
+    /// Return the bytes of the chunks, and those that are left in the chunk that serves now.
     std::size_t reserved() const {
         refuse_forked();
         const std::lock_guard<std::mutex> lock(mutex_);
@@ -70,10 +72,10 @@ class MonotonicMemoryResource : public CountedMemoryResource {
         return chunks_.empty() ? 0 : chunks_[current_].room();
     }
 
-    /// Gives all chunks back to the upstream, behind every stream on which memory was freed. The upstream takes each
-    /// chunk back on the stream on which it gave the chunk (on the default stream if that one has ended); for all other
-    /// streams the host waits. Throws ExportError while memory is out, and Error where the upstream refuses; the rest
-    /// goes back at the next call then.
+    /// Gives all chunks back to the upstream, behind every stream on which memory was freed. Each chunk goes back on
+    /// the stream that it was taken on, or on the default stream where that one has ended; the host waits for all other
+    /// streams. Throws ExportError while memory is out, std::invalid_argument while one of those streams is captured,
+    /// and what the upstream throws. The chunks that have not gone back then go at the next call.
     void release() {
         refuse_forked();
         give_back_all();

@@ -17,11 +17,12 @@ PORTAMEM_OPEN
 /// - The memory is coherent with running kernels unless NonCoherent is asked for.
 /// - Resources over it that cut blocks out of chunks (pools, FixedSizeMemoryResource, MonotonicMemoryResource) get
 ///   chunks of 1 MiB and more as PrefaultedPinnedMemoryResource makes them, in a tenth of that time where the device
-///   allows it. That is not so for other flags or another coherence than the default, or where PORTAMEM_POOL=off passes
-///   requests through one by one.
+///   allows it. HostMalloc makes the chunks where the resource has other flags or another coherence than the default;
+///   with PORTAMEM_POOL=off a pool takes no chunks.
 class PinnedMemoryResource : public RuntimeMemoryResource {
   public:
-    /// flags: rt::HostMallocFlags.
+    /// flags: rt::HostMallocFlags. coherence: Default, which is Coherent, or NonCoherent. Throws std::invalid_argument
+    /// for the coherences of device memory.
     explicit PinnedMemoryResource(int device, unsigned flags = detail::PinnedChunks::kFlags,
                                   rt::Coherence coherence = rt::Coherence::Default)
         : RuntimeMemoryResource(traits(device, flags)), flags_(flags), coherence_(coherence) {

@@ -11,7 +11,7 @@
 
 PORTAMEM_OPEN
 
-/// Gives a pool's figures at about one moment, because threads that allocate meanwhile are not stopped.
+/// Holds a pool's figures. They are of about one moment, because threads that allocate meanwhile are not stopped.
 struct PoolStats {
     std::size_t used = 0;          ///< bytes that are out, as they were asked for
     std::size_t reserved = 0;      ///< bytes that the pool holds of its upstream
@@ -25,6 +25,7 @@ struct PoolStats {
     std::uint64_t releases = 0;  ///< chunks that went back to the upstream
 };
 
+/// Says what a piece of a chunk is.
 enum class PoolPieceState {
     Free,    ///< may be joined with its neighbours
     Cached,  ///< free, in a thread's cache or behind an event
@@ -71,15 +72,16 @@ struct PoolOptions {
     /// - Cost: your own function gets figures that are counted thread by thread and stream by stream at each call;
     ///   keep_share_of_peak needs none.
     std::function<std::optional<std::size_t>(const PoolStats&)> release;
-    /// Says whether the host may reach the memory where it can. False: the memory is used again at once in stream order
-    /// on every machine, also where the host, which follows no stream, could reach it. Buffers refuse the host then.
+    /// Says whether the host may use the memory where it reaches it. False: the pool uses freed memory again at once in
+    /// stream order on every machine, also where the host, which follows no stream, reaches the memory. Buffers refuse
+    /// the host then.
     bool host_access = true;
     /// Says whether this pool helps others that find no memory. True: before another pool of the same memory (this
     /// device's, or the host's), or a resource that asks the runtime each time, refuses a call, that call gives whole
     /// idle chunks of this pool back to this pool's upstream, on its own thread. False: idle chunks stay here until
     /// this pool's own calls give them back.
     bool shares_idle = true;
-    /// Is reserved when the pool is made, in one chunk of at least so many bytes. The pool gives it back as any other
+    /// Bytes to reserve when the pool is made, in one chunk of at least that size. The pool gives it back as any other
     /// chunk: at trim(), and where memory is short.
     std::size_t initial_size = 0;
 

@@ -37,12 +37,12 @@ PORTAMEM_OPEN
 /// - The pool waits for the whole device where memory was freed on a stream that no thread can mark any more: when
 ///   another thread closes a Buffer of a per-thread default stream. For memory left on such streams it does so before
 ///   it reports that there is no memory, and at trim().
-/// - A foreign handle with no owner and no promised end (Stream::from_handle) is known by its stream's number, which
-///   each allocation asks for. Each free records an event where there is no number, on the first uses, and for memory
-///   that the host reaches. Where the handle has become another stream's, memory freed before waits for all work of the
-///   device, on a thread of its own.
-/// - A free on a captured stream is taken where it needs no event. An allocation on one is served from memory at hand,
-///   and is refused before any vendor call otherwise.
+/// - A foreign handle with no owner and no promised end (Stream::from_handle) is known by its stream's number, for
+///   which each allocation asks the runtime. Each free records an event where there is no number, on the first uses,
+///   and for memory that the host reaches. Where the handle has become another stream's, memory freed before waits for
+///   all work of the device, on a thread of portamem's.
+/// - The pool takes a free on a captured stream where it needs no event. It serves an allocation on one from memory at
+///   hand, and otherwise refuses it before any vendor call.
 ///
 /// Cost:
 /// - A block of up to 1 MiB that only devices reach, and that the calling thread freed on the same stream, is found
@@ -116,6 +116,7 @@ class PoolMemoryResource : public MemoryResource {
         });
     }
 
+    /// Makes the resource as the constructor does, and shares it.
     static std::shared_ptr<PoolMemoryResource> create(std::shared_ptr<MemoryResource> upstream,
                                                       PoolOptions options = {}) {
         return detail::shared<PoolMemoryResource>(std::move(upstream), std::move(options));
@@ -129,9 +130,9 @@ class PoolMemoryResource : public MemoryResource {
         const std::size_t own = own_limit();
         return own != 0 ? own : runtime_->release().shared_limit_bytes();
     }
-    /// Changes the most bytes that the pool reserves; 0 takes its limit away. PORTAMEM_POOL_LIMIT goes on for a pool
-    /// that was made without a limit. Where the pool has reserved more, nothing goes back by itself: allocations that
-    /// need a new chunk throw OutOfMemory until it has less. trim(limit) gives back what is not out.
+    /// Changes the most bytes that the pool reserves; 0 takes its limit away. For a pool that was made without a limit,
+    /// PORTAMEM_POOL_LIMIT still counts. Where the pool has reserved more, nothing goes back by itself: allocations
+    /// that need a new chunk throw OutOfMemory until it has less. trim(limit) gives chunks without a live block back.
     void set_limit(std::size_t limit) {
         refuse_forked();
         if (passthrough_) passthrough_->set_limit(limit);
@@ -147,6 +148,7 @@ class PoolMemoryResource : public MemoryResource {
         return annotations->is_followed() ? std::optional(true) : std::nullopt;
     }
 
+    /// Returns the pool's figures. Throws Error in a forked child.
     PoolStats stats() const {
         refuse_forked();
         return figures();
@@ -187,10 +189,10 @@ class PoolMemoryResource : public MemoryResource {
         refuse_forked();
         answer(portamem_pool_trim(pool_, keep), 0);
     }
-    /// Does the same, but waits for the work of one stream only, and for another thread's trim. What is free on other
-    /// streams stays where its work has not run, as does that of another thread's own default stream. The upstream may
-    /// wait itself, as Free of plain memory does. Throws std::invalid_argument for a stream of another device, and for
-    /// one that is captured.
+    /// Does the same, but waits for the work of one stream only, and for another thread's trim. Memory that is free on
+    /// another stream stays where that stream's work has not run, or where it is another thread's own default stream.
+    /// The upstream may wait itself, as Free of plain memory does. Throws std::invalid_argument for a stream of another
+    /// device, and for one that is captured.
     void trim(std::size_t keep, const std::shared_ptr<Stream>& stream) {
         refuse_forked();
         refuse_stream_of_another_device(*stream);
@@ -210,7 +212,7 @@ class PoolMemoryResource : public MemoryResource {
         const std::size_t used = live_bytes();
         return all > used ? all - used : 0;
     }
-    /// Returns the bytes that the pool holds of its upstream; stats() has them too, and costs more.
+    /// Returns the bytes that the pool holds of its upstream. stats() has that figure too, and costs more.
     std::size_t reserved() const {
         refuse_forked();
         if (passthrough_) return passthrough_->stats().reserved;

@@ -7,11 +7,11 @@
 
 PORTAMEM_OPEN
 
-/// Gives pinned memory in large chunks, as pools take it. It is portable and mapped.
+/// Gives portable and mapped pinned memory, by a way that is quick for large pieces.
 /// - Several threads prefault the pages, which are huge where the system allows it and near the device. The runtime
-///   registers them. That takes a tenth of the time of HostMalloc.
-/// - The memory is HostMalloc's where a device's capabilities do not say that registered memory is coherent and has one
-///   address everywhere, or where the runtime refuses to register.
+///   registers them then. That takes a tenth of the time of HostMalloc.
+/// - HostMalloc gives the memory where the device's capabilities do not say that registered memory is coherent and has
+///   one address everywhere, or where the runtime refuses to register.
 /// - Every allocation takes whole pages. Use it for large arrays that come and go; below a pool a PinnedMemoryResource
 ///   gives the same.
 class PrefaultedPinnedMemoryResource : public PinnedMemoryResource {

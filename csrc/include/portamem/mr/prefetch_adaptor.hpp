@@ -13,9 +13,9 @@
 
 PORTAMEM_OPEN
 
-/// Prefetches what it allocates, on the stream of the allocation, so that the first kernel finds its pages there
-/// instead of faulting for each. It takes managed memory, and system memory that the device reaches. A refused prefetch
-/// throws the runtime's Error, and nothing is allocated then.
+/// Prefetches what it allocates, on the stream of the allocation, so that the first kernel finds its pages in place and
+/// takes no page faults. The upstream gives managed memory, or system memory that the device reaches. Where the runtime
+/// refuses the prefetch, the allocation throws its Error, and nothing is allocated.
 class PrefetchAdaptor : public KnowingAdaptor {
   public:
     /// location: none means the device of each allocation's stream. Throws std::invalid_argument for memory of another

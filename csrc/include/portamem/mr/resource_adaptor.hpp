@@ -11,7 +11,7 @@
 PORTAMEM_OPEN
 
 /// Stands over another resource, and keeps it alive. Its memory and traits are that resource's, and it counts what went
-/// through it. An adaptor overrides take and give_back, and calls these for the memory itself.
+/// through it. A derived class overrides take and give_back, and calls those of this class for the memory itself.
 class ResourceAdaptor : public CountedMemoryResource {
   public:
     const std::shared_ptr<MemoryResource>& upstream() const noexcept { return upstream_; }
@@ -21,7 +21,7 @@ class ResourceAdaptor : public CountedMemoryResource {
     /// queues_work: says that the adaptor queues work of its own on the memory that it gives.
     explicit ResourceAdaptor(std::shared_ptr<MemoryResource> upstream, bool queues_work = false)
         : CountedMemoryResource(traits_of(upstream, queues_work)), upstream_(std::move(upstream)) {}
-    /// For an adaptor whose memory is not the upstream's alone.
+    /// Serves an adaptor whose memory is not the upstream's alone. traits: of all its memory.
     ResourceAdaptor(std::shared_ptr<MemoryResource> upstream, const MemoryTraits& traits)
         : CountedMemoryResource(traits), upstream_(std::move(upstream)) {}
 

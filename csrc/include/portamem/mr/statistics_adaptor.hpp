@@ -17,8 +17,8 @@ PORTAMEM_OPEN
 /// Counts bytes as they were asked for, and allocations. Allocations of 0 bytes count in total_count alone.
 using MemoryCounts = portamem_record_counts;
 
-/// Counts what goes through it: in all, by tag, by thread, and within scopes. Memory counts for the tag and the thread
-/// that allocated it, whichever thread frees it.
+/// Counts the allocations that go through it: in all, by tag, by thread, and within scopes. Memory counts for the tag
+/// and the thread that allocated it, whichever thread frees it.
 class StatisticsAdaptor : public RecordingAdaptor {
   public:
     explicit StatisticsAdaptor(std::shared_ptr<MemoryResource> upstream) : RecordingAdaptor(std::move(upstream), 0) {}
@@ -28,6 +28,7 @@ class StatisticsAdaptor : public RecordingAdaptor {
         return detail::shared<StatisticsAdaptor>(std::move(upstream));
     }
 
+    /// Returns the counts of the adaptor's whole life.
     MemoryCounts counts() const { return counts_of(0); }
 
     /// Returns the counts by tag; "" has the allocations without one.
@@ -41,8 +42,8 @@ class StatisticsAdaptor : public RecordingAdaptor {
         return found;
     }
 
-    /// Returns the counts by the system's number of the thread. A number that the system gave to a later thread too
-    /// stands for both, with the larger peaks.
+    /// Returns the counts by the system's number of the thread. Where the system gave a number to a later thread too,
+    /// the entry has the sum of both threads' counts, and the larger of their peaks.
     std::map<std::uint64_t, MemoryCounts> by_thread() const {
         using Counts = std::map<std::uint64_t, MemoryCounts>;
         Counts found;
@@ -65,6 +66,7 @@ class StatisticsAdaptor : public RecordingAdaptor {
         Scope(const Scope&) = delete;
         Scope& operator=(const Scope&) = delete;
 
+        /// Returns the counts since the scope began.
         MemoryCounts counts() const { return of_->counts_of(number_); }
 
       private:
@@ -72,8 +74,8 @@ class StatisticsAdaptor : public RecordingAdaptor {
         const std::uint64_t number_;
     };
 
-    /// Open and read scopes by number, for other languages. counts_of throws std::invalid_argument for a scope that is
-    /// not open.
+    /// Open, end and read scopes by number, for other languages. begin_scope throws std::bad_alloc, and counts_of
+    /// throws std::invalid_argument for a scope that is not open.
     std::uint64_t begin_scope() {
         refuse_forked();
         const std::uint64_t scope = portamem_recorder_scope_begin(recorder());

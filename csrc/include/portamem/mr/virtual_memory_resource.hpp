@@ -49,11 +49,12 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
         return detail::shared<VirtualMemoryResource>(device, reserve);
     }
 
-    /// Returns the bytes of which memory is mapped in multiples.
+    /// Returns the granularity in bytes: memory is mapped in multiples of it.
     std::size_t granularity() const noexcept { return granularity_; }
     /// Returns the fewest bytes of addresses that an allocation gets.
     std::size_t reserve() const noexcept { return reserve_; }
-    /// Returns the bytes of device memory that all blocks have now: 0 while the resource sleeps.
+    /// Returns the bytes of device memory that all blocks have now. While the resource sleeps that is 0, and what the
+    /// runtime did not take back.
     std::size_t mapped() const {
         const std::lock_guard<std::mutex> lock(mutex_);
         std::size_t sum = 0;
@@ -67,8 +68,8 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
         return kept_.nbytes();
     }
 
-    /// Allocates `nbytes` with `capacity` bytes of addresses, for GrowableBuffer. deallocate takes the block back, with
-    /// the size that it has then. capacity 0: as many as the device has memory. Throws as allocate does;
+    /// Allocates `nbytes` with `capacity` bytes of addresses, for GrowableBuffer. capacity 0: as many bytes as the
+    /// device has memory. deallocate takes the block back, with the size that it has then. Throws as allocate does, and
     /// std::invalid_argument where nbytes is 0 or more than `capacity`.
     void* allocate_reserved(std::size_t nbytes, std::size_t capacity, const std::shared_ptr<Stream>& stream) {
         if (nbytes == 0) throw std::invalid_argument("a block without bytes has no address to grow at");
@@ -90,16 +91,16 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
         const auto found = blocks_.find(const_cast<void*>(ptr));
         return found == blocks_.end() ? 0 : found->second.range->reserved();
     }
-    /// Returns the bytes of device memory that a block has now.
+    /// Returns the bytes of device memory that a block has now; 0 where the address is not out.
     std::size_t mapped_of(const void* ptr) const {
         const std::lock_guard<std::mutex> lock(mutex_);
         const auto found = blocks_.find(const_cast<void*>(ptr));
         return found == blocks_.end() ? 0 : found->second.range->mapped();
     }
 
-    /// Gives memory that the program has out by its address another size there; a GrowableBuffer has a resize of its
-    /// own. The contents stay, as many as both sizes have; the bytes that are new have undefined contents, and work on
-    /// any stream may use them at once.
+    /// Changes the size of a block at its address, for a program that allocated it without a buffer; a GrowableBuffer
+    /// has a resize of its own. The bytes that both sizes have keep their contents. New bytes have undefined contents,
+    /// and work on any stream may use them at once.
     /// - stream: for fewer bytes, the call waits for its work, because memory goes back to the device. Memory that the
     ///   runtime does not take back stays mapped: mapped_of tells.
     /// - Throws std::invalid_argument for an address that is not out, a size of 0 or past the block's capacity, and
@@ -125,8 +126,9 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
     /// - The program sees to it that no work uses the blocks from here to wake(): neither by their addresses, nor by
     ///   operations of other threads during the call. Other threads may allocate and give back; they wait meanwhile.
     /// - Throws Error where the device's work failed, std::bad_alloc where the host has no memory for the contents, and
-    ///   std::invalid_argument within a capture: the resource is awake then. Where the runtime does not take memory
-    ///   back, the call throws Error too, but the resource sleeps, and that memory is not free.
+    ///   std::invalid_argument within a capture or when closed: the resource is awake then. Where the runtime does not
+    ///   take memory back, the call throws Error too, but the resource sleeps, and the device does not have that memory
+    ///   free.
     void sleep(SleepContents contents = SleepContents::Keep) {
         refuse_unusable("sleep");
         Device(device()).synchronize();
@@ -147,8 +149,8 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
     }
 
     /// Gives every block memory again, at its address, with the contents that sleep() kept. A resource that is awake
-    /// stays so. Throws OutOfMemory and Error, and std::invalid_argument within a capture; the resource sleeps on then,
-    /// and has all that it kept.
+    /// stays so. Throws OutOfMemory and Error, and std::invalid_argument within a capture or when closed. The resource
+    /// then still sleeps, and still has the contents that it kept.
     void wake() {
         refuse_unusable("wake");
         detail::refuse_in_capture("waking memory");

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 // portamem/rt/api/checker.hpp: contracts of what is told to the vendor's memory checker.
 //
-// A checker sees what the runtime allocates. Of memory that is handed out in pieces it is told here: the whole is a
-// heap, of which nothing may be touched but its regions. CUDA's is compute-sanitizer, told through NVTX; AMD's and the
-// CPU's have none of the kind. HasMemChecker, a constant of each backend, says whether there is anything in this build
-// to tell one with.
+// A checker sees by itself what the runtime allocates. A caller that hands such memory out in pieces tells it more with
+// these functions: the whole allocation is a heap, and work may touch no bytes of a heap but those of its regions.
+// CUDA's checker is compute-sanitizer, told through NVTX; AMD's and the CPU's checkers cannot be told. HasMemChecker, a
+// constant of each backend, says whether this build can tell one.
 //
-// The device whose memory it is must be current, for all of them. Where no checker listens there is no heap to begin
-// with, and the others are not called. Where HasMemChecker is false all answer NotSupported. None of them waits for the
-// device, or is ordered with a stream: work that runs meanwhile may be judged by either state.
+// For every call the caller makes the memory's device current. Where no checker listens, MemHeapRegister gives no heap,
+// and the caller makes none of the other calls. Where HasMemChecker is false, all answer NotSupported. No call waits
+// for the device, or is ordered with a stream: the checker may judge work that runs meanwhile by the state before the
+// call or after it.
 #pragma once
 
 #include "portamem/backend.hpp"
@@ -18,26 +19,29 @@ PORTAMEM_RT_OPEN
 
 using MemHeap_t = void*;
 
-/// Whether a tool that may be a checker has announced itself to this process. Asks the environment and not the runtime:
-/// a tool may announce itself only when the runtime is first used, so ask after that. Whether it listens, the first
-/// MemHeapRegister says.
+/// Whether a tool that may be a checker has announced itself to this process. The call reads the environment, and a
+/// tool may write there only when the runtime is first used: so the caller asks after that. The first MemHeapRegister
+/// tells whether the tool listens.
 inline bool MemCheckerAnnounced();
 
-/// The allocation at `ptr`, whole, is a heap without regions. The runtime must have been used before. Errors:
-/// InvalidValue for null and for no bytes; NotSupported where no checker listens, or not to this: `heap` is null then.
+/// Makes the whole allocation at `ptr` a heap without regions. The caller has used the runtime before. Errors:
+/// InvalidValue for null and for 0 bytes; NotSupported where no checker listens, or it takes no such heap. *heap is
+/// null after an error.
 inline Error_t MemHeapRegister(MemHeap_t* heap, const void* ptr, std::size_t nbytes);
 
-/// To be called before the memory is freed: to the checker no access is allowed until then. Errors: InvalidValue for a
-/// null heap, here and below.
+/// Ends a heap that has no regions any more. The caller does this before it frees the memory; in between, the checker
+/// allows no access to it. Errors: InvalidValue for a null heap.
 inline Error_t MemHeapUnregister(MemHeap_t heap);
 
-/// One region of a heap, which touches no other of them: these bytes may be read and written.
+/// Begins a region of a heap: work may read and write these bytes. The region overlaps no other region. Errors:
+/// InvalidValue for null and for 0 bytes.
 inline Error_t MemRegionsRegister(MemHeap_t heap, const void* ptr, std::size_t nbytes);
 
-/// Moves the end of the region that begins at `ptr`.
+/// Moves the end of the region that begins at `ptr`: it has `nbytes` bytes from now on. Errors: InvalidValue for null
+/// and for 0 bytes.
 inline Error_t MemRegionsResize(const void* ptr, std::size_t nbytes);
 
-/// The bytes of the region that begins at `ptr` may no longer be touched.
+/// Ends the region that begins at `ptr`: work may no longer touch its bytes. Errors: InvalidValue for null.
 inline Error_t MemRegionsUnregister(const void* ptr);
 
 PORTAMEM_RT_CLOSE

@@ -11,8 +11,8 @@ PORTAMEM_RT_OPEN
 /// 0 bytes: Success and null (HIP itself would refuse). Freed by Free.
 inline Error_t MallocManaged(void** ptr, std::size_t nbytes, MemAttach attach);
 
-/// Moves a managed range to a location in stream order. 0 bytes of valid memory: Success, nothing queued.
-/// Locations: Device and Host everywhere; HostNuma and HostNumaCurrent where headers have them, else they act as Host.
+/// Moves a managed range to a location in stream order. 0 bytes: Success, and nothing is queued. Locations: Device and
+/// Host everywhere; HostNuma and HostNumaCurrent where headers have them, else they act as Host.
 /// Errors: InvalidValue for memory that is not managed (HIP: NotSupported for foreign memory), InvalidDevice.
 /// HIP without migration: Success and no effect.
 inline Error_t MemPrefetchAsync(const void* ptr, std::size_t nbytes, Location location, Stream_t stream);
@@ -23,11 +23,14 @@ inline Error_t MemAdvise(const void* ptr, std::size_t nbytes, MemoryAdvise advic
 
 /// One attribute of a managed range into `data`: an int (ReadMostly; PreferredLocation and LastPrefetchLocation as a
 /// device ordinal, CpuDeviceId or InvalidDeviceId; CoherencyMode), or for AccessedBy data_size / 4 ints, unused ones
-/// InvalidDeviceId. A location is reported only where the whole range shares it.
+/// InvalidDeviceId. A location is reported only where the whole range shares it. Errors: NotSupported for CoherencyMode
+/// outside AMD.
 inline Error_t MemRangeGetAttribute(void* data, std::size_t data_size, MemRangeAttribute attribute, const void* ptr,
                                     std::size_t nbytes);
 
-/// Ties managed memory to a stream, or frees it for all again, in stream order. nbytes 0 means the whole allocation.
+/// Says, in stream order, what may use managed memory: host and all streams (Global), the host alone (Host), or the
+/// host and this stream alone (Single). ptr: where the allocation begins. nbytes: all of its bytes, or 0, which means
+/// the same. Errors: InvalidValue.
 inline Error_t StreamAttachMemAsync(Stream_t stream, void* ptr, std::size_t nbytes, MemAttach attach);
 
 PORTAMEM_RT_CLOSE

@@ -11,13 +11,13 @@ PORTAMEM_RT_OPEN
 /// 0 bytes: Success and null. Errors: OutOfMemory; StreamCaptureUnsupported under a global capture.
 inline Error_t Malloc(void** ptr, std::size_t nbytes);
 
-/// Frees memory of Malloc, MallocPitch, ExtMallocWithFlags or MallocManaged; null is fine. It may wait for the device,
-/// but no caller may rely on that: HIP 7 does not for memory of a pool, CUDA never did.
+/// Frees memory of Malloc, MallocPitch, ExtMallocWithFlags or MallocManaged, and of a pool; null is fine. It may wait
+/// for the device, but no caller may rely on that: for memory of a pool, HIP 7 does not wait, and CUDA never did.
 /// Errors: InvalidValue for a pointer that is unknown, interior, or freed already.
 inline Error_t Free(void* ptr);
 
-/// Device memory for `height` rows of `width` bytes, each row aligned; *pitch is the bytes from row to row.
-/// 0 in either: Success, null, pitch 0.
+/// Device memory for `height` rows of `width` bytes, each row aligned; *pitch is the bytes from row to row. Width or
+/// height 0: Success, null, pitch 0.
 inline Error_t MallocPitch(void** ptr, std::size_t* pitch, std::size_t width, std::size_t height);
 
 /// Malloc with a choice of coherence. Default is Malloc. HIP: FineGrained, Uncached (headers 5.7 and later).
@@ -38,14 +38,15 @@ inline Error_t HostFree(void* ptr);
 /// byte); NotSupported for ReadOnly on HIP, where that number means something else.
 inline Error_t HostRegister(void* ptr, std::size_t nbytes, unsigned flags);
 
-/// Undoes it; `ptr` is the address that was registered. Errors: HostMemoryNotRegistered. HIP waits for the device.
+/// Undoes HostRegister; `ptr` is the address that was registered. It may wait for work that has nothing to do with the
+/// memory: HIP waits for the device, host for all devices. Errors: HostMemoryNotRegistered.
 inline Error_t HostUnregister(void* ptr);
 
 /// The address by which the current device reaches pinned or registered memory; it may differ from the host's.
 /// Errors: InvalidValue for memory that is neither.
 inline Error_t HostGetDevicePointer(void** device_ptr, void* host_ptr);
 
-/// The HostMallocFlags of memory of HostMalloc. Vendors add Mapped, and HIP Portable too.
+/// The HostMallocFlags of memory of HostMalloc. Every runtime adds Mapped, and HIP Portable too.
 /// Errors: InvalidValue for anything else.
 inline Error_t HostGetFlags(unsigned* flags, void* host_ptr);
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // portamem/rt/api/virtual.hpp: contracts of virtual memory.
 //
-// Addresses are reserved, memory is created, and the one is mapped to the other. The caller gives access then: until
-// that a device cannot use the memory. No call waits for work. The caller sees to it that no work uses memory that it
-// unmaps, or whose access it takes away.
-// Every call creates no context. Sizes, addresses and offsets are multiples of the granularity. Where the runtime has
-// no virtual memory the answer is NotSupported; DeviceAttr::VirtualMemoryManagementSupported is the capability.
+// The caller reserves addresses, creates memory, maps the memory to the addresses, and gives devices access to it;
+// before that no device can use the memory. No call waits for work. The caller sees to it that no work uses memory that
+// it unmaps, or to which it takes access away. No call creates a context. Sizes, addresses and offsets are multiples of
+// the granularity. Where the runtime has no virtual memory the answer is NotSupported;
+// DeviceAttr::VirtualMemoryManagementSupported is the capability.
 #pragma once
 
 #include "portamem/backend.hpp"
@@ -13,9 +13,9 @@
 
 PORTAMEM_RT_OPEN
 
-/// Bytes of which sizes and addresses of physical memory at a Device location have to be multiples: the least that
-/// works, or the best. Errors: InvalidValue for another location, InvalidDevice for a negative ordinal (CUDA answers
-/// for one beyond the last, measured).
+/// The granularity in bytes of physical memory at a Device location: sizes and addresses have to be multiples of it.
+/// option: the least that works, or the one that works best. Errors: InvalidValue for another location, InvalidDevice
+/// for a negative ordinal (CUDA gives an answer even for an ordinal beyond the last: measured).
 inline Error_t MemGetAllocationGranularity(std::size_t* granularity, Location location,
                                            MemAllocationGranularity option);
 
@@ -32,23 +32,24 @@ inline Error_t MemAddressFree(void* ptr, std::size_t nbytes);
 /// OutOfMemory.
 inline Error_t MemCreate(MemGenericAllocationHandle_t* handle, std::size_t nbytes, Location location);
 
-/// Gives a handle up. The memory goes back to the device when nothing is mapped to it either.
+/// Gives a handle up. The memory goes back to the device once it is mapped nowhere either.
 inline Error_t MemRelease(MemGenericAllocationHandle_t handle);
 
 /// Maps memory to reserved addresses to which nothing is mapped. nbytes: all of the memory; offset: 0, as vendors take
 /// no other. Errors: InvalidValue.
 inline Error_t MemMap(void* ptr, std::size_t nbytes, std::size_t offset, MemGenericAllocationHandle_t handle);
 
-/// Takes the memory away from addresses, as one MemMap put it there: AMD takes no other range. Errors: InvalidValue,
-/// but Success on CUDA for reserved addresses to which nothing is mapped (measured).
+/// Takes the memory away from addresses, which stay reserved. The range is that of one MemMap: AMD and host take no
+/// other. Errors: InvalidValue, but Success on CUDA for reserved addresses to which nothing is mapped (measured).
 inline Error_t MemUnmap(void* ptr, std::size_t nbytes);
 
-/// Says what a device may do with mapped memory. The range may hold several mappings, one behind the other; on AMD it
-/// has to begin where the reservation does. Errors: InvalidValue for a location that is no device, and for a range that
-/// is not mapped.
+/// Says what a device may do with mapped memory. The range may hold several whole mappings, one behind the other; on
+/// AMD it has to begin where the reservation does. Errors: InvalidValue for a location that is no device, and for a
+/// range that is not mapped; host also for Read.
 inline Error_t MemSetAccess(void* ptr, std::size_t nbytes, Location location, MemAccessFlags flags);
 
-/// Tells what a device may do with the memory at an address. Errors: InvalidValue.
+/// Tells what a device may do with the memory at an address. Errors: InvalidValue for a location that is no device;
+/// host also where no memory is mapped.
 inline Error_t MemGetAccess(MemAccessFlags* flags, Location location, void* ptr);
 
 PORTAMEM_RT_CLOSE
