@@ -209,21 +209,24 @@ def __dir__() -> list[str]:
 
 
 def backends() -> dict[str, BackendInfo]:
-    """Every backend by name, with its state and, where it cannot be used, the reason. Never raises for one."""
+    """The state of every backend, by name, as a BackendInfo. For a backend that cannot be used it has the reason, and
+    the call does not raise."""
     from portamem import _loader
 
     return _loader.backends()
 
 
 def get_include() -> str:
-    """The folder for a C++ compiler's include path: ``#include <portamem/portamem.hpp>``."""
+    """The folder for a C++ compiler's include path: ``#include <portamem/portamem.hpp>``. Raises FileNotFoundError
+    where this installation has no headers."""
     from portamem import _build
 
     return str(_build.include_dir())
 
 
 def get_cmake_dir() -> str:
-    """The folder for CMake: ``find_package(portamem)`` with ``-Dportamem_DIR=$(...)``."""
+    """The folder of portamem-config.cmake, for CMake's ``find_package(portamem)``: pass it as ``-Dportamem_DIR=...``.
+    Raises FileNotFoundError where this installation has none."""
     from portamem import _build
 
     return str(_build.cmake_dir())

@@ -28,16 +28,16 @@ class Scopes:
     def using(self, resource: Any) -> Iterator[Any]:
         """Makes ``resource`` the current one of its device, in this context, within a ``with`` block.
 
-        ``empty``, ``zeros`` and ``asarray`` take memory from it there. Live buffers are not touched.
+        ``empty``, ``zeros`` and ``asarray`` take memory from it there. Live buffers keep their memory.
 
-        The scope is a context variable's: each asyncio task has its own, tasks and threads that inherit a context
+        The scope is a context variable's: each asyncio task has its own. Tasks and threads that inherit a context
         (``asyncio.to_thread``, ``contextvars.copy_context().run``) see the scopes that were open when the context was
-        copied, and a plain ``threading.Thread`` sees none. C++ code that holds the GIL sees the scopes of the task that
+        copied. A plain ``threading.Thread`` sees none. C++ code that holds the GIL sees the scopes of the task that
         called it. Without the GIL, C++ code sees the newest scope of its thread.
 
-        The blocks of a task end the last one first. One that ends before another that began within it raises
-        RuntimeError; the other stays as it is. Where generators take turns on a thread, name the resource in each
-        call.
+        The blocks of a task have to end in reverse order. A block that ends before another one that began within it
+        raises RuntimeError, and the other one stays open. Where generators take turns on a thread, name the resource in
+        each call instead. Raises TypeError for what is no resource of this backend, and ValueError for a closed one.
         """
         if not isinstance(resource, self._native.MemoryResource):
             raise TypeError(f"using() takes a memory resource of portamem.{self._native.backend}, not {resource!r}")
@@ -52,12 +52,14 @@ class Scopes:
 
     @contextmanager
     def tag(self, name: str) -> Iterator[str]:
-        """Names what this thread allocates within a ``with`` block, for the adaptors that watch memory and for logs.
+        """Gives the allocations of this thread within a ``with`` block a name, for the adaptors that watch memory and
+        for logs.
 
-        Within another tag it is a part of that one: ``solver/setup``. What ``with`` binds is the tag in full.
+        A tag within another one is a part of it: ``solver/setup``. ``with tag(name) as full`` binds the full name.
 
-        The blocks of a thread end the last one first. One that ends before another that began within it raises
-        RuntimeError, and the other stays as it is. Tasks that take turns on a thread share its tags.
+        The blocks of a thread have to end in reverse order. A block that ends before another one that began within it
+        raises RuntimeError, and the other one stays open. Tasks that take turns on a thread share its tags. Raises
+        ValueError for a name that is empty or has a NUL character.
         """
         number = self._native._push_tag(name)
         try:
@@ -69,15 +71,15 @@ class Scopes:
         self._native._pop_tag(number)
 
     def check(self, *, raises: bool = True) -> OrderCheck:
-        """Finds uses of memory that no order covers, while a ``with`` block runs. All threads' calls count.
+        """Finds uses of memory that nothing orders, while a ``with`` block runs, in the calls of all threads.
 
-        Followed are the allocations, frees, copies, fills, prefetches, events and waits of the CPU backend: what the
-        program orders, never what happened to run in time. At the block's end OrderError is raised if there are
-        findings, unless ``raises=False``; what ``with`` binds has them as ``findings``. On a GPU backend entering the
-        block raises Error.
+        The checker follows the allocations, frees, copies, fills, prefetches, events and waits of the CPU backend. It
+        judges by the order that the program asks for, whatever order the work happened to run in. The end of the block
+        raises OrderError if there are findings, unless ``raises=False``. ``with check() as found`` binds an OrderCheck,
+        which has them as ``found.findings``. On a GPU backend the beginning of the block raises Error.
 
-        A use that ``record_stream`` declares orders the free of the memory. Nothing is found between the work that it
-        stands for, which is not seen, and what other streams read or write.
+        A use that ``record_stream`` declares orders the free of the memory. The checker does not see the work that the
+        use stands for, so it finds nothing between that work and the reads and writes of other streams.
         """
         return OrderCheck(self._native, raises)
 

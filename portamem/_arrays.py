@@ -31,13 +31,18 @@ class Arrays:
     def asarray(
         self, obj: Any, *, dtype: Any = None, resource: Any = None, device: Any = None, stream: Any = None
     ) -> Any:
-        """``obj`` as a View.
+        """``obj`` as a View: memory of a device without a copy, data of the host by a copy.
 
-        A View is returned as it is, and a Buffer as its bytes. Device, managed and page-locked memory of other
-        libraries is wrapped where it lies, unless a resource or device is named: through DLPack, or else
-        ``__cuda_array_interface__``. With a stream it is ready for work on that stream, without one it is ready on
-        return. Anything else (NumPy arrays and other data of the host, bytes, nested sequences) is copied there;
-        ``from_any`` wraps such memory too.
+        For a View the answer is that View, and for a Buffer a View of its bytes. For device, managed and page-locked
+        memory of other libraries it is a View of that memory, through DLPack, or else ``__cuda_array_interface__``.
+        portamem copies those only where a ``resource`` or ``device`` is named. It always copies NumPy arrays and other
+        data of the host, bytes and nested sequences, to new memory of ``resource``, or else of the current resource of
+        ``device``; ``from_any`` takes such memory without a copy. The host backend counts page-locked memory as data of
+        the host.
+
+        With a stream the memory is ready for work on that stream; without one it is ready on return. ``dtype`` converts
+        data of the host. Raises ValueError for memory of a device with another ``dtype``, and for masked arrays;
+        TypeError for data without numbers, and for memory that only a device of another backend reaches.
         """
         source = self._on_device(obj, stream)
         if source is None:
@@ -53,16 +58,17 @@ class Arrays:
         return self._copied(source, source.dtype, resource, device, stream)
 
     def from_any(self, obj: Any, *, stream: Any = None) -> Any:
-        """The memory of any object as a View, where it lies: nothing is copied.
+        """The memory of any object as a View, without a copy.
 
-        A View is returned as it is, and a Buffer as its bytes. Any other object is asked by DLPack; where it has none,
-        by ``__cuda_array_interface__``, and last by ``__array_interface__`` or as a Python buffer. So are NumPy's
-        arrays of types that its DLPack does not know. With a stream the memory is ready for work on that stream,
-        without one it is ready on return. Memory that may be read only becomes a read-only View.
+        For a View the answer is that View, and for a Buffer a View of its bytes. portamem asks any other object for
+        DLPack, else for ``__cuda_array_interface__``, else for ``__array_interface__`` or a Python buffer. It asks a
+        NumPy array in the last way where NumPy's DLPack does not know the type. With a stream the memory is ready for
+        work on that stream; without one it is ready on return. Memory that may only be read becomes a read-only View.
+        The View keeps ``obj`` alive.
 
-        TypeError for an object that has none of these, and for memory of a backend that this one cannot reach;
-        ValueError for elements that have no name here or are not aligned, negative strides and masked arrays; and what
-        the producer raises.
+        Raises TypeError for an object that has none of these, and for memory that this backend cannot reach; ValueError
+        for elements that have no name here or are not aligned, for negative strides and for masked arrays; and what the
+        producer raises.
         """
         native = self._native
         if isinstance(obj, native.View):

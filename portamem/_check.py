@@ -31,22 +31,26 @@ class OrderFinding:
     """Two uses of the same memory that nothing orders."""
 
     kind: str
+    """The fault: "unordered read after write", "use after free" and the like."""
     address: int
     """The first byte that both touched, when the finding was first made."""
     nbytes: int
+    """The bytes from there on that both touched."""
     first: OrderUse
     second: OrderUse
     advice: str
+    """A sentence about how to order the two."""
     count: int
-    """Counts how often the same two places did it."""
+    """How often the same two places did it."""
     text: str = field(repr=False, compare=False)
+    """The whole finding in words, which ``str()`` gives too."""
 
     def __str__(self) -> str:
         return self.text
 
 
 class OrderCheck:
-    """The context manager that ``check()`` returns. ``findings`` may be read within the block and after it."""
+    """The context manager that ``check()`` returns. A program may read ``findings`` within the block and after it."""
 
     def __init__(self, native: ModuleType, raises: bool) -> None:
         self._native = native
@@ -56,7 +60,7 @@ class OrderCheck:
 
     @property
     def findings(self) -> tuple[OrderFinding, ...]:
-        """The uses that nothing orders, as far as they have been found by now."""
+        """The uses that nothing orders, as far as the checker has found them by now."""
         if self._session:
             self._findings = tuple(_finding(*values) for values in self._native._order_findings(self._session))
         return self._findings
@@ -80,7 +84,8 @@ class OrderCheck:
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> None:
-        """Ends the check. Raises OrderError if there are findings, unless told not to or an exception is on its way."""
+        """Ends the check. Raises OrderError if there are findings, except with ``raises=False`` and where an exception
+        ends the block."""
         findings = self.findings
         self._native._order_end(self._session)
         self._session = 0

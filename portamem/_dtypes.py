@@ -112,7 +112,7 @@ def numpy_dtype(name: str) -> Any:
     try:
         import ml_dtypes
     except ImportError:
-        raise ImportError(f"NumPy has {name} by the package ml_dtypes alone: pip install ml_dtypes") from None
+        raise ImportError(f"NumPy has {name} only with the package ml_dtypes: pip install ml_dtypes") from None
     if not hasattr(ml_dtypes, name):
         raise ImportError(f"ml_dtypes {ml_dtypes.__version__} has no {name}: pip install --upgrade ml_dtypes")
     return numpy.dtype(getattr(ml_dtypes, name))
@@ -132,5 +132,5 @@ def _through_numpy(dtype: object) -> DType:
         raise ValueError(f"{dtype!r} is big-endian, and devices are little-endian: convert to '<{typestr[1:]}' first")
     if typestr:
         names = ", ".join(each.name for each in (*_NUMPY_DTYPES, *_ML_DTYPES))
-        raise ValueError(f"{dtype!r} is not an element type here: they are {names}")
+        raise ValueError(f"{dtype!r} is not an element type here: the types are {names}")
     raise TypeError(f"an element type is a name, such as 'float32', or a NumPy dtype, not {dtype!r}")

@@ -22,7 +22,10 @@ def stream_handle(obj: object, backend: str) -> int:
     _refuse_number(obj, "Stream")
     _libraries.warn_of_two(backend)  # a handle of another copy of the runtime may crash this one
     if isinstance(obj, Stream):
-        raise TypeError(f"this is a stream of the {obj.backend} backend, and the {backend} backend cannot use it")
+        raise TypeError(
+            f"this is a stream of the {obj.backend} backend, and the {backend} backend cannot use it: make one with "
+            f"portamem.{backend}.Stream()"
+        )
     # Their class before their protocol: both vendors' objects may speak it, and only the class says whose they are.
     handle = _from_vendor_object(obj, backend, "Stream_t", "CUstream")
     if handle is None:
@@ -32,7 +35,7 @@ def stream_handle(obj: object, backend: str) -> int:
     if handle is None:
         raise TypeError(
             f"a stream is a portamem.{backend}.Stream, an object with __cuda_stream__, or a stream of cuda-python, "
-            f"hip-python, CuPy or PyTorch, not a {type(obj).__name__}"
+            f"hip-python, CuPy or PyTorch, not {type(obj).__name__}"
         )
     return 0 if handle == _LEGACY and backend != "cuda" else handle
 
@@ -42,21 +45,24 @@ def event_handle(obj: object, backend: str) -> int:
     _refuse_number(obj, "Event")
     _libraries.warn_of_two(backend)
     if isinstance(obj, Event):
-        raise TypeError(f"this is an event of another backend, and the {backend} backend cannot use it")
+        raise TypeError(
+            f"this is an event of another backend, and the {backend} backend cannot use it: make one with "
+            f"portamem.{backend}.Event()"
+        )
     handle = _from_vendor_object(obj, backend, "Event_t", "CUevent")
     if handle is None:
         handle = _from_attribute(obj, "ptr", "cuda_event")
     if handle is None:
         raise TypeError(
             f"an event is a portamem.{backend}.Event, or an event of cuda-python, hip-python, CuPy or PyTorch, "
-            f"not a {type(obj).__name__}"
+            f"not {type(obj).__name__}"
         )
     return handle
 
 
 def _refuse_number(obj: object, kind: str) -> None:
     if isinstance(obj, int):
-        raise TypeError(f"a bare number is not a {kind.lower()}: say {kind}.from_handle({obj}) if it is a handle")
+        raise TypeError(f"a bare number is not of type {kind}: say {kind}.from_handle({obj}) if it is a handle")
 
 
 def _from_protocol(obj: object) -> int | None:

@@ -4,8 +4,8 @@ Conventions of every call here:
 
 * Sizes and offsets are bytes: an int, or text such as ``"64 MiB"``.
 * ``stream`` is a Stream of the same backend, or a foreign stream object (``__cuda_stream__``, cuda-python, hip-python,
-  CuPy, PyTorch). Where calls come again and again, pass ``Stream.wrap(obj)``, made once: the object itself becomes a
-  new Stream whenever none of it is left, and a pool has nothing at hand for that.
+  CuPy, PyTorch). For many calls, make ``Stream.wrap(obj)`` once and pass that: each call with the foreign object itself
+  may make a new Stream, for which a pool has no memory at hand.
 * With a stream, a call returns when its work is queued. Without one it runs on the default stream, after everything
   declared on the memory it touches, and returns when it is done. Calls that may block release the GIL.
 * Errors: ValueError, TypeError and BufferError for misuse, found before any runtime call; portamem.Error for what the
@@ -103,10 +103,12 @@ def version_text(version: int) -> str:
     """A version number of this backend as text: "13.0", "5.2.3"."""
 
 def device_count() -> int:
-    """Devices that this process can see; 0 where there are none. Raises portamem.Error where the runtime cannot say."""
+    """The number of devices that this process can see; 0 where there are none. Raises portamem.Error where the runtime
+    cannot say."""
 
 def probe() -> tuple[int, int, str]:
-    """``(device count, native code, text)`` of the runtime's first answer. Never raises."""
+    """Asks the runtime how many devices there are: ``(device count, native code, text)`` of its answer. Code 0 is
+    success. Never raises."""
 
 def _loads() -> int:
     """How many libraries this process has ever loaded."""
@@ -151,16 +153,17 @@ class Device:
     def capabilities(self) -> Capabilities:
         """What the device can do, as far as the runtime tells. Reading it creates no context."""
     def probe(self) -> ProbedCapabilities:
-        """Tries what no runtime tells, once per process; later calls return what was found.
+        """Tries what no runtime tells, once for each device of this process; later calls return what was found.
 
         Creates the device's context, takes some MiB for a moment from a pool and a stream of its own, and leaves all
         settings as they were. Raises ValueError while a stream is captured."""
     @property
     def quirks(self) -> tuple[Quirk, ...]:
-        """Known faults of its runtime, and what portamem does about each. Raises ValueError where PORTAMEM_QUIRKS
-        cannot be read."""
+        """The known faults of the device's runtime, and what portamem does about each. Raises ValueError where
+        PORTAMEM_QUIRKS cannot be read."""
     def memory_info(self) -> MemoryInfo:
-        """Free, total and held bytes of the device now. CUDA and HIP create the device's context to answer."""
+        """The bytes of the device that are free now, that it has in all, and that portamem holds. CUDA and HIP create
+        the device's context to answer."""
     def limit(self, name: _Limit | _enums.Limit) -> int:
         """The bytes of a limit that the runtime sets for kernels on the device.
 
@@ -175,11 +178,12 @@ class Device:
         """
     @property
     def malloc_heap_size(self) -> int:
-        """Bytes of the heap from which kernels allocate; ``capabilities.malloc_heap_kind`` says what they bound.
+        """The bytes of the heap from which kernels allocate; ``capabilities.malloc_heap_kind`` says what they bound. It
+        can be set.
 
-        Set it before a kernel that uses the heap is loaded. Where the kind is "limit" that settles it for the life of
-        the process, and takes the bytes out of the device's memory: loading fails where they are not there, and
-        setting it later raises Error InvalidValue."""
+        Set it before a kernel that uses the heap is loaded. Where the kind is "limit", loading that kernel fixes the
+        size for the life of the process, and takes the bytes out of the device's memory: loading fails where the device
+        has too few, and setting the size later raises Error, named InvalidValue."""
     @malloc_heap_size.setter
     def malloc_heap_size(self, nbytes: _Size) -> None: ...
     @property
@@ -190,11 +194,11 @@ class Device:
         """The calling thread's own default stream of the device. Only that thread may submit work to it."""
     @property
     def stream_priority_range(self) -> tuple[int, int]:
-        """``(lowest, highest)``: what ``Stream(priority=...)`` may be. Numerically the highest priority is the smaller
-        number."""
+        """``(lowest, highest)``: the priorities that ``Stream(priority=...)`` can have. The highest priority is the
+        smallest number. The runtime takes the nearest priority for a number outside of the range."""
     def synchronize(self) -> None:
-        """Blocks until everything that was submitted to the device has run, and lets go of what finished work kept.
-        Raises ValueError while a capture that portamem began is open."""
+        """Blocks until all work that was submitted to the device has run, and drops the references that portamem held
+        for that work. Raises ValueError while a capture that portamem began is open."""
     def can_access_peer(self, peer: _DeviceLike) -> bool:
         """Whether kernels of this device may use memory of ``peer``, once ``enable_peer_access`` has been called."""
     def enable_peer_access(self, peer: _DeviceLike) -> None:
@@ -208,7 +212,7 @@ class Device:
     def __int__(self) -> int:
         """The ordinal."""
     def __index__(self) -> int:
-        """The ordinal, so that a device may stand where an ordinal is asked for."""
+        """The ordinal: a call that takes an ordinal takes a device too."""
     def __eq__(self, other: object, /) -> bool:
         """Whether the other is the same device of the same backend."""
     def __hash__(self) -> int:
@@ -216,24 +220,26 @@ class Device:
 
 @final
 class Capabilities:
-    """What a device can do, each asked of the device: never derived from a version or from a kind of memory.
+    """What a device can do. portamem asks the device for each answer, and derives none from a version or from a kind of
+    memory.
 
-    True, False, or None where the runtime, its version or its driver does not say. Reading it allocates nothing,
-    creates no context and is allowed beside a capture. What can only be found by trying is in ``Device.probe()``."""
+    Answers are True, False, or None where the runtime, its version or its driver does not say. Reading them allocates
+    nothing, creates no context and is allowed beside a capture. ``Device.probe()`` finds what only a trial tells."""
 
     @property
     def memory_pools(self) -> bool | None:
         """Whether the device has stream-ordered memory from driver pools, which AsyncMemoryResource needs."""
     @property
     def pool_handle_types(self) -> tuple[_HandleType, ...] | None:
-        """Handles by which a pool can go to other processes: "posix_fd", "win32", "win32_kmt", "fabric"."""
+        """The kinds of handle by which a program can share a driver pool with other processes: "posix_fd", "win32",
+        "win32_kmt", "fabric"."""
     @property
     def managed_mode(self) -> _ManagedMode:
         """How the device runs managed memory: "none", "host_resident" (it stays in one place) or "migrating" (pages
         move to the device or host that touches them).
 
-        AMD moves pages on a fault with XNACK only (HIP's manual, unified memory); a device that shares the host's
-        memory has nowhere to move them."""
+        AMD's devices move pages on a fault only with XNACK (HIP's manual, unified memory). A device that shares the
+        host's memory has no other place for them."""
     @property
     def concurrent_managed_access(self) -> bool | None:
         """Whether host and device may touch managed memory at the same time."""
@@ -256,10 +262,12 @@ class Capabilities:
     def pinned_coherent(self) -> bool | None:
         """Whether pinned memory is coherent with running kernels unless coherence="non_coherent" is asked for.
 
-        CUDA has no other kind; AMD where the device has fine-grained memory (HIP's manual, coherency controls)."""
+        On CUDA it always is. On AMD it is where the device has fine-grained memory (HIP's manual, coherency
+        controls)."""
     @property
     def pinned_non_coherent(self) -> bool | None:
-        """Whether there is a non-coherent kind too: AMD's. Elsewhere asking for it changes nothing."""
+        """Whether the device has non-coherent pinned memory too, as AMD's devices do. Where it has none, asking for it
+        changes nothing."""
     @property
     def host_register(self) -> bool | None:
         """Whether host memory that a program already has can be page-locked, as HostRegistration does."""
@@ -271,20 +279,23 @@ class Capabilities:
         """Whether streams of the device can have priorities."""
     @property
     def virtual_memory(self) -> bool | None:
-        """Whether addresses can be reserved first, and memory be mapped to them later."""
+        """Whether a program can reserve addresses first, and map memory to them later, as VirtualMemoryResource
+        does."""
     @property
     def virtual_memory_granularity(self) -> tuple[int, int] | None:
-        """(minimum, recommended) bytes of which mapped pieces are multiples."""
+        """``(minimum, recommended)`` in bytes: the size of a mapped piece is a multiple of the minimum.
+        VirtualMemoryResource maps multiples of the recommended size."""
     @property
     def virtual_memory_handle_types(self) -> tuple[_HandleType, ...] | None:
-        """Handles by which mapped memory can go to other processes, those that the runtime tells of: words as in
-        ``pool_handle_types``."""
+        """The kinds of handle by which a program can share mapped memory with other processes, as far as the runtime
+        tells: words as in ``pool_handle_types``."""
     @property
     def ipc_memory_handles(self) -> bool | None:
-        """Whether plain device memory can go to other processes; which memory, ``pointer_info().ipc_capable`` says."""
+        """Whether a program can share plain device memory with other processes; ``pointer_info().ipc_capable`` says
+        which memory."""
     @property
     def ipc_event_handles(self) -> bool | None:
-        """Whether events can go to other processes by a handle."""
+        """Whether a program can share events with other processes, by a handle."""
     @property
     def malloc_heap_kind(self) -> _MallocHeapKind | None:
         """What ``Device.malloc_heap_size`` means: "limit" (CUDA: all that kernels' malloc can give), "initial" (AMD:
@@ -313,7 +324,7 @@ class ProbedCapabilities:
         """Whether a pool's release threshold reads back as it was set."""
     @property
     def pool_threshold_effective(self) -> bool | None:
-        """Whether it is obeyed: at a synchronize the pool keeps its memory, or gives it back."""
+        """Whether the pool obeys that threshold: at a synchronize it keeps its memory, or gives it back."""
     @property
     def stream_capture(self) -> bool | None:
         """Whether work on a stream can be captured."""
@@ -338,17 +349,18 @@ class Quirk:
         """The quirk's name, which ``set_quirk`` and PORTAMEM_QUIRKS take."""
     @property
     def policy(self) -> _QuirkPolicy:
-        """What portamem does: "free_on_allocating_stream", "at_least_eight_bytes", "explicit_copy_kind", "bridged" (met
-        in any case, cannot be switched) or "report" (nothing: it is for the user to know)."""
+        """What portamem does: "free_on_allocating_stream", "at_least_eight_bytes", "explicit_copy_kind", "bridged"
+        (portamem always works around it, and no program can switch that off) or "report" (nothing: the user should
+        know)."""
     @property
     def is_active(self) -> bool:
-        """False where it was switched off."""
+        """Whether portamem follows the policy: False where a program switched it off."""
     @property
     def about(self) -> str:
         """What the runtime does wrong, in a sentence."""
     @property
     def thread(self) -> str:
-        """Where it was reported, in public."""
+        """The public report of the fault, such as "ROCm/HIP#3370"."""
     def as_dict(self) -> dict[str, Any]:
         """Every field by its name, as a new dict of plain data."""
 
@@ -356,8 +368,8 @@ def set_quirk(name: str, on: bool | None) -> bool | None:
     """Switches a quirk's policy on or off for resources that this backend makes later, and for copies that it queues
     later; None: as the table says.
 
-    ``PORTAMEM_QUIRKS=name=off,other=on`` does the same from the start. Returns how it was switched before, for putting
-    it back. Raises ValueError for a name that is none, and for a quirk that is met in any case; Error, named Forked,
+    ``PORTAMEM_QUIRKS=name=off,other=on`` does the same from the start. Returns how it was switched before; pass that to
+    put it back. Raises ValueError for an unknown name and for a quirk whose policy is "bridged"; Error, named Forked,
     in a child of fork."""
 
 @final
@@ -366,13 +378,13 @@ class MemoryInfo:
 
     @property
     def free(self) -> int:
-        """Bytes of the device that the runtime could still give out."""
+        """The bytes of the device that the runtime could still give out."""
     @property
     def total(self) -> int:
-        """Bytes that the device has in all."""
+        """The bytes that the device has in all."""
     @property
     def held(self) -> int:
-        """Bytes of the device that portamem's resources have taken and that are in use, as ``held()`` counts them."""
+        """The bytes of the device that portamem's resources have taken, as ``held()`` counts them."""
     @property
     def source(self) -> str:
         """The runtime call that answered."""
@@ -404,28 +416,33 @@ class Stream:
         """Creates a stream on a device (None: the calling thread's current one), which the object owns and destroys.
 
         ``nonblocking=False`` makes a stream whose work is ordered with that of the legacy default stream.
-        ``priority``: see ``Device.stream_priority_range``; None is 0. Raises Error where the runtime refuses.
+        ``priority``: see ``Device.stream_priority_range``; None is 0. Raises ValueError for a device that does not
+        exist, and Error where the runtime refuses.
         """
     @staticmethod
     def from_handle(
         handle: int, *, device: _DeviceLike | None = None, owner: object = None, ends_announced: bool = False
     ) -> Stream:
         """A foreign stream by its native handle: portamem never destroys it, and keeps ``owner`` alive instead. 0 and
-        1 are the legacy default stream, 2 is the calling thread's own.
+        1 are the legacy default stream, 2 is the calling thread's own. ``device`` is the stream's; None is the calling
+        thread's current one.
 
-        ``ends_announced=True`` promises that the program calls ``close()`` before the handle is destroyed. With
-        neither that promise nor an owner, each free of a pool's memory there may cost an event."""
+        ``ends_announced=True`` promises that the program calls ``close()`` before the handle is destroyed. Without that
+        promise and without an owner, a pool may record an event for each free on the stream."""
     @staticmethod
     def wrap(obj: Any) -> Stream:
-        """A foreign stream object as a Stream, which keeps it alive: ``__cuda_stream__``, cuda-python, hip-python,
-        CuPy, PyTorch. Keep it and pass it: the object itself, at each call, may become a new Stream each time."""
+        """A foreign stream object as a Stream, which keeps the object alive. It takes objects with ``__cuda_stream__``,
+        and streams of cuda-python, hip-python, CuPy and PyTorch; TypeError for others.
+
+        Keep the Stream and pass it to each call: each call with the object itself may make a new Stream."""
     @property
     def handle(self) -> int:
-        """The native stream as a number, for other libraries; 0 is the legacy default stream. It is valid until the
-        stream is closed. Raises ValueError for a closed stream, and for another thread's own default stream."""
+        """The native stream as a number, for other libraries. It is valid until the stream is closed. A default stream
+        has a small number: 0 or 1 is the legacy one, 2 the calling thread's own. Raises ValueError for a closed stream,
+        and for another thread's own default stream."""
     @property
     def identity(self) -> int:
-        """A number never reused in this process, unlike handles."""
+        """A number of the stream, which this process never uses again. Handles may come again."""
     @property
     def device(self) -> Device:
         """The device on which the stream's work runs."""
@@ -441,45 +458,52 @@ class Stream:
         ValueError for a closed stream, and while the stream is captured."""
     @property
     def is_default(self) -> bool:
-        """Whether it is the legacy default stream, or a thread's own default stream."""
+        """Whether it is the legacy default stream or a thread's own default stream."""
     @property
     def is_closed(self) -> bool:
-        """Whether the stream has been closed: nothing can be submitted to it any more."""
+        """Whether the stream has been closed: it takes no more work."""
     @property
     def capture_status(self) -> _CaptureStatus:
-        """How a capture of the stream stands: "none", "active" or "invalidated"."""
+        """The state of a capture of the stream: "none", "active" or "invalidated". Raises ValueError for a closed
+        stream."""
     def begin_capture(self, mode: _CaptureMode | _enums.CaptureMode = "global") -> None:
-        """Starts to capture what is submitted to the stream, which does not run meanwhile. ``end_capture``, on the
-        same thread, ends it.
+        """Starts to capture the work that is submitted to the stream. Captured work does not run. ``end_capture``, on
+        the same thread, ends the capture.
 
         ``mode`` is "global" (no thread may call what a capture forbids), "thread_local" (this thread may not) or
-        "relaxed" (every call is allowed).
+        "relaxed" (every call is allowed). Raises ValueError for a default stream, a closed stream, and a stream that is
+        captured already.
         """
     def end_capture(self) -> None:
-        """Ends a capture and drops its graph: portamem launches nothing."""
+        """Ends the stream's capture and drops its graph, because portamem launches no graphs. Raises Error where the
+        stream is not captured, or its capture was invalidated."""
     def query(self) -> bool:
-        """True when all work that was submitted to the stream has run. Never blocks. If it has run, portamem drops the
+        """Whether all work that was submitted to the stream has run. Never blocks. If it has run, portamem drops the
         references that it held for that work. Raises ValueError for a closed stream, and while it is captured."""
     def synchronize(self) -> None:
-        """Blocks until all work that was submitted to the stream so far has run. Raises ValueError while the stream is
-        captured."""
+        """Blocks until all work that was submitted to the stream so far has run, and drops the references that portamem
+        held for that work. Raises ValueError for a closed stream, and while it is captured."""
     def wait(self, other: Event | Stream) -> None:
-        """Puts what is submitted to this stream later behind an event's mark, or behind all work that another stream
-        holds now. The host does not wait; for another thread's per-thread stream it waits for the device instead.
-        Raises ValueError if a captured stream would wait for work outside its capture."""
+        """Makes work that is submitted to this stream later run behind an event's mark, or behind all work that another
+        stream has now. The host does not wait, with one exception: for another thread's per-thread stream the call
+        blocks until the device's work has run. Raises ValueError if this stream is closed, and if a captured stream
+        would wait for work outside its capture."""
     def record(self, event: Event | None = None) -> Event:
-        """Marks the stream's present end with an event and answers that event: a new one for None.
+        """Marks the present end of the stream's work with an event and answers that event. For None it makes a new one,
+        without timing.
 
         Raises ValueError for an event of another device, and for a closed stream or event.
         """
     def launch_host_func(self, fn: Callable[[], object]) -> None:
-        """Runs ``fn`` on a thread of the runtime, in stream order. It may call nothing of portamem."""
+        """Queues ``fn()``: a thread of the runtime calls it in stream order. ``fn`` may call nothing of portamem. What
+        it raises goes to ``sys.unraisablehook``. Raises TypeError for an ``fn`` that cannot be called, and ValueError
+        for a closed stream and while the stream is captured."""
     def close(self) -> None:
-        """Destroys the stream if portamem owns it; memory that waits for it is handed over first. Work that was
-        submitted still runs. A second close does nothing. Raises ValueError for a default stream, and while the stream
-        is captured.
+        """Closes the stream, and destroys it if portamem made it. Work that was submitted still runs, and memory that
+        was freed on the stream stays behind that work. A second close does nothing. Raises ValueError for a default
+        stream, while the stream is captured, and inside of a call of this thread that uses the stream.
 
-        Other threads may use the stream meanwhile: a call that has begun is completed, a later one is refused with
+        Other threads may use the stream meanwhile: a call that has begun is completed, and a later one raises
         ValueError.
         """
     def __cuda_stream__(self) -> tuple[int, int]:
@@ -489,8 +513,8 @@ class Stream:
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None, /
     ) -> None:
-        """Closes the stream, as ``close()`` does. An exception that ends the block is never hidden: where the close is
-        refused then, the stream goes with its last reference."""
+        """Closes the stream, as ``close()`` does. An exception that ends the block is never hidden: if the close is
+        refused then, the stream ends with its last reference."""
     def __eq__(self, other: object, /) -> bool:
         """Whether the other is a Stream with the same identity."""
     def __hash__(self) -> int:
@@ -498,48 +522,54 @@ class Stream:
 
 @final
 class Event:
-    """A mark in a stream."""
+    """A mark in a stream: it has happened once all work that the stream had at ``record`` has run."""
 
     def __init__(self, device: _DeviceLike | None = None, *, timing: bool = False, blocking: bool = False) -> None:
         """Creates an event on a device (None: the calling thread's current one), which the object owns and destroys.
 
-        ``timing=True`` lets ``elapsed_time`` measure; marks without it cost less. ``blocking=True`` lets a thread
-        sleep in ``synchronize`` instead of asking again and again.
+        ``timing=True`` lets ``elapsed_time`` measure; marks without it cost less. ``blocking=True`` makes a thread
+        sleep in ``synchronize``; otherwise it asks again and again.
         """
     @staticmethod
     def from_handle(handle: int, *, device: _DeviceLike | None = None, owner: object = None) -> Event:
-        """A foreign event by its native handle: portamem never destroys it, and keeps ``owner`` alive instead."""
+        """A foreign event by its native handle: portamem never destroys it, and keeps ``owner`` alive instead.
+        ``device`` is the event's; None is the calling thread's current one. Raises ValueError for the handle 0."""
     @staticmethod
     def wrap(obj: Any, *, device: _DeviceLike | None = None) -> Event:
-        """A foreign event object as an Event, which keeps it alive: cuda-python, hip-python, CuPy, PyTorch."""
+        """A foreign event object as an Event, which keeps the object alive. It takes events of cuda-python, hip-python,
+        CuPy and PyTorch; TypeError for others. ``device`` is the event's; None is the calling thread's current one."""
     @property
     def handle(self) -> int:
         """The native event as a number, for other libraries. Raises ValueError for a closed event."""
     @property
     def device(self) -> Device:
-        """The device of the event; of a foreign one the device that was named. Raises ValueError for a closed event."""
+        """The device of the event. For a foreign event it is the one that ``from_handle`` or ``wrap`` was given. Raises
+        ValueError for a closed event."""
     @property
     def is_closed(self) -> bool:
         """Whether the event has been closed."""
     @property
     def is_done(self) -> bool:
-        """Whether the work before the mark has run, or there is no mark yet: what ``query()`` answers."""
+        """The answer of ``query()``, which raises the same."""
     def query(self) -> bool:
-        """True when the work before the mark has run, or there is no mark yet. Never blocks. Raises ValueError for a
-        closed event, and for a mark within a capture, which never runs itself."""
+        """Whether the work before the mark has run; True also where there is no mark yet. Never blocks. Raises
+        ValueError for a closed event, and for a mark within a capture, which never happens by itself."""
     def record(self, stream: _StreamLike | None = None) -> None:
-        """Marks the present end of a stream (None: the device's default stream). An earlier mark is forgotten.
+        """Marks the present end of a stream's work (None: the default stream of the event's device). The event forgets
+        an earlier mark.
 
-        Raises ValueError for a stream of another device.
+        Raises ValueError for a stream of another device, and for a closed event or stream.
         """
     def synchronize(self) -> None:
-        """Blocks until the work before the mark has run. Raises ValueError for a mark within a capture."""
+        """Blocks until the work before the mark has run; returns at once where there is no mark yet. Raises ValueError
+        for a closed event, and for a mark within a capture."""
     def elapsed_time(self, end: Event) -> float:
-        """Milliseconds from this mark to ``end``. Raises ValueError unless both events have ``timing=True``, and Error,
-        named NotReady, if one of the marks has not happened."""
+        """Milliseconds from this mark to the mark of ``end``. Raises ValueError unless both events have
+        ``timing=True``, for events of two devices, for a closed event, and for a mark within a capture. Raises Error,
+        named NotReady, if one of the marks has not happened yet, and Error, named InvalidHandle, if there is none."""
     def close(self) -> None:
-        """Lets go of the event, which the runtime destroys if portamem owns it. What waits for its mark still does.
-        Closing twice is fine."""
+        """Closes the event, and destroys it if portamem made it. Streams that wait for its mark still do. Closing twice
+        is fine."""
     def __enter__(self) -> Self:
         """Answers the event itself."""
     def __exit__(
@@ -548,10 +578,11 @@ class Event:
         """Closes the event."""
 
 class Buffer:
-    """Untyped memory with its resource, device and stream, which it keeps alive.
+    """Untyped memory with its resource, device and stream. The buffer keeps these alive.
 
     ``buf[a:b]`` is a sub-view: a Buffer over the same memory that keeps it alive. While sub-views, Views or Python
-    buffers (``memoryview(buf)``) exist, ``close()`` raises BufferError and the buffer stays usable.
+    buffers (``memoryview(buf)``) exist, ``close()`` raises BufferError and the buffer stays usable. A closed buffer
+    still answers ``nbytes``, ``backend``, ``is_closed`` and ``exports``; other uses of it raise ValueError.
     """
 
     @staticmethod
@@ -564,35 +595,40 @@ class Buffer:
         stream: _StreamLike | None = None,
         readonly: bool = False,
     ) -> Buffer:
-        """Foreign memory as a Buffer; portamem never frees it, and keeps ``owner`` until the buffer has ended and all
-        declared work has run. ``stream``: the stream whose work may use the memory. ``readonly``: memory that no copy
-        and no fill writes, and that consumers are told to read only.
+        """Foreign memory at the address ``handle`` as a Buffer. portamem never frees it, and keeps ``owner`` until the
+        buffer has ended and all declared work has run. ``device``: for memory of the host or of unknown place, the
+        device to use it with; None is the calling thread's current one. ``stream``: the stream whose work may use the
+        memory (None: the device's default stream). ``readonly``: no copy and no fill writes the memory, and portamem
+        tells consumers that they may only read it.
 
-        ValueError for an address that neither the runtime knows nor this process can read: memory that was freed, or
-        memory of the heap from which kernels allocate, which kernels alone copy, fill and free."""
+        Raises ValueError for address 0 with bytes, for memory of another device than ``device``, and for an address
+        that neither the runtime knows nor this process can read: memory that was freed, or memory of the heap from
+        which kernels allocate, which only kernels can copy, fill and free."""
     @property
     def handle(self) -> int:
         """The address of the first byte, as a number, for other libraries. portamem does not see work that uses it. So
         when the buffer ends, its memory goes back behind all work on its own stream and on its declared streams. Raises
-        ValueError for a closed buffer."""
+        ValueError for a closed buffer, and while the memory sleeps."""
     @property
     def nbytes(self) -> int:
         """The size in bytes, as it was asked for. A closed buffer keeps it."""
     @property
     def device_id(self) -> int:
-        """Ordinal of the device that owns the memory; -1 for host memory."""
+        """The ordinal of the device that owns the memory; -1 for host memory."""
     @property
     def device(self) -> Device:
-        """The device whose resource gave the memory, also where the memory is the host's."""
+        """The device of the resource that gave the memory, also where the memory is the host's. For foreign memory it
+        is the device that owns it, or the one that ``from_handle`` was given."""
     @property
     def stream(self) -> Stream:
-        """The stream on which the memory was allocated, and on which it goes back unless ``close`` names another."""
+        """The stream on which the memory was allocated, and on which it goes back unless ``close`` names another. After
+        ``reallocate`` on another stream it may be that one."""
     @property
     def resource(self) -> MemoryResource | None:
         """The resource that gave the memory; None for foreign memory."""
     @property
     def owner(self) -> object:
-        """The object that keeps foreign memory alive, which ``from_handle`` was given; None for a resource's memory."""
+        """The object that ``from_handle`` was given to keep foreign memory alive; None for a resource's memory."""
     @property
     def backend(self) -> _Backend:
         """The backend whose buffer it is: "host", "cuda" or "hip"."""
@@ -607,10 +643,10 @@ class Buffer:
         """Whether kernels of the device may read and write the memory by its address."""
     @property
     def readonly(self) -> bool:
-        """Whether it is foreign memory that may be read only: no copy and no fill writes it."""
+        """Whether it is foreign memory that may only be read: no copy and no fill writes it."""
     @property
     def is_closed(self) -> bool:
-        """Whether the buffer has been closed, or its memory released."""
+        """Whether ``close()`` or ``release()`` has ended the buffer."""
     @property
     def exports(self) -> int:
         """The number of live sub-views, views, Python buffers and DLPack tensors of the memory. While there are some,
@@ -623,11 +659,11 @@ class Buffer:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> CapsuleType:
-        """A DLPack capsule of the bytes, as uint8, or of a copy of them. It is an export of the buffer. The parameters
-        and what it raises are those of ``View.__dlpack__``."""
+        """A DLPack capsule of the bytes, as uint8, or of a copy of them. The capsule is an export of the buffer. The
+        parameters and the exceptions are those of ``View.__dlpack__``."""
     __dlpack_c_exchange_api__: ClassVar[CapsuleType]
     def __dlpack_device__(self) -> tuple[int, int]:
-        """DLPack's device type and ID. BufferError for memory that it has no device for."""
+        """DLPack's device type and ID of the memory. Raises BufferError for memory that DLPack has no device for."""
     def _dlpack_devices(self) -> list[tuple[int, int]]: ...
     def view(
         self, dtype: Any = "uint8", shape: SupportsIndex | Sequence[SupportsIndex] | None = None, *, offset: _Size = 0
@@ -635,63 +671,65 @@ class Buffer:
         """The memory, or a part of it, as elements of a type: a View, which shares the memory and keeps the buffer
         alive.
 
-        ``dtype`` is a name ("float32"), a NumPy type or a Python type. ``shape`` None is one dimension, of as many
-        elements as fit. ``offset`` is in bytes. Raises ValueError where the elements do not fit or would not be
-        aligned.
+        ``dtype`` is a name ("float32"), a NumPy type or a Python type. ``shape`` None is one dimension with all bytes
+        from ``offset`` on, which have to be a whole number of elements. ``offset`` is in bytes. Raises ValueError where
+        the elements do not fit, or ``offset`` is not a multiple of their size.
         """
     def copy_to(self, dst: _Memory, *, stream: _StreamLike | None = None) -> Event | None:
         """Copies all bytes to ``dst``, which must be of the same size, as ``copy(dst, self)`` does.
 
-        With a stream the copy is queued, and the answer is an Event that is done when the bytes are there; both ends
-        are kept alive until then. Without one the bytes are there on return, behind all work declared on the memory,
-        and the answer is None.
+        With a stream the call queues the copy, and answers an Event that is done when the bytes are there; portamem
+        keeps both ends alive until then. Without one the copy runs behind all work declared on the memory, the bytes
+        are there on return, and the answer is None. Raises what ``copy`` raises.
         """
     def copy_from(self, src: _Memory, *, stream: _StreamLike | None = None) -> Event | None:
         """Copies all bytes of ``src``, which must be of the same size, to this memory, as ``copy(self, src)`` does.
         A NumPy array may have strides: its elements move in C order.
 
-        With a stream the copy is queued, and the answer is an Event that is done when the bytes are there; both ends
-        are kept alive until then. Without one the bytes are there on return, behind all work declared on the memory,
-        and the answer is None.
+        With a stream the call queues the copy, and answers an Event that is done when the bytes are there; portamem
+        keeps both ends alive until then. Without one the copy runs behind all work declared on the memory, the bytes
+        are there on return, and the answer is None. Raises what ``copy`` raises.
         """
     def fill(self, value: SupportsIndex, *, stream: _StreamLike | None = None) -> Event | None:
-        """Sets every byte to ``value`` (0 to 255). With a stream the fill is queued and the answer is an Event. Without
-        one it runs behind all work declared on the memory, and is done on return. Raises ValueError for read-only
-        memory.
+        """Sets every byte to ``value`` (0 to 255). With a stream the call queues the fill and answers an Event. Without
+        one the fill runs behind all work declared on the memory, is done on return, and the answer is None. Raises
+        ValueError for any other value, and for read-only memory.
         """
     def prefetch(self, location: _LocationLike, *, stream: _StreamLike | None = None) -> Event | None:
         """Moves managed memory, and system memory that the device reaches, to a location: a Device, an ordinal,
         "host", "host_numa:3" or "host_numa_current". The contents stay as they are.
 
-        With a stream the move is queued and the answer is an Event; without one it is done on return. Raises
-        ValueError for memory that does not move.
+        With a stream the call queues the move and answers an Event; without one the move is done on return, and the
+        answer is None. Raises ValueError for a resource's memory that does not move, and Error where the runtime
+        refuses: for foreign memory the runtime alone decides.
         """
     def advise(self, advice: _Advice | _enums.MemoryAdvice, location: _LocationLike | None = None) -> None:
         """Tells the runtime at once how managed memory, or system memory that the device reaches, will be used.
 
         ``advice`` is one of:
 
-        * "read_mostly", "unset_read_mostly": devices that read the memory may keep copies of it; ``location`` says
-          nothing.
-        * "preferred_location", "unset_preferred_location": pages stay at ``location``, which the former needs.
-        * "accessed_by", "unset_accessed_by": ``location``, which both need, keeps the memory mapped, and takes no page
-          fault.
-        * "coarse_grain", "unset_coarse_grain": AMD's; the memory is coherent at the ends of kernels only.
+        * "read_mostly", "unset_read_mostly": devices that read the memory may keep copies of it; ``location`` has no
+          effect.
+        * "preferred_location", "unset_preferred_location": pages stay at ``location``; the first needs it.
+        * "accessed_by", "unset_accessed_by": ``location`` keeps the memory mapped, so that its accesses cause no page
+          fault; both need it.
+        * "coarse_grain", "unset_coarse_grain": AMD's; the memory is coherent only at the ends of kernels.
 
-        ``location`` is a Device, an ordinal or "host". Raises ValueError for memory that does not move, and Error
-        where the runtime refuses the advice.
+        ``location`` is a Device, an ordinal or "host". Raises ValueError for a resource's memory that does not move and
+        for a ``location`` that is missing, and Error where the runtime refuses: for foreign memory the runtime alone
+        decides.
         """
     def range_attribute(self, name: _RangeAttribute | _enums.RangeAttribute) -> Any:
-        """What was last advised or prefetched for the whole range.
+        """The advice or the prefetch that the runtime remembers for the whole range.
 
         ``name`` is "read_mostly" (the answer is a bool), "preferred_location" or "last_prefetch_location" (an ordinal,
         "host", or None where pages differ or nothing was said), "accessed_by" (a list of such locations) or
-        "coherency_mode" (AMD's; a number). Raises ValueError for memory that does not move.
+        "coherency_mode" (AMD's; a number). Raises as ``advise`` does.
         """
     def preferred(self, location: _LocationLike) -> AbstractContextManager[Self]:
         """Keeps the pages of managed memory, and of system memory that the device reaches, at ``location`` within a
-        ``with`` block: ``with buffer.preferred(device):``. Afterwards they are kept where all of them were kept before,
-        or nowhere if that was not one place. ``location`` and what it raises are those of ``advise``."""
+        ``with`` block: ``with buffer.preferred(device):``. The end of the block puts the earlier preferred location
+        back, or none if the pages had different ones. ``location`` and the exceptions are those of ``advise``."""
     def record_stream(self, stream: _StreamLike) -> None:
         """Declares that work queued on ``stream`` from now on uses the memory. At the first call for a stream, that
         stream waits for the buffer's own stream. The memory goes back behind that work. Raises ValueError if the buffer
@@ -700,36 +738,38 @@ class Buffer:
         """Gives the buffer the size ``nbytes``. The first bytes keep their values, as many as both sizes have.
 
         The address may change. A pool's memory keeps it where there is room, if no other stream uses the memory.
-        ``stream`` (None: the buffer's) is where the copy runs, behind all work that was declared on the memory, and
-        where the new memory may be used from and goes back. The old memory goes back behind the copy. The host waits
+        ``stream`` (None: the buffer's) runs the copy, behind all work that was declared on the memory. The new memory
+        may be used from that stream on, and goes back on it. The old memory goes back behind the copy. The host waits
         for the copy where the resource is not stream-ordered, and where the runtime copies host memory on the CPU.
-        ``alignment`` is of the new address, as for ``allocate``. The old alignment is not remembered: name it again.
+        ``alignment`` is that of the new address, as for ``allocate``. portamem does not remember the old alignment:
+        name it again.
 
         Raises BufferError while exports live; ValueError for a closed buffer, a sub-view, a PitchedBuffer, foreign
         memory, and a stream that is closed or captured; OutOfMemoryError where there is no memory, also for a much
-        smaller size. The buffer is as it was then.
+        smaller size. After an exception the buffer is as it was before.
         """
     def save(self, file: _BytesFile, *, stream: _StreamLike | None = None) -> None:
         """Writes all bytes to a file: a path, which is overwritten, or a binary file object, from its position on.
 
-        They go through a few pinned blocks, and are never whole in host memory. The call returns when they are
-        written: behind the work on ``stream``, or for None behind all work that was declared on the memory. Raises
-        TypeError for a file that is open as text, ValueError for a closed buffer, and what the file raises; the file
-        may have a part of the bytes then.
+        Bytes that the host cannot reach go through a few pinned blocks, so host memory never holds all of them. The
+        call returns when all are written: behind the work on ``stream``, or for None behind all work that was declared
+        on the memory. Raises TypeError for a file that is open as text, ValueError for a closed buffer and for a stream
+        that is closed or captured, and what the file raises. After an exception the file may have a part of the bytes.
         """
     def load(self, file: _BytesFile, *, stream: _StreamLike | None = None) -> None:
         """Fills the buffer with the next bytes of a file: a path, or a binary file object, from its position on.
 
-        They go through a few pinned blocks, and are never whole in host memory; several threads read an ordinary file.
-        The call returns when the bytes are there: behind the work on ``stream``, or for None behind all work that was
-        declared on the memory. Raises ValueError for an ordinary file that has too few bytes, for read-only memory and
-        for a closed buffer, and TypeError for a file that is open as text. Raises EOFError for any other file that ends
-        too early, and what the file raises; the buffer may have a part of the bytes then.
+        Bytes for memory that the host cannot reach go through a few pinned blocks, so host memory never holds all of
+        them. Several threads read an ordinary file. The call returns when the bytes are there: behind the work on
+        ``stream``, or for None behind all work that was declared on the memory. Raises ValueError for an ordinary file
+        that has too few bytes, for read-only memory, for a closed buffer and for a stream that is closed or captured;
+        TypeError for a file that is open as text; EOFError for any other file that ends too early; and what the file
+        raises. After EOFError, or an exception of the file, the buffer may have a part of the bytes.
         """
     def release(self) -> int:
-        """Gives up ownership and returns the address; the caller hands it to the resource's ``deallocate``, on a stream
-        behind all work that uses the memory, because the declared streams are forgotten. Raises BufferError while
-        exports live, and ValueError for a sub-view, foreign memory or a closed buffer."""
+        """Gives up ownership and returns the address. The caller gives it to the resource's ``deallocate`` later, on a
+        stream that is behind all work that uses the memory: portamem forgets the declared streams. Raises BufferError
+        while exports live, and ValueError for a sub-view, foreign memory or a closed buffer."""
     def close(self, *, stream: _StreamLike | None = None) -> None:
         """Gives the memory back to its resource on ``stream`` (None: the stream of the allocation), behind all work
         declared on it. Closing twice is fine. A sub-view only ends its export, and foreign memory is left to its
@@ -740,24 +780,26 @@ class Buffer:
     def __len__(self) -> int:
         """The size in bytes."""
     def __bool__(self) -> bool:
-        """Whether it is open, of whatever size."""
+        """Whether the buffer is open, whatever its size."""
     def __getitem__(self, key: slice, /) -> Buffer:
-        """A slice of bytes with step 1, as a sub-view: a Buffer over the same memory, which keeps that memory alive."""
+        """A slice of bytes as a sub-view: a Buffer over the same memory, which keeps that memory alive. Raises
+        ValueError for a step other than 1, and TypeError for a key that is no slice."""
     def __buffer__(self, flags: int, /) -> memoryview:
-        """The bytes for ``memoryview`` and others that take Python buffers, after the work declared on the memory.
-        BufferError for memory that the host cannot reach."""
+        """The bytes for ``memoryview`` and others that take Python buffers. The call waits for the work declared on the
+        memory. Raises BufferError for memory that the host cannot reach."""
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        """Refuses memory that the host cannot reach; NumPy takes the rest through the buffer protocol."""
+        """Raises BufferError for memory that the host cannot reach. NumPy takes other memory through the buffer
+        protocol, and does not call this."""
     def __enter__(self) -> Self:
         """Answers the buffer itself."""
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None, /
     ) -> None:
-        """Closes the buffer, as ``close()`` does. An exception that ends the block is never hidden: where the close is
+        """Closes the buffer, as ``close()`` does. An exception that ends the block is never hidden: if the close is
         refused then, the memory goes back with its last export."""
 
 class PitchedBuffer(Buffer):
-    """Rows of ``width`` bytes, ``pitch`` bytes apart."""
+    """Memory of ``height`` rows of ``width`` bytes, ``pitch`` bytes apart: ``allocate_pitched`` makes it."""
 
     @property
     def width(self) -> int:
@@ -781,26 +823,30 @@ class GrowableBuffer(Buffer):
         """The most bytes that the buffer can grow to at its address."""
     @property
     def mapped(self) -> int:
-        """The bytes of device memory that the buffer takes now: its size in whole pieces, or 0 while it sleeps."""
+        """The bytes of device memory that the buffer takes now: its size in whole pieces, or 0 while the memory
+        sleeps."""
     def resize(self, nbytes: _Size, *, stream: _StreamLike | None = None) -> None:
-        """Gives the buffer the size ``nbytes``. The address stays, and so do the contents, as many as both sizes have;
-        new bytes have undefined contents.
+        """Gives the buffer the size ``nbytes``. The address stays, and so do the contents, as many bytes as both sizes
+        have; new bytes have undefined contents.
 
         More bytes: views and other exports stay valid with the size that they have, and work on any stream may use the
-        new bytes at once. Fewer bytes: other threads can begin no use meanwhile (BufferError). The call waits for all
-        work that was declared on the buffer and for that on ``stream`` (None: the buffer's), and memory goes back to
-        the device in whole pieces, each about one part in 8 of the buffer. One thread at a time may resize a buffer.
+        new bytes at once. Fewer bytes: the call waits for all work that was declared on the buffer and for all work on
+        ``stream`` (None: the buffer's). Then memory goes back to the device in whole pieces, each about one part in 8
+        of the buffer. Other threads that begin to use the buffer meanwhile get BufferError. One thread at a time may
+        resize a buffer.
 
         Raises BufferError for fewer bytes while exports live; ValueError for 0 bytes, more than ``capacity``, a closed
-        buffer, and while the memory sleeps; OutOfMemoryError. The buffer is as it was then.
+        buffer, and while the memory sleeps; OutOfMemoryError where there is no memory. After an exception the buffer is
+        as it was before.
         """
 
 @final
 class View:
-    """Typed memory of a Buffer: what array libraries take. A live View is an export of its buffer.
+    """Typed memory of a Buffer, which array libraries take. A live View is an export of its buffer.
 
     Element types are NumPy's numbers, by name ("float32"), by ``numpy.dtype`` or by Python type, and those of ml_dtypes
-    ("bfloat16", "float8_e4m3fn", "int4"); numbers of less than a byte have a byte each.
+    ("bfloat16", "float8_e4m3fn", "int4"). A number of less than a byte has a byte of its own. A closed View still
+    answers its type, shape, strides and sizes; other uses of it raise ValueError.
     """
 
     def __new__(
@@ -813,22 +859,23 @@ class View:
         strides: Sequence[SupportsIndex] | None = None,
     ) -> Self:
         """Views the memory of a buffer, or a part of it, as elements of a type, as ``Buffer.view`` does. ``strides``
-        are in bytes, of whole elements and from 0 on; None means C order."""
+        are in bytes, each a multiple of the element's size and not negative; they need a ``shape``. None means C
+        order."""
     @property
     def buffer(self) -> Buffer:
-        """The buffer whose memory it is. Raises ValueError for a closed view."""
+        """The buffer whose memory the view shows. Raises ValueError for a closed view."""
     @property
     def handle(self) -> int:
         """The address of the first element, as a number, for other libraries. Raises ValueError for a closed view."""
     @property
     def nbytes(self) -> int:
-        """The size in bytes: ``size * itemsize``."""
+        """The size of the elements in bytes: ``size * itemsize``, without gaps between them."""
     @property
     def dtype(self) -> numpy.dtype[Any]:
-        """The element type. ImportError for a type of ml_dtypes where that is not installed."""
+        """The element type. Raises ImportError for a type of ml_dtypes where that package is not installed."""
     @property
     def typestr(self) -> str:
-        """The element type as array interfaces spell it: "<f4". They do not know those of ml_dtypes: "<V2"."""
+        """The element type as array interfaces spell it: "<f4". They have no names for types of ml_dtypes: "<V2"."""
     @property
     def itemsize(self) -> int:
         """The bytes of one element."""
@@ -840,7 +887,8 @@ class View:
         """Bytes from one element to the next along each axis."""
     @property
     def is_contiguous(self) -> bool:
-        """Whether the elements lie in C order without gaps. Copies, fills and reshapes take such Views alone."""
+        """Whether the elements lie in C order without gaps. ``copy_to``, ``copy_from``, ``fill``, ``reshape``,
+        ``ravel`` and ``view`` need that."""
     @property
     def T(self) -> View:  # noqa: N802 (NumPy's name)
         """The same elements with the axes reversed: ``transpose()``."""
@@ -864,78 +912,83 @@ class View:
         """Whether kernels of the device may read and write the memory by its address."""
     @property
     def readonly(self) -> bool:
-        """Whether its memory may be read only: no copy and no fill writes it, and every consumer is told."""
+        """Whether the memory may only be read: no copy and no fill writes it, and portamem tells every consumer."""
     @property
     def is_closed(self) -> bool:
         """Whether the view has been closed."""
     def reshape(self, *shape: SupportsIndex | Sequence[SupportsIndex]) -> View:
-        """The same elements in another shape, as a new View of the same memory. The shape is given as one sequence or
-        as several ints, of which one may be -1: what the others leave. Raises ValueError where the number of elements
-        differs, and for a View that is not contiguous."""
+        """The same elements in another shape, as a new View of the same memory. The shape is one sequence or several
+        ints. One int may be -1, which stands for the extent that the others leave. Raises ValueError where the number
+        of elements differs, and for a View that is not contiguous."""
     def ravel(self) -> View:
         """The same elements in one dimension, as a new View of the same memory: ``reshape(-1)``. Raises ValueError for
         a View that is not contiguous."""
     def view(self, dtype: Any = "uint8") -> View:
-        """The same bytes as elements of another type, as a new View of the same memory, with a last axis that is longer
-        or shorter. Raises ValueError where the elements do not fill that axis or would not be aligned, and for a View
+        """The same bytes as elements of another type, as a new View of the same memory. The last axis gets longer or
+        shorter. Raises ValueError where the new elements do not fill that axis or would not be aligned, and for a View
         that is not contiguous."""
     def transpose(self, *axes: SupportsIndex | Sequence[SupportsIndex]) -> View:
-        """The same elements with the axes in the order given, as one sequence or as several ints; reversed, where none
-        is given. Raises ValueError unless each axis is named once."""
+        """The same elements with the axes in another order, as a new View of the same memory. The order is one sequence
+        or several ints; without it the axes are reversed. Raises ValueError unless the order names each axis once."""
     def copy_to(self, dst: _Memory, *, stream: _StreamLike | None = None) -> Event | None:
-        """Copies all bytes to ``dst``, which must be of the same size; see ``Buffer.copy_to``. ValueError for a View
-        that is not contiguous."""
+        """Copies all bytes to ``dst``, which must be of the same size; see ``Buffer.copy_to``. Raises ValueError for a
+        View that is not contiguous."""
     def copy_from(self, src: _Memory, *, stream: _StreamLike | None = None) -> Event | None:
         """Copies all bytes of ``src``, which must be of the same size, to this memory; see ``Buffer.copy_from``.
-        ValueError for a View that is not contiguous."""
+        Raises ValueError for a View that is not contiguous."""
     def fill(self, value: SupportsIndex, *, stream: _StreamLike | None = None) -> Event | None:
-        """Sets every byte (not every element) to ``value``, from 0 to 255. With a stream the fill is queued and the
-        answer is an Event; without one it is done on return. ValueError for a View that is not contiguous."""
+        """Sets every byte (not every element) to ``value``, from 0 to 255. With a stream the call queues the fill and
+        answers an Event; without one the fill is done on return, and the answer is None. Raises ValueError for a View
+        that is not contiguous, and as ``Buffer.fill`` does."""
     def to_numpy(self, *, stream: _StreamLike | None = None) -> Any:
-        """A new NumPy array with the contents; done on return, also with a stream. Of a View that is not contiguous all
-        bytes from the first element to the last are copied to the host, and its elements there. ImportError for a type
-        of ml_dtypes where that is not installed."""
+        """A new NumPy array with the elements. The copy runs on ``stream``, or for None behind all work declared on the
+        memory, and is done on return in both cases. For a View that is not contiguous, portamem copies all bytes from
+        the first element to the last to the host, and picks the elements there. Raises ImportError for a type of
+        ml_dtypes where that package is not installed."""
     def to_torch(self) -> Any:
         """The same memory as a ``torch.Tensor``, which keeps it alive. Device and managed memory becomes a tensor of
-        the device, ready on PyTorch's current stream; host memory a CPU tensor, after the work declared on it.
+        the device, ready on PyTorch's current stream. Host memory becomes a CPU tensor, once the work declared on it
+        has run.
 
-        ImportError without PyTorch; BufferError where the installed PyTorch cannot use the memory, and for read-only
-        memory, of which PyTorch knows nothing."""
+        Raises ImportError without PyTorch; BufferError where the installed PyTorch cannot use the memory, and for
+        read-only memory, because PyTorch has no tensors that only read."""
     def to_cupy(self) -> Any:
-        """The same memory as a ``cupy.ndarray``, which keeps it alive, ready on CuPy's current stream. Page-locked
-        memory goes too.
+        """The same memory as a ``cupy.ndarray``, which keeps it alive, ready on CuPy's current stream. CuPy takes
+        device, managed and page-locked memory.
 
-        ImportError without CuPy; BufferError where the installed CuPy cannot use the memory, and for read-only
+        Raises ImportError without CuPy; BufferError where the installed CuPy cannot use the memory, and for read-only
         memory."""
     def to_jax(self) -> Any:
         """The same memory as a ``jax.Array``, which keeps it alive. Device and managed memory becomes an array of JAX's
-        GPU, behind the work declared on it; host memory one of JAX's CPU, after that work.
+        GPU, behind the work declared on it. Host memory becomes an array of JAX's CPU, once that work has run.
 
-        ImportError without JAX; BufferError where JAX would make a copy (types of 64 bits that it has not enabled, an
-        address that is no multiple of 64 bytes, gaps), and for read-only memory, which JAX cannot be told."""
+        Raises ImportError without JAX; BufferError where JAX would make a copy (a type of 64 bits while JAX has those
+        disabled, an address that is not a multiple of 64 bytes, gaps between elements), and for read-only memory,
+        because JAX takes no note of that."""
     def to_numba(self) -> Any:
-        """The same memory as Numba's functions take it, which keeps it alive. Device and managed memory becomes a
-        device array of Numba's CUDA target, of numba-cuda or numba-cuda-mlir, once the work declared on it has run;
-        the device's default stream counts as declared from then on. Host memory becomes a NumPy array, which
-        ``numba.njit`` takes; that needs no Numba.
+        """The same memory as an array that Numba's functions take, which keeps it alive. Device and managed memory
+        becomes a device array of Numba's CUDA target (Numba's own, numba-cuda or numba-cuda-mlir), once the work
+        declared on it has run. From then on the device's default stream is declared on the memory. Host memory becomes
+        a NumPy array, which ``numba.njit`` takes; that needs no Numba.
 
-        ImportError without a CUDA target of Numba; BufferError where it cannot use the memory, and for read-only memory
-        of a device."""
+        Raises ImportError without a CUDA target of Numba; BufferError where the target cannot use the memory, and for
+        read-only memory of a device."""
     @staticmethod
     def from_dlpack(obj: Any, *, stream: _StreamLike | None = None) -> View:
-        """The memory of any DLPack producer as a View, where it lies; a View is answered as it is.
+        """The memory of any DLPack producer as a View, without a copy. For a View the answer is that View.
 
-        The View's buffer owns the producer's tensor: portamem calls its deleter once, when no view uses the memory
-        any more and all declared work has run. With a stream, the memory is ready for work on that stream; without
-        one it is ready on return. Host memory has no stream: what its producer has queued on it must be done before.
+        The View's buffer owns the producer's tensor: portamem calls the tensor's deleter once, when no view uses the
+        memory any more and all declared work has run. With a stream, the memory is ready for work on that stream;
+        without one it is ready on return. Host memory has no stream: the work that its producer has queued on it must
+        be done before the call.
 
-        Memory that may be read only, such as that of an array that is not writeable, becomes a read-only View. So does
-        a capsule of before DLPack 1, which cannot tell, unless the producer's array interface says that it may be
-        written.
+        Memory that may only be read, such as that of a NumPy array that is not writeable, becomes a read-only View. So
+        does a capsule older than DLPack 1, which cannot tell, unless the producer's array interface says that the
+        memory may be written.
 
-        TypeError for what is no producer, or another backend's memory; ValueError for negative strides, for elements
-        that have no name here, and under capture; BufferError for a tensor that is malformed, taken
-        already, or of a newer major version of DLPack; and what the producer raises."""
+        Raises TypeError for an object that is no producer, and for memory that this backend cannot reach; ValueError
+        for negative strides, for elements that have no name here, and under capture; BufferError for a tensor that is
+        malformed, taken already, or of a newer major version of DLPack; and what the producer raises."""
     def __dlpack__(
         self,
         *,
@@ -944,100 +997,112 @@ class View:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> CapsuleType:
-        """A DLPack capsule of the memory, or of a copy of it. It is an export: the buffer cannot be closed until the
-        consumer has let go.
+        """A DLPack capsule of the memory, or of a copy of it. The capsule is an export: the buffer cannot be closed
+        until the consumer has given it up.
 
-        ``stream`` is a number as DLPack defines it: the consumer's stream then waits for all work declared on the
-        memory, and -1 waits for nothing. None means the default stream of device memory; of memory that the host
-        reaches by its tag, the work is waited for here. A consumer's default stream counts as declared from then on;
-        of another stream that ``record_stream`` did not declare, the memory goes back behind all work of the device.
+        ``stream`` is the consumer's stream, as the number that DLPack defines. That stream then waits for all work
+        declared on the memory; for -1 nothing waits. None means the device's default stream for device memory; for
+        memory that DLPack names as host, page-locked or managed memory, this call waits for the work itself. A
+        consumer's default stream is declared on the memory from then on. For any other stream that ``record_stream``
+        did not declare, the memory goes back behind all work of the device.
 
-        ``dl_device`` may be any device that the memory is (managed memory is also the device's and the CPU's), or
-        (1, 0) for a copy on the CPU. ``copy=True`` copies to new memory of the same resource, on the stream that the
-        memory came from, and the consumer's stream waits for that.
+        ``dl_device`` may be any device that the memory counts as (managed memory counts as the device's and the CPU's
+        too), or (1, 0) for a copy on the CPU. ``copy=True`` copies to new memory of the same resource, on the stream
+        that the memory came from, and the consumer's stream waits for the copy.
 
-        BufferError for what cannot be had without a copy, for memory that DLPack has no device for (of ``host``, what
-        stands for a GPU's), and for elements of less than a byte where the consumer is of before DLPack 1.1;
-        ValueError for a stream that has no meaning."""
+        Raises BufferError for memory that the consumer cannot have without a copy, for memory that DLPack has no device
+        for (on the host backend, memory that stands for a GPU's), and for elements of less than a byte where the
+        consumer asks for a DLPack older than 1.1; ValueError for a stream that has no meaning there."""
     __dlpack_c_exchange_api__: ClassVar[CapsuleType]
     def __dlpack_device__(self) -> tuple[int, int]:
-        """DLPack's device type and ID. BufferError for memory that it has no device for."""
+        """DLPack's device type and ID of the memory. Raises BufferError for memory that DLPack has no device for."""
     def _dlpack_devices(self) -> list[tuple[int, int]]: ...
     def __arrow_c_array__(self, requested_schema: CapsuleType | None = None) -> tuple[CapsuleType, CapsuleType]:
-        """Arrow's capsules of a schema and of an array over the memory, after the work declared on it. The array is an
-        export: the buffer cannot be closed until the consumer has let go. ``requested_schema`` changes nothing.
+        """Arrow's capsules of a schema and of an array over the memory, once the work declared on it has run. The array
+        is an export: the buffer cannot be closed until the consumer has given it up. ``requested_schema`` changes
+        nothing.
 
-        BufferError for memory that the host cannot reach, for more or less than one dimension, for a View that is not
-        contiguous, and for what is no integer and no float of 16, 32 or 64 bits."""
+        Raises BufferError for memory that the host cannot reach, for a View that has not one dimension or is not
+        contiguous, and for elements that are neither integers nor floats of 16, 32 or 64 bits."""
     def __arrow_c_device_array__(
         self, requested_schema: CapsuleType | None = None, **keywords: Any
     ) -> tuple[CapsuleType, CapsuleType]:
-        """The same for memory of the host or of a device, with a device array. Its device is the CPU where the host
-        reaches the memory, so for page-locked and for managed memory too, which PyArrow refuses as such. The work
-        declared on the memory has run on return, so the array names no event. A device's default stream counts as
-        declared from then on, where only the device reaches the memory.
+        """The same with a device array, for memory of the host or of a device. The array's device is the CPU where the
+        host reaches the memory: for page-locked and managed memory too, because PyArrow refuses those by their own
+        names. The work declared on the memory has run on return, so the array names no event. Where only the device
+        reaches the memory, the device's default stream is declared on it from then on.
 
-        BufferError as for ``__arrow_c_array__``, and on the host backend for memory that stands for a GPU's;
-        NotImplementedError for a keyword that is not None."""
+        Raises BufferError as ``__arrow_c_array__`` does, but only on the host backend for memory that the host cannot
+        reach; NotImplementedError for a keyword that is not None."""
     def _repr_html_(self) -> str: ...
     def close(self) -> None:
-        """Ends the export. The buffer of ``empty``, ``zeros`` and ``asarray`` goes with its last View."""
+        """Ends the View's export of its buffer. A buffer that ``empty``, ``zeros`` or ``asarray`` made ends with its
+        last View. Closing twice is fine."""
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        """NumPy's array interface, version 3, after the work declared on the memory. AttributeError for memory that
-        the host cannot reach, and for types of ml_dtypes."""
+        """NumPy's array interface, version 3. Reading it waits for the work declared on the memory. Raises
+        AttributeError for memory that the host cannot reach, and for types of ml_dtypes."""
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """The interface by which GPU array libraries take memory, version 3: it names the stream that their work is to
-        wait for, or the work is waited for here. AttributeError for memory that the device cannot reach, for types of
-        ml_dtypes, and on the host backend."""
+        """The interface by which GPU array libraries take memory, version 3. It names the stream that the library's
+        work has to wait for; where the interface has no number for that stream, reading it waits for the work instead.
+        Raises AttributeError for memory that the device cannot reach, for types of ml_dtypes, and on the host
+        backend."""
     def __len__(self) -> int:
-        """The extent of the first axis. TypeError for a view without dimensions."""
+        """The extent of the first axis. Raises TypeError for a view without dimensions."""
     def __bool__(self) -> bool:
-        """Whether it is open, of whatever size and contents."""
+        """Whether the view is open, whatever its size and contents."""
     def __iter__(self) -> Iterator[View]:
-        """The parts along the first axis. TypeError for a view without dimensions."""
+        """The parts along the first axis, each a View. Raises TypeError for a view without dimensions."""
     def __getitem__(self, key: _Part | tuple[_Part, ...], /) -> View:
-        """A part of the memory, as NumPy indexes it: ints, slices with a step from 1 on, None and ``...``. An int drops
-        its axis. IndexError for too many of them and for an int beyond its axis; ValueError for a negative step."""
+        """A part of the memory, as NumPy indexes it: by ints, slices with a step of at least 1, None and ``...``. An
+        int drops its axis. Raises IndexError for more indices than axes and for an int beyond its axis; ValueError for
+        a step below 1; TypeError for any other key."""
     def __buffer__(self, flags: int, /) -> memoryview:
-        """The elements for ``memoryview`` and others that take Python buffers, after the work declared on the memory.
-        BufferError for memory that the host cannot reach, for types of ml_dtypes, and for a consumer that wants an
-        order that the memory has not."""
+        """The elements for ``memoryview`` and others that take Python buffers. The call waits for the work declared on
+        the memory. Raises BufferError for memory that the host cannot reach, for types of ml_dtypes, and where the
+        consumer asks for an order that the elements do not have."""
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        """The memory as a NumPy array of ml_dtypes; NumPy takes other types through the buffer protocol. BufferError
-        for memory that the host cannot reach."""
+        """The memory as a NumPy array of ml_dtypes; NumPy takes other types through the buffer protocol. Raises
+        BufferError for memory that the host cannot reach."""
     def __enter__(self) -> Self:
         """Answers the view itself."""
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None, /
     ) -> None:
-        """Closes the view."""
+        """Closes the view, as ``close()`` does."""
 
 class MemoryResource:
-    """Where buffers come from. A resource with live buffers refuses to close."""
+    """A source of memory: ``allocate`` makes buffers. A resource with live buffers refuses to close."""
 
     def allocate(self, nbytes: _Size, *, stream: _StreamLike | None = None, alignment: _Size = 256) -> Buffer:
-        """A Buffer of ``nbytes`` bytes, which keeps the resource alive and gives the memory back to it when it goes.
+        """A Buffer of ``nbytes`` bytes with undefined contents. The buffer keeps the resource alive, and gives the
+        memory back to it when it is closed or its last reference ends.
 
-        ``stream`` is where the memory may be used from, and where it goes back; other streams come in by
-        ``Buffer.record_stream``, copies and fills. A stream-ordered resource requires it; elsewhere None is the
-        device's default stream. ``alignment`` is a power of two, in bytes; resources that call the runtime for each
-        allocation give up to 256.
+        Work on ``stream`` may use the memory from now on, and the memory goes back on that stream. For work on other
+        streams call ``Buffer.record_stream``; copies and fills with a stream do so themselves. A stream-ordered
+        resource requires ``stream``; for other resources None is the device's default stream. ``alignment`` is a power
+        of two, in bytes; resources that call the runtime for each allocation align to at most 256.
 
-        Raises OutOfMemoryError where there is no memory; ValueError for a closed resource, an alignment that cannot be
-        had and, of stream-ordered memory, a stream of another device; and TypeError where the stream is missing.
+        Raises OutOfMemoryError where there is no memory; ValueError for a closed resource or stream, for an alignment
+        that the resource does not have, and, for stream-ordered memory, a stream of another device; TypeError where a
+        stream-ordered resource gets no stream.
         """
     def deallocate(self, ptr: int, nbytes: _Size | None = None, *, stream: _StreamLike | None = None) -> None:
-        """Takes back memory that ``Buffer.release`` gave out, with its size, or by its address alone where ``size_of``
-        knows the size. ValueError for what cannot be the resource's own: memory while nothing is out, another size than
-        was asked for, and what the resource, or one that records, knows not to be out; else the runtime's Error."""
+        """Takes back the memory at the address ``ptr``, which ``Buffer.release`` gave out, behind the work on
+        ``stream`` (None: the device's default stream). ``nbytes`` is the size that was asked for; it may be left out
+        where ``size_of`` knows it.
+
+        Raises ValueError where the resource, or a recorder, knows that the memory is not its own: nothing is out,
+        nothing is out at that address, or it has another size. Otherwise the runtime's Error tells of a wrong
+        address."""
     def size_of(self, ptr: int) -> int | None:
-        """The bytes that were asked for at an address that is out. None for any other address, and for a resource of
-        another module. A pool takes no lock for it."""
+        """The bytes that were asked for at an address where this resource has memory out. None for any other address,
+        and for a resource of another module. A pool takes no lock for it."""
     @property
     def device(self) -> Device:
-        """The device whose memory the resource gives; of host memory the device that it was made for."""
+        """The device whose memory the resource gives. For host memory it is the device that the resource was made
+        for."""
     @property
     def device_id(self) -> int:
         """The ordinal of the device that owns the memory; -1 for host memory."""
@@ -1046,8 +1111,8 @@ class MemoryResource:
         """The backend whose resource it is: "host", "cuda" or "hip"."""
     @property
     def kind(self) -> _Kind:
-        """What the memory is: "device", "pinned", "managed", "system", "async", "virtual" or "foreign". A pool's and an
-        adaptor's is its upstream's."""
+        """What the memory is: "device", "pinned", "managed", "system", "async", "virtual" or "foreign". A pool, an
+        adaptor, a FixedSizeMemoryResource and a MonotonicMemoryResource have their upstream's kind."""
     @property
     def is_host_accessible(self) -> bool:
         """Whether code on the host may read and write the resource's memory by its address."""
@@ -1056,51 +1121,58 @@ class MemoryResource:
         """Whether kernels of the device may read and write the resource's memory by its address."""
     @property
     def is_stream_ordered(self) -> bool:
-        """Whether memory is allocated and freed in the order of a stream, without blocking the host. ``allocate``
-        requires the stream then."""
+        """Whether the resource allocates and frees in the order of a stream, without blocking the host. If so,
+        ``allocate`` requires the stream."""
     @property
     def is_closed(self) -> bool:
-        """Whether the resource has been closed: it gives no memory any more."""
+        """Whether the resource has been closed: it gives no more memory."""
     @property
     def live_buffers(self) -> int:
-        """The number of allocations that are out."""
+        """The number of allocations that are out: given, and not taken back yet."""
     @property
     def live_bytes(self) -> int:
         """The bytes that are out, as they were asked for."""
     @property
     def cached(self) -> int | None:
-        """Bytes that the resource holds and that are not in use; None where it cannot say, as of plain memory. An
-        adaptor's are those of its upstream."""
+        """The bytes that the resource holds and no buffer has; None where the resource keeps none or cannot say. An
+        adaptor answers for its upstream."""
     def close(self) -> None:
         """Gives back what the resource holds, and refuses allocations from then on. Closing twice is fine; the
         upstream stays open.
 
-        Raises BufferError while buffers live, while a call is under way, and for the process's default resource.
+        Raises BufferError while buffers live, while a call of the resource is under way, and for the default resource
+        that portamem made, with its upstream. A default resource of the program's own can be closed.
         """
     def __enter__(self) -> Self:
         """Answers the resource itself."""
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None, /
     ) -> None:
-        """Closes the resource, as ``close()`` does; the process's default resource stays open. An exception that ends
-        the block is never hidden: where the close is refused then, the resource goes with its last reference."""
+        """Closes the resource, as ``close()`` does; the default resource that portamem made stays open. An exception
+        that ends the block is never hidden: if the close is refused then, the resource ends with its last
+        reference."""
 
 @final
 class PoolMemoryResource(MemoryResource):
-    """Stream-ordered memory cut from chunks of ``upstream`` (by default plain device memory), which is kept alive.
+    """A pool: stream-ordered memory, cut from chunks of ``upstream`` (by default plain device memory). The pool keeps
+    the upstream alive.
 
-    What is freed on a stream is used on it again at once, above 1 MiB by any thread; memory that the host reaches only
-    when the work before its free has run. Other streams take memory over behind an event. ``stream`` is required for
-    allocate.
+    Memory that was freed on a stream is used again on that stream at once: by the thread that freed it, and above 1 MiB
+    by any thread. Memory that the host reaches is used again only when the work before its free has run. Another stream
+    takes memory over behind an event. ``allocate`` requires ``stream``.
 
-    ``limit``: the most bytes to reserve. ``release``: how much of its peak the pool keeps when memory has come
-    back, a share from 0 to 1, or a function of a PoolStats that answers the bytes to keep (None: all); by default
-    everything stays until ``trim()``, until the upstream has no more, or until the pool would have more than its
-    blocks needed. ``host_access=False``: buffers refuse the host also where it could reach the memory, which is
-    then used again at once on its stream on every machine. ``shares_idle=False``: other resources that find no
-    memory do not have what is idle here given back for them. ``initial_size``: bytes that the pool takes of the
-    upstream when it is made, in one chunk. ``limit`` and ``initial_size`` also take a share of the device's memory,
-    such as "70%".
+    * ``limit``: the most bytes that the pool reserves.
+    * ``release``: the bytes that the pool keeps when memory has come back. It is a share of the pool's peak, from 0 to
+      1, or a function that takes a PoolStats and answers the bytes to keep (None: all). By default the pool keeps
+      everything until ``trim()``, until the upstream has no more, or until it would have more than its blocks ever
+      needed.
+    * ``host_access=False``: buffers refuse the host, also where it could reach the memory. The memory is then used
+      again at once on its stream on every machine.
+    * ``shares_idle=False``: the pool gives back no idle memory when another resource finds none.
+    * ``initial_size``: the bytes that the pool takes of the upstream when it is made, in one chunk.
+
+    ``limit`` and ``initial_size`` also take a share of the device's memory, such as "70%", unless the memory is the
+    host's.
     """
 
     def __init__(
@@ -1117,43 +1189,52 @@ class PoolMemoryResource(MemoryResource):
         """Makes a pool over ``upstream``, or over plain memory of ``device`` where that is None. The parameters are
         described with the class.
 
-        Raises ValueError for a limit of 0, for a share that is not from 0 to 1, for a device that is not the
-        upstream's, and for an initial size that is larger than the limit. Raises OutOfMemoryError where the initial
-        size cannot be had.
+        Raises ValueError for a limit of 0, for a share that is not from 0 to 1, for a percentage of host memory, for a
+        device that is not the upstream's, for a closed upstream, and for an initial size that is larger than the limit.
+        Raises OutOfMemoryError where there is no memory for the initial size.
         """
     @property
     def upstream(self) -> MemoryResource:
         """The resource below, kept alive."""
     @property
     def limit(self) -> int | None:
-        """The most bytes that the pool reserves of its upstream; None where there is no limit.
+        """The most bytes that the pool reserves of its upstream; None where there is no limit. A pool without a limit
+        of its own answers PORTAMEM_POOL_LIMIT, which the pools of the device share.
 
         It can be set, to bytes, to a share of the device's memory such as "70%", or to None. Where the pool has
         reserved more, nothing goes back by itself: allocations that need more of the upstream raise OutOfMemoryError
-        until the pool has less. ``trim(limit)`` gives back what is not out."""
+        until the pool has less. ``trim(limit)`` gives back what is not out. Raises ValueError for 0."""
     @limit.setter
     def limit(self, limit: _Size | None) -> None: ...
     @property
     def is_checked(self) -> bool | None:
-        """Whether a memory checker is told which bytes are in use: AddressSanitizer of memory that the host reaches,
-        compute-sanitizer of plain device memory on CUDA. None: it turns out with the first allocation."""
+        """Whether the pool tells a memory checker which bytes are in use: AddressSanitizer for memory that the host
+        reaches, compute-sanitizer for plain device memory on CUDA. None: the first allocation will show."""
     def stats(self) -> PoolStats:
-        """The pool's figures at about this moment: bytes used, reserved and free, the peak, and how allocations were
-        met."""
+        """The pool's figures at about this moment, as a PoolStats: bytes used, reserved and free, the peak, and how the
+        pool served allocations."""
     def snapshot(self) -> PoolSnapshot:
-        """Every chunk and its pieces, as plain data that json takes: chunks have address, nbytes and pieces; pieces
-        have address, nbytes and state ("free" with the identity of its stream, 0 for any; "cached", "live", "slab")."""
+        """Every chunk and its pieces, as plain data that json takes: a dict with ``used``, ``reserved``, ``peak`` and
+        ``chunks``. A chunk has ``address``, ``nbytes`` and ``pieces``. A piece has ``address``, ``nbytes`` and
+        ``state``:
+
+        * "free": its ``stream`` is the identity of the stream that may use it, 0 for any.
+        * "cached": free, in a thread's cache or behind an event.
+        * "live": out.
+        * "slab": cut into ``blocks`` blocks of ``block_nbytes`` bytes, of which ``live`` are out."""
     def reset_peak(self) -> None:
-        """Lets ``stats().peak`` start again at the bytes that are reserved now."""
+        """Sets ``stats().peak`` to the bytes that are reserved now."""
     def trim(self, keep: _Size = 0, *, stream: _StreamLike | None = None) -> None:
-        """Gives chunks without a live block back to the upstream until at most ``keep`` bytes are reserved, and waits
-        for the work that used the pool's free memory. With a stream it waits for that stream's work only, and for
-        another thread's trim; what is free on other streams stays where its work has not run, as does that of another
-        thread's own default stream. Free of plain memory may itself wait for the device. ValueError for a stream of
-        another device, and for one that is captured."""
+        """Gives chunks without a live block back to the upstream until at most ``keep`` bytes are reserved. The call
+        waits for the work that used the pool's free memory. With a stream it waits only for that stream's work, and for
+        another thread's trim; it leaves memory that was freed on other streams, or on another thread's own default
+        stream, and whose work has not run. The runtime's Free of plain memory may itself wait for the device.
+
+        Raises ValueError for a stream of another device, and for a stream that is captured."""
 
 class ResourceAdaptor(MemoryResource):
-    """A resource over another one, whose memory it gives: its kind and its accessibility are that one's."""
+    """A resource over another one, its upstream. It gives the upstream's memory, with the same kind and
+    accessibility."""
 
     @property
     def upstream(self) -> MemoryResource:
@@ -1161,10 +1242,10 @@ class ResourceAdaptor(MemoryResource):
 
 @final
 class StatisticsAdaptor(ResourceAdaptor):
-    """Counts what goes through it: in all, by tag, by thread, and within scopes.
+    """Counts the bytes and allocations that go through it: in all, by tag, by thread, and within scopes.
 
-    Memory counts for the tag and the thread that allocated it, whichever thread frees it. What is given back has to be
-    what was given: another address or another size is a ValueError.
+    Memory counts for the tag and the thread that allocated it, whichever thread frees it. A free with an address that
+    is not out, or with another size, raises ValueError.
     """
 
     def __init__(self, upstream: MemoryResource) -> None:
@@ -1175,55 +1256,58 @@ class StatisticsAdaptor(ResourceAdaptor):
         """Bytes and allocations that have gone through the adaptor in all."""
     @property
     def by_tag(self) -> dict[str, MemoryCounts]:
-        """By tag; "" is what had none."""
+        """The counts by tag; "" has the allocations without a tag."""
     @property
     def by_thread(self) -> dict[int, MemoryCounts]:
-        """By ``threading.get_native_id()`` of the allocating thread. A number that the system gave to another thread
-        later stands for both, with the larger peaks."""
+        """The counts by ``threading.get_native_id()`` of the allocating thread. If the system gave a number to another
+        thread later, its counts are those of both threads, with the larger peaks."""
     def reset_peak(self) -> None:
-        """Peaks start again at what is current, those of scopes too."""
+        """Sets the peaks to the current figures, in open scopes too."""
     def scope(self) -> StatisticsScope:
-        """A context manager, whose ``counts`` start at 0. All threads count; scopes may be nested."""
+        """A context manager, a StatisticsScope, whose ``counts`` start at 0. All threads count; scopes may be
+        nested."""
     def _begin_scope(self) -> int: ...
     def _end_scope(self, scope: SupportsInt) -> None: ...
     def _scope_counts(self, scope: SupportsInt) -> MemoryCounts: ...
 
 @final
 class TrackingAdaptor(ResourceAdaptor):
-    """Knows each allocation that is out: its size, stream, time, thread, tag and where in the program it was made.
+    """Knows each allocation that is out: its size, stream, time, thread, tag and place in the program.
 
-    What is out when it is destroyed, or when the process exits, is printed to stderr; a close that is refused says
-    where the memory was allocated. What is given back has to be what was given, as with StatisticsAdaptor.
+    When the adaptor is destroyed, or the process exits, it prints the allocations that are out to stderr. A close that
+    is refused says where they were made. A free with an address that is not out, or with another size, raises
+    ValueError.
     """
 
     def __init__(self, upstream: MemoryResource) -> None:
         """Makes an adaptor that knows each allocation of ``upstream`` that is made through it. The adaptor keeps the
         upstream alive."""
     def outstanding(self) -> list[OutstandingAllocation]:
-        """The oldest first."""
+        """The allocations that are out, the oldest first."""
 
 @final
 class LoggingAdaptor(ResourceAdaptor):
-    """Writes what goes through it to a file, which it overwrites: one JSON object a line.
+    """Writes the calls that go through it to a file, which it overwrites: one JSON object a line.
 
-    ``path`` may have ``%r`` (the rank of a launched process), ``%h`` (the host's name), ``%p`` (the process) and ``%%``
-    in it. The log is complete when the adaptor is closed or destroyed, or the process exits; ``portamem replay`` runs
-    it again. ValueError where the file cannot be written, or another writes it.
+    ``path`` may have ``%r`` (the rank of a launched process), ``%h`` (the host's name), ``%p`` (the process's number)
+    and ``%%`` (a percent sign) in it. The log is complete when the adaptor is closed or destroyed, or the process
+    exits; ``portamem replay`` runs its allocations again. Raises ValueError for another ``%``, and where the file
+    cannot be opened, or another adaptor or process writes it.
     """
 
     def __init__(self, upstream: MemoryResource, path: str | bytes | os.PathLike[str]) -> None:
-        """Makes an adaptor that writes what goes through it to the file at ``path``, and begins that file anew. The
-        adaptor keeps the upstream alive."""
+        """Makes an adaptor over ``upstream`` that writes to the file at ``path``, and empties that file. The adaptor
+        keeps the upstream alive."""
     @property
     def path(self) -> str:
         """The file that the adaptor writes, with the placeholders of the given path filled in."""
     def flush(self) -> None:
-        """Hands what is written so far to the system, which otherwise sees it in pieces of 64 KiB."""
+        """Writes all lines so far to the file; without it they get there in pieces of 64 KiB."""
 
 @final
 class LimitingAdaptor(ResourceAdaptor):
-    """Never has more than ``limit`` bytes out. Beyond it OutOfMemoryError, whose text names the limit, before the
-    upstream is asked."""
+    """Never has more than ``limit`` bytes out. An allocation beyond the limit raises OutOfMemoryError, whose text names
+    the limit, and does not ask the upstream."""
 
     def __init__(self, upstream: MemoryResource, limit: _Size) -> None:
         """Makes an adaptor that never has more than ``limit`` bytes of ``upstream`` out. The adaptor keeps the
@@ -1233,17 +1317,18 @@ class LimitingAdaptor(ResourceAdaptor):
         """The most bytes that the adaptor has out at once."""
     @property
     def allocated(self) -> int:
-        """Bytes out, as they were asked for."""
+        """The bytes that are out, as they were asked for."""
     @property
     def available(self) -> int:
         """The bytes that may still go out before the limit is reached."""
 
 @final
 class FailureCallbackAdaptor(ResourceAdaptor):
-    """Where the upstream has no memory, ``callback(nbytes)`` answers whether to try again, as often as it says True.
+    """Calls ``callback(nbytes)`` where the upstream has no memory. The callback answers True to have the allocation
+    tried again, as often as it likes, or False to give up.
 
-    It may free, trim and allocate. After False the upstream's OutOfMemoryError reaches the caller, as does whatever
-    the callback raises."""
+    It runs on the allocating thread, and may free, trim and allocate. After False the upstream's OutOfMemoryError
+    reaches the caller. An exception of the callback reaches the caller too; any other answer raises TypeError."""
 
     def __init__(self, upstream: MemoryResource, callback: Callable[[int], bool]) -> None:
         """Makes an adaptor over ``upstream`` that calls ``callback(nbytes)`` where the upstream has no memory. The
@@ -1253,11 +1338,12 @@ class FailureCallbackAdaptor(ResourceAdaptor):
 class FallbackAdaptor(ResourceAdaptor):
     """Takes memory of ``alternate`` where ``upstream`` has none. Each buffer goes back to the resource that gave it.
 
-    The adaptor promises of its memory what the upstream promises, and its ``kind`` is the upstream's: the alternate is
-    of the same device, is stream-ordered if and only if the upstream is, and its memory is reached at least from where
-    the upstream's is. Where neither has memory, OutOfMemoryError has both refusals in its text. Under capture, memory
-    that either has at hand is given. Any other failure of the upstream reaches the caller, and the alternate is not
-    asked. As in every allocation, an upstream waits for memory that was dropped before it refuses."""
+    The adaptor promises of its memory what the upstream promises, and its ``kind`` is the upstream's. So the alternate
+    has to be of the same device, stream-ordered if and only if the upstream is, and reached from everywhere that
+    reaches the upstream's memory. Where neither has memory, the text of OutOfMemoryError has both refusals. Under
+    capture the adaptor gives memory that either has at hand. Any other failure of the upstream reaches the caller, and
+    the alternate is not asked. As in every allocation, the upstream waits for memory of dropped buffers before it
+    refuses."""
 
     def __init__(self, upstream: MemoryResource, alternate: MemoryResource) -> None:
         """Makes an adaptor over both resources, and keeps them alive. Raises ValueError for a closed resource, and for
@@ -1267,32 +1353,36 @@ class FallbackAdaptor(ResourceAdaptor):
         """The resource that is asked second."""
     @property
     def alternate_live_buffers(self) -> int:
-        """The buffers that are out of the alternate's memory through this adaptor."""
+        """The number of this adaptor's allocations that are out and have the alternate's memory."""
     @property
     def alternate_live_bytes(self) -> int:
-        """Their bytes, as they were asked for."""
+        """The bytes of those allocations, as they were asked for."""
 
 @final
 class PrefetchAdaptor(ResourceAdaptor):
-    """Prefetches what it allocates, on the stream of the allocation; ``location=None`` is that stream's device.
+    """Prefetches the memory that it allocates, on the stream of the allocation. ``location=None`` is that stream's
+    device.
 
-    For managed memory, and for system memory where the device has pageable memory access; ValueError for others."""
+    The upstream has to give managed memory, or system memory where the device has pageable memory access; ValueError
+    for others. An allocation on a captured stream raises ValueError."""
 
     def __init__(self, upstream: MemoryResource, location: _LocationLike | None = None) -> None:
         """Makes an adaptor that prefetches memory of ``upstream`` to ``location``. The adaptor keeps the upstream
         alive."""
     @property
     def location(self) -> int | str | None:
-        """Where memory is prefetched to: an ordinal, "host", "host_numa:3" or "host_numa_current"; None is the device
-        of each allocation's stream."""
+        """The place that the adaptor prefetches memory to: an ordinal, "host", "host_numa:3" or "host_numa_current";
+        None is the device of each allocation's stream."""
 
 @final
 class FixedSizeMemoryResource(MemoryResource):
-    """Blocks of one size, carved from chunks of ``upstream``: an allocation of up to ``block_size`` takes a block.
+    """Blocks of one size, carved from chunks of ``upstream``. An allocation of up to ``block_size`` bytes takes a
+    block; a larger one raises ValueError.
 
-    Memory that only devices reach is stream-ordered: a freed block is its stream's next one at once, and another's
-    behind an event. Memory that the host reaches is given out again when the work before its free has run.
-    ``blocks_per_chunk``: taken from the upstream at a time; None is as many as fill 1 MiB."""
+    Memory that only devices reach is stream-ordered: a freed block is its stream's next one at once, and another
+    stream's behind an event. Memory that the host reaches is used again when the work before its free has run.
+    ``blocks_per_chunk``: the blocks that the resource takes of the upstream at a time; None is as many as fill 1
+    MiB."""
 
     def __init__(
         self, upstream: MemoryResource, block_size: _Size, *, blocks_per_chunk: SupportsIndex | None = None
@@ -1307,20 +1397,22 @@ class FixedSizeMemoryResource(MemoryResource):
         """The most bytes that a block holds; a larger allocation raises ValueError."""
     @property
     def blocks_per_chunk(self) -> int:
-        """The number of blocks that the resource takes of its upstream at a time."""
+        """The number of blocks that the resource takes of its upstream at a time; fewer where the upstream is short of
+        memory."""
     @property
     def reserved(self) -> int:
-        """Bytes that the upstream has given."""
+        """The bytes that the resource holds of its upstream."""
     def trim(self, keep: _Size = 0) -> None:
         """Gives chunks without a live block back to the upstream, behind their last uses, until at most ``keep`` bytes
-        are reserved."""
+        are reserved. Raises ValueError while a stream that freed blocks is captured."""
 
 @final
 class MonotonicMemoryResource(MemoryResource):
-    """Carves buffers one behind the other out of chunks of ``upstream``, each chunk twice as large as the one before.
+    """Carves buffers one behind the other out of chunks of ``upstream``. Each chunk is twice as large as the one
+    before.
 
-    Closing a buffer only lowers the count of live buffers; no memory comes back before ``release()`` or ``close()``,
-    which need that no buffer lives."""
+    Closing a buffer only lowers the count of live buffers. Its memory is not used again before ``release()`` or
+    ``close()``, which raise BufferError while a buffer lives."""
 
     def __init__(self, upstream: MemoryResource, *, initial_size: _Size = 1048576) -> None:
         """Makes a resource that carves buffers out of chunks of ``upstream``, which it keeps alive. The first chunk is
@@ -1333,26 +1425,30 @@ class MonotonicMemoryResource(MemoryResource):
         """The bytes of the first chunk."""
     @property
     def reserved(self) -> int:
-        """Bytes that the upstream has given."""
+        """The bytes that the resource holds of its upstream."""
     def release(self) -> None:
-        """Gives all memory back, behind every stream that used it. BufferError while buffers live."""
+        """Gives all memory back to the upstream, behind the work of every stream that used it. Raises BufferError while
+        buffers live."""
 
 @final
 class CallbackMemoryResource(MemoryResource):
-    """Allocates by ``allocate(nbytes, stream) -> address`` and frees by ``deallocate(address, nbytes, stream)``.
+    """Allocates by ``allocate(nbytes, stream) -> address`` and frees by ``deallocate(address, nbytes, stream)``, two
+    functions of the program's.
 
     Both are Python functions, or C functions ``void* (size_t nbytes, void* stream, void* user_data)`` and
-    ``void (void* ptr, size_t nbytes, void* stream, void* user_data)`` as ctypes function pointers, objects with an
-    ``address`` (Numba's cfunc) or addresses; those run without the GIL. nbytes is never 0, the address is aligned to
-    256 bytes, 0 means that there is no memory. What a Python function raises reaches the caller unchanged. They are
-    called with no lock held, and may use other resources and pools that stand on this one.
+    ``void (void* ptr, size_t nbytes, void* stream, void* user_data)``. A C function is given as a ctypes function
+    pointer, as an object with an ``address`` (Numba's cfunc) or as its address; it runs without the GIL. portamem never
+    asks for 0 bytes. ``allocate`` answers an address that is a multiple of 256, or 0 where there is no memory. An
+    exception of a Python function reaches the caller unchanged. portamem holds no lock during the calls: the functions
+    may use other resources, and pools over this one.
 
-    ``kind``, ``host_accessible`` and ``stream_ordered`` say what the memory is; the latter two follow from the kind
-    unless given. Unless it is stream-ordered, ``deallocate`` is called when the work on the stream has run.
+    ``kind``, ``host_accessible`` and ``stream_ordered`` say what the memory is; the last two follow from the kind
+    unless given. If the memory is not stream-ordered, portamem calls ``deallocate`` once the work on the stream has
+    run.
 
-    A ``deallocate`` that raises has not taken the memory, which is still out, and it is called again for that memory:
-    when the program closes the buffer again, and for a dropped buffer until it returns. Only the first exception for a
-    dropped buffer is reported, as unraisable."""
+    A ``deallocate`` that raises has not taken the memory, which stays out. portamem calls it again for that memory:
+    when the program closes the buffer again, and for a dropped buffer until the function returns. For a dropped buffer
+    only the first exception is reported, to ``sys.unraisablehook``."""
 
     def __init__(
         self,
@@ -1366,11 +1462,12 @@ class CallbackMemoryResource(MemoryResource):
         user_data: SupportsIndex = 0,
     ) -> None:
         """Makes a resource of two functions, which it keeps alive. The parameters are described with the class;
-        ``user_data`` is an address that C functions are handed."""
+        ``user_data`` is an address that portamem passes to C functions."""
 
 @final
 class DeviceMemoryResource(MemoryResource):
-    """Plain Malloc and Free. (cuda.core's class of this name is a pool: that is AsyncMemoryResource here.)"""
+    """Plain device memory, by the runtime's Malloc and Free. (cuda.core's class of this name is a pool: that is
+    AsyncMemoryResource here.)"""
 
     def __init__(
         self, device: _DeviceLike | None = None, *, coherence: _DeviceCoherence | _enums.Coherence = "default"
@@ -1378,7 +1475,7 @@ class DeviceMemoryResource(MemoryResource):
         """Makes a resource of plain memory of a device (None: the calling thread's current one).
 
         ``coherence`` says how host and device see each other's writes while a kernel runs: "default", "fine_grained"
-        or "uncached". The latter two are AMD's: an allocation raises Error where the device has no such memory.
+        or "uncached". The last two are AMD's: an allocation raises Error where the device has no such memory.
         """
     @property
     def coherence(self) -> _DeviceCoherence:
@@ -1389,15 +1486,16 @@ class DeviceMemoryResource(MemoryResource):
         """``height`` rows of ``width`` bytes as a PitchedBuffer: the runtime pads each row so that the next one is
         aligned.
 
-        ``stream`` is as for ``allocate``. Raises OutOfMemoryError where there is no memory.
+        ``stream`` is as for ``allocate``. Raises OutOfMemoryError where there is no memory; ValueError for a closed
+        resource, a ``coherence`` other than "default", and more bytes than any memory has.
         """
 
 @final
 class PinnedMemoryResource(MemoryResource):
-    """Page-locked host memory. Coherent unless ``coherence="non_coherent"`` is asked for.
+    """Page-locked host memory. It is coherent unless ``coherence="non_coherent"`` is asked for.
 
-    The chunks of resources over it (pools among them) are had as those of PrefaultedPinnedMemoryResource, unless
-    anything but the defaults was asked for."""
+    Where all parameters have their defaults, resources over it (pools among them) get their chunks in the faster way
+    that PrefaultedPinnedMemoryResource describes."""
 
     def __init__(
         self,
@@ -1421,17 +1519,18 @@ class PinnedMemoryResource(MemoryResource):
 
 @final
 class PrefaultedPinnedMemoryResource(MemoryResource):
-    """Page-locked host memory in whole pages, which several threads have prefaulted, huge where the system allows it
-    and near the device, and registered with the runtime. That takes a tenth of the time of PinnedMemoryResource.
-    Where the device's capabilities do not say that registered memory is coherent and has one address everywhere, it is
-    HostMalloc's, and the next piece, of 1 to 256 MiB, is allocated in the background while others are out; no limit
-    counts it. For many small buffers, take a pool."""
+    """Page-locked host memory in whole pages, for large buffers; for many small ones take a pool.
+
+    Several threads touch the pages, which are huge where the system allows it and near the device, and the runtime
+    registers them. That takes a tenth of the time of PinnedMemoryResource. The runtime's HostMalloc gives the memory
+    where the device's capabilities do not say that registered memory is coherent and has one address everywhere, and
+    where the runtime refuses to register."""
 
     def __init__(self, device: _DeviceLike | None = None) -> None:
         """Makes a resource of page-locked host memory near a device (None: the calling thread's current one)."""
     @property
     def registers(self) -> bool:
-        """Whether new memory is registered pages; False: HostMalloc's."""
+        """Whether new memory is registered pages; False means that HostMalloc gives it."""
 
 @final
 class ManagedMemoryResource(MemoryResource):
@@ -1441,19 +1540,20 @@ class ManagedMemoryResource(MemoryResource):
         """Makes a resource of managed memory of a device (None: the calling thread's current one).
 
         ``attach`` says which devices may touch the memory from the start: "global" (all devices) or "host" (none).
+        Raises Error, named NotSupported, on a device without managed memory.
         """
 
 @final
 class SystemMemoryResource(MemoryResource):
-    """Ordinary page-aligned host memory; device-accessible where the device has pageable memory access."""
+    """Ordinary page-aligned host memory. Kernels reach it where the device has pageable memory access."""
 
     def __init__(self, device: _DeviceLike | None = None) -> None:
         """Makes a resource of ordinary host memory for a device (None: the calling thread's current one)."""
 
 @final
 class AsyncMemoryResource(MemoryResource):
-    """Stream-ordered memory of a driver pool: by default a pool of its own that keeps what it has
-    (release threshold = maximum). ``stream`` is required for allocate."""
+    """Stream-ordered memory of a pool of the driver: by default a pool of its own, which keeps all memory that it has
+    (release threshold = maximum). ``allocate`` requires ``stream``."""
 
     def __init__(
         self, device: _DeviceLike | None = None, *, release_threshold: _Size | None = None, max_size: _Size = 0
@@ -1461,21 +1561,24 @@ class AsyncMemoryResource(MemoryResource):
         """Makes a driver pool on a device (None: the calling thread's current one), which the resource owns.
 
         ``release_threshold``: the bytes that the pool keeps at a synchronize; None keeps all. ``max_size``: the most
-        bytes of the pool; 0 is as large as the device. Raises Error, named NotSupported, on a device without pools.
+        bytes of the pool, which the runtime may round up; 0 is as large as the device. Raises Error, named
+        NotSupported, on a device without pools.
         """
     @staticmethod
     def default_pool(device: _DeviceLike | None = None) -> AsyncMemoryResource:
-        """Over the pool that the device came with, whose settings are left alone."""
+        """A resource over the pool that the device came with (None: the calling thread's current device). portamem
+        leaves the pool's settings as they are. Raises Error, named NotSupported, on a device without pools."""
     @staticmethod
     def from_handle(pool: int, device: _DeviceLike, *, owner: object = None) -> AsyncMemoryResource:
-        """Over a foreign pool by its native handle: portamem never destroys it, leaves its settings alone, and keeps
-        ``owner`` alive instead."""
+        """A resource over a foreign pool by its native handle: portamem never destroys the pool, leaves its settings as
+        they are, and keeps ``owner`` alive. Raises ValueError for the handle 0."""
     @property
     def pool_handle(self) -> int:
         """The native pool as a number, for other libraries. Raises ValueError for a closed resource."""
     @property
     def owns_pool(self) -> bool:
-        """Whether the resource made the pool. portamem keeps that pool for a later resource, and never destroys it."""
+        """Whether the resource made the pool. When the resource ends, portamem keeps such a pool for a later resource,
+        and does not destroy it."""
     @property
     def release_threshold(self) -> int:
         """The bytes that the pool keeps at a synchronize; 2**64 - 1 keeps all. It can be set."""
@@ -1483,18 +1586,18 @@ class AsyncMemoryResource(MemoryResource):
     def release_threshold(self, nbytes: _Size) -> None: ...
     @property
     def used(self) -> int:
-        """Bytes that are allocated from the pool, by all its users."""
+        """The bytes that are allocated from the pool, by all its users."""
     @property
     def used_high(self) -> int:
         """The most bytes that were allocated from the pool at once, since ``reset_high()``."""
     @property
     def reserved(self) -> int:
-        """Bytes that the pool holds of the device."""
+        """The bytes that the pool holds of the device."""
     @property
     def reserved_high(self) -> int:
         """The most bytes that the pool held of the device at once, since ``reset_high()``."""
     def reset_high(self) -> None:
-        """Lets ``used_high`` and ``reserved_high`` start again at what is current."""
+        """Sets ``used_high`` and ``reserved_high`` to the current figures."""
     def trim(self, keep: _Size = 0) -> None:
         """Gives unused memory back to the driver until at most ``keep`` bytes are reserved. Memory in use stays."""
     @property
@@ -1505,28 +1608,30 @@ class AsyncMemoryResource(MemoryResource):
     def reuse_follow_event_dependencies(self, on: bool) -> None: ...
     @property
     def reuse_allow_opportunistic(self) -> bool:
-        """Whether the pool reuses memory on any stream once the free has run. It can be set."""
+        """Whether the pool reuses memory on any stream once the work before its free has run. It can be set."""
     @reuse_allow_opportunistic.setter
     def reuse_allow_opportunistic(self, on: bool) -> None: ...
     @property
     def reuse_allow_internal_dependencies(self) -> bool:
-        """Whether the pool may make a stream wait for a free on another, to reuse that memory. It can be set."""
+        """Whether the pool may make a stream wait for the free on another stream, to reuse that memory. It can be
+        set."""
     @reuse_allow_internal_dependencies.setter
     def reuse_allow_internal_dependencies(self, on: bool) -> None: ...
     def access(self, device: _DeviceLike) -> _Access:
         """What a device may do with the pool's memory: "none", "read" or "read_write"."""
     def set_access(self, device: _DeviceLike, access: _Access | _enums.Access) -> None:
-        """Allows a device to use the pool's memory: "none", "read" or "read_write".
+        """Sets what a device may do with the pool's memory: "none", "read" or "read_write".
 
-        Raises Error where the devices have no path to each other, or the runtime does not know that access.
+        Raises Error where the devices have no path to each other, for "none" on the pool's own device, and where the
+        runtime does not know that access.
         """
 
 @final
 class VirtualMemoryResource(MemoryResource):
     """Device memory that is mapped to reserved addresses: a block can grow and shrink at its address, and sleep.
 
-    A block takes whole multiples of the granularity, 2 MiB on most devices, and each piece that is mapped costs about
-    0.1 ms, so use it for large memory.
+    A block takes whole multiples of the granularity, 2 MiB on most devices, and each mapped piece costs about 0.1 ms.
+    So use the resource for large buffers.
     """
 
     def __init__(self, device: _DeviceLike | None = None, *, reserve: _Size = 0) -> None:
@@ -1549,32 +1654,35 @@ class VirtualMemoryResource(MemoryResource):
         """The bytes of host memory that keep the contents while the resource sleeps: 0 while it is awake."""
     @property
     def is_asleep(self) -> bool:
-        """Whether the memory is away now."""
+        """Whether the resource sleeps: its memory is with the device until ``wake()``."""
     def allocate_growable(
         self, nbytes: _Size, capacity: _Size | None = None, *, stream: _StreamLike | None = None
     ) -> GrowableBuffer:
-        """``nbytes`` of memory as a GrowableBuffer, at addresses for ``capacity`` bytes (None: as many as the device
-        has memory). Raises ValueError for 0 bytes, and for more than ``capacity``; otherwise as ``allocate`` does."""
+        """A GrowableBuffer of ``nbytes`` bytes, at addresses for ``capacity`` bytes (None: as many as the device has
+        memory). ``stream`` is as for ``allocate``. Raises ValueError for 0 bytes, and for more than ``capacity``;
+        otherwise as ``allocate`` does."""
     def sleep(self, *, contents: Literal["keep", "drop"] = "keep") -> None:
-        """Gives the memory of every block back to the device, and keeps the addresses. It waits for all work of the
-        device first. Until ``wake()``, portamem refuses each use of the buffers' bytes (ValueError); closing them is
-        allowed.
+        """Gives the memory of every block back to the device, and keeps the addresses. The call waits for all work of
+        the device first. Until ``wake()``, each use of the buffers' bytes raises ValueError; buffers can be closed.
 
-        ``contents``: "keep" has the host keep a copy (of a pool's chunk, of what the pool has out), "drop" lets them
-        go. The program sees to it that no work uses the buffers from here to ``wake()``: neither by addresses that it
-        took from ``handle`` or from exports, nor by calls of other threads while this one runs. A resource that sleeps
-        already stays so. Raises MemoryError where the host has no memory for the copy, and ValueError within a capture;
-        the resource is awake then.
+        ``contents``: "keep" copies the contents to host memory (of a pool's chunk, the bytes of the pool's buffers),
+        "drop" forgets them. The program makes sure that no work uses the buffers from here to ``wake()``: neither by
+        addresses that it took from ``handle`` or from exports, nor by calls of other threads while this call runs. A
+        resource that sleeps already goes on sleeping.
+
+        Raises MemoryError where the host has no memory for the copy, and ValueError within a capture and for a closed
+        resource; the resource is then as it was. Raises Error where the runtime does not take memory back; the resource
+        then sleeps, and that memory is not free.
         """
     def wake(self) -> None:
         """Gives every block memory again, at its address, with the contents that ``sleep`` kept. A resource that is
-        awake stays so. Raises OutOfMemoryError, and ValueError within a capture; the resource sleeps on then, and has
-        all that it kept."""
+        awake stays awake. Raises OutOfMemoryError where the device has no memory, and ValueError within a capture and
+        for a closed resource; the resource then goes on sleeping, and still has the contents."""
 
 @final
 class HostRegistration:
-    """Page-locks memory that a Python object owns, until closed. Keeps the object and its Python buffer. If it is
-    dropped without ``close()``, portamem unlocks the memory later, behind the work declared on it."""
+    """Page-locks memory that a Python object owns, until it is closed. It keeps the object and its Python buffer alive.
+    If it is dropped without ``close()``, portamem unlocks the memory later, behind the work declared on it."""
 
     def __init__(
         self,
@@ -1590,14 +1698,16 @@ class HostRegistration:
 
         ``portable``: the memory is page-locked for all devices, not for this one alone. ``mapped``: kernels reach the
         memory by an address. ``read_only``: devices may only read it, and ``obj`` may be read-only too. Raises Error
-        where the memory is registered already, or the runtime refuses.
+        where the memory is registered already, or the runtime refuses; ValueError for memory of 0 bytes, and for
+        read-only memory without ``read_only``; TypeError for an object without memory of the host.
         """
     @property
     def handle(self) -> int:
         """The address of the first byte on the host, as a number. Raises ValueError for a closed registration."""
     @property
     def device_handle(self) -> int:
-        """The address by which kernels of the device reach the first byte, as a number; the host's may be another."""
+        """The address by which kernels of the device reach the first byte, as a number; it may differ from ``handle``.
+        Raises ValueError for a closed registration."""
     @property
     def nbytes(self) -> int:
         """The size in bytes."""
@@ -1606,21 +1716,23 @@ class HostRegistration:
         """The backend whose registration it is: "host", "cuda" or "hip"."""
     @property
     def is_closed(self) -> bool:
-        """Whether the registration has been closed: the memory is ordinary again."""
+        """Whether the registration has been closed: the memory is ordinary memory again."""
     def close(self) -> None:
-        """Blocks until all work declared on the memory has run, and unlocks it. A second close does nothing."""
+        """Blocks until all work declared on the memory has run, and unlocks the memory. A second close does nothing.
+        Raises BufferError while another thread copies the memory."""
     def __enter__(self) -> Self:
         """Answers the registration itself."""
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None, /
     ) -> None:
-        """Closes the registration, as ``close()`` does. An exception that ends the block is never hidden: where the
-        close is refused then, the registration goes with its last reference."""
+        """Closes the registration, as ``close()`` does. An exception that ends the block is never hidden: if the
+        close is refused then, the registration ends with its last reference."""
 
 @final
 class PointerInfo:
     """What the runtime says of an address, and, as ``block_base``, ``block_nbytes`` and ``resource``, what portamem
-    knows of it: ``base`` and ``nbytes`` are those of a pool's whole chunk, the block is the pool's."""
+    knows of it. For memory of a pool, ``base`` and ``nbytes`` are those of the whole chunk, and the block is the
+    pool's."""
 
     @property
     def kind(self) -> _PointerKind:
@@ -1636,15 +1748,16 @@ class PointerInfo:
         """The bytes of the whole allocation; None where the runtime does not say."""
     @property
     def block_base(self) -> int | None:
-        """The address at which the block of a resource begins that has the address out; None where there is none. For
-        memory of pools, of FixedSizeMemoryResource, MonotonicMemoryResource and CallbackMemoryResource an address
-        inside of the block will do; of other resources, and with PORTAMEM_DEBUG=1, it has to be the first."""
+        """The first address of the block that the address is in, if a resource has that block out; else None. Pools,
+        FixedSizeMemoryResource, MonotonicMemoryResource and CallbackMemoryResource know every address inside of a
+        block. Other resources, and all with PORTAMEM_DEBUG=1, know only its first."""
     @property
     def block_nbytes(self) -> int | None:
-        """The bytes that were asked for of that block."""
+        """The bytes that were asked for of that block; None where there is none."""
     @property
     def resource(self) -> MemoryResource | None:
-        """The resource that the block was allocated from, as ``resource_of`` answers it; the record keeps it alive."""
+        """The resource that the block was allocated from, as ``resource_of`` answers it; None where there is none. This
+        object keeps it alive."""
     @property
     def host_pointer(self) -> int | None:
         """The address by which the host reaches the memory; None where it does not."""
@@ -1656,26 +1769,28 @@ class PointerInfo:
         """The runtime's flags of the allocation, as a number."""
     @property
     def ipc_capable(self) -> bool | None:
-        """Whether the memory can go to another process by a legacy IPC handle. CUDA says no for memory of pools and
-        for virtual, managed and pinned memory; None where the runtime does not say (most versions of AMD's)."""
+        """Whether a program can share the memory with another process by a legacy IPC handle; None where the runtime
+        does not say (most versions of AMD's). CUDA says no for memory of driver pools and for virtual, managed and
+        pinned memory."""
 
 def pointer_info(ptr: int | Buffer | View | HostRegistration) -> PointerInfo:
-    """What the runtime says of an address, or of the memory of a Buffer, View or HostRegistration, and the block of a
-    resource that it is in. Memory that the runtime does not know is an answer, with the kind "unregistered", and no
-    error."""
+    """What the runtime says of an address, or of the memory of a Buffer, View or HostRegistration, and which block of a
+    resource it is in. For memory that the runtime does not know, the answer has the kind "unregistered". Raises
+    ValueError for a closed object."""
 
 def resource_of(ptr: int | Buffer | View | HostRegistration) -> MemoryResource | None:
     """The resource that has memory out at this address, whichever module or thread allocated it: the one whose
-    ``deallocate(ptr)`` takes it back. Where one resource stands over another, the outermost is answered that the
-    program allocated from. None for an address that no resource of this backend has out, also inside of a block."""
+    ``deallocate(ptr)`` takes it back. Where one resource stands over another, it is the outermost one, which the
+    program allocated from. None for an address that no resource of this backend has out, and for one inside of a
+    block."""
 
 def size_of(ptr: int | Buffer | View | HostRegistration) -> int | None:
     """The bytes that were asked for at an address that a resource of this backend has out; None for any other."""
 
 def deallocate(ptr: int, *, stream: _StreamLike | None = None) -> None:
     """Takes back memory that ``Buffer.release`` gave out, by its address alone, behind the work on ``stream``; None is
-    the default stream of the resource's device. It does nothing for address 0. ValueError for an address that no
-    resource of this backend has out; else as ``MemoryResource.deallocate``."""
+    the default stream of the resource's device. It does nothing for address 0. Raises ValueError for an address that no
+    resource of this backend has out, and otherwise as ``MemoryResource.deallocate`` does."""
 
 def empty(
     shape: _Shape,
@@ -1685,10 +1800,12 @@ def empty(
     device: _DeviceLike | None = None,
     stream: _StreamLike | None = None,
 ) -> View:
-    """A View of new memory, whose contents are whatever was there.
+    """A View of new memory with undefined contents.
 
-    The memory comes from ``resource``, or else from the current resource of ``device``. Without a stream it is there
-    for every stream: the first call that tells its address waits until that is so."""
+    The memory comes from ``resource``, or else from the current resource of ``device`` (None: the calling thread's
+    current one). With a stream, work on that stream may use it. Without one, work on every stream may use it: the first
+    call that gives its address away waits until that is so. Raises as ``MemoryResource.allocate`` does, and ValueError
+    for a ``device`` that is not the resource's."""
 
 def zeros(
     shape: _Shape,
@@ -1698,14 +1815,21 @@ def zeros(
     device: _DeviceLike | None = None,
     stream: _StreamLike | None = None,
 ) -> View:
-    """A View of new memory, all bytes zero. With a stream, that is so from there on in the stream's order."""
+    """A View of new memory, all bytes zero. ``resource``, ``device`` and the exceptions are those of ``empty``. With a
+    stream the call queues the fill on it, and work on that stream sees zeros. Without one the bytes are zero on
+    return."""
 
 def copy(dst: _Memory, src: _Memory, *, stream: _StreamLike | None = None) -> Event | None:
     """Copies all of ``src`` to ``dst``, which must be of the same size and not overlap it. One of them may be host
     memory with strides, such as a slice of a NumPy array: its elements move in C order.
 
-    With a stream returns an Event that is done when the bytes are there; both ends are kept alive until then. Without
-    one the bytes are there on return, and None is returned."""
+    With a stream the call queues the copy, and answers an Event that is done when the bytes are there; portamem keeps
+    both ends alive until then. Without one the copy runs behind all work declared on the memory, the bytes are there on
+    return, and the answer is None.
+
+    Raises ValueError for ends that differ in size or overlap, for a read-only target, for a closed end, and for a
+    stream that is closed or captured; TypeError for an end that has no memory which this backend reaches; Error where
+    the runtime refuses."""
 
 def copy_2d(
     dst: _Memory,
@@ -1717,8 +1841,11 @@ def copy_2d(
     src_pitch: _Size | None = None,
     stream: _StreamLike | None = None,
 ) -> Event | None:
-    """Copies ``height`` rows of ``width`` bytes. A PitchedBuffer gives its own width, height and pitch where they are
-    left out; other memory is taken as rows without padding."""
+    """Copies ``height`` rows of ``width`` bytes. Where ``width``, ``height`` or a pitch is left out, a PitchedBuffer
+    gives its own; the rows of other memory have no padding. Pitches are in bytes.
+
+    ``stream`` and the answer are as for ``copy``. Raises as ``copy`` does; TypeError where ``width`` or ``height`` is
+    left out and neither end is a PitchedBuffer; ValueError for rows that do not fit an end."""
 
 def copy_3d(
     dst: _Memory,
@@ -1735,40 +1862,44 @@ def copy_3d(
 ) -> Event | None:
     """Copies a box of ``depth`` slices of ``height`` rows of ``width`` bytes from one volume to another.
 
-    A volume's slices begin ``dst_rows`` or ``src_rows`` rows apart; left out, that is ``height``. A PitchedBuffer gives
-    its own width and pitch where they are left out (``allocate_pitched(width, rows * slices)`` makes a volume); other
-    memory is taken as rows without padding. A box within a volume is given as the part of its memory from the box's
-    first byte on: ``volume[offset:]``."""
+    A volume's slices begin ``dst_rows`` or ``src_rows`` rows apart; left out, that is ``height``. Where ``width`` or a
+    pitch is left out, a PitchedBuffer gives its own (``allocate_pitched(width, rows * slices)`` makes a volume); the
+    rows of other memory have no padding. For a box within a volume, pass the volume's memory from the box's first byte
+    on: ``volume[offset:]``.
+
+    ``stream`` and the answer are as for ``copy``, and the exceptions as for ``copy_2d``."""
 
 def fill_2d(dst: PitchedBuffer, value: SupportsIndex, *, stream: _StreamLike | None = None) -> Event | None:
     """Sets every byte of the rows to ``value``, from 0 to 255, and none of the padding between them.
 
-    With a stream the fill is queued, and the answer is an Event; without one it is done on return, behind all work
-    declared on the memory, and the answer is None.
+    With a stream the call queues the fill and answers an Event. Without one the fill runs behind all work declared on
+    the memory, is done on return, and the answer is None.
     """
 
 def from_dlpack(obj: Any, *, stream: _StreamLike | None = None) -> View:
-    """The memory of any DLPack producer as a View, where it lies: see ``View.from_dlpack``."""
+    """The memory of any DLPack producer as a View, without a copy: see ``View.from_dlpack``."""
 
 def current_resource(device: _DeviceLike | None = None) -> MemoryResource:
-    """The resource that allocations take from where none is named: that of the innermost using() of this context, else
-    the process's default (``default_resource``)."""
+    """The resource of ``device`` (None: the calling thread's current one) that allocations take from where they name
+    none: that of the innermost ``using()`` of this context, else the process's default (``default_resource``)."""
 
 def default_resource(device: _DeviceLike | None = None) -> MemoryResource:
-    """The resource that allocations of the process take from where no using() is open: the one that
-    ``set_default_resource`` stored, else one that is made at first use and whose close is refused.
+    """The resource of ``device`` (None: the calling thread's current one) that allocations of the process take from
+    where no ``using()`` is open: the one that ``set_default_resource`` stored, else one that portamem makes at first
+    use and that no program can close.
 
-    ``PORTAMEM_DEFAULT`` names the one that is made: ``pool`` (a PoolMemoryResource over plain device memory, as without
-    the setting), ``driver`` (an AsyncMemoryResource), ``plain`` (a DeviceMemoryResource) or ``managed`` (a
-    PoolMemoryResource over managed memory). ValueError says that it cannot be read."""
+    ``PORTAMEM_DEFAULT`` says which one portamem makes: ``pool`` (a PoolMemoryResource over plain device memory, as
+    without the setting), ``driver`` (an AsyncMemoryResource), ``plain`` (a DeviceMemoryResource) or ``managed`` (a
+    PoolMemoryResource over managed memory). Raises ValueError for any other value."""
 
 def set_default_resource(device: _DeviceLike | None, resource: MemoryResource | None) -> None:
     """Makes ``resource`` the default of its device (None: the calling thread's current device) for all threads and all
     modules of the process, C and C++ ones too.
 
-    The process keeps it until another is set. ``resource=None`` sets back the one that is made at first use. Live
-    buffers keep the resource that they are from. The resource may be closed while it is the default; allocations from
-    it raise ValueError then. ValueError is raised where it is closed already, or is another device's."""
+    The process keeps it alive until another is set. ``resource=None`` sets back the one that portamem makes at first
+    use. Live buffers keep the resource that they are from. The program may close the resource while it is the default;
+    allocations from it then raise ValueError. Raises ValueError for a resource that is closed already, or is another
+    device's."""
 
 def _staged_copies() -> tuple[int, int]: ...
 def _order_begin() -> int: ...
@@ -1779,7 +1910,7 @@ def _order_end(session: int) -> None: ...
 def _push_tag(name: str) -> int: ...
 def _pop_tag(number: SupportsInt) -> None: ...
 def current_tag() -> str:
-    """This thread's tag; "" where none is open."""
+    """The calling thread's tag in full, such as "solver/setup"; "" where none is open."""
 
 @final
 class _LibraryHook:
@@ -1806,11 +1937,13 @@ def recommend(purpose: _Purpose | _enums.Purpose, device: _DeviceLike | None = N
     * "transfer": it is the host's end of copies to and from the device.
     * "larger": kernels use it, and it may be more than the device has.
 
-    The answer follows from the device's capabilities alone. On a card with memory of its own it is "device", "managed",
-    "pinned" and "managed", with "pinned" for "managed" where its pages do not move. Where host and device share one
-    memory, or the device reads the host's page tables, pinned memory gains nothing.
+    The answer follows from the device's capabilities alone. For a card with memory of its own the answers to the four
+    purposes are "device", "managed", "pinned" and "managed", with "pinned" instead of "managed" where pages do not
+    move. Where host and device share one memory, or the device reads the host's page tables, pinned memory gains
+    nothing. Raises ValueError for another purpose.
     """
 
 def held(device: _DeviceLike | Literal["host"] | None = None) -> int:
-    """Bytes that portamem's resources have taken on a device (None: the calling thread's current one) and that are in
-    use. What the process's default resource keeps idle does not count. ``device="host"`` asks for host memory."""
+    """The bytes that portamem's resources have taken on a device (None: the calling thread's current one). Idle bytes
+    of the default resource that portamem made do not count; idle bytes of other pools do. ``device="host"`` asks for
+    host memory."""

@@ -18,16 +18,22 @@ BACKENDS = ("host", "cuda", "hip")
 
 @dataclass(frozen=True)
 class BackendInfo:
-    """Tells how a backend stands here. ``reason`` is None where it is ready; versions are those of the vendor's
-    runtime."""
+    """The state of a backend on this machine."""
 
     name: str
+    """The backend's name: "host", "cuda" or "hip"."""
     built: bool
+    """True where this installation has the backend's native module."""
     loadable: bool
+    """True where that module loads here."""
     reason: Reason | None
+    """Why the backend cannot be used; None where it is ready."""
     device_count: int
+    """The number of devices; 0 where the backend is not ready."""
     compiled_version: str | None
+    """The version of the vendor's headers that the module was built with; None where it is not known."""
     runtime_version: str | None
+    """The version of the vendor's runtime that answers; None where it is not known."""
 
     @property
     def is_ready(self) -> bool:
@@ -38,7 +44,7 @@ class BackendInfo:
 def load(backend: str) -> ModuleType:
     """The native module of a backend, or BackendUnavailableError."""
     if backend not in BACKENDS:
-        raise ValueError(f"there is no backend {backend!r}: they are {', '.join(BACKENDS)}")
+        raise ValueError(f"there is no backend {backend!r}: the backends are {', '.join(BACKENDS)}")
     if _build.module_path(backend) is None:
         raise BackendUnavailableError(backend, _not_built(backend))
     if not _machine.is_main_interpreter():

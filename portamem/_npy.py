@@ -19,11 +19,11 @@ class Npy:
     def save(self, file: Any, array: Any, *, stream: Any = None) -> None:
         """Writes a View, or the bytes of a Buffer, to a ``.npy`` file, which ``numpy.load`` reads too.
 
-        ``file`` is a path or a binary file object, which is written from its position on. The memory is written as
-        ``Buffer.save`` does. A View in Fortran order keeps it.
+        ``file`` is a path, which is overwritten, or a binary file object, from its position on. ``stream``, and the way
+        of the bytes, are those of ``Buffer.save``. A View in Fortran order keeps that order.
 
-        TypeError for what is neither View nor Buffer of this backend; ValueError for any other View that is not
-        contiguous, and for elements that the format has no name for.
+        Raises TypeError for what is neither a View nor a Buffer of this backend, ValueError for any other View that is
+        not contiguous and for elements that the format has no name for, and what ``Buffer.save`` raises.
         """
         if isinstance(array, self._native.Buffer):
             with array.view() as view:
@@ -31,18 +31,20 @@ class Npy:
         if isinstance(array, self._native.View):
             return self._save(file, array, stream)
         raise TypeError(
-            f"save takes a View or a Buffer of the {self._native.backend} backend, not a {type(array).__name__}: make "
+            f"save takes a View or a Buffer of the {self._native.backend} backend, not {type(array).__name__}: make "
             "one of it with asarray"
         )
 
     def load(self, file: Any, *, resource: Any = None, device: Any = None, stream: Any = None) -> Any:
-        """Reads a ``.npy`` file to a new View: of the resource, of a device's, or of the current one.
+        """Reads a ``.npy`` file to a View of new memory. The memory comes from ``resource``, or else from the current
+        resource of ``device``.
 
-        ``file`` is a path or a binary file object, which is read from its position on. The memory is read as
-        ``Buffer.load`` does, and is there on return. An array in Fortran order becomes a View with its axes reversed.
+        ``file`` is a path or a binary file object, from its position on. The memory is allocated on ``stream``, and the
+        bytes get there as with ``Buffer.load``: they are there on return. An array in Fortran order becomes a View that
+        is not contiguous, with the same shape.
 
-        ValueError for a file that is no ``.npy`` file or too short, for elements that have no name here, and for
-        objects.
+        Raises ValueError for a file that is no ``.npy`` file, for elements that have no name here and for Python
+        objects. For a file that is too short it raises ValueError, or EOFError where the file is not an ordinary one.
         """
         from numpy.lib import format as npy
 
@@ -55,7 +57,9 @@ class Npy:
             elif version == (2, 0):
                 shape, is_reversed, dtype = npy.read_array_header_2_0(source)
             else:
-                raise ValueError(f"the .npy file is of version {version[0]}.{version[1]}, not of 1.0 or 2.0")
+                raise ValueError(
+                    f"the .npy file is of version {version[0]}.{version[1]}, not of 1.0 or 2.0: numpy.load reads it"
+                )
             if dtype.hasobject:
                 raise ValueError("the .npy file holds Python objects, which are no bytes: numpy.load reads it")
             extents = shape[::-1] if is_reversed else shape

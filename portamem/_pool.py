@@ -12,25 +12,25 @@ class PoolStats:
     """A pool's figures at about one moment: threads that allocate meanwhile are not stopped."""
 
     used: int
-    """Bytes that are out, as they were asked for."""
+    """The bytes that are out, as they were asked for."""
     reserved: int
-    """Bytes that the pool holds of its upstream."""
+    """The bytes that the pool holds of its upstream."""
     peak: int
-    """The most that were reserved at once, since ``reset_peak()``."""
+    """The most bytes that were reserved at once, since ``reset_peak()``."""
     largest_free: int
-    """Bytes of the largest free block."""
+    """The bytes of the largest free block."""
     free_blocks: int
-    """Free blocks, of whatever size."""
+    """The number of free blocks of all sizes."""
     fragmentation: float
     """The share of the free bytes that is not in the largest free block; 0 where nothing is free."""
     hits: int
-    """Allocations from what the pool had."""
+    """The number of allocations that the pool served from memory that it had."""
     misses: int
-    """Allocations for which the upstream was asked."""
+    """The number of allocations for which the pool asked the upstream."""
     steals: int
-    """Times that a stream took over what was freed on another, behind an event."""
+    """The number of times that a stream took over memory that was freed on another stream, behind an event."""
     releases: int
-    """Chunks that went back to the upstream."""
+    """The number of chunks that went back to the upstream."""
 
     def __repr__(self) -> str:
         """Names all figures, and rounds the fragmentation to three digits."""

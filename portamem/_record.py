@@ -14,17 +14,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MemoryCounts:
-    """Bytes as they were asked for, and allocations. Those of 0 bytes count in ``total_count`` alone."""
+    """Numbers of bytes, as they were asked for, and of allocations. An allocation of 0 bytes counts only in
+    ``total_count``."""
 
     current_bytes: int
-    """Allocated and not freed yet; in a scope since its beginning, and so perhaps negative."""
+    """The bytes that are allocated and not freed yet. A scope counts from its beginning, so this may be negative."""
     current_count: int
+    """The number of those allocations."""
     peak_bytes: int
+    """The most that ``current_bytes`` has been."""
     peak_count: int
+    """The most that ``current_count`` has been."""
     total_bytes: int
+    """The bytes of all allocations, also of those that were freed."""
     total_count: int
+    """The number of all allocations, also of those that were freed."""
     failed_count: int
-    """Allocations that were refused."""
+    """The number of allocations that were refused."""
 
 
 @dataclass(frozen=True)
@@ -32,15 +38,19 @@ class OutstandingAllocation:
     """An allocation that is out."""
 
     ptr: int
+    """The address of its first byte."""
     nbytes: int
+    """The bytes that were asked for."""
     stream: int
     """``Stream.identity`` of the stream that it was allocated on."""
     stream_device: int
+    """The ordinal of that stream's device."""
     time: float
     """The time of the allocation, in seconds since 1970."""
     thread: int
     """``threading.get_native_id()`` of the thread that allocated it."""
     tag: str
+    """The thread's tag at the allocation; "" where it had none."""
     site: str
     """``file:line`` of the first Python frame outside portamem, else native symbols and offsets."""
 
@@ -51,7 +61,8 @@ class OutstandingAllocation:
 
 
 class StatisticsScope:
-    """The context manager that ``StatisticsAdaptor.scope()`` returns. It is read within the block and after it."""
+    """The context manager that ``StatisticsAdaptor.scope()`` returns. A program reads ``counts`` within the block and
+    after it."""
 
     def __init__(self, adaptor: Any) -> None:
         self._adaptor = adaptor
@@ -60,8 +71,8 @@ class StatisticsScope:
 
     @property
     def counts(self) -> MemoryCounts:
-        """Counts what has gone through the adaptor in the scope, up to now or to its end. Raises ValueError before it
-        began."""
+        """The counts of what went through the adaptor since the scope began, up to now or to its end. Raises ValueError
+        before it began."""
         if self._scope:
             found: MemoryCounts = self._adaptor._scope_counts(self._scope)
             return found
@@ -79,7 +90,7 @@ class StatisticsScope:
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> None:
-        """Ends the scope, whose counts stay as they are then."""
+        """Ends the scope; ``counts`` stays as it is then."""
         self._counts = self.counts
         scope, self._scope = self._scope, 0
         self._adaptor._end_scope(scope)

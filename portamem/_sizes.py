@@ -22,7 +22,7 @@ def parse_size(size: SupportsIndex | str) -> int:
     if nbytes < 0:
         raise ValueError(f"{nbytes} bytes is negative: {_EXAMPLES}")
     if nbytes > _LARGEST:
-        raise ValueError(f"{size!r} is more than {_LARGEST} bytes, the most that an address can be away")
+        raise ValueError(f"{size!r} is more than {_LARGEST} bytes, the largest size: {_EXAMPLES}")
     return nbytes
 
 
@@ -53,5 +53,5 @@ def _from_text(text: str) -> int:
     scale: int = 10 ** len(fraction)
     nbytes, rest = divmod(int(whole + fraction) * unit, scale)
     if rest:
-        raise ValueError(f"{text!r} is not a whole number of bytes")
+        raise ValueError(f"{text!r} is not a whole number of bytes: {_EXAMPLES}")
     return nbytes

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Names for the strings that portamem takes and gives, which an editor completes.
+"""Enums of the strings that portamem takes and gives, for editors that complete names.
 
-Every member is the string itself: ``MemoryKind.PINNED == "pinned"``, and either may be passed.
+Every member is the string itself: ``MemoryKind.PINNED == "pinned"``, and a program may pass either.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class MemoryKind(_Text):
 
 
 class PointerKind(_Text):
-    """Kinds of memory that the runtime tells of an address."""
+    """The kinds of memory that the runtime knows an address as."""
 
     UNREGISTERED = "unregistered"
     HOST = "host"
@@ -45,7 +45,7 @@ class ManagedMode(_Text):
 
 
 class Purpose(_Text):
-    """Purposes of memory, about which ``recommend`` is asked."""
+    """The purposes of memory that ``recommend`` takes."""
 
     KERNELS = "kernels"
     SHARED = "shared"
@@ -54,8 +54,8 @@ class Purpose(_Text):
 
 
 class MallocHeapKind(_Text):
-    """The part of the heap that malloc_heap_size bounds: none, all that kernels' malloc can give, or the heap's
-    beginning."""
+    """The meaning of ``Device.malloc_heap_size``: none, all bytes that kernels' malloc can give, or the bytes that the
+    heap begins with."""
 
     NONE = "none"
     LIMIT = "limit"
@@ -63,7 +63,7 @@ class MallocHeapKind(_Text):
 
 
 class HandleType(_Text):
-    """Handles by which memory can go to other processes."""
+    """The kinds of handle by which a program can share memory with other processes."""
 
     POSIX_FD = "posix_fd"
     WIN32 = "win32"
@@ -95,7 +95,7 @@ class MemoryAdvice(_Text):
 
 
 class RangeAttribute(_Text):
-    """Attributes that a program can ask of a managed range. COHERENCY_MODE is AMD's."""
+    """The attributes of managed memory that ``Buffer.range_attribute`` takes. COHERENCY_MODE is AMD's."""
 
     READ_MOSTLY = "read_mostly"
     PREFERRED_LOCATION = "preferred_location"
@@ -105,14 +105,15 @@ class RangeAttribute(_Text):
 
 
 class Attach(_Text):
-    """The devices that may touch managed memory from the start: all, or none."""
+    """The devices that may touch managed memory from the start: all (GLOBAL), or none (HOST)."""
 
     GLOBAL = "global"
     HOST = "host"
 
 
 class Coherence(_Text):
-    """The ways in which host and device see each other's writes while a kernel runs."""
+    """The ways in which host and device see each other's writes while a kernel runs. COHERENT and NON_COHERENT are of
+    pinned memory, FINE_GRAINED and UNCACHED of AMD's device memory."""
 
     DEFAULT = "default"
     COHERENT = "coherent"
@@ -122,7 +123,7 @@ class Coherence(_Text):
 
 
 class CaptureMode(_Text):
-    """Modes of a stream capture: which calls it forbids, and to which threads."""
+    """The modes of a stream capture, which say what calls it forbids, and to which threads."""
 
     GLOBAL = "global"
     THREAD_LOCAL = "thread_local"
@@ -146,7 +147,7 @@ class Access(_Text):
 
 
 class Limit(_Text):
-    """Device limits, in bytes."""
+    """The limits, in bytes, that ``Device.limit`` and ``Device.set_limit`` take."""
 
     STACK_SIZE = "stack_size"
     PRINTF_FIFO_SIZE = "printf_fifo_size"

@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 class Error(RuntimeError):
-    """A runtime's answer that was not success.
+    """A call that a vendor's runtime, or portamem itself, refused.
 
-    ``code`` is the native code, ``name`` portamem's spelling of it (the same on every backend), ``call`` the runtime
-    call that answered and ``backend`` the backend that made it.
+    ``code`` is the native code, ``name`` portamem's name for it (the same on every backend), ``call`` the call that was
+    refused and ``backend`` the backend that made it.
     """
 
     def __init__(self, message: str, *, code: int = 0, name: str = "", call: str = "", backend: str = "") -> None:
@@ -25,7 +25,13 @@ class Error(RuntimeError):
 
 
 class OutOfMemoryError(Error, MemoryError):
-    """There is no memory. The figures are bytes, and None where they are not known."""
+    """There is no memory. The figures are in bytes, and None where they are not known.
+
+    ``asked`` is what the call asked for. ``free`` is what the device has free, and ``used`` what portamem's buffers
+    hold of it; of a LimitingAdaptor, what its limit leaves and what is out. ``cached`` is what the resource keeps that
+    no buffer has, and ``largest_free_block`` the largest block of that. ``used_by_others`` is what contexts, caches and
+    other users of the device hold.
+    """
 
     def __init__(
         self,
@@ -52,7 +58,7 @@ class OutOfMemoryError(Error, MemoryError):
 
 
 class OrderError(Error):
-    """Uses of memory that nothing orders, found by ``portamem.check()``. ``findings`` says which, one by one."""
+    """``portamem.check()`` found uses of memory that nothing orders. ``findings`` has each of them, an OrderFinding."""
 
     def __init__(self, findings: tuple[OrderFinding, ...], *, backend: str = "") -> None:
         count = f"{len(findings)} unordered use{'s' if len(findings) != 1 else ''} of memory"
@@ -64,7 +70,7 @@ class OrderError(Error):
 
 
 class BackendUnavailableError(Error, ImportError):
-    """A backend that cannot be used here. ``reason`` says why, in words and as a code, and what would help."""
+    """A backend cannot be used here. ``reason`` says why, in words and as a code, and what to do."""
 
     name: str
 

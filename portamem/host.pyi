@@ -71,41 +71,43 @@ def devices() -> list[Device]:
     """All devices of this backend that this process can see."""
 
 def check(*, raises: bool = True) -> OrderCheck:
-    """Finds uses of memory that no order covers, while a ``with`` block runs. All threads' calls count.
+    """Finds uses of memory that nothing orders, while a ``with`` block runs, in the calls of all threads.
 
-    Followed are the allocations, frees, copies, fills, prefetches, events and waits of the CPU backend: what the
-    program orders, never what happened to run in time. At the block's end OrderError is raised if there are
-    findings, unless ``raises=False``; what ``with`` binds has them as ``findings``. On a GPU backend entering the
-    block raises Error.
+    The checker follows the allocations, frees, copies, fills, prefetches, events and waits of the CPU backend. It
+    judges by the order that the program asks for, whatever order the work happened to run in. The end of the block
+    raises OrderError if there are findings, unless ``raises=False``. ``with check() as found`` binds an OrderCheck,
+    which has them as ``found.findings``. On a GPU backend the beginning of the block raises Error.
 
-    A use that ``record_stream`` declares orders the free of the memory. Nothing is found between the work that it
-    stands for, which is not seen, and what other streams read or write.
+    A use that ``record_stream`` declares orders the free of the memory. The checker does not see the work that the
+    use stands for, so it finds nothing between that work and the reads and writes of other streams.
     """
 
 @contextmanager
 def using(resource: _Resource) -> Iterator[_Resource]:
     """Makes ``resource`` the current one of its device, in this context, within a ``with`` block.
 
-    ``empty``, ``zeros`` and ``asarray`` take memory from it there. Live buffers are not touched.
+    ``empty``, ``zeros`` and ``asarray`` take memory from it there. Live buffers keep their memory.
 
-    The scope is a context variable's: each asyncio task has its own, tasks and threads that inherit a context
+    The scope is a context variable's: each asyncio task has its own. Tasks and threads that inherit a context
     (``asyncio.to_thread``, ``contextvars.copy_context().run``) see the scopes that were open when the context was
-    copied, and a plain ``threading.Thread`` sees none. C++ code that holds the GIL sees the scopes of the task that
+    copied. A plain ``threading.Thread`` sees none. C++ code that holds the GIL sees the scopes of the task that
     called it. Without the GIL, C++ code sees the newest scope of its thread.
 
-    The blocks of a task end the last one first. One that ends before another that began within it raises
-    RuntimeError; the other stays as it is. Where generators take turns on a thread, name the resource in each
-    call.
+    The blocks of a task have to end in reverse order. A block that ends before another one that began within it
+    raises RuntimeError, and the other one stays open. Where generators take turns on a thread, name the resource in
+    each call instead. Raises TypeError for what is no resource of this backend, and ValueError for a closed one.
     """
 
 @contextmanager
 def tag(name: str) -> Iterator[str]:
-    """Names what this thread allocates within a ``with`` block, for the adaptors that watch memory and for logs.
+    """Gives the allocations of this thread within a ``with`` block a name, for the adaptors that watch memory and
+    for logs.
 
-    Within another tag it is a part of that one: ``solver/setup``. What ``with`` binds is the tag in full.
+    A tag within another one is a part of it: ``solver/setup``. ``with tag(name) as full`` binds the full name.
 
-    The blocks of a thread end the last one first. One that ends before another that began within it raises
-    RuntimeError, and the other stays as it is. Tasks that take turns on a thread share its tags.
+    The blocks of a thread have to end in reverse order. A block that ends before another one that began within it
+    raises RuntimeError, and the other one stays open. Tasks that take turns on a thread share its tags. Raises
+    ValueError for a name that is empty or has a NUL character.
     """
 
 def asarray(
@@ -116,23 +118,28 @@ def asarray(
     device: Device | SupportsIndex | None = None,
     stream: Stream | Any = None,
 ) -> View:
-    """``obj`` as a View.
+    """``obj`` as a View: memory of a device without a copy, data of the host by a copy.
 
-    A View is returned as it is, and a Buffer as its bytes. Device, managed and page-locked memory of other
-    libraries is wrapped where it lies, unless a resource or device is named: through DLPack, or else
-    ``__cuda_array_interface__``. With a stream it is ready for work on that stream, without one it is ready on
-    return. Anything else (NumPy arrays and other data of the host, bytes, nested sequences) is copied there;
-    ``from_any`` wraps such memory too.
+    For a View the answer is that View, and for a Buffer a View of its bytes. For device, managed and page-locked
+    memory of other libraries it is a View of that memory, through DLPack, or else ``__cuda_array_interface__``.
+    portamem copies those only where a ``resource`` or ``device`` is named. It always copies NumPy arrays and other
+    data of the host, bytes and nested sequences, to new memory of ``resource``, or else of the current resource of
+    ``device``; ``from_any`` takes such memory without a copy. The host backend counts page-locked memory as data of
+    the host.
+
+    With a stream the memory is ready for work on that stream; without one it is ready on return. ``dtype`` converts
+    data of the host. Raises ValueError for memory of a device with another ``dtype``, and for masked arrays;
+    TypeError for data without numbers, and for memory that only a device of another backend reaches.
     """
 
 def save(file: str | os.PathLike[str] | IO[bytes], array: View | Buffer, *, stream: Stream | Any = None) -> None:
     """Writes a View, or the bytes of a Buffer, to a ``.npy`` file, which ``numpy.load`` reads too.
 
-    ``file`` is a path or a binary file object, which is written from its position on. The memory is written as
-    ``Buffer.save`` does. A View in Fortran order keeps it.
+    ``file`` is a path, which is overwritten, or a binary file object, from its position on. ``stream``, and the way
+    of the bytes, are those of ``Buffer.save``. A View in Fortran order keeps that order.
 
-    TypeError for what is neither View nor Buffer of this backend; ValueError for any other View that is not
-    contiguous, and for elements that the format has no name for.
+    Raises TypeError for what is neither a View nor a Buffer of this backend, ValueError for any other View that is
+    not contiguous and for elements that the format has no name for, and what ``Buffer.save`` raises.
     """
 
 def load(
@@ -142,24 +149,27 @@ def load(
     device: Device | SupportsIndex | None = None,
     stream: Stream | Any = None,
 ) -> View:
-    """Reads a ``.npy`` file to a new View: of the resource, of a device's, or of the current one.
+    """Reads a ``.npy`` file to a View of new memory. The memory comes from ``resource``, or else from the current
+    resource of ``device``.
 
-    ``file`` is a path or a binary file object, which is read from its position on. The memory is read as
-    ``Buffer.load`` does, and is there on return. An array in Fortran order becomes a View with its axes reversed.
+    ``file`` is a path or a binary file object, from its position on. The memory is allocated on ``stream``, and the
+    bytes get there as with ``Buffer.load``: they are there on return. An array in Fortran order becomes a View that
+    is not contiguous, with the same shape.
 
-    ValueError for a file that is no ``.npy`` file or too short, for elements that have no name here, and for
-    objects.
+    Raises ValueError for a file that is no ``.npy`` file, for elements that have no name here and for Python
+    objects. For a file that is too short it raises ValueError, or EOFError where the file is not an ordinary one.
     """
 
 def from_any(obj: Any, *, stream: Stream | Any = None) -> View:
-    """The memory of any object as a View, where it lies: nothing is copied.
+    """The memory of any object as a View, without a copy.
 
-    A View is returned as it is, and a Buffer as its bytes. Any other object is asked by DLPack; where it has none,
-    by ``__cuda_array_interface__``, and last by ``__array_interface__`` or as a Python buffer. So are NumPy's
-    arrays of types that its DLPack does not know. With a stream the memory is ready for work on that stream,
-    without one it is ready on return. Memory that may be read only becomes a read-only View.
+    For a View the answer is that View, and for a Buffer a View of its bytes. portamem asks any other object for
+    DLPack, else for ``__cuda_array_interface__``, else for ``__array_interface__`` or a Python buffer. It asks a
+    NumPy array in the last way where NumPy's DLPack does not know the type. With a stream the memory is ready for
+    work on that stream; without one it is ready on return. Memory that may only be read becomes a read-only View.
+    The View keeps ``obj`` alive.
 
-    TypeError for an object that has none of these, and for memory of a backend that this one cannot reach;
-    ValueError for elements that have no name here or are not aligned, negative strides and masked arrays; and what
-    the producer raises.
+    Raises TypeError for an object that has none of these, and for memory that this backend cannot reach; ValueError
+    for elements that have no name here or are not aligned, for negative strides and for masked arrays; and what the
+    producer raises.
     """

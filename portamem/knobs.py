@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""``portamem.host.knobs``: the CPU reference runtime's own knobs, changed while the process runs. They are for tests.
+"""``portamem.host.knobs``: settings of the CPU reference runtime that a test changes while the process runs.
 
-At the start each has what the environment says: PORTAMEM_HOST_CAPACITY, PORTAMEM_HOST_COPY_DELAY, PORTAMEM_HOST_FAIL.
+At the start each has its value from the environment: PORTAMEM_HOST_CAPACITY, PORTAMEM_HOST_COPY_DELAY,
+PORTAMEM_HOST_FAIL.
 """
 
 from __future__ import annotations
@@ -16,20 +17,23 @@ __all__ = ["fail_call", "reset", "set_capacity", "set_copy_delay"]
 
 
 def set_capacity(device: SupportsIndex, nbytes: SupportsIndex | str) -> None:
-    """Bytes that a device has from now on. What is allocated stays."""
+    """Sets the bytes of memory that a device has, by its ordinal. Memory that is allocated already stays, also beyond a
+    smaller capacity. Raises ValueError for a device that does not exist."""
     _knobs.set_capacity(operator.index(device), parse_size(nbytes))
 
 
 def set_copy_delay(microseconds: int) -> None:
-    """Every copy takes this much longer."""
+    """Makes every copy and fill take so many microseconds longer."""
     _knobs.set_copy_delay(microseconds)
 
 
 def fail_call(call: str | None, nth: int, code: int) -> None:
-    """The ``nth`` next call of that name (of any name for None) answers ``code`` and does nothing."""
+    """Makes the ``nth`` call from now of a runtime function ("Malloc"; None: of any) answer ``code``, a native code
+    from 1 to 999, and do nothing. One such rule stands at a time; ``nth`` 0 removes it. Raises ValueError for another
+    code."""
     _knobs.fail_call(call, nth, code)
 
 
 def reset() -> None:
-    """Puts all of them back to what the environment says."""
+    """Puts capacities, copy delay and failing call back to the values from the environment."""
     _knobs.reset()

@@ -48,7 +48,8 @@ _DRIVER_FOR = {12: "525", 13: "580"}  # the first of NVIDIA's drivers that serve
 
 @dataclass(frozen=True)
 class Reason:
-    """``code`` is one of CODES and stable; ``text`` and ``fix`` are for people."""
+    """Why a backend cannot be used. ``code`` is one of CODES, which do not change; ``text`` says why and ``fix`` what
+    to do, in words for people."""
 
     code: str
     text: str

@@ -63,7 +63,7 @@ void register_async_resource(py::module_& m) {
             "from_handle",
             [](const py::object& pool, const py::object& device, const py::object& owner) {
                 auto* native = static_cast<rt::MemPool_t>(from_address(pool, "a pool handle"));
-                if (native == nullptr) throw py::value_error("a pool handle is not 0");
+                if (native == nullptr) throw py::value_error("a pool handle cannot be 0: give the handle of a pool");
                 return Pool::from_handle(native, to_device(device).ordinal(), hold(owner));
             },
             py::arg("pool"), py::arg("device"), py::kw_only(), py::arg("owner") = py::none())

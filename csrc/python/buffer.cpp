@@ -40,7 +40,7 @@ Buffer from_handle(const py::object& handle, const py::object& nbytes, const py:
     const bool read_only = to_flag(readonly, "readonly");
     void* ptr = from_address(handle, "an address");
     const std::size_t size = to_size(nbytes);
-    if (ptr == nullptr && size != 0) throw py::value_error("address 0 has no bytes");
+    if (ptr == nullptr && size != 0) throw py::value_error("address 0 has no bytes: give the address of the memory");
     MemoryTraits traits = foreign_traits(ptr, device);
     traits.read_only = read_only;
     auto on = to_stream(stream);

@@ -158,7 +158,10 @@ PyTypeObject* make_type(PyType_Spec* spec, PyTypeObject* base) {
 
 PyObject* refuse_to_make(PyTypeObject* type, PyObject*, PyObject*) {
     const py::object name = py::handle(reinterpret_cast<PyObject*>(type)).attr("__name__");
-    PyErr_Format(PyExc_TypeError, "%U objects are made by a resource's allocate and by Buffer.from_handle", name.ptr());
+    PyErr_Format(
+        PyExc_TypeError,
+        "%U objects are made by a resource (allocate, allocate_pitched, allocate_growable) and by Buffer.from_handle",
+        name.ptr());
     return nullptr;
 }
 

@@ -23,7 +23,7 @@ std::shared_ptr<FixedSize> make_fixed_size(const py::object& upstream, const py:
     std::size_t count = 0;
     if (!blocks_per_chunk.is_none()) {
         count = to_count(blocks_per_chunk, "blocks_per_chunk");
-        if (count == 0) throw py::value_error("a chunk has at least 1 block");
+        if (count == 0) throw py::value_error("blocks_per_chunk cannot be 0: a chunk has at least 1 block");
     }
     return std::make_shared<FixedSize>(to_upstream(upstream), to_size(block_size, "block_size"), count);
 }

@@ -143,7 +143,7 @@ std::shared_ptr<Stream> to_stream(const py::handle& value) {
     if (value.is_none()) return nullptr;
     if (const auto* stream = stream_in(value.ptr())) return *stream;
     if (Py_TYPE(value.ptr()) != stream_type) return wrap_stream(value);
-    throw py::type_error("the stream was made without its __init__");
+    throw py::type_error("the stream was made without its __init__: call Stream() instead of __new__");
 }
 
 rt::Location to_location(const py::handle& value) {

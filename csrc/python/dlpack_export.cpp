@@ -202,7 +202,8 @@ void* address_on(const Buffer& memory, const dlpack::Device& device) {
         return pointer_info(ptr);
     }();
     if (info.type != rt::MemoryType::Host) return ptr;
-    if (info.device_pointer == nullptr) throw ExportError("the device has no address for this page-locked memory");
+    if (info.device_pointer == nullptr)
+        throw ExportError("the device has no address for this page-locked memory: copy it to device memory first");
     return info.device_pointer;
 }
 
@@ -315,12 +316,12 @@ py::object export_dlpack(const View& view, py::handle stream, py::handle max_ver
     const Consumer consumer = consumer_of(request, device);
     if (!copies && !request.version && memory.traits().read_only) {
         throw ExportError(
-            "the memory is read-only, which DLPack can say from version 1 on only: ask with max_version=(1, 0), or for "
+            "the memory is read-only, which DLPack can say only from version 1 on: ask with max_version=(1, 0), or for "
             "a copy with copy=True");
     }
     if (view.type().is_padded() && (!request.version || request.version->minor < 1)) {
         throw ExportError("the elements are " + view.type().name + kPadded +
-                          "DLPack can say from version 1.1 on only, and an older one was asked for");
+                          "DLPack can say only from version 1.1 on: ask with max_version=(1, 1)");
     }
     if (!copies) {
         make_ready(memory, consumer);
@@ -368,12 +369,13 @@ namespace {
 
 std::size_t bytes_of_prototype(const dlpack::Tensor& like) {
     if (like.ndim < 0 || (like.ndim != 0 && like.shape == nullptr)) {
-        throw ExportError("a DLPack prototype without a shape");
+        throw ExportError("the DLPack prototype has no shape: give one extent for each dimension");
     }
     std::size_t nbytes = (std::size_t{like.dtype.bits} * like.dtype.lanes + 7) / 8;
     for (std::int32_t i = 0; i < like.ndim; ++i) {
         if (like.shape[i] < 0 || __builtin_mul_overflow(nbytes, static_cast<std::size_t>(like.shape[i]), &nbytes)) {
-            throw ExportError("a DLPack prototype with an extent of " + std::to_string(like.shape[i]));
+            throw ExportError("the DLPack prototype has an extent that no memory can have: " +
+                              std::to_string(like.shape[i]));
         }
     }
     return nbytes;

@@ -34,7 +34,8 @@ void register_event(py::module_& m) {
             "from_handle",
             [](const py::object& handle, const py::object& device, const py::object& owner) {
                 auto* native = static_cast<rt::Event_t>(from_address(handle, "an event handle"));
-                if (native == nullptr) throw py::value_error("an event handle is not 0");
+                if (native == nullptr)
+                    throw py::value_error("an event handle cannot be 0: give the handle of an event");
                 return ClosableEvent{Event::from_handle(native, to_device(device).ordinal(), hold(owner))};
             },
             py::arg("handle"), py::kw_only(), py::arg("device") = py::none(), py::arg("owner") = py::none())

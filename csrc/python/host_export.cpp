@@ -55,8 +55,10 @@ void refuse_order(const HostExport& exported, int flags) {
     const std::vector<Py_ssize_t> last_first(shape.rbegin(), shape.rend());
     const std::vector<Py_ssize_t> of_last_first(strides.rbegin(), strides.rend());
     if (is_c_order(last_first.data(), of_last_first.data(), shape.size(), exported.itemsize)) return;
-    if (wants(PyBUF_F_CONTIGUOUS)) throw ExportError("the memory is not Fortran-contiguous");
-    if (!is_c && wants(PyBUF_ANY_CONTIGUOUS)) throw ExportError("the memory is not contiguous");
+    if (wants(PyBUF_F_CONTIGUOUS))
+        throw ExportError("the memory is not Fortran-contiguous: ask for its strides, or copy it (View.to_numpy)");
+    if (!is_c && wants(PyBUF_ANY_CONTIGUOUS))
+        throw ExportError("the memory is not contiguous: ask for its strides, or copy it (View.to_numpy)");
 }
 
 }  // namespace

@@ -96,7 +96,8 @@ std::size_t to_pool_size(const py::object& value, const char* what, const Memory
 std::size_t to_limit(const py::object& limit, const MemoryTraits& memory) {
     if (limit.is_none()) return 0;
     const std::size_t nbytes = to_pool_size(limit, "limit", memory);
-    if (nbytes == 0) throw py::value_error("a pool with a limit of 0 bytes could give nothing");
+    if (nbytes == 0)
+        throw py::value_error("a pool with a limit of 0 bytes could give nothing: give more, or None for no limit");
     return nbytes;
 }
 

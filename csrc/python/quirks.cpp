@@ -41,7 +41,7 @@ void register_quirks(py::module_& m) {
     m.def(
         "set_quirk",
         [](const std::string& name, const py::object& on) {
-            if (!on.is_none() && !py::isinstance<py::bool_>(on)) throw py::type_error("a quirk is True, False or None");
+            if (!on.is_none() && !py::isinstance<py::bool_>(on)) throw py::type_error("on is True, False or None");
             return set_quirk(name, on.is_none() ? std::nullopt : std::optional(on.cast<bool>()));
         },
         py::arg("name"), py::arg("on"));

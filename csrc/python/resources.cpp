@@ -28,7 +28,8 @@ PyObject* allocate(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
         if (nbytes == nullptr) parameters.missing(0);
         const std::size_t size = to_size(nbytes);
         auto* known = value_of<MemoryResource>(self);
-        if (known == nullptr) throw py::type_error("the resource was made without its __init__");
+        if (known == nullptr)
+            throw py::type_error("the resource was made without its __init__: call its class instead of __new__");
         const std::size_t aligned = alignment == nullptr ? MemoryResource::kAlignment : to_size(alignment, "alignment");
         return allocate_buffer(self, *known, size, stream, aligned);
     });

@@ -175,7 +175,8 @@ View::Shape to_strides(const py::handle& strides, const View::Shape& shape, cons
 
 View make_view(const py::handle& buffer, const py::handle& dtype, const py::handle& shape, const py::handle& offset,
                const py::handle& strides) {
-    if (buffer_of(buffer) == nullptr) throw py::type_error("a View is a view of a Buffer");
+    if (buffer_of(buffer) == nullptr)
+        throw py::type_error("the first argument of View is a Buffer: take asarray for other objects");
     const Buffer& memory = *buffer_of(buffer);
     const ElementType& type = to_element_type(dtype);
     const std::size_t first = offset.ptr() == nullptr ? 0 : to_size(offset, "offset");

@@ -37,14 +37,16 @@ class Part {
         Py_ssize_t index = PyNumber_AsSsize_t(key.ptr(), PyExc_IndexError);
         if (index == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
         if (index < 0) index += length;
-        if (index < 0 || index >= length) throw py::index_error("index is out of the view's " + std::to_string(length));
+        if (index < 0 || index >= length)
+            throw py::index_error("the index is out of range: the axis has " + std::to_string(length) + " elements");
         offset_ += static_cast<std::size_t>(index) * from_[axis_++];
     }
     void cut(const py::slice& key) {
         const auto length = static_cast<Py_ssize_t>(view_.shape()[axis_]);
         py::ssize_t start = 0, stop = 0, step = 0, count = 0;
         if (!key.compute(length, &start, &stop, &step, &count)) throw py::error_already_set();
-        if (step < 1) throw py::value_error("a slice of a view has a step from 1 on, not " + std::to_string(step));
+        if (step < 1)
+            throw py::value_error("a slice of a view needs a step of at least 1, not " + std::to_string(step));
         offset_ += static_cast<std::size_t>(start) * from_[axis_];
         // A step that leads to no further element may be beyond all memory.
         add(static_cast<std::size_t>(count), (count > 1 ? static_cast<std::size_t>(step) : 1) * from_[axis_]);
@@ -98,7 +100,7 @@ py::ssize_t open_extent(const py::sequence& shape) {
     for (py::ssize_t i = 0; i < length; ++i) {
         const py::object extent = shape[static_cast<std::size_t>(i)];
         if (PyIndex_Check(extent.ptr()) == 0 || !extent.equal(py::int_(-1))) continue;
-        if (found != length) throw py::value_error("a shape has one -1 at most");
+        if (found != length) throw py::value_error("a shape can have one -1 at most");
         found = i;
     }
     return found;
@@ -118,7 +120,7 @@ View part_of(const View& view, const py::object& key) {
         } else if (is_index(one) || PySlice_Check(one.ptr())) {
             ++axes;
         } else {
-            throw py::type_error(std::string("a part of a view is named by ints, slices, None and ..., not by ") +
+            throw py::type_error(std::string("a View is indexed by ints, slices, None and ..., not by ") +
                                  type_name(one));
         }
     }
@@ -126,7 +128,7 @@ View part_of(const View& view, const py::object& key) {
     if (axes > ndim) {
         throw py::index_error(std::to_string(axes) + " indices for a view of " + std::to_string(ndim) + " dimensions");
     }
-    if (ellipses > 1) throw py::index_error("a part of a view has one ... at most");
+    if (ellipses > 1) throw py::index_error("an index can have one ... at most");
     Part part(view);
     for (const py::handle one : keys) {
         if (one.is_none()) {

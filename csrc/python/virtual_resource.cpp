@@ -16,7 +16,9 @@ GrowableBuffer allocate_growable(const std::shared_ptr<VirtualMemoryResource>& s
                                  const py::object& capacity, const py::object& stream) {
     const std::size_t size = to_size(nbytes);
     const std::size_t most = capacity.is_none() ? 0 : to_size(capacity, "capacity");
-    if (!capacity.is_none() && most == 0) throw py::value_error("a capacity of 0 bytes leaves no room for the buffer");
+    if (!capacity.is_none() && most == 0)
+        throw py::value_error(
+            "a capacity of 0 bytes leaves no room for the buffer: leave it out, or give at least nbytes");
     auto on = allocation_stream(*self, stream);
     const WithoutGil nogil;
     return GrowableBuffer(self, size, most, std::move(on));

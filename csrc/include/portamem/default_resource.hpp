@@ -100,7 +100,8 @@ inline void set_default_resource(int device, const std::shared_ptr<MemoryResourc
     if (resource->is_closed()) throw std::invalid_argument("the memory resource is closed");
     if (resource->device() != device) {
         throw std::invalid_argument("the memory resource is of device " + std::to_string(resource->device()) +
-                                    ", and cannot be the default of device " + std::to_string(device));
+                                    ", and cannot be the default of device " + std::to_string(device) +
+                                    ": name the resource's device");
     }
     detail::serve_default();
     portamem_set_default_resource(rt::BackendId, device, detail::TableReference(resource).handle());

@@ -106,7 +106,8 @@ class HostRegistration {
 
     static Buffer make(void* ptr, std::size_t nbytes, int device, unsigned flags, std::shared_ptr<void> owner) {
         refuse_forked();
-        if (ptr == nullptr || nbytes == 0) throw std::invalid_argument("there are no bytes to register");
+        if (ptr == nullptr || nbytes == 0)
+            throw std::invalid_argument("there are no bytes to register: give memory of at least 1 byte");
         MemoryTraits traits;
         traits.kind = ResourceKind::Registered;
         traits.device = Device(device).ordinal();

@@ -86,7 +86,7 @@ inline Recommendation recommend(const Capabilities& device, Purpose purpose) {
         case Purpose::Larger:
             return detail::recommend_larger(device);
     }
-    throw std::invalid_argument("unknown purpose");
+    throw std::invalid_argument("this is no Purpose: give Kernels, Shared, Transfer or Larger");
 }
 
 PORTAMEM_CLOSE

@@ -17,7 +17,7 @@ PORTAMEM_OPEN
 /// empty name or one with a NUL character, and std::bad_alloc.
 inline std::uint64_t push_tag(const std::string& name) {
     refuse_forked();
-    if (name.empty()) throw std::invalid_argument("a tag has a name");
+    if (name.empty()) throw std::invalid_argument("a tag has a name, and this one is empty");
     if (name.find('\0') != std::string::npos) throw std::invalid_argument("a tag has no NUL character in it");
     const std::uint64_t number = portamem_tag_push(name.c_str());
     if (number == 0) throw std::bad_alloc();

@@ -169,10 +169,11 @@ py::object resource_object(PyObject* resource, PyObject* device) {
         throw py::type_error(text_of_object(resource) + " is not a memory resource of portamem." + rt::BackendName);
     }
     const auto* known = value_of<MemoryResource>(resource);
-    if (known == nullptr) throw py::type_error("the resource was made without its __init__");
+    if (known == nullptr)
+        throw py::type_error("the resource was made without its __init__: call its class instead of __new__");
     if (is_named(device) && to_device(device).ordinal() != known->device()) {
         throw py::value_error("the resource is of " + text_of_object(py::cast(Device(known->device()))) + ", not of " +
-                              text_of_object(py::cast(to_device(device))));
+                              text_of_object(py::cast(to_device(device))) + ": name that device, or none");
     }
     return py::reinterpret_borrow<py::object>(resource);
 }

@@ -322,7 +322,8 @@ class MemoryResource : public std::enable_shared_from_this<MemoryResource> {
     void refuse_stream_of_another_device(const Stream& stream) const {
         if (!traits_.stream_ordered || stream.device() == traits_.device) return;
         throw std::invalid_argument("the stream belongs to device " + std::to_string(stream.device()) +
-                                    ", the resource to device " + std::to_string(traits_.device));
+                                    ", the resource to device " + std::to_string(traits_.device) +
+                                    ": name a stream of the resource's device");
     }
 
   private:

@@ -326,7 +326,8 @@ class PoolMemoryResource : public MemoryResource {
         if (nbytes == 0) return;
         if (own_limit() != 0 && nbytes > own_limit()) {
             throw std::invalid_argument("the pool's initial size of " + std::to_string(nbytes) +
-                                        " bytes is larger than its limit of " + std::to_string(own_limit()) + " bytes");
+                                        " bytes is larger than its limit of " + std::to_string(own_limit()) +
+                                        " bytes: ask for less, or raise the limit");
         }
         if (passthrough_) return;         // PORTAMEM_POOL=off keeps nothing
         const detail::DebugScope inside;  // the chunk is no block of the program's, and gets no redzones

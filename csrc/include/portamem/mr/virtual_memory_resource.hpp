@@ -72,7 +72,8 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
     /// device has memory. deallocate takes the block back, with the size that it has then. Throws as allocate does, and
     /// std::invalid_argument where nbytes is 0 or more than `capacity`.
     void* allocate_reserved(std::size_t nbytes, std::size_t capacity, const std::shared_ptr<Stream>& stream) {
-        if (nbytes == 0) throw std::invalid_argument("a block without bytes has no address to grow at");
+        if (nbytes == 0)
+            throw std::invalid_argument("a block without bytes has no address to grow at: ask for at least 1 byte");
         if (capacity == 0) capacity = std::max(nbytes, device_bytes());
         if (nbytes > capacity) refuse_capacity(nbytes, capacity);
         const auto take = [&] {
@@ -108,7 +109,7 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
     void resize(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
         refuse_forked();
         if (ptr == nullptr || nbytes == 0)
-            throw std::invalid_argument("a block without bytes has no address to grow at: allocate another");
+            throw std::invalid_argument("a block without bytes has no address to grow at: give it at least 1 byte");
         const std::size_t from = known_at(ptr);
         if (const std::size_t most = capacity_of(ptr); nbytes > most) refuse_capacity(nbytes, most);
         if (nbytes < from) wait_for(*stream);

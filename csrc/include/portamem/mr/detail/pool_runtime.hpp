@@ -163,7 +163,8 @@ class PoolRuntime : public StreamListener {
     int describe(const std::shared_ptr<Stream>& stream, portamem_pool_stream& about) {
         if (stream->device() != device_) {
             throw std::invalid_argument("the stream belongs to device " + std::to_string(stream->device()) +
-                                        ", the resource to device " + std::to_string(device_));
+                                        ", the resource to device " + std::to_string(device_) +
+                                        ": name a stream of the resource's device");
         }
         (void)stream->handle();  // refuses a closed stream, and another thread's per-thread one
         if (auto* const use = stream->handle_use()) return describe(*use, about);
