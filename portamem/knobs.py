@@ -13,27 +13,40 @@ from typing import SupportsIndex
 from portamem import _knobs
 from portamem._sizes import parse_size
 
+_MOST = 2**31 - 1
+
 __all__ = ["fail_call", "reset", "set_capacity", "set_copy_delay"]
 
 
 def set_capacity(device: SupportsIndex, nbytes: SupportsIndex | str) -> None:
     """Sets the bytes of memory that a device has, by its ordinal. Memory that is allocated already stays, also beyond a
     smaller capacity. Raises ValueError for a device that does not exist."""
-    _knobs.set_capacity(operator.index(device), parse_size(nbytes))
+    _knobs.set_capacity(_number("device", device), parse_size(nbytes))
 
 
-def set_copy_delay(microseconds: int) -> None:
-    """Makes every copy and fill take so many microseconds longer."""
-    _knobs.set_copy_delay(microseconds)
+def set_copy_delay(microseconds: SupportsIndex) -> None:
+    """Makes every copy and fill take so many microseconds longer. Raises ValueError for a negative number."""
+    _knobs.set_copy_delay(_number("microseconds", microseconds))
 
 
-def fail_call(call: str | None, nth: int, code: int) -> None:
+def fail_call(call: str | None, nth: SupportsIndex, code: SupportsIndex) -> None:
     """Makes the ``nth`` call from now of a runtime function ("Malloc"; None: of any) answer ``code``, a native code
     from 1 to 999, and do nothing. One such rule stands at a time; ``nth`` 0 removes it. Raises ValueError for another
-    code."""
-    _knobs.fail_call(call, nth, code)
+    code and for a negative ``nth``."""
+    if not isinstance(call, str | None):
+        raise TypeError(f"call is the name of a function, or None for any, not {type(call).__name__}")
+    if call is not None and not call.isascii():
+        raise ValueError(f"no function of the runtime is called {call!a}")
+    _knobs.fail_call(call, _number("nth", nth), _number("code", code))
 
 
 def reset() -> None:
     """Puts capacities, copy delay and failing call back to the values from the environment."""
     _knobs.reset()
+
+
+def _number(name: str, value: SupportsIndex) -> int:
+    number = operator.index(value)
+    if not 0 <= number <= _MOST:
+        raise ValueError(f"{name} is a number from 0 to {_MOST}, not {number}")
+    return number

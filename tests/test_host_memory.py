@@ -38,6 +38,14 @@ def test_registration_takes_what_copies_take(pm: ModuleType, device: Any) -> Non
             assert (registered.handle, registered.nbytes) == (array.ctypes.data, array.nbytes)
 
 
+def test_a_closed_registration_says_so(pm: ModuleType, device: Any) -> None:
+    registered = pm.HostRegistration(np.zeros(4096), device=device)
+    registered.close()
+    for name in ("handle", "device_handle"):
+        with pytest.raises(ValueError, match="the registration is closed"):
+            getattr(registered, name)
+
+
 def test_torch_tensors_are_ends(pm: ModuleType, memory: Any) -> None:
     torch = pytest.importorskip("torch")
     for dtype in (torch.float32, torch.bfloat16, torch.bool):

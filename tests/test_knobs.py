@@ -31,12 +31,22 @@ def test_copies_can_be_slow(
     [
         lambda knobs: knobs.fail_call("Malloc", -1, 2),
         lambda knobs: knobs.fail_call("Malloc", 1, 0),
+        lambda knobs: knobs.fail_call("Malloc", 1, 2**40),
         lambda knobs: knobs.fail_call("Malloc\0x", 1, 2),
+        lambda knobs: knobs.fail_call("Malloc\ud800", 1, 2),
+        lambda knobs: knobs.fail_call(b"Malloc", 1, 2),
+        lambda knobs: knobs.fail_call("Malloc", "1", 2),
         lambda knobs: knobs.set_copy_delay(-1),
+        lambda knobs: knobs.set_copy_delay(1.5),
+        lambda knobs: knobs.set_copy_delay(2**64),
         lambda knobs: knobs.set_capacity(0, -1),
+        lambda knobs: knobs.set_capacity(0, 2**80),
+        lambda knobs: knobs.set_capacity(-1, 1),
         lambda knobs: knobs.set_capacity(99, 1),
     ],
 )
-def test_knobs_refuse_nonsense(knobs: Any, call: Callable[[Any], object]) -> None:
-    with pytest.raises((ValueError, TypeError, portamem.Error)):
+def test_knobs_refuse_nonsense_in_words_of_their_own(knobs: Any, call: Callable[[Any], object]) -> None:
+    with pytest.raises((ValueError, TypeError, portamem.Error)) as refused:
         call(knobs)
+    assert "incompatible function arguments" not in str(refused.value)
+    assert "Invoked with" not in str(refused.value)

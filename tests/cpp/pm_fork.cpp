@@ -31,7 +31,8 @@ TEST_CASE("pm fork: every call refuses by name") {
     const auto fixed = std::make_shared<pm::FixedSizeMemoryResource>(resource, 256);
     const auto monotonic = std::make_shared<pm::MonotonicMemoryResource>(resource, 4096);
     const auto limited = std::make_shared<pm::LimitingAdaptor>(pool, MiB);
-    const std::vector<std::function<void()>> calls = {
+    const auto counted = pm::StatisticsAdaptor::create(resource);
+    std::vector<std::function<void()>> calls = {
         [] { (void)pm::device_count(); },
         [] { (void)pm::current_device(); },
         [] { (void)pm::Device(0); },
@@ -74,7 +75,14 @@ TEST_CASE("pm fork: every call refuses by name") {
         [&] { (void)monotonic->cached(); },
         [&] { (void)monotonic->reserved(); },
         [&] { (void)limited->cached(); },
+        [&] { counted->reset_peak(); },
     };
+    if (device.capabilities().memory_pools) {
+        const auto async = pm::AsyncMemoryResource::create(0);
+        calls.emplace_back([async] { (void)async->cached(); });
+        calls.emplace_back([async] { (void)async->access(0); });
+        calls.emplace_back([async] { async->set_access(0, rt::MemAccessFlags::ReadWrite); });
+    }
     const int first_wrong = answer_of_forked_child([&] {
         for (std::size_t i = 0; i < calls.size(); ++i) {
             if (!says_forked(calls[i])) return static_cast<int>(i) + 1;

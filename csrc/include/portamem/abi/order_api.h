@@ -23,7 +23,7 @@ typedef struct portamem_order_use {
     const char* call;   /* the runtime call, without its prefix: "MemcpyAsync" */
     const char* site;   /* where it was made: "file:line" in Python, else symbol and offset */
     const char* stream; /* as text */
-    uint64_t handle;    /* of the stream; 0 for the legacy default stream and for the host */
+    uint64_t handle;    /* of the stream; 0 for default streams and for the host */
     int device;         /* of the stream; -1 for the host */
 } portamem_order_use;
 

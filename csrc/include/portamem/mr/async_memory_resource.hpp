@@ -102,6 +102,7 @@ class AsyncMemoryResource : public RuntimeMemoryResource {
 
     /// Returns the access that a device has to the pool's memory. Throws as get does.
     rt::MemAccessFlags access(int device) const {
+        refuse_forked();
         auto flags = rt::MemAccessFlags::None;
         const RelaxedCapture beside(this->device());
         check(rt::MemPoolGetAccess(&flags, pool_handle(), {rt::LocationType::Device, device}), "MemPoolGetAccess");
@@ -110,6 +111,7 @@ class AsyncMemoryResource : public RuntimeMemoryResource {
     /// Sets the access that a device has to the pool's memory; the pool's own device always has it. Throws as get does:
     /// Error also means that the two devices have no path to each other.
     void set_access(int device, rt::MemAccessFlags flags) const {
+        refuse_forked();
         const RelaxedCapture beside(this->device());
         check(rt::MemPoolSetAccess(pool_handle(), {rt::LocationType::Device, device}, flags), "MemPoolSetAccess");
         if (device == this->device()) return;
@@ -118,6 +120,7 @@ class AsyncMemoryResource : public RuntimeMemoryResource {
     }
 
     std::optional<std::size_t> cached() const override {
+        refuse_forked();
         if (is_closed()) return std::nullopt;
         const RelaxedCapture beside(device());
         std::uint64_t used = 0;

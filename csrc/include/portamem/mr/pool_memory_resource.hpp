@@ -509,7 +509,8 @@ class PoolMemoryResource : public MemoryResource {
         }
         throw OutOfMemory(refused,
                           std::string(rt::BackendName) + " allocate: OutOfMemory: " + why + "; " + text +
-                              "; close buffers that are no longer needed",
+                              "; close buffers that are no longer needed" +
+                              (status == PORTAMEM_POOL_LIMIT ? ", or raise the limit" : ""),
                           figures);
     }
 

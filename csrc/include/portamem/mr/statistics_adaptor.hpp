@@ -55,7 +55,10 @@ class StatisticsAdaptor : public RecordingAdaptor {
     }
 
     /// Starts the peaks again at the current figures, in open scopes too.
-    void reset_peak() { portamem_recorder_reset_peak(recorder()); }
+    void reset_peak() {
+        refuse_forked();
+        portamem_recorder_reset_peak(recorder());
+    }
 
     /// Counts from 0 while it lives, on every thread. `current` is what was allocated and not freed since, and may be
     /// negative. Scopes may be nested and may overlap.

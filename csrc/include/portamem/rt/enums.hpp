@@ -220,7 +220,7 @@ struct PointerAttributes {
     int device = InvalidDeviceId;    ///< owning device; CpuDeviceId for none, InvalidDeviceId for unregistered
     void* base = nullptr;            ///< start of the allocation; null where the runtime does not say
     std::size_t nbytes = 0;          ///< size of the allocation; 0 where the runtime does not say
-    void* device_pointer = nullptr;  ///< the address for a kernel on the current device; null if there is none
+    void* device_pointer = nullptr;  ///< the address for a kernel on the owning device; null if there is none
     void* host_pointer = nullptr;    ///< the address for the CPU; null if there is none
     unsigned flags = 0;              ///< flags given to HostMalloc or HostRegister; 0 where the runtime does not say
 };
