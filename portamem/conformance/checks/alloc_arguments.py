@@ -42,7 +42,7 @@ def wrong_arguments_are_refused(env: Env, resource: Any) -> None:
         resource.allocate(size=1, stream=stream)
     with refused(TypeError, saying="twice"):
         resource.allocate(1, nbytes=1, stream=stream)
-    with refused(TypeError, saying="not a str"):
+    with refused(TypeError, saying="not str"):
         resource.allocate(1, stream="stream")
     expect_equal((resource.live_buffers, resource.live_bytes), (0, 0), "live buffers and bytes after refusals")
     with resource.allocate(16, stream=stream) as buf:
