@@ -51,7 +51,10 @@ class Npy:
         from portamem._file_ends import opened
 
         with opened(file, "rb", "read") as source:
-            version = npy.read_magic(source)
+            try:
+                version = npy.read_magic(source)
+            except ValueError as error:
+                raise ValueError(f"this is no .npy file ({error}): Buffer.load reads bytes as they are") from error
             if version == (1, 0):
                 shape, is_reversed, dtype = npy.read_array_header_1_0(source)
             elif version == (2, 0):

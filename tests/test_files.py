@@ -357,7 +357,7 @@ def test_npy_refuses_what_it_cannot_say(pm, tmp_path):
         pm.save(path, np.arange(3))
     assert not path.exists()
     path.write_bytes(b"something else, and long enough for that")
-    with pytest.raises(ValueError, match="magic"):
+    with pytest.raises(ValueError, match=r"no \.npy file .*Buffer\.load"):
         pm.load(path)
     np.save(path, np.array([{}, 1], dtype=object), allow_pickle=True)
     with pytest.raises(ValueError, match="objects"):
