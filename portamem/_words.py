@@ -2465,7 +2465,8 @@ place. They cost no memory of the device. Raises Error, named NotSupported, on a
         "property",
         "(self) -> int",
         "(self)",
-        """The bytes of device memory that all blocks have now: 0 while the resource sleeps.""",
+        """The bytes of device memory that all blocks have now. While the resource sleeps, that is 0 and what the
+runtime did not take back.""",
     ),
     "VirtualMemoryResource.kept": (
         "property",
@@ -2494,7 +2495,7 @@ otherwise as ``allocate`` does.""",
         """Gives the memory of every block back to the device, and keeps the addresses. The call waits for all work of
 the device first. Until ``wake()``, each use of the buffers' bytes raises ValueError; buffers can be closed.
 
-``contents``: "keep" copies the contents to host memory (of a pool's chunk, the bytes of the pool's buffers),
+``contents``: "keep" copies the contents to host memory (of a pool's chunk, the pieces that buffers have out),
 "drop" forgets them. The program makes sure that no work uses the buffers from here to ``wake()``: neither by
 addresses that it took from ``handle`` or from exports, nor by calls of other threads while this call runs. A
 resource that sleeps already goes on sleeping.

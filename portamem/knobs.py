@@ -13,8 +13,6 @@ from typing import SupportsIndex
 from portamem import _knobs
 from portamem._sizes import parse_size
 
-_MOST = 2**31 - 1
-
 __all__ = ["fail_call", "reset", "set_capacity", "set_copy_delay"]
 
 
@@ -37,7 +35,7 @@ def fail_call(call: str | None, nth: SupportsIndex, code: SupportsIndex) -> None
         raise TypeError(f"call is the name of a function, or None for any, not {type(call).__name__}")
     if call is not None and not call.isascii():
         raise ValueError(f"no function of the runtime is called {call!a}")
-    _knobs.fail_call(call, _number("nth", nth), _number("code", code))
+    _knobs.fail_call(call, _number("nth", nth), _number("code", code, least=1, most=999))
 
 
 def reset() -> None:
@@ -45,8 +43,8 @@ def reset() -> None:
     _knobs.reset()
 
 
-def _number(name: str, value: SupportsIndex) -> int:
+def _number(name: str, value: SupportsIndex, least: int = 0, most: int = 2**31 - 1) -> int:
     number = operator.index(value)
-    if not 0 <= number <= _MOST:
-        raise ValueError(f"{name} is a number from 0 to {_MOST}, not {number}")
+    if not least <= number <= most:
+        raise ValueError(f"{name} is a number from {least} to {most}, not {number}")
     return number

@@ -102,14 +102,18 @@ def test_masks_and_settings_are_shown() -> None:
 
 @pytest.mark.parametrize(
     ("setting", "words"),
-    [("3", "copies of 4 MiB and more by 3 threads"), ("off", "large copies by the runtime")],
+    [
+        ("3", "copies of 4 MiB and more by 3 threads"),
+        ("1", "copies of 4 MiB and more by 1 thread"),
+        ("off", "large copies by the runtime"),
+    ],
 )
 def test_it_says_who_carries_large_copies(setting: str, words: str) -> None:
     done = cli("info", PORTAMEM_COPY_THREADS=setting)
     lines = [line.strip() for line in done.stdout.splitlines()]
     assert lines[lines.index(words) - 1].startswith(tuple(backend.NAMES)), done.stdout
     state = json.loads(cli("info", "--json", PORTAMEM_COPY_THREADS=setting).stdout)["backends"]["host"]
-    assert state["copies"] == {"threads": 3 if setting == "3" else 0, "from_bytes": 4 << 20}
+    assert state["copies"] == {"threads": 0 if setting == "off" else int(setting), "from_bytes": 4 << 20}
 
 
 def test_a_number_of_threads_that_cannot_be_read_is_a_warning() -> None:

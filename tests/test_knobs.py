@@ -31,6 +31,7 @@ def test_copies_can_be_slow(
     [
         lambda knobs: knobs.fail_call("Malloc", -1, 2),
         lambda knobs: knobs.fail_call("Malloc", 1, 0),
+        lambda knobs: knobs.fail_call("Malloc", 1, 1000),
         lambda knobs: knobs.fail_call("Malloc", 1, 2**40),
         lambda knobs: knobs.fail_call("Malloc\0x", 1, 2),
         lambda knobs: knobs.fail_call("Malloc\ud800", 1, 2),
@@ -50,3 +51,4 @@ def test_knobs_refuse_nonsense_in_words_of_their_own(knobs: Any, call: Callable[
         call(knobs)
     assert "incompatible function arguments" not in str(refused.value)
     assert "Invoked with" not in str(refused.value)
+    assert "an argument is not valid" not in str(refused.value)

@@ -25,7 +25,7 @@ void unregister(HostRegistration& self) {
 }
 
 // Throws for a closed registration, whose memory is no longer page-locked.
-const HostRegistration& open(const HostRegistration& registration) {
+const HostRegistration& registered(const HostRegistration& registration) {
     if (registration.is_closed()) throw std::invalid_argument("the registration is closed");
     return registration;
 }
@@ -36,11 +36,12 @@ void register_registration(py::module_& m) {
     py::class_<HostRegistration, std::shared_ptr<HostRegistration>>(m, "HostRegistration", py::is_final())
         .def(py::init(&make_registration), py::arg("obj"), py::kw_only(), py::arg("device") = py::none(),
              py::arg("portable") = true, py::arg("mapped") = true, py::arg("read_only") = false)
-        .def_property_readonly("handle", [](const HostRegistration& r) { return to_address(open(r).buffer().ptr()); })
+        .def_property_readonly("handle",
+                               [](const HostRegistration& r) { return to_address(registered(r).buffer().ptr()); })
         .def_property_readonly("device_handle",
                                [](const HostRegistration& r) {
                                    const WithoutGil nogil;
-                                   return to_address(open(r).device_ptr());
+                                   return to_address(registered(r).device_ptr());
                                })
         .def_property_readonly("nbytes", [](const HostRegistration& r) { return r.buffer().nbytes(); })
         .def_property_readonly("backend", [](const HostRegistration&) { return rt::BackendName; })

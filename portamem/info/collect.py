@@ -97,8 +97,8 @@ def _warnings(found: dict[str, Any]) -> list[str]:
     hips = [path for path in backends["hip"]["libraries"] if "libamdhip64" in path]
     if len(hips) > 1:
         warnings.append(_libraries.two_runtimes(hips))
-    every_copies = [state["copies"] for state in backends.values() if state["copies"]]
-    warnings += dict.fromkeys(copies["error"] for copies in every_copies if "error" in copies)
+    carriers = [state["copies"] for state in backends.values() if state["copies"]]
+    warnings += dict.fromkeys(copies["error"] for copies in carriers if "error" in copies)
     every_device = [device for state in backends.values() for device in state["devices"]]
     warnings += dict.fromkeys(device["quirks_error"] for device in every_device if "quirks_error" in device)
     for name, state in backends.items():

@@ -53,7 +53,8 @@ def _copies(copies: Mapping[str, Any] | None) -> str:
         return ""
     if not copies["threads"]:
         return "large copies by the runtime"
-    return f"copies of {format_size(copies['from_bytes'])} and more by {copies['threads']} threads"
+    threads = f"{copies['threads']} thread{'s' * (copies['threads'] != 1)}"
+    return f"copies of {format_size(copies['from_bytes'])} and more by {threads}"
 
 
 def _device(backend: str, device: Mapping[str, Any]) -> str:

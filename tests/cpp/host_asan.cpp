@@ -147,7 +147,7 @@ TEST_CASE("host asan: runs of bytes are told as the sanitizer was told of them")
     DeviceMemory memory(KiB);
     char* const begin = static_cast<char*>(memory.ptr);
     int is_unused = 2;
-    CHECK(portamem_run_of_bytes(PORTAMEM_BACKEND_HOST, begin, KiB, &is_unused) == KiB);
+    CHECK(portamem_address_sanitizer_run(PORTAMEM_BACKEND_HOST, begin, KiB, &is_unused) == KiB);
     CHECK(is_unused == 0);
     if (sanitizer() == nullptr) return;
     sanitizer()->chunk(begin, KiB);
@@ -156,11 +156,12 @@ TEST_CASE("host asan: runs of bytes are told as the sanitizer was told of them")
     const std::size_t ends[] = {101, 256, 512, KiB};
     std::size_t at = 0;
     for (int run = 0; run < 4; ++run) {
-        CHECK(portamem_run_of_bytes(PORTAMEM_BACKEND_HOST, begin + at, KiB - at, &is_unused) == ends[run] - at);
+        CHECK(portamem_address_sanitizer_run(PORTAMEM_BACKEND_HOST, begin + at, KiB - at, &is_unused) ==
+              ends[run] - at);
         CHECK(is_unused == run % 2);
         at = ends[run];
     }
-    CHECK(portamem_run_of_bytes(PORTAMEM_BACKEND_CUDA, begin, KiB, &is_unused) == KiB);  // it sees no device
+    CHECK(portamem_address_sanitizer_run(PORTAMEM_BACKEND_CUDA, begin, KiB, &is_unused) == KiB);  // it sees no device
     CHECK(is_unused == 0);
     sanitizer()->chunk_gone(begin, KiB);
 }

@@ -316,11 +316,32 @@ TEST_CASE("pm virtual: a pool over it knows what its chunks take of the device")
     if (!resource) return;
     const auto pool = pm::PoolMemoryResource::create(resource);
     const auto stream = pm::Stream::create(0);
+    std::mt19937 random(6);
     std::vector<pm::Buffer> buffers;
-    for (const std::size_t nbytes : {std::size_t{100}, 40'000 * std::size_t{1}, MiB + 1, 5 * MiB, 9 * MiB + 7})
-        buffers.emplace_back(pool, nbytes, stream);
-    CHECK(pool->stats().reserved == resource->mapped());
+    for (int i = 0; i < 200; ++i) {
+        buffers.emplace_back(pool, std::size_t{1} << random() % 22 | random() % 4096, stream);
+        REQUIRE(pool->stats().reserved == resource->mapped());
+        if (i % 3 == 2) buffers.erase(buffers.begin() + static_cast<std::ptrdiff_t>(random() % buffers.size()));
+    }
     CHECK(pool->stats().reserved % resource->granularity() == 0);
+}
+
+TEST_CASE("pm virtual: a limit between a pool and virtual memory is used up in chunks as large as may be") {
+    if (no_device()) return;
+    const Virtual resource = virtual_resource();
+    if (!resource) return;
+    const std::size_t unit = resource->granularity();
+    const std::size_t limit = 3 * unit + unit / 2;
+    const auto pool = pm::PoolMemoryResource::create(std::make_shared<pm::LimitingAdaptor>(resource, limit));
+    const auto stream = pm::Stream::create(0);
+    std::vector<pm::Buffer> buffers;
+    try {
+        for (;;) buffers.emplace_back(pool, 5000, stream);
+    } catch (const pm::OutOfMemory&) {
+    }
+    CHECK(pool->stats().reserved <= limit);
+    CHECK(pool->stats().reserved > limit / 10 * 9);
+    CHECK(resource->mapped() <= 6 * unit);
 }
 
 TEST_CASE("pm virtual: a pool over it sleeps with it, and so do adaptors") {
@@ -347,6 +368,27 @@ TEST_CASE("pm virtual: a pool over it sleeps with it, and so do adaptors") {
     CHECK(resource->kept() == 0);
     CHECK(get(buffer) == pattern(100'000, 9));
     for (const pm::Buffer& each : small) CHECK(get(each) == pattern(700, 2));
+}
+
+TEST_CASE("pm virtual: what others cut from the memory of a pool's first chunk wakes up too") {
+    if (no_device()) return;
+    const Virtual resource = virtual_resource();
+    if (!resource) return;
+    const auto stream = pm::Stream::create(0);
+    const auto lower = pm::PoolMemoryResource::create(resource);
+    const auto all = std::make_shared<pm::MonotonicMemoryResource>(resource, 16 * MiB);
+    pm::Buffer(lower, 20 * MiB, stream).close();
+    // Each inner pool has a chunk at the beginning of a block of the resource, and others have the bytes behind it.
+    for (const Resource& below : {Resource(lower), Resource(all)}) {
+        const auto inner = pm::PoolMemoryResource::create(below);
+        const pm::Buffer first(inner, 5000, stream), second(below, 3 * MiB, stream);
+        put(first, 1);
+        put(second, 2);
+        resource->sleep();
+        resource->wake();
+        CHECK(get(first) == pattern(5000, 1));
+        CHECK(get(second) == pattern(3 * MiB, 2));
+    }
 }
 
 TEST_CASE("pm virtual: a resource that closes while it sleeps, or with memory out, is right") {

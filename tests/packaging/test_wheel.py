@@ -57,14 +57,14 @@ def packed(paths: list[str]) -> int:
 
 
 def test_the_native_code_is_small():
-    """Below 2.4 MB with all three modules: what several backends have in common belongs into libportamem, once."""
+    """Below 2.5 MB with all three modules: what several backends have in common belongs into libportamem, once."""
     native = [path for path in installed.files() if path.endswith(".so") or ".so." in path]
-    assert 0 < packed(native) < 2_400_000
+    assert 0 < packed(native) < 2_500_000
 
 
 def test_the_wheel_is_small():
     """Headers, the conformance suite, the API of other libraries and all else take less than half as much again."""
-    assert packed(installed.files()) < 3_400_000
+    assert packed(installed.files()) < 3_500_000
 
 
 def test_one_version_everywhere():

@@ -33,7 +33,7 @@ const portamem_pool_annotator* portamem_address_sanitizer(portamem_backend backe
     return backend == PORTAMEM_BACKEND_HOST || is_host_accessible != 0 ? &sanitizer : nullptr;
 }
 
-size_t portamem_run_of_bytes(portamem_backend backend, const void* ptr, size_t nbytes, int* is_unused) {
+size_t portamem_address_sanitizer_run(portamem_backend backend, const void* ptr, size_t nbytes, int* is_unused) {
     *is_unused = 0;
     if (backend != PORTAMEM_BACKEND_HOST || !is_present()) return nbytes;
     const auto begin = reinterpret_cast<uintptr_t>(ptr), end = begin + nbytes;

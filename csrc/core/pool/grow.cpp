@@ -179,9 +179,9 @@ unsigned Pool::add_chunk(void* ptr, std::size_t nbytes, Upstream::Claim& claim, 
     }
 }
 
-// Asks the upstream for a chunk of nbytes, then for smaller ones down to the need of the request. A chunk has all that
-// it takes of the upstream, but for one that is cut to the byte. Returns 0 with status OK where other threads were
-// quicker, or where the chunk is oddly aligned.
+// Asks the upstream for a chunk of nbytes, then for smaller ones down to the need of the request. A chunk has whole
+// granules of the upstream, as far as limits leave room, unless it is cut to the byte. Returns 0 with status OK where
+// other threads were quicker, or where the chunk is oddly aligned.
 unsigned Pool::ask_upstream(portamem_pool_status& status, bool& is_asked, std::size_t nbytes,
                             const CallContext& context, const Request& request, Item* items, bool is_first) {
     const std::size_t least = request.need();

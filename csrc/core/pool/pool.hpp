@@ -94,7 +94,8 @@ class Pool : public std::enable_shared_from_this<Pool> {
     void figures(portamem_pool_figures& figures);
     void reserved(std::uint64_t& now, std::uint64_t& peak);
     void reset_peak();
-    /// Returns the pieces of all chunks, or of the chunk at an address, in the order of their addresses.
+    /// Returns the pieces of all chunks in the order of their addresses, or those of the chunk at an address, without
+    /// their streams.
     std::vector<portamem_pool_piece> snapshot(const void* only = nullptr);
 
     const PageMap& pages() const noexcept { return heap_.pages(); }

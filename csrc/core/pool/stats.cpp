@@ -105,7 +105,9 @@ std::vector<portamem_pool_piece> Pool::snapshot(const void* only) {
         const std::lock_guard<std::mutex> lock(heap_.mutex());
         // The streams by the number of their arenas; 0 for the common arena.
         std::unordered_map<std::uint32_t, std::uint64_t> streams;
-        for (const auto& entry : heap_.arenas()) streams[entry.second->number] = entry.first;
+        if (only == nullptr) {
+            for (const auto& entry : heap_.arenas()) streams[entry.second->number] = entry.first;
+        }
         for (const Chunk& chunk : heap_.chunks()) {
             if (chunk.is_leaving || (only != nullptr && chunk.ptr != only)) continue;
             for (const Block* block = chunk.first; block != nullptr; block = block->after) {

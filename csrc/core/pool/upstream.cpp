@@ -98,7 +98,8 @@ std::size_t Upstream::release(std::size_t keep, bool throws) {
 // The next chunks are as small from the start, until memory has gone back: the rest of the upstream's memory is then
 // used up in few pieces and few calls.
 std::size_t Upstream::next_smaller(std::size_t nbytes, std::size_t least) {
-    const std::size_t half = whole(std::max(least, round_up(nbytes / 2, 2 * kPage)));
+    const std::size_t part = std::max(least, round_up(nbytes / 2, 2 * kPage));
+    const std::size_t half = whole(part) < nbytes ? whole(part) : part;
     const std::lock_guard<std::mutex> lock(heap_.mutex());
     shortage_.nbytes = std::min(shortage_.nbytes, nbytes);
     return half < nbytes ? half : least;

@@ -17,7 +17,8 @@ bool is_out(const portamem_pool_piece& piece) noexcept {
 
 }  // namespace
 
-int portamem_pool_used_parts(const void* chunk, portamem_pool_visitor visitor, void* self) {
+int portamem_pool_used_parts(portamem_backend backend, const void* chunk, size_t nbytes, portamem_pool_visitor visitor,
+                             void* self) {
     try {
         std::vector<portamem_pool_piece> pieces;
         {
@@ -25,7 +26,8 @@ int portamem_pool_used_parts(const void* chunk, portamem_pool_visitor visitor, v
             if (!reading) return 0;
             const auto address = reinterpret_cast<std::uintptr_t>(chunk);
             const ChunkMap::Span* const span = ChunkMap::find(address);
-            if (span == nullptr || span->begin != address) return 0;
+            if (span == nullptr || span->begin != address || span->end - address != nbytes) return 0;
+            if (span->owner->backend != backend) return 0;
             pieces = span->owner->pool->snapshot(chunk);
         }
         for (const portamem_pool_piece& piece : pieces) {

@@ -154,12 +154,12 @@ def under_a_pool(env: Env, resource: Any) -> None:
         small = [env.allocate(pool, 5000) for _ in range(20)]
         for number, buf in enumerate((large, *small)):
             env.write(buf, pattern(buf.nbytes, number))
-        env.allocate(pool, 24 * MIB).close()
+        env.allocate(pool, 12 * MIB).close()
         with env.allocate(pool, 2 * MIB) as closed:
             resource.sleep()
         expect(closed.is_closed, "a buffer that is closed while its memory sleeps is not closed")
-        out = 5 * MIB + 20 * 5000
-        expect(out <= resource.kept < 2 * out, f"the host keeps {resource.kept} bytes for the {out} that are out")
+        out = 3 * MIB + 20 * 5000
+        expect(out <= resource.kept < 3 * out, f"the host keeps {resource.kept} bytes for the {out} that are out")
         with refused(ValueError, saying="wake"):
             env.read(large)
         resource.wake()

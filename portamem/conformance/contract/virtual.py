@@ -55,8 +55,8 @@ CLAUSES = (
         "VIRTUAL-05",
         "While a VirtualMemoryResource sleeps, its blocks take no memory of the device and keep their addresses: each "
         "use of their Buffers is ValueError, and closing them is allowed. wake gives them memory again, with the bytes "
-        "that they had, or with others where sleep was told to drop them. Of a pool's chunk the host keeps the bytes "
-        "of the pool's Buffers alone.",
+        "that they had, or with others where sleep was told to drop them. Of a pool's chunk the host keeps the "
+        "pieces that Buffers have out.",
         "virtual memory",
         shortfalls=_WITHOUT,
     ),

@@ -39,7 +39,8 @@ PORTAMEM_EXPORT const portamem_pool_annotator* portamem_address_sanitizer(portam
 /* Tells what AddressSanitizer has been told of memory. Returns how many of the `nbytes` bytes from `ptr` on are as the
  * first one is, and sets *is_unused to 1 where no code may touch them. All bytes are in use where the program does not
  * run under it, and on backends whose work it does not see. nbytes is not 0. */
-PORTAMEM_EXPORT size_t portamem_run_of_bytes(portamem_backend backend, const void* ptr, size_t nbytes, int* is_unused);
+PORTAMEM_EXPORT size_t portamem_address_sanitizer_run(portamem_backend backend, const void* ptr, size_t nbytes,
+                                                      int* is_unused);
 
 #ifdef __cplusplus
 }

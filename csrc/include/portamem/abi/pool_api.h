@@ -119,7 +119,7 @@ typedef struct portamem_pool_options {
     portamem_backend backend;
     int device;         /* -1: host memory */
     int shares_idle;    /* before others refuse a call for that memory, they have this pool give back what is idle */
-    size_t granularity; /* the upstream takes memory in multiples of so many bytes, so chunks have such sizes; 0: 1 */
+    size_t granularity; /* the upstream takes memory in multiples of so many bytes; 0: of 1 */
 } portamem_pool_options;
 
 typedef struct portamem_pool_figures {
@@ -258,9 +258,11 @@ PORTAMEM_EXPORT void portamem_pool_reset_peak(portamem_pool* pool);
 PORTAMEM_EXPORT int portamem_pool_snapshot(portamem_pool* pool, portamem_pool_visitor visitor, void* self);
 
 /* Visits the pieces of one chunk that are out, and slabs with blocks that are out, in the order of their addresses.
- * Returns 0 where no pool has a chunk at that address, and where there is no host memory: the caller then takes all of
- * the chunk for used. */
-PORTAMEM_EXPORT int portamem_pool_used_parts(const void* chunk, portamem_pool_visitor visitor, void* self);
+ * Returns 0 where no pool of the backend has just these bytes as a chunk, and where there is no host memory: the caller
+ * then takes all of them for used. A smaller chunk at the same address is another pool's, over a resource that cuts the
+ * memory up. */
+PORTAMEM_EXPORT int portamem_pool_used_parts(portamem_backend backend, const void* chunk, size_t nbytes,
+                                             portamem_pool_visitor visitor, void* self);
 
 /* Returns the status of the latest call on this thread that was refused. The text is valid until the next such call. */
 PORTAMEM_EXPORT int portamem_pool_error(const char** text);

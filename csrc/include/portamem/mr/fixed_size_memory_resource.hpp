@@ -188,6 +188,7 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
 
     static MemoryTraits traits(const std::shared_ptr<MemoryResource>& upstream) {
         MemoryTraits traits = detail::traits_over(upstream);
+        traits.granularity = 1;
         traits.free_may_wait = rt::FreeMayWait;  // when a block goes back, its chunk may go back with it
         traits.stream_ordered = traits.stream_ordered || !traits.host_accessible;
         return traits;

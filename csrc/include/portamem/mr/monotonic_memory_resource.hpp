@@ -38,7 +38,7 @@ class MonotonicMemoryResource : public CountedMemoryResource {
     /// large, or larger for a larger request, or just large enough where memory is short. Throws std::invalid_argument
     /// for 0, and where the upstream is null or closed.
     explicit MonotonicMemoryResource(std::shared_ptr<MemoryResource> upstream, std::size_t initial_size = kInitialSize)
-        : CountedMemoryResource(detail::traits_over(upstream)),
+        : CountedMemoryResource(traits_of_parts(upstream)),
           upstream_(std::move(upstream)),
           initial_size_(initial_size),
           next_size_(initial_size) {
@@ -148,6 +148,12 @@ class MonotonicMemoryResource : public CountedMemoryResource {
     void at_close() override { give_back_all(); }
 
   private:
+    static MemoryTraits traits_of_parts(const std::shared_ptr<MemoryResource>& upstream) {
+        MemoryTraits traits = detail::traits_over(upstream);
+        traits.granularity = 1;
+        return traits;
+    }
+
     // Represents a buffer that was carved.
     struct Piece {
         std::size_t offset = 0;

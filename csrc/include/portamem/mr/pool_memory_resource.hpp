@@ -421,6 +421,7 @@ class PoolMemoryResource : public MemoryResource {
         if (traits.kind != ResourceKind::Device) traits.may_be_of_host |= traits.host_accessible;
         traits.host_accessible = traits.host_accessible && options.host_access;
         traits.is_pooled = true;
+        traits.granularity = 1;
         return traits;
     }
 

@@ -125,7 +125,8 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
     /// resource that sleeps already stays so. Under PORTAMEM_DEBUG contents are always kept, because redzones are among
     /// them.
     /// - The program sees to it that no work uses the blocks from here to wake(): neither by their addresses, nor by
-    ///   operations of other threads during the call. Other threads may allocate and give back; they wait meanwhile.
+    ///   operations of other threads during the call. Other threads may allocate of this
+    ///   resource and give back; they wait meanwhile. A pool over it still hands out what it has at hand.
     /// - Throws Error where the device's work failed, std::bad_alloc where the host has no memory for the contents, and
     ///   std::invalid_argument within a capture or when closed: the resource is awake then. Where the runtime does not
     ///   take memory back, the call throws Error too, but the resource sleeps, and the device does not have that memory
@@ -139,7 +140,7 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
         detail::SleepingContents kept;
         if (contents == SleepContents::Keep || detail::debug_on) {
             for (const auto& [ptr, block] : blocks_)
-                kept.add(ptr, std::min(block.nbytes, block.range->mapped()), detail::debug_on);
+                kept.add(ptr, block.nbytes, block.range->mapped(), detail::debug_on);
         }
         is_asleep_ = true;
         kept_ = std::move(kept);

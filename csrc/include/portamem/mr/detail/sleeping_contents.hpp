@@ -19,17 +19,19 @@ PORTAMEM_OPEN
 namespace detail {
 
 /// Keeps the contents of blocks in ordinary memory of the host, by the blocks' addresses. Of a block that is a pool's
-/// chunk it keeps what the pool has out: the rest has no contents.
+/// chunk it keeps the pieces of which something is out: the rest has no contents.
 class SleepingContents {
   public:
-    /// Copies a block's bytes. whole: also those that a pool has not out. Throws Error and std::bad_alloc.
-    void add(void* ptr, std::size_t nbytes, bool whole) {
+    /// Copies the bytes of a block of `nbytes`, of which the first `mapped` have memory. whole: also those that a pool
+    /// has not out. Throws Error and std::bad_alloc.
+    void add(void* ptr, std::size_t nbytes, std::size_t mapped, bool whole) {
         std::vector<Part> parts;
-        if (whole || portamem_pool_used_parts(ptr, note, &parts) == 0) parts.assign(1, Part{0, nbytes});
+        if (whole || portamem_pool_used_parts(rt::BackendId, ptr, nbytes, note, &parts) == 0)
+            parts.assign(1, Part{0, nbytes});
         std::size_t sum = 0;
         for (Part& part : parts) {
-            part.begin = std::min(part.begin, nbytes);  // less may be mapped than the block has
-            part.nbytes = std::min(part.nbytes, nbytes - part.begin);
+            part.begin = std::min(part.begin, mapped);
+            part.nbytes = std::min(part.nbytes, mapped - part.begin);
             sum += part.nbytes;
         }
         Block block{std::move(parts), std::unique_ptr<char[]>(new char[sum]), sum};
@@ -64,13 +66,15 @@ class SleepingContents {
         std::size_t nbytes = 0;
     };
 
-    // Adds a pool's piece to the parts. Neighbours become one part: each takes a call of the runtime.
+    static constexpr std::size_t kGap = std::size_t{64} << 10;  // takes less time to copy than a call does
+
+    // Adds a pool's piece to the parts. Pieces that are near each other become one part: each takes a call.
     static void note(void* self, const portamem_pool_piece* piece) {
         auto& parts = *static_cast<std::vector<Part>*>(self);
         const auto begin = static_cast<std::size_t>(piece->address - piece->chunk);
         const auto nbytes = static_cast<std::size_t>(piece->nbytes);
-        if (!parts.empty() && parts.back().begin + parts.back().nbytes == begin) {
-            parts.back().nbytes += nbytes;
+        if (!parts.empty() && begin - parts.back().begin <= parts.back().nbytes + kGap) {
+            parts.back().nbytes = begin + nbytes - parts.back().begin;
         } else {
             parts.push_back({begin, nbytes});
         }
@@ -90,7 +94,7 @@ class SleepingContents {
         std::size_t run = 0;
         for (std::size_t at = 0; at < nbytes; at += run) {
             int is_unused = 0;
-            run = portamem_run_of_bytes(rt::BackendId, memory + at, nbytes - at, &is_unused);
+            run = portamem_address_sanitizer_run(rt::BackendId, memory + at, nbytes - at, &is_unused);
             if (is_unused != 0) continue;
             check(rt::Memcpy((is_from ? bytes : memory) + at, (is_from ? memory : bytes) + at, run, kind), "Memcpy");
         }
