@@ -15,7 +15,7 @@ from typing import Any
 def opened(file: Any, mode: str, method: str) -> Iterator[Any]:
     """A file by its path, or a file object as it is, which has a method of this name."""
     if isinstance(file, (str, bytes, os.PathLike)):
-        with open(file, mode) as found:
+        with open(_path_of(file), mode) as found:
             yield found
     elif isinstance(file, io.TextIOBase):
         raise TypeError(f"the file is open as text: open it with mode {mode!r}")
@@ -23,6 +23,19 @@ def opened(file: Any, mode: str, method: str) -> Iterator[Any]:
         raise TypeError(f"a {type(file).__name__} is neither a path nor a file: it has no method {method!r}")
     else:
         yield file
+
+
+def _path_of(file: Any) -> Any:
+    """The path as the system takes it. Raises ValueError for text that no path can have, such as half a pair of
+    surrogates or a null."""
+    path = os.fspath(file)
+    try:
+        encoded = os.fsencode(path)
+    except UnicodeEncodeError:
+        encoded = b"\0"
+    if b"\0" in encoded:
+        raise ValueError(f"no file has the name {path!a}: give the path of a file, or an open file")
+    return path
 
 
 @contextmanager

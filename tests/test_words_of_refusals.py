@@ -225,6 +225,26 @@ SAID: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
     "too few": (lambda pm: pm.Event().elapsed_time(), TypeError, r"needs the argument 'end': an Event"),
     "twice": (lambda pm: pm.Event(0, device=0), TypeError, r"given the argument 'device' twice"),
     "surrogates": (lambda pm: pm.set_quirk("\ud800", True), ValueError, r"'name' cannot be '\\ud800'"),
+    "surrogates in a path to write": (
+        lambda pm: pm.SystemMemoryResource().allocate(8).save("\ud800"),
+        ValueError,
+        r"no file has .* '\\ud800'",
+    ),
+    "surrogates in a path to read": (
+        lambda pm: pm.SystemMemoryResource().allocate(8).load("\ud800"),
+        ValueError,
+        r"no file has .* '\\ud800'",
+    ),
+    "a null in a path": (
+        lambda pm: pm.SystemMemoryResource().allocate(8).load("a\0b"),
+        ValueError,
+        r"no file has the name 'a\\x00b': give the path",
+    ),
+    "surrogates in a path of a log": (
+        lambda pm: pm.LoggingAdaptor(pm.SystemMemoryResource(), "\ud800"),
+        ValueError,
+        r"no file has the name '\\ud800': give the path of a log",
+    ),
     "a handle below 0": (lambda pm: pm.Stream.from_handle(-1), ValueError, r"handle must not be negative: -1"),
     "a handle past 64 bits": (lambda pm: pm.Stream.from_handle(1 << 70), ValueError, r"handle is beyond all addresses"),
     "a property": (

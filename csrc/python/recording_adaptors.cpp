@@ -36,9 +36,16 @@ py::list outstanding_list(const TrackingAdaptor& self) {
     return found;
 }
 
+// Throws ValueError for text that no path can have, such as half a pair of surrogates.
 std::string to_path(const py::object& path) {
-    const py::object text = py::module_::import("os").attr("fsencode")(path);
-    return text.cast<std::string>();
+    try {
+        return py::module_::import("os").attr("fsencode")(path).cast<std::string>();
+    } catch (const py::error_already_set& refused) {
+        if (!refused.matches(PyExc_UnicodeEncodeError)) throw;
+        throw py::value_error("no file has the name " +
+                              py::str(py::module_::import("builtins").attr("ascii")(path)).cast<std::string>() +
+                              ": give the path of a log");
+    }
 }
 }  // namespace
 
