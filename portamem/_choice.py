@@ -62,7 +62,9 @@ def check_required(backend: str) -> None:
 
 
 def _decide(backend: str) -> str:
-    """The name of the backend to use. Raises BackendUnavailableError where that one, or one required, is not ready."""
+    """The name of the backend to use. Raises BackendUnavailableError where that one, or one required, is not ready, and
+    Error, named Forked, in a forked child."""
+    _loader.refuse_forked()
     require = _setting("PORTAMEM_REQUIRE", tuple(_REQUIRES), "")
     allowed = _REQUIRES[require]
     if backend == "auto":

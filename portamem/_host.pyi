@@ -110,6 +110,9 @@ def probe() -> tuple[int, int, str]:
     """Asks the runtime how many devices there are: ``(device count, native code, text)`` of its answer. Code 0 is
     success. Never raises."""
 
+def _is_forked() -> bool:
+    """True in the child of a fork, where the runtime does not work."""
+
 def _loads() -> int:
     """How many libraries this process has ever loaded."""
 
@@ -428,7 +431,9 @@ class Stream:
         thread's current one.
 
         ``ends_announced=True`` promises that the program calls ``close()`` before the handle is destroyed. Without that
-        promise and without an owner, a pool may record an event for each free on the stream."""
+        promise and without an owner, a pool may record an event for each free on the stream.
+
+        Raises ValueError where the runtime says that the handle is that of another device's stream."""
     @staticmethod
     def wrap(obj: Any) -> Stream:
         """A foreign stream object as a Stream, which keeps the object alive. It takes objects with ``__cuda_stream__``,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -60,6 +61,14 @@ def load(backend: str) -> ModuleType:
     return native
 
 
+def refuse_forked() -> None:
+    """Raises Error, named Forked, in the child of a fork whose parent had loaded a native module."""
+    for backend in BACKENDS:
+        native = sys.modules.get(f"portamem._{backend}")
+        if native is not None and native._is_forked():
+            native.device_count()  # refuses, in the words that every call has there
+
+
 def is_for_this_machine(backend: str) -> bool:
     """True where a backend was built and the machine shows a GPU of its vendor (host needs no GPU). Loads nothing."""
     if _build.module_path(backend) is None:
@@ -70,6 +79,8 @@ def is_for_this_machine(backend: str) -> bool:
 
 def probe(backend: str, native: ModuleType) -> tuple[int, Reason | None]:
     """Device count, and why it is 0 where it is. Creates no context."""
+    if native._is_forked():
+        return 0, reasons.forked()
     count, code, text = native.probe()
     if count > 0:
         return count, None

@@ -29,6 +29,7 @@ CODES = (
     "busy",
     "no_device",
     "crashed",
+    "forked",
 )
 
 _AGAIN = "Install portamem again."
@@ -124,6 +125,12 @@ def from_crash(backend: str, how: str) -> Reason:
     """The vendor's library took the probing process with it, or never came back."""
     fix = f"See what `python -m portamem._probe {backend}` prints; reload or update the driver."
     return Reason("crashed", f"asking the {backend} runtime for its devices {how}", fix)
+
+
+def forked() -> Reason:
+    """A runtime that was loaded before a fork does not work in the child."""
+    text = "this process is the child of a fork, in which device runtimes do not work"
+    return Reason("forked", text, "Start it with spawn or exec.")
 
 
 def from_probe(vendor: str, code: int, text: str, machine: Machine) -> Reason:

@@ -54,6 +54,33 @@ def said_in_subinterpreters(*names: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+def test_the_choice_in_a_forked_child_is_refused() -> None:
+    """Whether the parent has chosen or not: no backend works there, and the CPU is no way out."""
+    code = """
+        import os, sys, warnings
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", DeprecationWarning)
+        import portamem, portamem.host
+        portamem.host.device_count()
+        child = os.fork()
+        if child:
+            _, status = os.waitpid(child, 0)
+            sys.exit(os.waitstatus_to_exitcode(status))
+        print(portamem.backends()["host"].reason)
+        for choice in ("auto", "host"):
+            os.environ["PORTAMEM_BACKEND"] = choice
+            try:
+                portamem.Device(0)
+            except portamem.Error as refused:
+                print(refused.name, "spawn" in str(refused))
+    """
+    assert python_output(code).splitlines() == [
+        "this process is the child of a fork, in which device runtimes do not work [forked]. "
+        "Start it with spawn or exec.",
+        *["Forked True"] * 2,
+    ]
+
+
 def test_a_subinterpreter_is_refused_in_words() -> None:
     said = said_in_subinterpreters("portamem.host")
     assert said == ["portamem runs in Python's main interpreter only, and this is a subinterpreter"] * 4

@@ -112,7 +112,10 @@ Consumer consumer_of(const Request& request, const dlpack::Device& device) {
     if (number == rt::DlpackStreams.legacy) return {Stream::default_stream(ordinal)};
     if (number == rt::DlpackStreams.per_thread) return {Stream::per_thread(ordinal)};
     if (number < 3) refuse_stream(number, device);
-    return {Stream::from_handle(reinterpret_cast<rt::Stream_t>(number), ordinal)};
+    const auto handle = reinterpret_cast<rt::Stream_t>(number);
+    int own = ordinal;  // a stream of any device can wait for the memory
+    if (rt::StreamGetDevice(handle, &own) != rt::Error_t::Success) own = ordinal;
+    return {Stream::from_handle(handle, own)};
 }
 
 // Makes the memory ready for the consumer. Runs without the GIL.

@@ -52,6 +52,7 @@ void register_versions(py::module_& m) {
         }
         return py::make_tuple(count, static_cast<int>(answer), rt::GetErrorString(answer));
     });
+    m.def("_is_forked", [] { return portamem_forked() != 0; });
     m.def("_loads", &loads, "How many libraries this process has ever loaded: grows with each.");
 }
 

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "portamem/c_api.h"
 #include "refused.hpp"
 
 namespace portamem::pool {
@@ -81,7 +82,12 @@ void CacheSet::end(Cache& cache) {
 }
 
 CacheSet::Totals CacheSet::totals() {
-    const std::lock_guard<std::mutex> lock(registry_);
+    std::unique_lock<std::mutex> lock(registry_, std::defer_lock);
+    if (portamem_forked() == 0) {
+        lock.lock();
+    } else if (!lock.try_lock()) {
+        return {};  // held for ever by a thread that the child does not have
+    }
     return totals_locked();
 }
 

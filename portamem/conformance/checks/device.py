@@ -336,6 +336,20 @@ def of_another_device(env: Env) -> None:
 
 
 @check("DEVICE-26")
+def handles_of_another_devices_streams(env: Env) -> None:
+    other = env.other_device
+    theirs = env.stream(other)
+    for words in ({}, {"owner": theirs}, {"ends_announced": True}):
+        with refused(ValueError, saying=f"device {other.ordinal}, not of device {env.device.ordinal}"):
+            env.pm.Stream.from_handle(theirs.handle, device=env.device, **words)
+        expect_equal(env.pm.Stream.from_handle(theirs.handle, device=other, **words).device, other, "the right device")
+    if env.pm.backend != "host":  # where DLPack has streams, any stream can wait for the memory
+        with env.allocate(env.resource("device"), NBYTES) as buf:
+            buf.view().__dlpack__(stream=theirs.handle)
+    theirs.synchronize()
+
+
+@check("DEVICE-26")
 def memory_of_another_device(env: Env) -> None:
     other = env.other_device
     with env.allocate(env.resource("device", other), NBYTES) as buf:

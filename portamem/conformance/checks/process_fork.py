@@ -14,6 +14,8 @@ BEFORE = """
     device = pm.Device(0)
     stream, event = pm.Stream(device), pm.Event(device)
     resource, pinned = pm.DeviceMemoryResource(device), pm.PinnedMemoryResource(device)
+    pool = pm.PoolMemoryResource(resource)
+    pooled = pool.allocate(64, stream=stream)
     buf, host = resource.allocate(4096), pinned.allocate(4096)
     part, view, spare = buf[:16], host.view("float32"), resource.allocate(16)
     given = resource.allocate(16)
@@ -76,6 +78,7 @@ CALLS = (
 
 GOES_ON = (
     *("buf.nbytes == 4096", "buf.handle != 0", "buf.kind == 'device'", "not buf.is_closed", "device.ordinal == 0"),
+    *("pool.live_buffers == 1", "pool.live_bytes == 64", "'64 B out' in repr(pool)"),
     *("resource.live_buffers == before['live']", "pm.held(device) == before['here']"),
     *("pm.held('host') == before['host']", "memoryview(host).nbytes == 4096", "memoryview(view).shape == (1024,)"),
     *("buf[:16].nbytes == 16", "host.view('uint8').shape == (4096,)", "view[1:3].shape == (2,)"),

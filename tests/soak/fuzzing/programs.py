@@ -150,14 +150,16 @@ def release_and_return(world: World, rng: random.Random) -> Call:
 
 def give_back_later(world: World, resource: Any, address: int, nbytes: int) -> None:
     """Until the resource takes it: what another thread captures may forbid that for a while."""
+    refused: Exception | None = None
     for _ in range(10_000):
         try:
             world.synchronize()
             resource.deallocate(address, nbytes, stream=resource.device.default_stream)
             return
-        except Exception:
+        except Exception as error:
+            refused = error
             time.sleep(0.001)
-    raise AssertionError("memory cannot be given back")
+    raise AssertionError(f"memory cannot be given back: {refused}")
 
 
 def wrong_free(world: World, rng: random.Random) -> Call:

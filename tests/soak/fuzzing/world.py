@@ -112,6 +112,8 @@ class World:
         """Lets go of everything, and waits until the work that uses it is done."""
         for name in ("others", "registrations", "views", "pitched", "buffers", "events", "streams", "resources"):
             self.alive[name].clear()
+        for device in self.devices:
+            self.pm.set_default_resource(device, None)  # a call at random may have set another
         self.synchronize()
         gc.collect()
 
@@ -122,7 +124,7 @@ class World:
         places = ("host", *range(len(self.devices)))
         for _ in range(100):
             for device in self.devices:
-                self.pm.current_resource(device).trim()
+                self.pm.default_resource(device).trim()
             held = {str(place): self.pm.held(place) for place in places}
             if not any(held.values()):
                 break

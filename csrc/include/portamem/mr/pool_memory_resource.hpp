@@ -432,7 +432,6 @@ class PoolMemoryResource : public MemoryResource {
     std::pair<std::size_t, std::size_t> live() const noexcept {
         std::uint64_t blocks = 0;
         std::uint64_t nbytes = 0;
-        if (portamem_forked() != 0) return {0, 0};
         portamem_pool_live(pool_, &blocks, &nbytes);
         if (!passthrough_) return {blocks, nbytes};
         const auto passed = passthrough_->live();

@@ -117,9 +117,14 @@ class PoolPassthrough {
         peak_ = reserved_;
     }
 
-    /// Returns the blocks and bytes that are out.
+    /// Returns the blocks and bytes that are out; none in a forked child where a thread of the parent held the lock.
     std::pair<std::size_t, std::size_t> live() const noexcept {
-        const std::lock_guard<std::mutex> lock(mutex_);
+        std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
+        if (portamem_forked() == 0) {
+            lock.lock();
+        } else if (!lock.try_lock()) {
+            return {0, 0};
+        }
         return {blocks_.size(), used_};
     }
 
