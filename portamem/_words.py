@@ -608,7 +608,9 @@ exist, and Error where the runtime refuses.""",
 thread's current one.
 
 ``ends_announced=True`` promises that the program calls ``close()`` before the handle is destroyed. Without that
-promise and without an owner, a pool may record an event for each free on the stream.""",
+promise and without an owner, a pool may record an event for each free on the stream.
+
+Raises ValueError where the runtime says that the handle is that of another device's stream.""",
     ),
     "Stream.wrap": (
         "static",

@@ -55,7 +55,7 @@ def said_in_subinterpreters(*names: str) -> list[str]:
 
 
 def test_the_choice_in_a_forked_child_is_refused() -> None:
-    """Whether the parent has chosen or not: no backend works there, and the CPU is no way out."""
+    """No backend works there, and the CPU is no way out."""
     code = """
         import os, sys, warnings
         warnings.simplefilter("error")

@@ -35,7 +35,7 @@ rows.close()
 
 
 def run(pm: ModuleType, code: str = PROGRAM, **env: str | None) -> Any:
-    launcher = dict.fromkeys(("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"))
+    launcher = dict.fromkeys(("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID", "TORCHELASTIC_RUN_ID"))
     return run_python(
         code.format(backend=pm.backend), **{"PORTAMEM_LOG": None, "PORTAMEM_STATS": None, **launcher, **env}
     )

@@ -130,8 +130,29 @@ def test_calls_are_numbered_in_an_order_they_could_have_had(plain):
     assert live == {}
 
 
+LAUNCHERS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID", "TORCHELASTIC_RUN_ID")
+
+
+@pytest.mark.parametrize(
+    ("env", "rank"),
+    [
+        ({"TORCHELASTIC_RUN_ID": "none", "RANK": "5", "SLURM_PROCID": "1"}, 5),
+        ({"RANK": "5"}, 0),  # it may be anything
+        ({"RANK": "5", "SLURM_PROCID": "1"}, 1),
+        ({"PMI_RANK": "two", "SLURM_PROCID": "1"}, 1),
+    ],
+)
+def test_the_rank_is_the_launchers(pm, device_resource, tmp_path, monkeypatch, env, rank):
+    for name in (*LAUNCHERS, "RANK"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    with pm.LoggingAdaptor(device_resource, f"{tmp_path}/%r.jsonl") as logging:
+        assert logging.path == f"{tmp_path}/{rank}.jsonl"
+
+
 def test_a_path_has_rank_host_and_process(pm, device_resource, tmp_path, monkeypatch):
-    for name in ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"):
+    for name in LAUNCHERS:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PMIX_RANK", "7")
     logging = pm.LoggingAdaptor(device_resource, f"{tmp_path}/run.%r.%h.%p.%%.jsonl")

@@ -87,13 +87,26 @@ std::int64_t wall_nanoseconds() noexcept {
         .count();
 }
 
+namespace {
+
+// Returns whether the environment has a number of this name, and sets it.
+bool read_number(const char* name, std::uint64_t& number) {
+    const char* value = std::getenv(name);
+    if (value == nullptr || *value < '0' || *value > '9') return false;
+    char* end = nullptr;
+    number = std::strtoull(value, &end, 10);
+    return *end == '\0';
+}
+
+}  // namespace
+
 std::uint64_t rank() {
+    std::uint64_t number = 0;
+    // torchrun comes first, because it starts several ranks in one task of Slurm. RANK may be set by other programs too,
+    // so it counts only beside a name that torchrun alone sets.
+    if (std::getenv("TORCHELASTIC_RUN_ID") != nullptr && read_number("RANK", number)) return number;
     for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"}) {
-        const char* value = std::getenv(name);
-        if (value == nullptr || *value < '0' || *value > '9') continue;
-        char* end = nullptr;
-        const auto number = std::strtoull(value, &end, 10);
-        if (*end == '\0') return number;
+        if (read_number(name, number)) return number;
     }
     return 0;
 }
