@@ -12,4 +12,4 @@ cmake -S "$ROOT" -B "$build" -G Ninja --log-level=WARNING -DCMAKE_CXX_COMPILER=g
     -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG= -DPORTAMEM_WERROR=ON -DPORTAMEM_TESTS=ON \
     -DPORTAMEM_BACKENDS="host;cuda;hip" -DPORTAMEM_CUDA_WHEELS=13 -DPython_EXECUTABLE="$VENV/bin/python"
 cmake --build "$build"
-ctest --test-dir "$build" --no-tests=error --exclude-regex '^host-order-part$' # which is for the sanitizers
+ctest --test-dir "$build" --no-tests=error --exclude-regex '^host-order-part$' # which is for ThreadSanitizer

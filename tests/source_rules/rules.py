@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import io
+import os
 import re
 import tokenize
 from collections.abc import Iterator, Mapping
@@ -263,6 +264,24 @@ def unclear_comments(sources: Sources) -> list[str]:
             if opening.match(comment) and not goes_on and not path.endswith(_REFERENCE):
                 found.append(f"{path}:{number} begins with {comment[:30]!r}")
     return found
+
+
+def sources_without_bindings(sources: Sources) -> list[str]:
+    """Sources of the modules that do not include bindings.hpp, in any way: ci/headers.sh gives them its headers."""
+
+    def includes(path: str, seen: set[str]) -> set[str]:
+        if path in seen or path not in sources:
+            return seen
+        seen.add(path)
+        for name in re.findall(r'^#include "([^"]+)"', sources[path], re.MULTILINE):
+            includes(os.path.normpath(os.path.join(os.path.dirname(path), name)), seen)
+        return seen
+
+    # These are compiled without those headers.
+    apart = ("csrc/python/knobs/", "csrc/python/plugins/torch_error.cpp")
+    bindings = "csrc/python/bindings.hpp"
+    modules = [path for path in sources if path.startswith("csrc/python/") and path.endswith(".cpp")]
+    return [path for path in modules if not path.startswith(apart) and bindings not in includes(path, set())]
 
 
 def programs_in_the_checkout(sources: Sources) -> list[str]:

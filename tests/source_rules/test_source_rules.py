@@ -27,6 +27,7 @@ RULES = [
     rules.upward_includes,
     rules.vendor_in_library,
     rules.ways_to_python,
+    rules.sources_without_bindings,
     rules.programs_in_the_checkout,
     rules.long_lines,
     rules.unclear_comments,
@@ -80,6 +81,7 @@ PLANTED = [
     ("programs_in_the_checkout", {"tests/test_a.py": 'subprocess.Popen((sys.executable, "-m", *words), text=True)'}),
     ("ways_to_python", {"csrc/python/stream.cpp": "const py::gil_scoped_acquire gil;"}),
     ("ways_to_python", {"csrc/python/hold.cpp": "PyErr_Fetch(&type, &value, &trace);"}),
+    ("sources_without_bindings", {"csrc/python/fast/copy.cpp": '#include "../hold.hpp"', "csrc/python/hold.hpp": ""}),
     ("ways_to_python", {"csrc/python/dlpack.cpp": "return PyCapsule_New(tensor, name, destroy);"}),
 ]
 
@@ -109,6 +111,15 @@ ALLOWED = [
     ("unclear_comments", {"portamem/_host.pyi": 'class A:\n    """What a pool is."""\n'}),
     ("programs_in_the_checkout", {"tests/test_a.py": 'subprocess.run([sys.executable, "-c", code], cwd="/")'}),
     ("programs_in_the_checkout", {"tests/test_a.py": 'subprocess.run([sys.executable, script])\nf(["-c"])'}),
+    (
+        "sources_without_bindings",
+        {
+            "csrc/python/fast/copy.cpp": '#include "../hold.hpp"',
+            "csrc/python/hold.hpp": '#include "bindings.hpp"',
+            "csrc/python/bindings.hpp": "",
+            "csrc/python/knobs/kernels.cpp": "",
+        },
+    ),
     ("ways_to_python", {"csrc/python/stream.cpp": "const WithGil gil;  // not PyGILState_Ensure"}),
     ("ways_to_python", {"csrc/python/dlpack.cpp": "const PendingErrorKept pending; PyCapsule_New(a, b, destroy);"}),
 ]

@@ -102,7 +102,7 @@ bool read_number(const char* name, std::uint64_t& number) {
 
 std::uint64_t rank() {
     std::uint64_t number = 0;
-    // torchrun comes first, because it starts several ranks in one task of Slurm. Other programs may set RANK too, so it
+    // torchrun comes first, because it starts several ranks in one task of Slurm. Other programs set RANK too, so it
     // counts only beside a name that torchrun alone sets.
     if (std::getenv("TORCHELASTIC_RUN_ID") != nullptr && read_number("RANK", number)) return number;
     for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"}) {
