@@ -86,7 +86,7 @@ def layers() -> str:
     picture.arrow(540, 425, 620, 425)
     picture.text(580, 416, "rt/host", "small")
     picture.arrow(280, 454, 280, 478)
-    picture.text(292, 480, "rt/cuda: the CUDA runtime    rt/hip: the HIP runtime", "small", "start")
+    picture.text(292, 480, "rt/cuda: the CUDA runtime; rt/hip: the HIP runtime", "small", "start")
     return picture.svg()
 
 
