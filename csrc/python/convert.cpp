@@ -135,6 +135,12 @@ std::shared_ptr<Stream> wrap_stream(const py::handle& value) {
     return stream;
 }
 
+std::shared_ptr<Stream> stream_of_any_device(rt::Stream_t handle, int otherwise) {
+    int device = otherwise;
+    if (rt::StreamGetDevice(handle, &device) != rt::Error_t::Success) device = otherwise;
+    return Stream::from_handle(handle, device);
+}
+
 const PyTypeObject* stream_type = nullptr;
 
 void remember_stream_type() { stream_type = reinterpret_cast<PyTypeObject*>(py::type::of<Stream>().ptr()); }

@@ -112,10 +112,7 @@ Consumer consumer_of(const Request& request, const dlpack::Device& device) {
     if (number == rt::DlpackStreams.legacy) return {Stream::default_stream(ordinal)};
     if (number == rt::DlpackStreams.per_thread) return {Stream::per_thread(ordinal)};
     if (number < 3) refuse_stream(number, device);
-    const auto handle = reinterpret_cast<rt::Stream_t>(number);
-    int own = ordinal;  // a stream of any device can wait for the memory
-    if (rt::StreamGetDevice(handle, &own) != rt::Error_t::Success) own = ordinal;
-    return {Stream::from_handle(handle, own)};
+    return {stream_of_any_device(reinterpret_cast<rt::Stream_t>(number), ordinal)};
 }
 
 // Makes the memory ready for the consumer. Runs without the GIL.

@@ -149,6 +149,26 @@ def test_a_recorded_stream_holds_the_memory_back(
     torch.free(ptr, MIB, stream)
 
 
+def test_a_recorded_stream_of_another_device_holds_the_memory_back(
+    pm: ModuleType, memory: Any, torch: TorchFunctions, stream: Any, latch: Callable[[Any], Any]
+) -> None:
+    if pm.device_count() < 2:
+        pytest.skip("one device")
+    there = pm.Stream(pm.Device(1))
+    ptr = torch.allocate(MIB, stream)
+    held = latch(there)
+    torch.record_stream(ptr, there.handle)
+    with lost() as told:
+        torch.free(ptr, MIB, stream)
+    assert (told, memory.live_buffers) == ([], 0)
+    assert torch.allocate(MIB, stream) == ptr  # the next work on the stream waits for the other device's
+    assert not stream.query()
+    held.release()
+    stream.synchronize()
+    torch.free(ptr, MIB, stream)
+    there.close()
+
+
 def test_without_a_resource_the_current_one_gives(
     pm: ModuleType, memory: Any, of_current: TorchFunctions, stream: Any
 ) -> None:

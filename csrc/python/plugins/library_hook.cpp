@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "../convert.hpp"
 #include "../fastcall.hpp"
 
 namespace portamem::python {
@@ -151,7 +152,7 @@ bool LibraryHook::has_to_wait(const LibraryBlock& block) const {
     if (block.users.empty()) return false;
     if (graphs_.keeps(*block.resource) || is_captured(*block.stream)) return true;
     return std::any_of(block.users.begin(), block.users.end(), [&](rt::Stream_t user) {
-        return is_captured(*Stream::from_handle(user, block.stream->device()));
+        return is_captured(*stream_of_any_device(user, block.stream->device()));
     });
 }
 
@@ -168,7 +169,7 @@ void LibraryHook::give_back(void* ptr, LibraryBlock block) {
 }
 
 void LibraryHook::deallocate_behind_users(void* ptr, const LibraryBlock& block) {
-    for (rt::Stream_t user : block.users) block.stream->wait(*Stream::from_handle(user, block.stream->device()));
+    for (rt::Stream_t user : block.users) block.stream->wait(*stream_of_any_device(user, block.stream->device()));
     block.resource->deallocate(ptr, block.nbytes, block.stream);
 }
 
