@@ -203,7 +203,7 @@ class MonotonicMemoryResource : public CountedMemoryResource {
         if (upstream_->is_stream_ordered() && chunk.ordered.count(stream->identity()) == 0) {
             stream->refuse_capture("allocate");
             if (const auto mark = chunk.allocated.mark()) stream->wait(*mark);
-            chunk.ordered.try_emplace(stream->identity(), 0);
+            chunk.ordered.insert({stream->identity(), 0});
         }
         chunk.pieces.push_back({offset, nbytes});
         chunk.used = offset + nbytes;
@@ -231,7 +231,7 @@ class MonotonicMemoryResource : public CountedMemoryResource {
         chunk.memory = memory;
         if (upstream_->is_stream_ordered()) {
             chunk.allocated.note(stream);
-            chunk.ordered.try_emplace(stream->identity(), 0);
+            chunk.ordered.insert({stream->identity(), 0});
         }
         const std::lock_guard<std::mutex> lock(mutex_);
         chunks_.reserve(chunks_.size() + 1);

@@ -204,7 +204,7 @@ class CheckedRegions {
     }
 
     void add(const Heap& heap, std::uintptr_t begin, std::uintptr_t end) {
-        regions_.try_emplace(number_of(begin), 0).first->second = end;
+        regions_.insert({begin, 0}).first->second = end;
         (void)calls_.register_region(heap.handle, pointer(begin), end - begin);
     }
 

@@ -33,7 +33,7 @@ class LiveRanges {
     /// std::bad_alloc.
     static Block blank() {
         Sizes one;
-        return one.extract(one.emplace(0, 0).first);
+        return one.extract(one.insert({0, 0}).first);
     }
 
     /// Notes a block that was just allocated, whose range does not wrap around, and returns a range of 0 bytes. Where

@@ -119,7 +119,7 @@ class PinnedChunks {
     bool keep(void* pages) {
         try {
             const std::lock_guard<std::mutex> lock(mutex_);
-            registered_.try_emplace(number_of(pages), 0);
+            registered_.insert({number_of(pages), 0});
             return true;
         } catch (const std::bad_alloc&) {
             return false;

@@ -70,7 +70,7 @@ class PoolAnnotations {
         const std::lock_guard<std::mutex> lock(mutex_);
         drain();
         forget(address(ptr), nbytes);  // the stream that gets it waits for its last use, as far as it must
-        live_.try_emplace(address(ptr), 0).first->second = nbytes;
+        live_.insert({address(ptr), 0}).first->second = nbytes;
         checker_.used(ptr, nbytes);
     }
 
