@@ -11,11 +11,12 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
-#include <unordered_map>
 #include <utility>
 
 #include "portamem/capabilities.hpp"
 #include "portamem/capture.hpp"
+#include "portamem/detail/number_map.hpp"
+#include "portamem/detail/owned.hpp"
 #include "portamem/detail/shared.hpp"
 #include "portamem/device.hpp"
 #include "portamem/mr/detail/mapped_range.hpp"
@@ -251,10 +252,10 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
         const std::size_t reserve = granules(capacity);
         const std::lock_guard<std::mutex> lock(mutex_);
         refuse_sleep();
-        auto range = std::make_unique<detail::MappedRange>(device(), reserve, granularity_);
+        detail::Owned range(new detail::MappedRange(device(), reserve, granularity_));
         range->map_to(nbytes);
         void* const ptr = range->begin();
-        blocks_.emplace(ptr, Mapped{std::move(range), nbytes});
+        blocks_[ptr] = Mapped{std::move(range), nbytes};
         return ptr;
     }
 
@@ -318,8 +319,8 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
 
     // A block from its mapping to the end of its free. The base class knows the blocks that are out, a few fewer.
     struct Mapped {
-        std::unique_ptr<detail::MappedRange> range;
-        std::size_t nbytes;
+        detail::Owned<detail::MappedRange> range;
+        std::size_t nbytes = 0;
     };
 
     const std::size_t granularity_;
@@ -327,7 +328,7 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
     // Guards the fields below. It is held while the runtime maps, and while sleep() and wake() copy, which wait for the
     // device: a host function of the program must not wait for a thread that allocates here.
     mutable std::mutex mutex_;
-    std::unordered_map<void*, Mapped> blocks_;
+    detail::NumberMap<void*, Mapped> blocks_;
     std::atomic<bool> is_asleep_{false};
     detail::SleepingContents kept_;
 };

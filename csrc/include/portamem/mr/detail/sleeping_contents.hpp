@@ -6,12 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "portamem/abi/pool_annotator.h"
 #include "portamem/abi/pool_api.h"
+#include "portamem/detail/light_vector.hpp"
+#include "portamem/detail/number_map.hpp"
 #include "portamem/error.hpp"
 
 PORTAMEM_OPEN
@@ -25,16 +25,16 @@ class SleepingContents {
     /// Copies the bytes of a block of `nbytes`, of which the first `mapped` have memory. whole: also those that a pool
     /// has not out. Throws Error and std::bad_alloc.
     void add(void* ptr, std::size_t nbytes, std::size_t mapped, bool whole) {
-        std::vector<Part> parts;
+        LightVector<Part> parts;
         if (whole || portamem_pool_used_parts(rt::BackendId, ptr, nbytes, note, &parts) == 0)
-            parts.assign(1, Part{0, nbytes});
+            parts = LightVector<Part>(1, Part{0, nbytes});
         std::size_t sum = 0;
         for (Part& part : parts) {
             part.begin = std::min(part.begin, mapped);
             part.nbytes = std::min(part.nbytes, mapped - part.begin);
             sum += part.nbytes;
         }
-        Block block{std::move(parts), std::unique_ptr<char[]>(new char[sum]), sum};
+        Block block{std::move(parts), std::shared_ptr<char>(new char[sum], std::default_delete<char[]>()), sum};
         move(ptr, block, rt::MemcpyKind::DeviceToHost);
         blocks_[ptr] = std::move(block);
     }
@@ -61,8 +61,8 @@ class SleepingContents {
         std::size_t nbytes;
     };
     struct Block {
-        std::vector<Part> parts;  // in the order of their addresses, each behind the one before in `bytes`
-        std::unique_ptr<char[]> bytes;
+        LightVector<Part> parts;      // in the order of their addresses, each behind the one before in `bytes`
+        std::shared_ptr<char> bytes;  // held here alone
         std::size_t nbytes = 0;
     };
 
@@ -70,7 +70,7 @@ class SleepingContents {
 
     // Adds a pool's piece to the parts. Pieces that are near each other become one part: each takes a call.
     static void note(void* self, const portamem_pool_piece* piece) {
-        auto& parts = *static_cast<std::vector<Part>*>(self);
+        auto& parts = *static_cast<LightVector<Part>*>(self);
         const auto begin = static_cast<std::size_t>(piece->address - piece->chunk);
         const auto nbytes = static_cast<std::size_t>(piece->nbytes);
         if (!parts.empty() && begin - parts.back().begin <= parts.back().nbytes + kGap) {
@@ -100,7 +100,7 @@ class SleepingContents {
         }
     }
 
-    std::unordered_map<void*, Block> blocks_;
+    NumberMap<void*, Block> blocks_;
 };
 
 }  // namespace detail
