@@ -5,13 +5,13 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
-#include <map>
-#include <memory>
 #include <mutex>
 #include <thread>
 
 #include "portamem/abi/staging_api.h"
 #include "portamem/detail/hearing.hpp"
+#include "portamem/detail/number_map.hpp"
+#include "portamem/detail/owned.hpp"
 #include "portamem/device_guard.hpp"
 #include "portamem/error.hpp"
 #include "portamem/kept.hpp"
@@ -262,14 +262,14 @@ class StagingLanes {
     static StagingLane& of(int device) {
         auto& all = process_object<StagingLanes>("staging lanes");
         const std::lock_guard<std::mutex> lock(all.mutex_);
-        std::unique_ptr<StagingLane>& lane = all.lanes_[device];
-        if (!lane) lane.reset(new StagingLane(device));
+        Owned<StagingLane>& lane = all.lanes_[device];
+        if (!lane) lane = Owned(new StagingLane(device));
         return *lane;
     }
 
   private:
     std::mutex mutex_;
-    std::map<int, std::unique_ptr<StagingLane>> lanes_;
+    NumberMap<int, Owned<StagingLane>> lanes_;
 };
 
 }  // namespace detail
