@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <functional>
 #include <memory>
 #include <new>
 #include <utility>
@@ -87,7 +86,8 @@ class ReturningChunks {
 
     /// Calls leave() on what a function takes out. The function may throw before it has; host memory may be back in a
     /// moment.
-    static void leave_all(const std::function<ReturningChunks()>& take) noexcept {
+    template <class Take>
+    static void leave_all(const Take& take) noexcept {
         for (int i = 0; i < 3; ++i) {
             try {
                 return leave(take());
