@@ -37,7 +37,7 @@ class StatisticsAdaptor : public RecordingAdaptor {
         Counts found;
         visit(PORTAMEM_COUNTS_BY_TAG, &found,
               [](void* self, const char* tag, std::uint64_t, const MemoryCounts* counts) {
-                  (*static_cast<Counts*>(self))[tag] = *counts;
+                  static_cast<Counts*>(self)->insert({tag, {}}).first->second = *counts;
               });
         return found;
     }
@@ -49,7 +49,7 @@ class StatisticsAdaptor : public RecordingAdaptor {
         Counts found;
         visit(PORTAMEM_COUNTS_BY_THREAD, &found,
               [](void* self, const char*, std::uint64_t thread, const MemoryCounts* counts) {
-                  merge((*static_cast<Counts*>(self))[thread], *counts);
+                  merge(static_cast<Counts*>(self)->insert({thread, {}}).first->second, *counts);
               });
         return found;
     }
