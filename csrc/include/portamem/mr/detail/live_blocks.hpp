@@ -13,8 +13,8 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
-#include <vector>
 
+#include "portamem/detail/light_vector.hpp"
 #include "portamem/mr/detail/parts_by_address.hpp"
 
 PORTAMEM_OPEN
@@ -131,12 +131,14 @@ class LiveBlocks {
         }
 
         void grow() noexcept {
-            std::vector<Block> former;
+            const std::size_t count = std::max(4 * kFewest, 2 * lists_.size());
+            LightVector<Block> former;
             try {
-                former.resize(std::max(4 * kFewest, 2 * lists_.size()));
+                former.reserve(count);
             } catch (const std::bad_alloc&) {
                 return;
             }
+            while (former.size() != count) former.push_back(Block());
             former.swap(lists_);
             while (!first_.empty()) link(first_);
             for (Block& list : former) {
@@ -153,7 +155,7 @@ class LiveBlocks {
         Block& list_of(const void* ptr) noexcept { return const_cast<Block&>(std::as_const(*this).list_of(ptr)); }
 
         Block first_;  // until there is a table
-        std::vector<Block> lists_;
+        LightVector<Block> lists_;
         std::size_t count_ = 0;
     };
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <vector>
 
+#include "portamem/detail/light_vector.hpp"
 #include "portamem/error.hpp"
 
 PORTAMEM_OPEN
@@ -130,7 +130,7 @@ class MappedRange {
     const std::size_t granularity_;
     std::size_t mapped_ = 0;
     std::size_t accessible_ = 0;
-    std::vector<Piece> pieces_;  // in the order of their addresses
+    LightVector<Piece> pieces_;  // in the order of their addresses
 };
 
 }  // namespace detail
