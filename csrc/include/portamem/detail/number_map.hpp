@@ -9,9 +9,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <new>
 #include <utility>
 
 #include "portamem/backend.hpp"
+#include "portamem/detail/owned.hpp"
 
 PORTAMEM_OPEN
 namespace detail {
@@ -47,6 +49,19 @@ class NumberMap {
       private:
         friend class NumberMap;
         NumberTree::const_iterator at_;
+    };
+
+    /// Holds an entry that is in no map, or nothing.
+    class Node {
+      public:
+        Node() = default;
+        Entry* operator->() const noexcept { return entry_.get(); }
+
+      private:
+        friend class NumberMap;
+        Node(NumberTree::node_type slot, Entry* entry) noexcept : slot_(std::move(slot)), entry_(entry) {}
+        NumberTree::node_type slot_;
+        Owned<Entry> entry_;
     };
 
     NumberMap() = default;
@@ -88,6 +103,21 @@ class NumberMap {
     void erase(Key key) {
         const iterator found = find(key);
         if (found != end()) erase(found);
+    }
+    /// Takes an entry out of the map.
+    Node extract(iterator at) {
+        Entry* const taken = entry(at.at_->second);
+        return Node(tree_.extract(at.at_), taken);
+    }
+    /// Puts the value of a node into the map. Where the map has the key, its own entry stays, and the node's is lost.
+    void insert(Key key, Node node) noexcept {
+        Entry* const former = node.entry_.release();
+        Value value = std::move(former->second);
+        former->~Entry();
+        node.entry_ = Owned<Entry>(new (static_cast<void*>(former)) Entry{key, std::move(value)});
+        node.slot_.key() = number_of(key);
+        node.slot_.mapped() = reinterpret_cast<std::uintptr_t>(node.entry_.get());
+        if (tree_.insert(std::move(node.slot_)).inserted) (void)node.entry_.release();
     }
     void clear() {
         for (const auto& slot : tree_) delete entry(slot.second);

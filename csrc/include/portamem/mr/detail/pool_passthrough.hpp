@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -16,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "portamem/detail/number_map.hpp"
 #include "portamem/mr/detail/pool_limit.hpp"
 #include "portamem/mr/memory_resource.hpp"
 #include "portamem/mr/pool_figures.hpp"
@@ -42,7 +41,7 @@ class PoolPassthrough {
         if (!begin(block.taken)) return nullptr;
         Blocks noted;  // made in advance: once there is memory, nothing may fail
         try {
-            noted.emplace(nullptr, block);
+            noted[nullptr] = block;
             block.begin = detail::open_upstream(upstream_)->allocate(block.taken, stream);
         } catch (...) {
             end(block.taken);
@@ -51,10 +50,9 @@ class PoolPassthrough {
         const auto address = reinterpret_cast<std::uintptr_t>(block.begin);
         void* const ptr = static_cast<char*>(block.begin) + (alignment - address % alignment) % alignment;
         auto node = noted.extract(noted.begin());
-        node.key() = ptr;
-        node.mapped() = block;
+        node->second = block;
         const std::lock_guard<std::mutex> lock(mutex_);
-        blocks_.insert(std::move(node));
+        blocks_.insert(ptr, std::move(node));
         used_ += nbytes;
         return ptr;
     }
@@ -63,14 +61,14 @@ class PoolPassthrough {
     void deallocate(void* ptr, std::size_t nbytes, const std::shared_ptr<Stream>& stream) {
         auto block = claim(ptr, nbytes);
         try {
-            upstream_->deallocate(block.mapped().begin, block.mapped().taken, stream);
+            upstream_->deallocate(block->second.begin, block->second.taken, stream);
         } catch (...) {
             const std::lock_guard<std::mutex> lock(mutex_);
             used_ += nbytes;
-            blocks_.insert(std::move(block));
+            blocks_.insert(ptr, std::move(block));
             throw;
         }
-        end(block.mapped().taken);
+        end(block->second.taken);
         const std::lock_guard<std::mutex> lock(mutex_);
         ++releases_;
     }
@@ -139,9 +137,9 @@ class PoolPassthrough {
     portamem_address find(const void* ptr) const {
         const auto address = reinterpret_cast<std::uintptr_t>(ptr);
         const std::lock_guard<std::mutex> lock(mutex_);
-        const auto after = blocks_.upper_bound(const_cast<void*>(ptr));
+        auto after = blocks_.upper_bound(const_cast<void*>(ptr));
         if (after == blocks_.begin()) return {};
-        const auto& [base, block] = *std::prev(after);
+        const auto& [base, block] = *--after;
         if (address - reinterpret_cast<std::uintptr_t>(base) >= block.nbytes) return {};
         return {PORTAMEM_ADDRESS_BLOCK, base, block.nbytes};
     }
@@ -157,7 +155,7 @@ class PoolPassthrough {
         std::size_t taken = 0;  // taken of the upstream
         std::size_t nbytes = 0;
     };
-    using Blocks = std::map<void*, Block>;
+    using Blocks = NumberMap<void*, Block>;
 
     bool begin(std::size_t taken) {
         std::size_t claimed = taken;
@@ -185,7 +183,7 @@ class PoolPassthrough {
         reserved_ -= taken;
     }
 
-    Blocks::node_type claim(void* ptr, std::size_t nbytes) {
+    Blocks::Node claim(void* ptr, std::size_t nbytes) {
         const std::lock_guard<std::mutex> lock(mutex_);
         const auto found = blocks_.find(ptr);
         if (found == blocks_.end()) {
