@@ -125,7 +125,7 @@ class DeclaredWorks {
         const std::lock_guard<std::mutex> lock(mutex_);
         if (works_.size() == works_.capacity()) {
             const auto is_gone = [](const std::weak_ptr<DeclaredWork>& each) { return each.expired(); };
-            works_.erase(std::remove_if(works_.begin(), works_.end(), is_gone), works_.end());
+            works_.erase_if(is_gone);
             works_.reserve(std::max<std::size_t>(2 * works_.size(), 16));
         }
         works_.push_back(work);

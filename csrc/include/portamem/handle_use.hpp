@@ -12,7 +12,6 @@
 // 3. Otherwise each free records an event, and the memory waits for that.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -115,8 +114,8 @@ class HandleUse {
     /// the device has run. A thread of its own waits for that, because the calling thread may hold up that work.
     void end() noexcept {
         if (std::exchange(has_ended_, true) || !runtime_usable()) return;
-        const auto is_gone = [](const std::weak_ptr<StreamListener>& listener) { return listener.expired(); };
-        if (std::all_of(listeners_.begin(), listeners_.end(), is_gone)) return;
+        const auto is_there = [](const std::weak_ptr<StreamListener>& listener) { return !listener.expired(); };
+        if (!listeners_.any_of(is_there)) return;
         try {
             Owned wait(new Chore([device = device_, identity = identity_, listeners = std::move(listeners_)] {
                 return wait_and_tell(device, identity, listeners);

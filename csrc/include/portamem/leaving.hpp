@@ -139,7 +139,7 @@ class Leaving {
                 const auto is_worth_it = [&](const std::shared_ptr<Leaver>& l) {
                     return !l->was_refused.load() && counts(std::as_const(*l));
                 };
-                const bool is_coming = !going_.empty() || std::any_of(leavers_.begin(), leavers_.end(), is_worth_it);
+                const bool is_coming = !going_.empty() || leavers_.any_of(is_worth_it);
                 if (went || !is_coming || std::chrono::steady_clock::now() > give_up) return;
                 (void)changed_.wait_for(lock, pause);
                 pause = std::min(2 * pause, std::chrono::microseconds(1000));
@@ -167,8 +167,7 @@ class Leaving {
         const auto leaves = [&](const std::shared_ptr<Leaver>& l) {
             return !l->was_refused.load() && is_within(l->ptr, l->nbytes);
         };
-        return std::any_of(leavers_.begin(), leavers_.end(), leaves) ||
-               std::any_of(going_.begin(), going_.end(), [&](const Going& g) { return is_within(g.ptr, g.nbytes); });
+        return leavers_.any_of(leaves) || going_.any_of([&](const Going& g) { return is_within(g.ptr, g.nbytes); });
     }
 
     /// Returns how many objects have gone so far.

@@ -54,7 +54,7 @@ inline void Allocation::runs_until(const std::shared_ptr<Event>& done) {
                 return false;
             }
         };
-        operations_.erase(std::remove_if(operations_.begin(), operations_.end(), has_happened), operations_.end());
+        operations_.erase_if(has_happened);
         operations_.reserve(std::max(2 * operations_.size(), kFewOperations));
     }
     operations_.push_back(done);

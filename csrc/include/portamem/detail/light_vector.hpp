@@ -86,6 +86,25 @@ class LightVector {
         while (end() != kept) pop_back();
         return from;
     }
+    /// Erases the elements that meet a condition. It costs less to compile than std::remove_if does.
+    template <class Condition>
+    void erase_if(const Condition& condition) {
+        T* kept = begin();
+        for (T& each : *this) {
+            if (condition(each)) continue;
+            if (kept != &each) *kept = std::move(each);
+            ++kept;
+        }
+        erase(kept, end());
+    }
+    /// Returns whether any element meets a condition, as std::any_of does, which costs more to compile.
+    template <class Condition>
+    bool any_of(const Condition& condition) const {
+        for (const T& each : *this) {
+            if (condition(each)) return true;
+        }
+        return false;
+    }
     void clear() noexcept {
         for (T& each : *this) each.~T();
         size_ = 0;

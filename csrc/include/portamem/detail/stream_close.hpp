@@ -2,7 +2,6 @@
 // portamem/detail/stream_close.hpp: the end of a stream, and who is told of it.
 #pragma once
 
-#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
@@ -49,10 +48,10 @@ inline bool Stream::listen(const std::weak_ptr<StreamListener>& listener) {
     const auto is_same = [&listener](const std::weak_ptr<StreamListener>& l) {
         return !l.owner_before(listener) && !listener.owner_before(l);
     };
-    if (std::any_of(listeners_.begin(), listeners_.end(), is_same)) return true;
+    if (listeners_.any_of(is_same)) return true;
     if (listeners_.size() == listeners_.capacity()) {
         const auto is_gone = [](const std::weak_ptr<StreamListener>& l) { return l.expired(); };
-        listeners_.erase(std::remove_if(listeners_.begin(), listeners_.end(), is_gone), listeners_.end());
+        listeners_.erase_if(is_gone);
     }
     listeners_.push_back(listener);
     return true;

@@ -428,17 +428,17 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
             return std::binary_search(going.begin(), going.end(), reinterpret_cast<std::uintptr_t>(chunk->memory.ptr));
         };
         for (const auto& [identity, lane] : lanes_) {
-            if (any_of(lane.blocks, goes)) taken.ends.add(identity, lane.end);
+            if (lane.blocks.any_of(goes)) taken.ends.add(identity, lane.end);
             for (const Batch& batch : lane.marked) {
-                if (batch.mark && any_of(batch.blocks, goes)) taken.marks.push_back(batch.mark);
+                if (batch.mark && batch.blocks.any_of(goes)) taken.marks.push_back(batch.mark);
             }
         }
         // Nothing below throws: the streams and marks to wait for are known before a block is taken out.
         for (auto& [identity, lane] : lanes_) {
-            remove_if(lane.blocks, goes);
-            for (Batch& batch : lane.marked) remove_if(batch.blocks, goes);
+            lane.blocks.erase_if(goes);
+            for (Batch& batch : lane.marked) batch.blocks.erase_if(goes);
         }
-        remove_if(common_, [&](const FreeBlock& block) {
+        common_.erase_if([&](const FreeBlock& block) {
             if (!goes(block.ptr)) return false;
             if (block.mark) detail::tell_order_checker_done(*block.mark, block.ptr, stride_);
             return true;
@@ -455,15 +455,6 @@ class FixedSizeMemoryResource : public CountedMemoryResource {
             return taken;  // they are left for the next call
         }
         return taken;
-    }
-
-    template <class T, class Condition>
-    static bool any_of(const detail::LightVector<T>& blocks, Condition&& condition) {
-        return std::any_of(blocks.begin(), blocks.end(), condition);
-    }
-    template <class T, class Condition>
-    static void remove_if(detail::LightVector<T>& from, Condition&& condition) {
-        from.erase(std::remove_if(from.begin(), from.end(), condition), from.end());
     }
 
     void give_back_chunks(ReturningChunks chunks) {

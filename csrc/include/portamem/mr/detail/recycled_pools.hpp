@@ -7,7 +7,6 @@
 // a pool is safe. So a pool is emptied, put back to how it was made, and never destroyed.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -102,8 +101,8 @@ class RecycledPools {
         for (const Attr high : {Attr::UsedMemHigh, Attr::ReservedMemHigh}) {
             if (!done(rt::MemPoolSetAttribute(pool, high, 0))) return false;
         }
-        return std::all_of(granted.begin(), granted.end(), [&](int peer) {
-            return done(rt::MemPoolSetAccess(pool, {rt::LocationType::Device, peer}, rt::MemAccessFlags::None));
+        return !granted.any_of([&](int peer) {
+            return !done(rt::MemPoolSetAccess(pool, {rt::LocationType::Device, peer}, rt::MemAccessFlags::None));
         });
     }
 

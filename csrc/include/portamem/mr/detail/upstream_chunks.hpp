@@ -2,7 +2,6 @@
 // portamem/mr/detail/upstream_chunks.hpp: large pieces of an upstream's memory on their way back to it.
 #pragma once
 
-#include <algorithm>
 #include <memory>
 #include <new>
 #include <utility>
@@ -57,7 +56,7 @@ class ReturningChunks {
     bool has_run() {
         ends.into(marks);
         const detail::UntrackedQueries own;
-        return std::all_of(marks.begin(), marks.end(), [](const auto& mark) { return mark->has_happened(); });
+        return !marks.any_of([](const std::shared_ptr<Event>& mark) { return !mark->has_happened(); });
     }
 
     std::size_t nbytes() const noexcept {
