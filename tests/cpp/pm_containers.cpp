@@ -9,6 +9,7 @@
 
 #include "pm_support.hpp"
 #include "portamem/detail/light_vector.hpp"
+#include "portamem/detail/number_map.hpp"
 #include "portamem/detail/owned.hpp"
 
 namespace {
@@ -76,6 +77,41 @@ TEST_CASE("pm containers: a light vector takes an element of its own") {
         vector.push_back(vector[0]);
         CHECK(vector[0].use_count() == uses);
     }
+}
+
+TEST_CASE("pm containers: a light vector finds and erases what meets a condition") {
+    Light vector;
+    for (int i = 0; i < 10; ++i) vector.push_back(std::make_shared<int>(i));
+    const Shared last = vector.back();
+    vector.erase_if([](const Shared& each) { return *each % 3 != 0; });
+    REQUIRE(vector.size() == 4);
+    for (int i = 0; i < 4; ++i) CHECK(*vector[static_cast<std::size_t>(i)] == 3 * i);
+    CHECK(vector.any_of([&](const Shared& each) { return each == last; }));
+    CHECK_FALSE(vector.any_of([](const Shared& each) { return *each == 1; }));
+    vector.erase_if([](const Shared&) { return true; });
+    CHECK(vector.empty());
+    CHECK(last.use_count() == 1);
+}
+
+TEST_CASE("pm containers: a node of a map carries its value to another key, unless the key is there") {
+    const auto object = std::make_shared<int>(0);
+    {
+        pm::detail::NumberMap<int, Shared> from, to;
+        from[1] = object;
+        to.insert(2, from.extract(from.begin()));
+        CHECK(from.empty());
+        CHECK(to.find(2)->first == 2);
+        CHECK(to[2] == object);
+        from[1] = object;
+        to.insert(2, from.extract(from.begin()));
+        CHECK(object.use_count() == 2);
+        const auto node = to.extract(to.begin());
+        CHECK(node->second == object);
+        from[3] = object;
+        from = pm::detail::NumberMap<int, Shared>();
+        CHECK(object.use_count() == 2);
+    }
+    CHECK(object.use_count() == 1);
 }
 
 TEST_CASE("pm containers: an owner destroys its object, and hands it on") {
