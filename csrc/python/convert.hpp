@@ -52,8 +52,8 @@ inline const std::shared_ptr<Stream>* stream_in(PyObject* object) noexcept {
     return Py_TYPE(object) == stream_type ? reference_of<Stream>(object) : nullptr;
 }
 
-/// Returns the Stream of a bare handle that a library gives for a wait, which a stream of any device can do. `otherwise`
-/// is its device where the runtime does not say.
+/// Returns the Stream of a bare handle that a library names for a wait: a stream of any device can wait. `otherwise` is
+/// its device where the runtime does not say.
 std::shared_ptr<Stream> stream_of_any_device(rt::Stream_t handle, int otherwise);
 
 /// Is called once the class of streams exists.
