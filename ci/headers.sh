@@ -18,11 +18,9 @@ one_by_one() {
 shopt -s extglob
 cd "$ROOT/csrc"
 printf '%s\0' {core,core/*,host,python/knobs}/*.cpp python/plugins/torch_error.cpp | one_by_one
-# The others all include bindings.hpp (tests/source_rules says so), and so these headers, which are parsed once for all.
-shared=$CI_DIR/bindings
-printf '#include <%s>\n' pybind11/pybind11.h pybind11/stl.h portamem/portamem.hpp >"$shared.hpp"
-clang++ "${flags[@]/-fsyntax-only/-xc++-header}" -DPORTAMEM_HOST=1 "$shared.hpp" -o "$shared.pch"
-printf '%s\0' python/{,fast/}*.cpp python/plugins/!(torch_error).cpp | one_by_one -include-pch "$shared.pch"
+# The others all include bindings.hpp (tests/source_rules says so), which is parsed once for all.
+clang++ "${flags[@]/-fsyntax-only/-xc++-header}" -DPORTAMEM_HOST=1 python/bindings.hpp -o "$CI_DIR/bindings.pch"
+printf '%s\0' python/{,fast/}*.cpp python/plugins/!(torch_error).cpp | one_by_one -include-pch "$CI_DIR/bindings.pch"
 echo "compiled: each source for host"
 cuda13=$(python -c "import nvidia; print(nvidia.__path__[0])")/cu13/include
 all_sources() {

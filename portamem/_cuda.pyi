@@ -32,6 +32,7 @@ from portamem._host import SystemMemoryResource as SystemMemoryResource
 from portamem._host import TrackingAdaptor as TrackingAdaptor
 from portamem._host import View as View
 from portamem._host import VirtualMemoryResource as VirtualMemoryResource
+from portamem._host import _is_forked as _is_forked
 from portamem._host import _LibraryHook as _LibraryHook
 from portamem._host import _loads as _loads
 from portamem._host import _pop_resource as _pop_resource

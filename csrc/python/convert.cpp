@@ -135,10 +135,19 @@ std::shared_ptr<Stream> wrap_stream(const py::handle& value) {
     return stream;
 }
 
+std::optional<int> device_of_stream(rt::Stream_t handle) {
+    const bool is_default = reinterpret_cast<std::uintptr_t>(handle) <= 2 || handle == rt::StreamLegacy() ||
+                            handle == rt::StreamPerThread();
+    if (is_default || portamem_forked() != 0) return std::nullopt;
+    std::optional<WithoutGil> nogil;
+    if (holds_gil()) nogil.emplace();
+    int device = 0;
+    if (rt::StreamGetDevice(handle, &device) != rt::Error_t::Success) return std::nullopt;
+    return device;
+}
+
 std::shared_ptr<Stream> stream_of_any_device(rt::Stream_t handle, int otherwise) {
-    int device = otherwise;
-    if (rt::StreamGetDevice(handle, &device) != rt::Error_t::Success) device = otherwise;
-    return Stream::from_handle(handle, device);
+    return Stream::from_handle(handle, device_of_stream(handle).value_or(otherwise));
 }
 
 const PyTypeObject* stream_type = nullptr;

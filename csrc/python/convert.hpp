@@ -52,8 +52,12 @@ inline const std::shared_ptr<Stream>* stream_in(PyObject* object) noexcept {
     return Py_TYPE(object) == stream_type ? reference_of<Stream>(object) : nullptr;
 }
 
+/// Returns the device of a stream, as the runtime tells it; nothing for a default stream's handle, which each device
+/// has, and where the runtime does not say.
+std::optional<int> device_of_stream(rt::Stream_t handle);
+
 /// Returns the Stream of a bare handle that a library names for a wait: a stream of any device can wait. `otherwise` is
-/// its device where the runtime does not say.
+/// the device of a default stream's handle, and of one of which the runtime does not say.
 std::shared_ptr<Stream> stream_of_any_device(rt::Stream_t handle, int otherwise);
 
 /// Is called once the class of streams exists.

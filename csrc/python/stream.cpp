@@ -106,6 +106,17 @@ auto unlocked(Stream& self) {
     return (self.*Method)();
 }
 
+// Returns the device of a bare handle: the one that the caller names, or else the one that the runtime tells, or else
+// the current one. Throws ValueError where the runtime tells another than is named.
+int device_named(rt::Stream_t handle, const py::object& named) {
+    const std::optional<int> told = device_of_stream(handle);
+    if (named.is_none() && told) return *told;
+    const int ordinal = to_device(named).ordinal();
+    if (!told || *told == ordinal) return ordinal;
+    throw py::value_error("the handle is that of a stream of device " + std::to_string(*told) + ", not of device " +
+                          std::to_string(ordinal) + ": name the stream's device, or none");
+}
+
 }  // namespace
 
 void register_stream(py::module_& m) {
@@ -116,7 +127,7 @@ void register_stream(py::module_& m) {
             "from_handle",
             [](const py::object& handle, const py::object& device, const py::object& owner, bool ends_announced) {
                 auto* native = static_cast<rt::Stream_t>(from_address(handle, "a stream handle"));
-                const int ordinal = to_device(device).ordinal();
+                const int ordinal = device_named(native, device);
                 if (owner.is_none() && !ends_announced) return Stream::from_handle_alone(native, ordinal);
                 return Stream::from_handle(native, ordinal, hold(owner), ends_announced);
             },

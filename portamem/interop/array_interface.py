@@ -164,7 +164,8 @@ def _order(native: ModuleType, producer: int | None, stream: Any, device: int | 
     """Puts what the producer has queued before what the caller will do: on ``stream``, or by waiting here."""
     if producer is None:
         return
-    theirs = native.Stream.from_handle(producer, device=device)
+    # A default stream is that of the memory's device. Another stream may be of any device.
+    theirs = native.Stream.from_handle(producer, device=device if producer in (0, 1, 2) else None)
     if stream is None:
         theirs.synchronize()
     else:

@@ -338,29 +338,3 @@ TEST_CASE("pm handles: a null handle is the default stream of the resource's dev
     pool->deallocate(ptr, kSize, rt::Stream_t{});
     pm::Stream::default_stream(0)->synchronize();
 }
-
-TEST_CASE("pm handles: a handle is refused where another device is named than its stream's") {
-    if (no_device() || pm::device_count() < 2) return;
-    const StreamPtr ours = pm::Stream::create(1);
-    rt::Stream_t foreign{};
-    {
-        const pm::DeviceGuard there(1);
-        CHECK(rt::StreamCreateWithPriority(&foreign, rt::StreamNonBlocking, 0) == Success);
-    }
-    const Pool pool = pool_over(device_resource());
-    const auto plain = device_resource();
-    for (const rt::Stream_t handle : {ours->handle(), foreign}) {
-        for (const std::shared_ptr<void>& owner : {std::shared_ptr<void>(), std::shared_ptr<void>(ours)}) {
-            const std::string said =
-                refusal<std::invalid_argument>([&] { (void)pm::Stream::from_handle(handle, 0, owner); });
-            CHECK(said == "the handle is that of a stream of device 1, not of device 0: name the stream's device");
-            CHECK(pm::Stream::from_handle(handle, 1, owner)->device() == 1);
-        }
-        CHECK_THROWS_AS((void)pool->allocate(kSize, handle), std::invalid_argument);
-        void* const ptr = plain->allocate(kSize, rt::StreamLegacy());
-        CHECK_THROWS_AS(plain->deallocate(ptr, kSize, handle), std::invalid_argument);
-        CHECK(plain->live_buffers() == 1);
-        plain->deallocate(ptr, kSize, rt::StreamLegacy());
-    }
-    CHECK(rt::StreamDestroy(foreign) == Success);
-}

@@ -169,6 +169,27 @@ def test_a_recorded_stream_of_another_device_holds_the_memory_back(
     there.close()
 
 
+def test_a_recorded_default_stream_is_that_of_the_memorys_device(
+    pm: ModuleType, memory: Any, torch: TorchFunctions, stream: Any, device: Any, latch: Callable[[Any], Any]
+) -> None:
+    """Whatever device is current on the thread that frees."""
+    if pm.device_count() < 2:
+        pytest.skip("one device")
+    ptr = torch.allocate(MIB, stream)
+    held = latch(device.default_stream)
+    torch.record_stream(ptr, 0)
+    pm.Device(1).set_current()
+    try:
+        torch.free(ptr, MIB, stream)
+        assert torch.allocate(MIB, stream) == ptr  # the next work on the stream waits for the default one
+    finally:
+        device.set_current()
+    assert not stream.query()
+    held.release()
+    stream.synchronize()
+    torch.free(ptr, MIB, stream)
+
+
 def test_without_a_resource_the_current_one_gives(
     pm: ModuleType, memory: Any, of_current: TorchFunctions, stream: Any
 ) -> None:

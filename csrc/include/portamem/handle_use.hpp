@@ -234,15 +234,11 @@ class KnownStreams {
     std::atomic<std::uint64_t> changes_{1};
 };
 
-/// Throws std::invalid_argument where the runtime says that the handle is that of a stream of another device.
-void refuse_other_device(rt::Stream_t handle, int device);  // in handles_of_thread.hpp
-
 /// Keeps the handles that a thread has named, each with a Stream for it.
 class HandlesOfThread {
   public:
     /// Returns the calling thread's Stream of a handle that is no default stream's. The caller uses it at once, because
     /// the next call may replace it. Null where the handle has nothing to be known by, or the thread is about to end.
-    /// Throws std::invalid_argument for a handle of another device.
     static const std::shared_ptr<Stream>* find(rt::Stream_t handle, int device);
 
     HandlesOfThread() = default;

@@ -2,9 +2,6 @@
 // portamem/handles_of_thread.hpp: the Stream by which a thread uses a handle; the end of stream.hpp includes it.
 #pragma once
 
-#include <stdexcept>
-#include <string>
-
 #include "portamem/detail/shared.hpp"
 #include "portamem/stream.hpp"
 
@@ -36,13 +33,6 @@ inline bool HandlesOfThread::is_good(Entry& entry, rt::Stream_t handle, int devi
     return is_it;
 }
 
-inline void refuse_other_device(rt::Stream_t handle, int device) {
-    int own = device;
-    if (portamem_forked() != 0 || rt::StreamGetDevice(handle, &own) != rt::Error_t::Success || own == device) return;
-    throw std::invalid_argument("the handle is that of a stream of device " + std::to_string(own) + ", not of device " +
-                                std::to_string(device) + ": name the stream's device");
-}
-
 inline const std::shared_ptr<Stream>* HandlesOfThread::look(rt::Stream_t handle, int device) {
     const auto found = entries_.find(handle);
     if (found != entries_.end() && is_good(found->second, handle, device)) {
@@ -58,7 +48,6 @@ inline const std::shared_ptr<Stream>* HandlesOfThread::look(rt::Stream_t handle,
     if (told != nullptr && told->device() == device) {
         made.stream = Stream::of_handle(handle, device, told);
     } else {
-        refuse_other_device(handle, device);
         std::uint64_t id = 0;
         if (rt::StreamGetId(handle, &id) != rt::Error_t::Success) return nullptr;
         made.stream = Stream::of_handle(handle, device, shared<HandleUse>(handle, device, id));

@@ -48,8 +48,6 @@ class Stream : public std::enable_shared_from_this<Stream> {
     ///
     /// In the first two cases a thread that names a bare handle again usually gets the same object, until that is
     /// closed or the handle is another stream's. Otherwise each call makes an object.
-    ///
-    /// Throws std::invalid_argument where the runtime says that the handle is that of another device's stream.
     static std::shared_ptr<Stream> from_handle(rt::Stream_t handle, int device, std::shared_ptr<void> owner = nullptr,
                                                bool ends_announced = false);
     /// Does the same for a bare handle, but makes an object at each call, so that no other holder closes it. A default

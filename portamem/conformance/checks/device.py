@@ -342,7 +342,9 @@ def handles_of_another_devices_streams(env: Env) -> None:
     for words in ({}, {"owner": theirs}, {"ends_announced": True}):
         with refused(ValueError, saying=f"device {other.ordinal}, not of device {env.device.ordinal}"):
             env.pm.Stream.from_handle(theirs.handle, device=env.device, **words)
-        expect_equal(env.pm.Stream.from_handle(theirs.handle, device=other, **words).device, other, "the right device")
+        for named in ({}, {"device": other}):
+            found = env.pm.Stream.from_handle(theirs.handle, **named, **words)
+            expect_equal(found.device, other, "the stream's device")
     if env.pm.backend != "host":  # where DLPack has streams, any stream can wait for the memory
         with env.allocate(env.resource("device"), NBYTES) as buf:
             buf.view().__dlpack__(stream=theirs.handle)

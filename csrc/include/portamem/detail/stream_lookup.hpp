@@ -30,7 +30,6 @@ inline std::shared_ptr<Stream> Stream::from_handle(rt::Stream_t handle, int devi
     if (value <= 1 || handle == rt::StreamLegacy()) return default_stream(device);
     if (value == 2 || handle == rt::StreamPerThread()) return per_thread(device);
     if (owner.use_count() != 0 || ends_announced) {
-        detail::refuse_other_device(handle, device);
         auto made = make(handle, device, Kind::Foreign, std::move(owner), ends_announced);
         return made->tells_its_end_ ? known(std::move(made)) : made;
     }

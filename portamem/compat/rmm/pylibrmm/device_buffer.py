@@ -208,7 +208,8 @@ class DeviceBuffer:
         source = portamem.Buffer.from_handle(described.pointer, described.nbytes, owner=cuda_ary)
         producer = interface.get("stream")
         if producer is not None:
-            self._native(stream).wait(portamem.Stream.from_handle(producer, device=source.device))
+            device = source.device if producer in (0, 1, 2) else None  # a default stream is that of the memory's device
+            self._native(stream).wait(portamem.Stream.from_handle(producer, device=device))
         self._write(source, described.nbytes, "cuda_ary", stream)
 
     def tobytes(self, stream: Stream = DEFAULT_STREAM) -> bytes:
