@@ -604,8 +604,8 @@ exist, and Error where the runtime refuses.""",
         "(handle: int, *, device: Device | int | None=None, owner: object=None, ends_announced: bool=False) -> Stream",
         "(handle, *, device=None, owner=None, ends_announced=False)",
         """A foreign stream by its native handle: portamem never destroys it, and keeps ``owner`` alive instead. 0 and
-1 are the legacy default stream, 2 is the calling thread's own. ``device`` is the stream's; None is the calling
-thread's current one.
+1 are the legacy default stream, 2 is the calling thread's own. ``device`` is the stream's. None is the one that
+the runtime tells, or else the calling thread's current one, as it is for a default stream.
 
 ``ends_announced=True`` promises that the program calls ``close()`` before the handle is destroyed. Without that
 promise and without an owner, a pool may record an event for each free on the stream.
