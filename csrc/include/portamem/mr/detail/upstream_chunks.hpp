@@ -2,6 +2,7 @@
 // portamem/mr/detail/upstream_chunks.hpp: large pieces of an upstream's memory on their way back to it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <new>
 #include <utility>
@@ -85,8 +86,7 @@ class ReturningChunks {
 
     /// Calls leave() on what a function takes out. The function may throw before it has; host memory may be back in a
     /// moment.
-    template <class Take>
-    static void leave_all(const Take& take) noexcept {
+    static void leave_all(const std::function<ReturningChunks()>& take) noexcept {
         for (int i = 0; i < 3; ++i) {
             try {
                 return leave(take());
