@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from helpers.process import run_python
+from helpers.process import LAUNCHERS, run_python
 
 PROGRAM = """
 import os, threading
@@ -35,7 +35,7 @@ rows.close()
 
 
 def run(pm: ModuleType, code: str = PROGRAM, **env: str | None) -> Any:
-    launcher = dict.fromkeys(("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID", "TORCHELASTIC_RUN_ID"))
+    launcher = dict.fromkeys(LAUNCHERS)
     return run_python(
         code.format(backend=pm.backend), **{"PORTAMEM_LOG": None, "PORTAMEM_STATS": None, **launcher, **env}
     )

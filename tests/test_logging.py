@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from helpers.process import run_python
+from helpers.process import LAUNCHERS, run_python
 from helpers.waiting import close_when_empty, eventually
 
 import portamem
@@ -128,9 +128,6 @@ def test_calls_are_numbered_in_an_order_they_could_have_had(plain):
         else:
             assert live.pop(each["address"]) == each["size"]
     assert live == {}
-
-
-LAUNCHERS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID", "TORCHELASTIC_RUN_ID")
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ class FakeLeaver : public Leaver {
     const std::shared_ptr<State> state_;
 };
 
-/// Adds a fake once the leavers of earlier tests are gone: a count that moves is of this one from here on.
+/// Adds a fake. It first waits until the leavers of earlier tests are counted as gone, a moment after they went.
 std::shared_ptr<FakeLeaver::State> add_fake() {
     REQUIRE(eventually([] { return Leaving::instance().size() == 0; }));
     auto state = std::make_shared<FakeLeaver::State>();

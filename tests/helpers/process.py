@@ -9,6 +9,9 @@ import textwrap
 
 TIMEOUT_S = 60
 
+LAUNCHERS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID", "TORCHELASTIC_RUN_ID")
+"""Variables by which launchers tell a process its rank."""
+
 
 def run(*argv: str, env: dict[str, str | None] | None = None) -> subprocess.CompletedProcess[str]:
     """Runs a command with variables set, or removed where they are None.

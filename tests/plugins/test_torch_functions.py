@@ -150,11 +150,9 @@ def test_a_recorded_stream_holds_the_memory_back(
 
 
 def test_a_recorded_stream_of_another_device_holds_the_memory_back(
-    pm: ModuleType, memory: Any, torch: TorchFunctions, stream: Any, latch: Callable[[Any], Any]
+    pm: ModuleType, two_devices: Any, memory: Any, torch: TorchFunctions, stream: Any, latch: Callable[[Any], Any]
 ) -> None:
-    if pm.device_count() < 2:
-        pytest.skip("one device")
-    there = pm.Stream(pm.Device(1))
+    there = pm.Stream(two_devices[1])
     ptr = torch.allocate(MIB, stream)
     held = latch(there)
     torch.record_stream(ptr, there.handle)
@@ -170,15 +168,14 @@ def test_a_recorded_stream_of_another_device_holds_the_memory_back(
 
 
 def test_a_recorded_default_stream_is_that_of_the_memorys_device(
-    pm: ModuleType, memory: Any, torch: TorchFunctions, stream: Any, device: Any, latch: Callable[[Any], Any]
+    two_devices: Any, memory: Any, torch: TorchFunctions, stream: Any, latch: Callable[[Any], Any]
 ) -> None:
     """Whatever device is current on the thread that frees."""
-    if pm.device_count() < 2:
-        pytest.skip("one device")
+    device, other = two_devices
     ptr = torch.allocate(MIB, stream)
     held = latch(device.default_stream)
     torch.record_stream(ptr, 0)
-    pm.Device(1).set_current()
+    other.set_current()
     try:
         torch.free(ptr, MIB, stream)
         assert torch.allocate(MIB, stream) == ptr  # the next work on the stream waits for the default one

@@ -267,7 +267,8 @@ def unclear_comments(sources: Sources) -> list[str]:
 
 
 def sources_without_bindings(sources: Sources) -> list[str]:
-    """Sources of the modules that do not include bindings.hpp, in any way: ci/headers.sh gives them its headers."""
+    """Sources of the modules that include bindings.hpp neither themselves nor through a header. ci/headers.sh parses it
+    once for all."""
 
     def includes(path: str, seen: set[str]) -> set[str]:
         if path in seen or path not in sources:
@@ -277,7 +278,7 @@ def sources_without_bindings(sources: Sources) -> list[str]:
             includes(os.path.normpath(os.path.join(os.path.dirname(path), name)), seen)
         return seen
 
-    # These are compiled without those headers.
+    # ci/headers.sh compiles these without it.
     apart = ("csrc/python/knobs/", "csrc/python/plugins/torch_error.cpp")
     bindings = "csrc/python/bindings.hpp"
     modules = [path for path in sources if path.startswith("csrc/python/") and path.endswith(".cpp")]
