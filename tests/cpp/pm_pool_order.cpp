@@ -334,6 +334,36 @@ TEST_CASE("pm pool: trimming goes on while other threads close the streams that 
     pool->close();
 }
 
+// A sanitizer sees a cache that the thread has let go of and still knows by its memo of 16 places.
+TEST_CASE("pm pool: a thread looks for ended caches while another thread ends them") {
+    if (no_device()) return;
+    const Pool pool = pool_over(device_resource());
+    const auto use = [&](const StreamPtr& stream) { pool->deallocate(pool->allocate(5000, stream), 5000, stream); };
+    std::vector<StreamPtr> of_one_place;  // so that the others stay known until the next look
+    for (int i = 0; i < 40 * 16; ++i) {
+        const StreamPtr stream = pm::Stream::create(0);
+        if (i % 16 == 0) of_one_place.push_back(stream);
+    }
+    for (int turn = 0; turn < 40; ++turn) {
+        std::vector<StreamPtr> ending;
+        for (int i = 0; i < 16; ++i) ending.push_back(pm::Stream::create(0));
+        std::atomic<bool> begins{false};
+        std::thread closer([&] {
+            while (!begins) std::this_thread::yield();
+            for (auto stream = ending.rbegin(); stream != ending.rend(); ++stream) (*stream)->close();
+        });
+        std::thread user([&] {  // a new thread looks at its 17th cache
+            for (const StreamPtr& stream : ending) use(stream);
+            begins = true;
+            for (const StreamPtr& stream : of_one_place) use(stream);
+        });
+        user.join();
+        closer.join();
+    }
+    CHECK(pool->live_buffers() == 0);
+    pool->close();
+}
+
 TEST_CASE("pm pool: alignments above 256 bytes") {
     if (no_device()) return;
     const Pool pool = pool_over(device_resource());

@@ -46,11 +46,14 @@ template <class Which>
 void forget_caches(const Which& which) noexcept {
     if (Pool::is_call_within_call() || has_ended || thread_memo == &empty_memo) return;
     Thread& thread = this_thread();
+    // Each cache is asked once: another thread may end it at any moment, and the memo must not keep what goes here.
+    const auto stays = [&which](const std::shared_ptr<Cache>& cache) { return !which(*cache); };
+    const auto going = std::partition(thread.caches.begin(), thread.caches.end(), stays);
     for (ThreadMemo::Slot& slot : thread.memo.slots) {
-        if (slot.cache != nullptr && which(*slot.cache)) slot = {};
+        const auto is_it = [&slot](const std::shared_ptr<Cache>& cache) { return cache.get() == slot.cache; };
+        if (std::any_of(going, thread.caches.end(), is_it)) slot = {};
     }
-    const auto is_such = [&which](const std::shared_ptr<Cache>& cache) { return which(*cache); };
-    thread.caches.erase(std::remove_if(thread.caches.begin(), thread.caches.end(), is_such), thread.caches.end());
+    thread.caches.erase(going, thread.caches.end());
 }
 
 // Forgets the caches of closed pools, and with them the rest of the pools. No call is under way in a closed pool.
