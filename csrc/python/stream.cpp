@@ -55,7 +55,7 @@ py::object record(Stream& self, const py::object& event) {
         {
             const WithoutGil nogil;
             (void)self.handle();  // refuses a closed stream before anything is made
-            made = Event::create(self.device());
+            made = Event::create_to_record(self.device());
             self.record(*made);
         }
         return to_python(std::move(made));

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // tests/cpp/pm_event.cpp: marks in streams.
+#include <vector>
+
 #include "pm_support.hpp"
 
 TEST_CASE("pm event: without a mark it is done, and a wait for it is none") {
@@ -87,4 +89,46 @@ TEST_CASE("pm event: somebody else's is used, kept and never destroyed") {
     }
     CHECK(owner.use_count() == 1);
     CHECK(rt::EventQuery(theirs.handle) == Success);
+}
+
+TEST_CASE("pm event: one that nobody uses any more serves who records before anyone asks, and no program") {
+    if (no_device()) return;
+    const auto stream = pm::Stream::create(0);
+    const Gate gate(stream);
+    pm::rt::Event_t left{};
+    {
+        const auto event = pm::Event::create(0);
+        stream->record(*event);
+        left = event->handle();
+    }
+    const auto next = pm::Event::create_to_record(0);
+    CHECK(next->handle() == left);
+    CHECK(pm::Event::create(0)->query());  // a program's has no mark yet
+    const auto idle = pm::Stream::create(0);
+    idle->record(*next);
+    next->synchronize();
+    CHECK_FALSE(gate.is_open());
+}
+
+TEST_CASE("pm event: one that measures time, and one of a capture, serve nobody again") {
+    if (no_device()) return;
+    const auto stream = pm::Stream::create(0);
+    std::vector<pm::rt::Event_t> left;
+    {
+        const auto timed = pm::Event::create(0, pm::rt::EventDefault);
+        stream->record(*timed);
+        left.push_back(timed->handle());
+        stream->begin_capture(pm::rt::StreamCaptureMode::Relaxed);
+        const auto captured = pm::Event::create(0);
+        stream->record(*captured);
+        left.push_back(captured->handle());
+        stream->end_capture();
+    }
+    std::vector<pm::rt::Event_t> kept;
+    auto& spare = pm::detail::SpareEvents::instance();
+    while (const pm::rt::Event_t event = spare.take(0)) kept.push_back(event);
+    for (const pm::rt::Event_t event : kept) {
+        for (const pm::rt::Event_t never : left) CHECK(event != never);
+        CHECK(spare.keep(0, event));
+    }
 }

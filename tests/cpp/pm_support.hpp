@@ -51,6 +51,23 @@ inline doctest::test_suite ends_a_held_stream() { return doctest::test_suite("en
 /// Marks tests that leave no memory of the device to other processes: they do not run beside others.
 inline doctest::test_suite fills_the_device() { return doctest::test_suite("fills the device"); }
 
+struct Heard : std::exception {};
+
+/// An embedder's way to wait: it throws instead of waiting for what is not done yet.
+class HeardInWaits {
+  public:
+    HeardInWaits() : before_(pm::detail::embedder().wait.load()) {
+        pm::detail::embedder().wait = [](bool (*is_done)(void*), void* argument) {
+            if (!is_done(argument)) throw Heard();
+        };
+    }
+    ~HeardInWaits() { pm::detail::embedder().wait = before_; }
+
+  private:
+    void (*const before_)(bool (*is_done)(void*), void* argument);
+    const pm::detail::HearingScope hearing_{pm::detail::Hearing::Everything};
+};
+
 /// Holds streams at a host function until it is opened. One that a failed test leaves shut opens by itself.
 class Gate {
   public:

@@ -2,28 +2,7 @@
 // tests/cpp/pm_waits.cpp: waits of a thread that hears something else meanwhile, and what they leave behind.
 #include "pm_support.hpp"
 
-namespace {
-
 namespace detail = pm::detail;
-
-struct Heard : std::exception {};
-
-// An embedder's way to wait: it throws instead of waiting for what is not done yet.
-class HeardInWaits {
-  public:
-    HeardInWaits() : before_(detail::embedder().wait.load()) {
-        detail::embedder().wait = [](bool (*is_done)(void*), void* argument) {
-            if (!is_done(argument)) throw Heard();
-        };
-    }
-    ~HeardInWaits() { detail::embedder().wait = before_; }
-
-  private:
-    void (*const before_)(bool (*is_done)(void*), void* argument);
-    const detail::HearingScope hearing_{detail::Hearing::Everything};
-};
-
-}  // namespace
 
 TEST_CASE("pm waits: streams, events and copies end by what is heard, and can be waited for again") {
     if (no_device()) return;

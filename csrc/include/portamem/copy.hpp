@@ -3,6 +3,7 @@
 #pragma once
 
 #include "portamem/detail/hearing.hpp"
+#include "portamem/detail/small_copy.hpp"
 #include "portamem/detail/staged_copy.hpp"
 #include "portamem/layout.hpp"
 #include "portamem/quirks.hpp"
@@ -40,10 +41,20 @@ inline bool must_wait_for_stream(const Span& dst, const Span& src) {
            (is_declared(dst) || is_declared(src));
 }
 
-// Returns whether the runtime's call itself waits for the stream's work, as far as portamem knows.
-inline bool waits_in_its_call(const Span& dst, const Span& src) {
+// Hears signals before the runtime's call for a copy, where that call itself waits for the stream's work as far as
+// portamem knows. With a null stream the caller waits for the copy in any case, so a call that only may wait counts.
+inline void hear_before_copy(const Span& dst, const Span& src, bool blocking, const Stream& on) {
     const auto is_pageable = [](const Span& span) { return !span.allocation || span.allocation->traits().pageable; };
-    return is_pageable(dst) || (is_pageable(src) && src.nbytes > rt::StagedAtOnce);
+    const bool waits = is_pageable(dst) || (is_pageable(src) && src.nbytes > rt::StagedAtOnce);
+    const bool may_wait = blocking && !is_memory_of_device_alone(dst) && !is_memory_of_device_alone(src);
+    if (waits || may_wait) (void)on.hear_until_idle();
+}
+
+// Returns whether the runtime's call has read the source when it returns: small pieces of pageable memory, which it
+// copies to memory of its own at once (CUDA runtime API, API synchronization behavior).
+inline bool reads_in_its_call(const Span& dst, const Span& src, const Stream& on) {
+    return src.nbytes <= rt::StagedAtOnce && !src.allocation && is_memory_of_device_alone(dst) &&
+           is_ordinary_host_memory(src) && !shares_page_tables(on.device());
 }
 
 // Submits a copy of equal ends that do not overlap, by the runtime's own call.
@@ -56,8 +67,9 @@ inline void submit_copy(const Span& dst, const Span& src, const Stream& on) {
 
 /// Copies all of src to dst, which has the same size.
 /// - With a stream it queues the copy, and returns an event that happens when the bytes are there. It declares the use
-///   of both ends there, as Buffer::record_stream does. portamem keeps both ends alive until the event. Exception: it
-///   does not keep memory of Span::host without an owner; the caller keeps that.
+///   of both ends there, as Buffer::record_stream does. portamem keeps both ends alive while the copy uses them: until
+///   the event, but for a source that was read during the call. Exception: it does not keep memory of Span::host
+///   without an owner; the caller keeps that.
 /// - The call may wait for the stream's work, and for the copy, where one end is pageable memory or both are host
 ///   memory.
 /// - With a null stream the copy runs on the default stream of dst's device (or src's, where dst is plain host memory),
@@ -76,8 +88,12 @@ inline std::shared_ptr<Event> copy(const Span& dst, const Span& src, const std::
     const bool waits = stream && detail::must_wait_for_stream(dst, src);
     return detail::run_on(stream, dst, src, [&](const Stream& on) {
         if (waits) on.wait_for_work();
-        if (stream && detail::waits_in_its_call(dst, src)) on.hear_until_idle();
-        if (!detail::copy_staged(dst, src, on)) detail::submit_copy(dst, src, on);
+        if (detail::copy_small_to_host(dst, src, on)) return detail::Progress::Done;
+        detail::hear_before_copy(dst, src, stream == nullptr, on);
+        if (detail::copy_staged(dst, src, on)) return detail::Progress::Queued;
+        detail::submit_copy(dst, src, on);
+        const bool was_read = stream && detail::reads_in_its_call(dst, src, on);
+        return was_read ? detail::Progress::ReadSource : detail::Progress::Queued;
     });
 }
 
@@ -171,14 +187,16 @@ inline std::shared_ptr<Event> copy_2d(const Span& dst, const Span& src, const Ro
     const rt::MemcpyKind kind = detail::kind_of_rows(dst, src, detail::device_of_work(stream, dst, src));
     const bool waits = stream && detail::must_wait_for_stream(dst, src);
     return detail::run_on(stream, dst, src, [&](const Stream& on) {
+        constexpr auto queued = detail::Progress::Queued;
         if (waits) on.wait_for_work();
-        if (stream && detail::waits_in_its_call(dst, src)) on.hear_until_idle();
-        if (box.is_empty()) return;  // an empty box has no usable pitch
-        if (detail::copy_box_staged(dst, src, box, on)) return;
+        detail::hear_before_copy(dst, src, stream == nullptr, on);
+        if (box.is_empty()) return queued;  // an empty box has no usable pitch
+        if (detail::copy_box_staged(dst, src, box, on)) return queued;
         const rt::Error_t answer = rt::Memcpy2DAsync(dst.ptr, rows.dst_pitch, src.ptr, rows.src_pitch, rows.width,
                                                      rows.height, kind, on.handle());
         if (answer != rt::Error_t::Success)
             detail::raise(answer, "Memcpy2DAsync", detail::hint_between_devices(dst, src));
+        return queued;
     });
 }
 
@@ -199,10 +217,11 @@ inline std::shared_ptr<Event> copy_3d(const Span& dst, const Span& src, const Bo
     const rt::MemcpyKind kind = detail::kind_of_rows(dst, src, detail::device_of_work(stream, dst, src));
     const bool waits = stream && detail::must_wait_for_stream(dst, src);
     return detail::run_on(stream, dst, src, [&](const Stream& on) {
+        constexpr auto queued = detail::Progress::Queued;
         if (waits) on.wait_for_work();
-        if (stream && detail::waits_in_its_call(dst, src)) on.hear_until_idle();
-        if (box.is_empty()) return;  // an empty box has no usable pitch
-        if (detail::copy_box_staged(dst, src, box, on)) return;
+        detail::hear_before_copy(dst, src, stream == nullptr, on);
+        if (box.is_empty()) return queued;  // an empty box has no usable pitch
+        if (detail::copy_box_staged(dst, src, box, on)) return queued;
         // A copy of one slice does not need the distance to the next slice, and that distance may overflow.
         const bool flat = box.depth == 1;
         rt::Memcpy3DParms parms;
@@ -213,6 +232,7 @@ inline std::shared_ptr<Event> copy_3d(const Span& dst, const Span& src, const Bo
         const rt::Error_t answer = rt::Memcpy3DAsync(parms, on.handle());
         if (answer != rt::Error_t::Success)
             detail::raise(answer, "Memcpy3DAsync", detail::hint_between_devices(dst, src));
+        return queued;
     });
 }
 

@@ -64,12 +64,13 @@ inline std::shared_ptr<Event> copy(const Span& dst, const StridedSpan& src,
     detail::refuse_sizes(dst.nbytes, src.nbytes());
     Span packed;  // run_on keeps what the function below puts there
     return detail::run_on(stream, dst, packed, [&](const Stream& on) {
-        if (detail::copy_strided_staged(dst, src, true, on)) return;
+        if (detail::copy_strided_staged(dst, src, true, on)) return detail::Progress::Queued;
         on.wait_for_work();
         const detail::PackedElements elements(src);
         elements.pack();
         packed = elements.span();
         detail::submit_copy(dst, packed, on);
+        return detail::Progress::Queued;
     });
 }
 
@@ -83,7 +84,7 @@ inline std::shared_ptr<Event> copy(const StridedSpan& dst, const Span& src,
     if (dst.may_overlap_itself())
         throw std::invalid_argument("elements of the target share memory: copy to an array of their own first");
     return detail::run_on(stream, src, Span{}, [&](const Stream& on) {
-        if (detail::copy_strided_staged(src, dst, false, on)) return;
+        if (detail::copy_strided_staged(src, dst, false, on)) return detail::Progress::Queued;
         on.wait_for_work();  // hears signals, which the runtime's call may not
         const detail::PackedElements elements(dst);
         const Span packed = elements.span();
@@ -95,6 +96,7 @@ inline std::shared_ptr<Event> copy(const StridedSpan& dst, const Span& src,
             throw;
         }
         elements.unpack();
+        return detail::Progress::Queued;
     });
 }
 

@@ -10,6 +10,7 @@
 #include "portamem/capture.hpp"
 #include "portamem/declared_work.hpp"
 #include "portamem/detail/hearing.hpp"
+#include "portamem/detail/spare_events.hpp"
 #include "portamem/device_guard.hpp"
 #include "portamem/leaving.hpp"
 
@@ -27,10 +28,15 @@ class Event {
         rt::Event_t handle{};
         check(rt::EventCreateWithFlags(&handle, flags), "EventCreateWithFlags");
         detail::watch_exit();
-        const bool timed = (flags & rt::EventDisableTiming) == 0;
-        std::shared_ptr<Event> made(new Event(handle, device, true, timed, nullptr));
-        made->flags_ = flags;
-        return made;
+        return owner_of(handle, device, flags);
+    }
+
+    /// Makes an event as create does, or uses one that nobody uses any more, for a caller that records it before anyone
+    /// asks it. Throws Error if the runtime refuses.
+    static std::shared_ptr<Event> create_to_record(int device) {
+        refuse_forked();
+        const rt::Event_t spare = detail::SpareEvents::instance().take(device);
+        return spare != rt::Event_t{} ? owner_of(spare, device, rt::EventDisableTiming) : create(device);
     }
 
     /// Wraps an event that the caller owns: it is never destroyed here, and `owner` is kept alive instead.
@@ -42,6 +48,7 @@ class Event {
         if (!owned_ || !runtime_usable()) return;
         detail::unlocked([this] {
             try {
+                if (is_reusable() && detail::SpareEvents::instance().keep(device_, handle_)) return;
                 const DeviceGuard guard(device_);
                 (void)rt::EventDestroy(handle_);
                 if (const rt::Event_t newer = newer_.load()) (void)rt::EventDestroy(newer);
@@ -145,6 +152,17 @@ class Event {
     }
 
   private:
+    static std::shared_ptr<Event> owner_of(rt::Event_t handle, int device, unsigned flags) {
+        const bool timed = (flags & rt::EventDisableTiming) == 0;
+        std::shared_ptr<Event> made(new Event(handle, device, true, timed, nullptr));
+        made->flags_ = flags;
+        return made;
+    }
+
+    bool is_reusable() const noexcept {
+        return flags_ == rt::EventDisableTiming && newer_.load() == rt::Event_t{} && mark() != Mark::Captured;
+    }
+
     bool has_happened(rt::Event_t handle) const {
         const RelaxedCapture beside(device_);
         const detail::DeclaredSoFar behind = behind_.get();

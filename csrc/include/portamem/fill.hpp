@@ -60,7 +60,11 @@ inline std::shared_ptr<Event> fill(const Span& span, unsigned char value,
                                    const std::shared_ptr<Stream>& stream = nullptr) {
     refuse_forked();
     span.refuse_write();
-    return detail::run_on(stream, span, Span{}, [&](const Stream& on) { detail::submit_fill(span, value, on); });
+    return detail::run_on(stream, span, Span{}, [&](const Stream& on) {
+        if (!stream) (void)on.hear_until_idle();  // the runtime's call may wait too, for memory that the host reaches
+        detail::submit_fill(span, value, on);
+        return detail::Progress::Queued;
+    });
 }
 
 /// Sets every byte of `height` rows of `width` bytes, `pitch` bytes apart, and none of the padding between them. The
@@ -73,8 +77,10 @@ inline std::shared_ptr<Event> fill_2d(const Span& span, std::size_t pitch, std::
     span.refuse_write();
     (void)detail::rows_extent("target", span.nbytes, width, height, pitch);
     return detail::run_on(stream, span, Span{}, [&](const Stream& on) {
-        if (width == 0 || height == 0) return;  // an empty range has no usable pitch
-        check(rt::Memset2DAsync(span.ptr, pitch, value, width, height, on.handle()), "Memset2DAsync");
+        if (!stream) (void)on.hear_until_idle();
+        if (width != 0 && height != 0)  // an empty range has no usable pitch
+            check(rt::Memset2DAsync(span.ptr, pitch, value, width, height, on.handle()), "Memset2DAsync");
+        return detail::Progress::Queued;
     });
 }
 

@@ -54,7 +54,9 @@ inline std::shared_ptr<Event> prefetch(const Span& span, rt::Location location,
     detail::require_movable(span);
     detail::require_device(location);
     return detail::run_on(stream, span, Span{}, [&](const Stream& on) {
+        if (!stream) (void)on.hear_until_idle();  // the runtime's call may wait too
         check(rt::MemPrefetchAsync(span.ptr, span.nbytes, location, on.handle()), "MemPrefetchAsync");
+        return detail::Progress::Queued;
     });
 }
 

@@ -85,7 +85,7 @@ inline int device_of_work(const std::shared_ptr<Stream>& stream, const Span& a, 
 inline void keep_while_it_runs(const std::shared_ptr<Stream>& stream, const Span& a, const Span& b) noexcept {
     const HearingScope deaf(Hearing::Nothing);
     try {
-        auto until = Event::create(stream->device());
+        auto until = Event::create_to_record(stream->device());
         a.use_on(stream);
         b.use_on(stream);
         stream->record_unasked(*until);
@@ -97,7 +97,15 @@ inline void keep_while_it_runs(const std::shared_ptr<Stream>& stream, const Span
     }
 }
 
-/// Submits work that uses the spans by calling `submit(stream)`.
+/// Says how far work is when the call that submitted it returns.
+enum class Progress {
+    Queued,      ///< it may run later
+    ReadSource,  ///< it may run later, and has read its source
+    Done,        ///< it has run
+};
+
+/// Submits work that uses the spans by calling `submit(stream)`, which returns the Progress. `b` is the source of a
+/// copy.
 /// - With a stream it returns an event at once.
 /// - With null it runs on the default stream behind everything declared on the memory, is done on return, and returns
 ///   null.
@@ -116,10 +124,13 @@ std::shared_ptr<Event> run_on(const std::shared_ptr<Stream>& stream, const Span&
         }
     }
     if (blocking) {
-        (void)on->hear_until_idle();  // the runtime's call may wait too, for pageable memory
-        submit(std::as_const(*on));
+        const Progress progress = submit(std::as_const(*on));
         try {
-            on->finish();
+            if (progress == Progress::Done) {
+                on->drain_all();
+            } else {
+                on->finish();
+            }
         } catch (...) {  // the wait ended early, and the work goes on
             keep_while_it_runs(on, a, b);
             throw;
@@ -127,16 +138,17 @@ std::shared_ptr<Event> run_on(const std::shared_ptr<Stream>& stream, const Span&
         return nullptr;
     }
     // The event is made before the work is submitted: after that, every failure has to wait for the work.
-    auto done = Event::create(on->device());
-    submit(std::as_const(*on));
+    auto done = Event::create_to_record(on->device());
+    const Progress progress = submit(std::as_const(*on));
     try {
         const DeclaredSoFar so_far = on->declared_so_far();
         on->record_unasked(*done);
         done->set_mark(Event::Mark::Work);
         done->stand_behind(so_far);
+        if (progress == Progress::Done) return done;
         a.runs_until(done);
         b.runs_until(done);
-        Kept::References references{a.keep_alive(), b.keep_alive()};
+        Kept::References references{a.keep_alive(), progress == Progress::ReadSource ? nullptr : b.keep_alive()};
         if (references[0] || references[1]) on->keep(done, std::move(references));
     } catch (...) {
         (void)rt::StreamSynchronize(on->handle());

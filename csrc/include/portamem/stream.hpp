@@ -245,8 +245,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
     /// Keeps references until `until`, an event recorded on this stream, has happened.
     void keep(std::shared_ptr<Event> until, Kept::References references);
 
-    /// Lets go of what finished work kept.
+    /// Lets go of what finished work kept. drain_all also waits for other threads that are letting go of it.
     void drain() noexcept { kept_.drain(); }
+    void drain_all() noexcept { kept_.drain_all(); }
 
     /// Returns how a capture of the stream stands. The legacy default stream counts as captured while a capture of
     /// another stream forbids its use. Throws std::invalid_argument if the stream is closed.

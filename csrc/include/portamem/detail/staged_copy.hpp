@@ -59,7 +59,7 @@ inline bool shares_page_tables(int device) {
 inline bool carry_staged(const Span& memory, const DeviceBox& device, const portamem_host_runs& host,
                          std::size_t nbytes, bool to_device, const Stream& on, int threads) {
     on.wait_for_work();
-    StagingLane& lane = StagingLanes::of(on.device());
+    StagingLane& lane = StagingLane::of(on.device());
     try {
         return to_device ? lane.to_device(device, host, nbytes, on.handle(), threads)
                          : lane.to_host(host, device, nbytes, on.handle(), threads);

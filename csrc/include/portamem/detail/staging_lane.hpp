@@ -10,12 +10,10 @@
 
 #include "portamem/abi/staging_api.h"
 #include "portamem/detail/hearing.hpp"
-#include "portamem/detail/number_map.hpp"
-#include "portamem/detail/owned.hpp"
+#include "portamem/detail/of_device.hpp"
 #include "portamem/device_guard.hpp"
 #include "portamem/error.hpp"
 #include "portamem/kept.hpp"
-#include "portamem/process_object.hpp"
 
 PORTAMEM_OPEN
 
@@ -43,6 +41,9 @@ class StagingLane {
 
     explicit StagingLane(int device, std::size_t block_bytes = kBlockBytes) noexcept
         : device_(device), block_bytes_(block_bytes) {}
+
+    /// Returns the process's lane of a device.
+    static StagingLane& of(int device) { return OfDevice<StagingLane>::get("staging lanes", device); }
 
     /// Copies `nbytes` bytes of host memory to device memory. On return the source has been read, and the rest is
     /// queued on the stream. Returns false, with nothing done, where other copies use the blocks, the runtime has no
@@ -254,22 +255,6 @@ class StagingLane {
     std::array<rt::Event_t, kBlocks> behind_{};  // each stands behind the latest work on its block
     void* ring_ = nullptr;
     bool is_held_up_ = false;  // other work held the blocks up when they were last wanted
-};
-
-/// Holds the lanes of the process.
-class StagingLanes {
-  public:
-    static StagingLane& of(int device) {
-        auto& all = process_object<StagingLanes>("staging lanes");
-        const std::lock_guard<std::mutex> lock(all.mutex_);
-        Owned<StagingLane>& lane = all.lanes_[device];
-        if (!lane) lane = Owned(new StagingLane(device));
-        return *lane;
-    }
-
-  private:
-    std::mutex mutex_;
-    NumberMap<int, Owned<StagingLane>> lanes_;
 };
 
 }  // namespace detail
