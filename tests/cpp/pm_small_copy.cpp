@@ -8,6 +8,7 @@
 #include "portamem/detail/small_copy.hpp"
 
 using pm::detail::SmallBlocks;
+using pm::detail::SmallSources;
 
 namespace {
 
@@ -105,11 +106,82 @@ TEST_CASE("pm small copy: a source that the call has read is let go at once, and
         pm::copy(part(target, 0, size), pm::Span::host(bytes->data(), size, bytes), stream);
         return left;
     };
-    const bool reads_at_once = pm::rt::StagedAtOnce >= 4096 && !pm::detail::shares_page_tables(0);
+    const bool reads_at_once = pm::detail::stages_copies() && !pm::detail::SmallSources::of(0).kernels_reach_host();
     CHECK(copied(4096).expired() == reads_at_once);
     gate.open();
     stream->synchronize();
     Bytes back(4096);
     pm::copy(pm::Span::host(back.data(), back.size()), part(target, 0, 4096));
     CHECK(back == pattern(4096, 3));
+}
+
+TEST_CASE("pm small copy: room for sources is used again once the copies from it have run, and not before") {
+    if (no_device()) return;
+    SmallSources sources(0);
+    const auto stream = pm::Stream::create(0);
+    const auto other = pm::Stream::create(0);
+    constexpr std::size_t kSize = SmallSources::kBlockBytes / 4;
+    constexpr std::size_t kRooms = 4 * SmallSources::kBlocks;
+    const pm::Buffer target(device_resource(), kRooms * kSize, stream);
+    const auto copy = [&](std::size_t number, const StreamPtr& on) {
+        const Bytes from = pattern(kSize, static_cast<int>(number));
+        const pm::Span src = pm::Span::host(const_cast<unsigned char*>(from.data()), kSize);
+        SmallSources::Room room(sources, kSize);
+        if (room.memory() == nullptr) return false;
+        pm::detail::submit_small(part(target, number * kSize, kSize), src, room, *on);
+        room.leave_to(*on, on->tail());
+        return true;
+    };
+    for (int round = 0; round < 2; ++round) {
+        const Gate gate(stream);
+        for (std::size_t i = 0; i < kRooms; ++i) CHECK(copy(i, i % 4 == 3 ? stream : other));
+        other->synchronize();
+        CHECK_FALSE(copy(0, other));  // one copy of each block is behind the gate
+        gate.open();
+        stream->synchronize();
+        CHECK(copy(0, other));
+        other->synchronize();
+        for (std::size_t i = 1; i < 4; ++i) CHECK(copy(i, other));  // fills the block, for the next round
+        other->synchronize();
+        for (std::size_t i = 0; i < kRooms; ++i) {
+            CAPTURE(i);
+            Bytes back(kSize);
+            pm::copy(pm::Span::host(back.data(), kSize), part(target, i * kSize, kSize));
+            CHECK(back == pattern(kSize, static_cast<int>(i)));
+        }
+    }
+}
+
+TEST_CASE("pm small copy: room that no copy took is free at once, and larger room than a block is none") {
+    if (no_device()) return;
+    SmallSources sources(0);
+    for (std::size_t i = 0; i < 3 * SmallSources::kBlocks; ++i)
+        CHECK(SmallSources::Room(sources, SmallSources::kBlockBytes).memory() != nullptr);
+    CHECK(SmallSources::Room(sources, SmallSources::kBlockBytes + 1).memory() == nullptr);
+}
+
+TEST_CASE("pm small copy: of the operations of a thread on a stream the latest event stands for all") {
+    if (no_device()) return;
+    const auto stream = pm::Stream::create(0);
+    const auto other = pm::Stream::create(0);
+    pm::detail::LatestEvents events;
+    const Gate gate(stream);
+    std::weak_ptr<pm::Event> first;
+    for (int i = 0; i < 3; ++i) {
+        const auto event = stream->tail();
+        if (i == 0) first = event;
+        events.add(stream->identity(), event);
+        events.add(other->identity(), other->tail());
+    }
+    CHECK(first.expired());
+    CHECK_FALSE(events.have_happened());
+    std::thread([&] { events.add(stream->identity(), stream->tail()); }).join();
+    std::size_t kept = 0;
+    events.for_each([&](const std::shared_ptr<pm::Event>&) { ++kept; });
+    CHECK(kept >= 2);  // of two threads neither event stands for the other
+    gate.open();
+    stream->synchronize();
+    other->synchronize();
+    CHECK(events.have_happened());
+    CHECK(events.empty());
 }

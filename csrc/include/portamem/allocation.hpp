@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "portamem/detail/embedder.hpp"
+#include "portamem/detail/latest_events.hpp"
 #include "portamem/detail/light_vector.hpp"
 #include "portamem/leaving.hpp"
 #include "portamem/mr/memory_resource.hpp"
@@ -136,10 +137,10 @@ class Allocation {
     /// streams is captured.
     void use_on(const std::shared_ptr<Stream>& stream);
 
-    /// Notes that one of portamem's own operations on this memory has run when `done` has happened. The caller has
-    /// declared the operation's stream (use_on). Stream-ordered memory notes nothing, because it goes back in its
+    /// Notes that one of portamem's own operations on this memory has run when `done` has happened, which this thread
+    /// has recorded on the operation's stream. The caller has declared that stream (use_on). Stream-ordered memory notes nothing, because it goes back in its
     /// stream's order.
-    void runs_until(const std::shared_ptr<Event>& done);
+    void runs_until(const Stream& stream, const std::shared_ptr<Event>& done);
 
     /// Makes `stream` wait for the work on the memory's own stream and on all declared streams; the host does not wait.
     /// Throws std::invalid_argument if one of the streams is captured.
@@ -301,7 +302,6 @@ class Allocation {
 
     static constexpr std::int64_t kClosed = -(std::int64_t{1} << 62);
     static constexpr std::int64_t kResizing = -1;  // open, without exports, and none can begin
-    static constexpr std::size_t kFewOperations = 8;
 
     // Returns whether no work can use the memory.
     bool is_untouched() const noexcept { return !is_exposed_.load(std::memory_order_relaxed) && operations_.empty(); }
@@ -405,7 +405,7 @@ class Allocation {
     detail::LightVector<std::shared_ptr<Stream>> users_;  // streams declared beside the allocation's own
     detail::LightVector<std::uint64_t> latest_uses_;      // of each user, in their order
     detail::LightVector<int> borrowers_;                  // devices of streams that were handed the memory, undeclared
-    detail::LightVector<std::shared_ptr<Event>> operations_;  // portamem's own, the latest at least
+    detail::LatestEvents operations_;                     // portamem's own
     mutable std::atomic<bool> is_exposed_{false};
     mutable std::atomic<bool> is_unsettled_{false};  // the wait of settle() is still to be done
     std::atomic<bool> shared_{false};                // another stream or a borrower uses the memory

@@ -50,13 +50,6 @@ inline void hear_before_copy(const Span& dst, const Span& src, bool blocking, co
     if (waits || may_wait) (void)on.hear_until_idle();
 }
 
-// Returns whether the runtime's call has read the source when it returns: small pieces of pageable memory, which it
-// copies to memory of its own at once (CUDA runtime API, API synchronization behavior).
-inline bool reads_in_its_call(const Span& dst, const Span& src, const Stream& on) {
-    return src.nbytes <= rt::StagedAtOnce && !src.allocation && is_memory_of_device_alone(dst) &&
-           is_ordinary_host_memory(src) && !shares_page_tables(on.device());
-}
-
 // Submits a copy of equal ends that do not overlap, by the runtime's own call.
 inline void submit_copy(const Span& dst, const Span& src, const Stream& on) {
     const rt::Error_t answer = rt::MemcpyAsync(dst.ptr, src.ptr, src.nbytes, rt::MemcpyKind::Default, on.handle());
@@ -86,15 +79,20 @@ inline std::shared_ptr<Event> copy(const Span& dst, const Span& src, const std::
     }
     if (detail::overlap(dst.ptr, dst.nbytes, src.ptr, src.nbytes)) detail::refuse_overlap();
     const bool waits = stream && detail::must_wait_for_stream(dst, src);
-    return detail::run_on(stream, dst, src, [&](const Stream& on) {
+    auto room = stream ? detail::room_for_source(dst, src, *stream) : detail::SmallSources::Room();
+    auto done = detail::run_on(stream, dst, src, [&](const Stream& on) {
+        if (room.memory() != nullptr) {
+            detail::submit_small(dst, src, room, on);
+            return detail::Progress::ReadSource;
+        }
         if (waits) on.wait_for_work();
         if (detail::copy_small_to_host(dst, src, on)) return detail::Progress::Done;
         detail::hear_before_copy(dst, src, stream == nullptr, on);
-        if (detail::copy_staged(dst, src, on)) return detail::Progress::Queued;
-        detail::submit_copy(dst, src, on);
-        const bool was_read = stream && detail::reads_in_its_call(dst, src, on);
-        return was_read ? detail::Progress::ReadSource : detail::Progress::Queued;
+        if (!detail::copy_staged(dst, src, on)) detail::submit_copy(dst, src, on);
+        return detail::Progress::Queued;
     });
+    if (done) room.leave_to(*stream, done);
+    return done;
 }
 
 /// Copies all of one buffer to another, as the copy of their spans does. Throws std::invalid_argument for a closed

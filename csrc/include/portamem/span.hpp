@@ -55,9 +55,10 @@ struct Span {
     /// because they go back behind their work in any case.
     std::shared_ptr<void> keep_alive() const { return allocation ? nullptr : owner; }
 
-    /// Notes that work queued on this memory has run when `done` has happened.
-    void runs_until(const std::shared_ptr<Event>& done) const {
-        if (allocation) allocation->runs_until(done);
+    /// Notes that work queued on this memory has run when `done` has happened, which this thread has recorded on the
+    /// work's stream.
+    void runs_until(const Stream& stream, const std::shared_ptr<Event>& done) const {
+        if (allocation) allocation->runs_until(stream, done);
     }
 
     /// use_on declares that work on a stream uses the memory from now on. order_behind_users makes a stream wait for
@@ -89,8 +90,8 @@ inline void keep_while_it_runs(const std::shared_ptr<Stream>& stream, const Span
         a.use_on(stream);
         b.use_on(stream);
         stream->record_unasked(*until);
-        a.runs_until(until);
-        b.runs_until(until);
+        a.runs_until(*stream, until);
+        b.runs_until(*stream, until);
         stream->keep(std::move(until), {a.keep_alive(), b.keep_alive()});
     } catch (...) {
         (void)rt::StreamSynchronize(stream->handle());
@@ -146,8 +147,8 @@ std::shared_ptr<Event> run_on(const std::shared_ptr<Stream>& stream, const Span&
         done->set_mark(Event::Mark::Work);
         done->stand_behind(so_far);
         if (progress == Progress::Done) return done;
-        a.runs_until(done);
-        b.runs_until(done);
+        a.runs_until(*on, done);
+        b.runs_until(*on, done);
         Kept::References references{a.keep_alive(), progress == Progress::ReadSource ? nullptr : b.keep_alive()};
         if (references[0] || references[1]) on->keep(done, std::move(references));
     } catch (...) {

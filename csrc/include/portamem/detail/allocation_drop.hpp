@@ -41,9 +41,9 @@ inline Allocation::Work Allocation::pending_work() {
     detail::LightVector<std::shared_ptr<Stream>> streams;
     {
         std::lock_guard<std::mutex> lock(mutex_);
-        for (const auto& done : operations_) {
+        operations_.for_each([&](const std::shared_ptr<Event>& done) {
             if (!done->has_happened()) work.events.push_back(done);
-        }
+        });
         work.devices = borrowers_;
         if (traits_->stream_ordered) return work;  // it goes back in its stream's order
         if (is_exposed_.load(std::memory_order_relaxed)) streams = users_;
@@ -79,7 +79,7 @@ inline void Allocation::tell_order_checker_done() noexcept {
         detail::LightVector<std::shared_ptr<Stream>> streams;
         {
             std::lock_guard<std::mutex> lock(mutex_);
-            done = operations_;
+            operations_.for_each([&](const std::shared_ptr<Event>& each) { done.push_back(each); });
             if (is_exposed_.load(std::memory_order_relaxed)) streams = users_;
         }
         for (const auto& event : done) detail::tell_order_checker_done(*event, ptr_, nbytes_);

@@ -40,24 +40,11 @@ inline void Allocation::use_on(const std::shared_ptr<Stream>& stream) {
     if (resource_) resource_->note_use(ptr_, nbytes_, *stream);
 }
 
-inline void Allocation::runs_until(const std::shared_ptr<Event>& done) {
+inline void Allocation::runs_until(const Stream& stream, const std::shared_ptr<Event>& done) {
     if (traits_->stream_ordered) return;
     done->rely();
     std::lock_guard<std::mutex> lock(mutex_);
-    if (operations_.size() >= kFewOperations && operations_.size() == operations_.capacity()) {
-        const detail::UntrackedQueries own;
-        // Throws nothing: some events have been moved by then. An event that cannot be asked stays.
-        const auto has_happened = [](const std::shared_ptr<Event>& event) noexcept {
-            try {
-                return event->has_happened();
-            } catch (const std::exception&) {
-                return false;
-            }
-        };
-        operations_.erase_if(has_happened);
-        operations_.reserve(std::max(2 * operations_.size(), kFewOperations));
-    }
-    operations_.push_back(done);
+    operations_.add(stream.identity(), done);
 }
 
 inline void Allocation::order_behind_users(Stream& stream) {

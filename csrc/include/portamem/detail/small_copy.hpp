@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: MIT
-// portamem/detail/small_copy.hpp: small copies from a device to ordinary host memory, through pinned blocks.
+// portamem/detail/small_copy.hpp: small copies between ordinary host memory and a device, through pinned blocks.
 //
-// A runtime's own call for such a copy takes longer than its call for pinned memory, a wait for an event behind that,
-// and a copy on the CPU: by a third on an H200, from 64 bytes to 64 KiB.
+// A runtime's own call for such a copy takes longer than its call for pinned memory and a copy on the CPU: on an H200,
+// from 64 bytes to 64 KiB, by a third to the host and by a sixth to the device. AMD's may wait for the stream's work.
 #pragma once
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <utility>
 
+#include "portamem/capabilities.hpp"
+#include "portamem/detail/latest_events.hpp"
 #include "portamem/detail/of_device.hpp"
 #include "portamem/detail/staged_copy.hpp"
 #include "portamem/kept.hpp"
@@ -135,6 +139,133 @@ inline bool copy_small_to_host(const Span& dst, const Span& src, const Stream& o
     if (!is_memory_of_device_alone(src) || is_memory_of_device_alone(dst) || !is_ordinary_host_memory(dst))
         return false;
     return carry_small(dst.ptr, src, on, SmallBlocks::of(on.device()));
+}
+
+/// Holds pinned memory of one device for the bytes of small copies to it, in blocks that are used in turn. A block is
+/// used again once all copies from it have run. The memory is made at first need and stays until the process ends. It
+/// is thread-safe.
+class SmallSources {
+  public:
+    static constexpr std::size_t kBlocks = 8;
+    static constexpr std::size_t kBlockBytes = std::size_t{64} << 10;
+
+    explicit SmallSources(int device)
+        : kernels_reach_host_(answer(rt::DeviceAttr::PageableMemoryAccess, device)), device_(device) {}
+
+    /// Returns the process's memory for a device.
+    static SmallSources& of(int device) { return OfDevice<SmallSources>::get("small sources", device); }
+
+    /// Returns whether kernels of the device reach ordinary host memory, so that work of a stream may still write it.
+    bool kernels_reach_host() const noexcept { return kernels_reach_host_; }
+
+    /// Represents room for the bytes of one copy, or none.
+    class Room {
+      public:
+        Room() noexcept = default;
+        Room(SmallSources& sources, std::size_t nbytes) : sources_(&sources) {
+            memory_ = sources.take(nbytes, number_);
+        }
+        ~Room() {
+            if (memory_ != nullptr) sources_->leave(number_, 0, nullptr);
+        }
+        Room(Room&& other) noexcept
+            : sources_(other.sources_), memory_(std::exchange(other.memory_, nullptr)), number_(other.number_) {}
+        Room& operator=(Room&&) = delete;
+
+        char* memory() const noexcept { return memory_; }
+        /// Leaves the room to the copy that `done` stands behind, which this thread has recorded on that stream. Without
+        /// this call no work uses the room.
+        void leave_to(const Stream& stream, const std::shared_ptr<Event>& done) {
+            if (memory_ != nullptr) sources_->leave(number_, stream.identity(), done);
+            memory_ = nullptr;
+        }
+
+      private:
+        SmallSources* sources_ = nullptr;
+        char* memory_ = nullptr;
+        std::size_t number_ = 0;
+    };
+
+  private:
+    static constexpr std::size_t kAlignment = 64;
+
+    struct Block {
+        std::size_t used = 0;  // bytes
+        int rooms = 0;         // that copies are being queued from
+        LatestEvents behind;
+    };
+
+    // Returns null where the copies before are still on their way, and where the runtime gave no pinned memory.
+    char* take(std::size_t nbytes, std::size_t& number) {
+        const std::size_t size = (nbytes + kAlignment - 1) / kAlignment * kAlignment;
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (size > kBlockBytes || (memory_ == nullptr && !make())) return nullptr;
+        if (blocks_[current_].used + size > kBlockBytes && !turn()) return nullptr;
+        Block& block = blocks_[current_];
+        char* const room = memory_ + current_ * kBlockBytes + block.used;
+        block.used += size;
+        ++block.rooms;
+        number = current_;
+        return room;
+    }
+
+    void leave(std::size_t number, std::uint64_t stream, const std::shared_ptr<Event>& done) noexcept {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        Block& block = blocks_[number];
+        try {
+            if (done) block.behind.add(stream, done);
+            --block.rooms;
+        } catch (const std::exception&) {
+            // Host memory has run out: the block is not used again.
+        }
+    }
+
+    bool turn() {
+        const std::size_t next = (current_ + 1) % kBlocks;
+        Block& block = blocks_[next];
+        if (block.rooms != 0 || !block.behind.have_happened()) return false;
+        block.used = 0;
+        current_ = next;
+        return true;
+    }
+
+    bool make() {
+        if (was_refused_) return false;
+        was_refused_ = true;
+        const RelaxedCapture beside(device_);
+        void* memory = nullptr;
+        if (rt::HostMalloc(&memory, kBlocks * kBlockBytes, rt::HostMallocPortable, rt::Coherence::Default) !=
+            rt::Error_t::Success) {
+            return false;
+        }
+        memory_ = static_cast<char*>(memory);
+        return true;
+    }
+
+    const bool kernels_reach_host_;
+    const int device_;
+    std::mutex mutex_;
+    bool was_refused_ = false;
+    char* memory_ = nullptr;
+    std::size_t current_ = 0;
+    std::array<Block, kBlocks> blocks_;
+};
+
+/// Returns room for a small copy on a stream from ordinary host memory to memory of a device alone, whose kernels do not
+/// reach the source: the call reads it at once, before the work that the stream holds.
+inline SmallSources::Room room_for_source(const Span& dst, const Span& src, const Stream& on) {
+    const bool is_small = src.nbytes != 0 && src.nbytes <= SmallSources::kBlockBytes && stages_copies();
+    if (!is_small || src.allocation || !is_memory_of_device_alone(dst) || !is_ordinary_host_memory(src)) return {};
+    SmallSources& sources = SmallSources::of(on.device());
+    if (sources.kernels_reach_host()) return {};
+    return {sources, src.nbytes};
+}
+
+/// Queues the copy of the source through its room.
+inline void submit_small(const Span& dst, const Span& src, const SmallSources::Room& room, const Stream& on) {
+    std::memcpy(room.memory(), src.ptr, src.nbytes);
+    check(rt::MemcpyAsync(dst.ptr, room.memory(), src.nbytes, rt::MemcpyKind::HostToDevice, on.handle()),
+          "MemcpyAsync");
 }
 
 }  // namespace detail
