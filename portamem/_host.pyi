@@ -206,7 +206,7 @@ class Device:
         """Whether kernels of this device may use memory of ``peer``, once ``enable_peer_access`` has been called."""
     def enable_peer_access(self, peer: _DeviceLike) -> None:
         """Lets kernels of this device use plain memory of ``peer``, in this process and for all libraries. Memory of
-        pools has access of its own: ``AsyncMemoryResource.set_access``.
+        the driver's pools and virtual memory have access of their own: ``set_access`` of their resource.
 
         Raises Error where the access is enabled already, or the devices have no path to each other.
         """
@@ -1684,6 +1684,18 @@ class VirtualMemoryResource(MemoryResource):
         """Gives every block memory again, at its address, with the contents that ``sleep`` kept. A resource that is
         awake stays awake. Raises OutOfMemoryError where the device has no memory, and ValueError within a capture and
         for a closed resource; the resource then goes on sleeping, and still has the contents."""
+    def access(self, device: _DeviceLike) -> _Access:
+        """What a device may do with the resource's memory: "none", "read" or "read_write". Raises ValueError for a
+        closed resource."""
+    def set_access(self, device: _DeviceLike, access: _Access | _enums.Access) -> None:
+        """Sets what another device may do with the resource's memory: "none", "read" or "read_write". It counts for
+        the memory of all its buffers, and for all that it maps later. A resource that sleeps remembers it. The program
+        makes sure that no work uses memory to which it takes access away.
+
+        Raises ValueError where that device cannot reach this one, for less than "read_write" on the resource's own
+        device, and for a closed resource. Raises Error where the runtime refuses, or does not know that access. The
+        device then has the access that it had.
+        """
 
 @final
 class HostRegistration:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // python/async_resource.cpp: AsyncMemoryResource.
+#include "access.hpp"
 #include "convert.hpp"
 #include "hold.hpp"
 
@@ -9,12 +10,6 @@ inline namespace PORTAMEM_BACKEND {
 namespace {
 
 using Pool = AsyncMemoryResource;
-
-constexpr Spelling<rt::MemAccessFlags> kAccess[] = {
-    {"none", rt::MemAccessFlags::None},
-    {"read", rt::MemAccessFlags::Read},
-    {"read_write", rt::MemAccessFlags::ReadWrite},
-};
 
 // Returns a release threshold. The maximum, "keep everything", is larger than any size.
 std::uint64_t to_threshold(const py::object& nbytes) {
@@ -86,27 +81,8 @@ void register_async_resource(py::module_& m) {
                 p.trim(least);
             },
             py::arg("keep") = 0)
-        .def(
-            "access",
-            [](const Pool& p, const py::object& device) {
-                const int ordinal = to_device(device).ordinal();
-                auto access = rt::MemAccessFlags::None;
-                {
-                    const WithoutGil nogil;
-                    access = p.access(ordinal);
-                }
-                return to_text(access, kAccess);
-            },
-            py::arg("device"))
-        .def(
-            "set_access",
-            [](const Pool& p, const py::object& device, const py::object& access) {
-                const int ordinal = to_device(device).ordinal();
-                const auto flags = from_text("access", access, kAccess);
-                const WithoutGil nogil;
-                p.set_access(ordinal, flags);
-            },
-            py::arg("device"), py::arg("access"));
+        .def("access", &access_of<Pool>, py::arg("device"))
+        .def("set_access", &set_access_of<Pool>, py::arg("device"), py::arg("access"));
     define_policy<MemPoolAttr::ReuseFollowEventDependencies>(type, "reuse_follow_event_dependencies");
     define_policy<MemPoolAttr::ReuseAllowOpportunistic>(type, "reuse_allow_opportunistic");
     define_policy<MemPoolAttr::ReuseAllowInternalDependencies>(type, "reuse_allow_internal_dependencies");

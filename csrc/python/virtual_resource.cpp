@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // python/virtual_resource.cpp: VirtualMemoryResource and GrowableBuffer.
+#include "access.hpp"
 #include "buffer_object.hpp"
 #include "convert.hpp"
 #include "hold.hpp"
@@ -72,7 +73,9 @@ void register_virtual_resource(py::module_& m) {
         .def("allocate_growable", &allocate_growable, py::arg("nbytes"), py::arg("capacity") = py::none(),
              py::kw_only(), py::arg("stream") = py::none())
         .def("sleep", &sleep, py::kw_only(), py::arg("contents") = "keep")
-        .def("wake", &wake);
+        .def("wake", &wake)
+        .def("access", &access_of<VirtualMemoryResource>, py::arg("device"))
+        .def("set_access", &set_access_of<VirtualMemoryResource>, py::arg("device"), py::arg("access"));
 
     PyTypeObject* growable = make_growable_buffer_type();
     m.add_object("GrowableBuffer", reinterpret_cast<PyObject*>(growable));

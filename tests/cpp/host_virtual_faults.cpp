@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // tests/cpp/host_virtual_faults.cpp: virtual memory over a runtime whose calls fail, or that has no more memory.
 #include <algorithm>
+#include <initializer_list>
 #include <new>
 #include <optional>
 
@@ -136,6 +137,76 @@ TEST_CASE("host virtual: any n-th call of sleep and wake fails, and the bytes ar
             CHECK(get(other) == pattern(100, 4));
         });
     CHECK(refused >= 6);
+}
+
+TEST_CASE("host virtual: any n-th change of access fails, and all blocks have the access from before") {
+    using Access = rt::MemAccessFlags;
+    const auto resource = pm::VirtualMemoryResource::create(0);
+    const std::size_t unit = resource->granularity();
+    const std::size_t before = free_bytes();
+    const auto seen = [](const pm::Buffer& buffer) {
+        auto flags = Access::Read;
+        REQUIRE(rt::MemGetAccess(&flags, {rt::LocationType::Device, 1}, buffer.ptr()) == rt::Error_t::Success);
+        return flags;
+    };
+    const auto refuse_access = [&](unsigned nth, Access flags) {
+        REQUIRE(pmhKnobFailCall("MemSetAccess", nth, 719) == pmhSuccess);
+        CHECK_THROWS_AS(resource->set_access(1, flags), pm::Error);
+        (void)pmhKnobReset();
+    };
+    refuse_access(1, Access::ReadWrite);  // of the piece of its own that it asks with
+    refuse_access(2, Access::ReadWrite);
+    CHECK(resource->access(1) == Access::None);
+    CHECK(free_bytes() == before);
+    CHECK_THROWS_AS(resource->set_access(1, Access::Read), pm::Error);  // which the CPU runtime does not know
+    {
+        pm::GrowableBuffer first(resource, unit, 16 * unit);
+        pm::Buffer second(resource, 100), third(resource, 100);
+        const auto all_have = [&](Access flags) {
+            for (const pm::Buffer* each : std::initializer_list<const pm::Buffer*>{&first, &second, &third})
+                CHECK(seen(*each) == flags);
+            CHECK(resource->access(1) == flags);
+        };
+        for (unsigned nth = 1; nth <= 3; ++nth) {
+            CAPTURE(nth);
+            refuse_access(nth, Access::ReadWrite);
+            all_have(Access::None);
+        }
+        CHECK_THROWS_AS(resource->set_access(1, Access::Read), pm::Error);
+        all_have(Access::None);
+        resource->set_access(1, Access::ReadWrite);
+        all_have(Access::ReadWrite);
+        for (unsigned nth = 1; nth <= 3; ++nth) {
+            CAPTURE(nth);
+            refuse_access(nth, Access::None);
+            all_have(Access::ReadWrite);
+        }
+        // Growth whose memory cannot be opened to the other device gives it back.
+        REQUIRE(pmhKnobFailCall("MemSetAccess", 2, 719) == pmhSuccess);
+        CHECK_THROWS_AS(first.resize(12 * unit), pm::Error);
+        (void)pmhKnobReset();
+        CHECK(first.mapped() == unit);
+        first.resize(12 * unit);
+        all_have(Access::ReadWrite);
+        for (pm::Buffer* each : std::initializer_list<pm::Buffer*>{&first, &second, &third}) each->close();
+    }
+    CHECK(free_bytes() == before);
+}
+
+TEST_CASE("host virtual: without memory for a piece to ask with, access is set all the same") {
+    const auto resource = pm::VirtualMemoryResource::create(0);
+    std::size_t free = 0;
+    std::size_t total = 0;
+    REQUIRE(rt::MemGetInfo(&free, &total) == rt::Error_t::Success);
+    {
+        const Capacity none(total - free, total);
+        resource->set_access(1, rt::MemAccessFlags::ReadWrite);
+    }
+    CHECK(resource->access(1) == rt::MemAccessFlags::ReadWrite);
+    const pm::Buffer buffer(resource, 100);
+    auto flags = rt::MemAccessFlags::None;
+    REQUIRE(rt::MemGetAccess(&flags, {rt::LocationType::Device, 1}, buffer.ptr()) == rt::Error_t::Success);
+    CHECK(flags == rt::MemAccessFlags::ReadWrite);
 }
 
 TEST_CASE("host virtual: memory that runs out halfway leaves the old contents and size, and takes nothing") {

@@ -83,6 +83,11 @@ TEST_CASE("pm fork: every call refuses by name") {
         calls.emplace_back([async] { (void)async->access(0); });
         calls.emplace_back([async] { async->set_access(0, rt::MemAccessFlags::ReadWrite); });
     }
+    if (device.capabilities().virtual_memory) {
+        const auto mapped = pm::VirtualMemoryResource::create(0);
+        calls.emplace_back([mapped] { (void)mapped->access(0); });
+        calls.emplace_back([mapped] { mapped->set_access(0, rt::MemAccessFlags::ReadWrite); });
+    }
     const int first_wrong = answer_of_forked_child([&] {
         for (std::size_t i = 0; i < calls.size(); ++i) {
             if (!says_forked(calls[i])) return static_cast<int>(i) + 1;

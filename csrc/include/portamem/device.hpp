@@ -186,8 +186,9 @@ class Device {
         check(rt::DeviceCanAccessPeer(&can, ordinal_, peer.ordinal_), "DeviceCanAccessPeer");
         return can != 0;
     }
-    /// Lets this device's kernels use plain memory of `peer`, for this process. Memory of the driver's pools needs
-    /// AsyncMemoryResource::set_access instead. Throws Error if the runtime refuses, or if access is enabled already.
+    /// Lets this device's kernels use plain memory of `peer`, for this process. Memory of the driver's pools and
+    /// virtual memory need set_access of their resource instead. Throws Error if the runtime refuses, or if access is
+    /// enabled already.
     void enable_peer_access(Device peer) const {
         const DeviceGuard guard(ordinal_);
         check(rt::DeviceEnablePeerAccess(peer.ordinal_), "DeviceEnablePeerAccess");

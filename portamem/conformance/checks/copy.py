@@ -328,9 +328,10 @@ def between_devices(env: Env, resource: Any) -> None:
     data, device, other = pattern(NBYTES), env.device, env.other_device
     kind = env.kind_of(resource)
     there = env.resource(kind.name, other)
-    if resource.kind == "async":
+    is_closed_to_others = resource.kind in ("async", "virtual")
+    if is_closed_to_others:
         if not device.can_access_peer(other) or not other.can_access_peer(device):
-            raise NotShown("the devices cannot reach each other's pools")
+            raise NotShown("the devices cannot reach each other's memory")
         resource.set_access(other, "read_write")
         there.set_access(device, "read_write")
     try:
@@ -348,7 +349,7 @@ def between_devices(env: Env, resource: Any) -> None:
                     done.synchronize()
                 expect_bytes(env.read(src), data, "what came back from the other device")
     finally:
-        if resource.kind == "async":
+        if is_closed_to_others:
             resource.set_access(other, "none")
             there.set_access(device, "none")
 

@@ -184,3 +184,65 @@ def reallocate_in_place(env: Env, resource: Any) -> None:
         expect(buf.handle != address, "the address is the same, where there is no room")
         expect_bytes(env.read(buf)[:MIB], pattern(MIB, 8), "the first bytes in other memory")
         buf.close()
+
+
+@check("VIRTUAL-07")
+def access_of_its_own_device(env: Env, resource: Any) -> None:
+    expect_equal(resource.access(env.device), "read_write", "the access of its own device")
+    resource.set_access(env.device, "read_write")
+    for less in ("read", "none"):
+        with refused(ValueError, saying="own device"):
+            resource.set_access(env.device, less)
+    with refused(ValueError):
+        resource.set_access(env.device, "write")
+    expect_equal(resource.access(env.device), "read_write", "the access of its own device after refusals")
+
+
+@check("VIRTUAL-07")
+def access_of_another_device(env: Env, resource: Any) -> None:
+    other, unit = env.other_device, resource.granularity
+    expect_equal(resource.access(other), "none", "the access of another device")
+    resource.set_access(other, "none")
+    if not other.can_access_peer(env.device):
+        with refused(ValueError, saying="cannot reach"):
+            resource.set_access(other, "read_write")
+        expect_equal(resource.access(other), "none", "the access after the refusal")
+        return
+    with resource.allocate_growable(unit, 4 * unit) as growing, env.allocate(resource, 5000) as plain:
+        _copies(env, plain, refusal_is_right=True)
+        resource.set_access(other, "read_write")
+        expect_equal(resource.access(other), "read_write", "the access that was set")
+        _copies(env, plain)
+        growing.resize(3 * unit)
+        with growing[2 * unit :] as grown:
+            _copies(env, grown)
+        with env.allocate(resource, 5000) as later:
+            _copies(env, later)
+        resource.sleep()
+        expect_equal(resource.access(other), "read_write", "the access while it sleeps")
+        resource.wake()
+        _copies(env, plain)
+        with env.pm.PoolMemoryResource(resource) as pool, env.allocate(pool, 5000) as pooled:
+            _copies(env, pooled)
+        resource.set_access(other, "none")
+        expect_equal(resource.access(other), "none", "the access that was taken back")
+        _copies(env, plain, refusal_is_right=True)
+
+
+def _copies(env: Env, near: Any, *, refusal_is_right: bool = False) -> None:
+    """Copies memory to the other device and back, on a stream of either; a refusal leaves the bytes as they were."""
+    nbytes, other = near.nbytes, env.other_device
+    with env.allocate(env.resource("device", other), nbytes) as far:
+        for seed, stream in enumerate((env.stream(), env.stream(other))):
+            env.write(near, pattern(nbytes, seed))
+            far.fill(0)
+            try:
+                far.copy_from(near, stream=stream).synchronize()
+            except Error as error:
+                expect(refusal_is_right and "set_access" in str(error), f"a copy to the other device: {error}")
+                expect_bytes(env.read(far), bytes(nbytes), "memory of the other device after the refusal")
+                continue
+            expect_bytes(env.read(far), pattern(nbytes, seed), "what the other device got")
+            near.fill(0)
+            near.copy_from(far, stream=stream).synchronize()
+            expect_bytes(env.read(near), pattern(nbytes, seed), "what came back from the other device")

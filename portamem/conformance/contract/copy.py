@@ -93,9 +93,9 @@ CLAUSES = (
         shortfalls=(
             Shortfall(
                 "both",
-                "a pool's memory is opened to another device only when told to",
+                "memory of a driver's pool, and virtual memory, is opened to another device only when told to",
                 "allowed",
-                "CUDA runtime API, cudaMemPoolSetAccess",
+                "CUDA runtime API, cudaMemPoolSetAccess; CUDA driver API, cuMemSetAccess",
             ),
         ),
     ),

@@ -66,4 +66,13 @@ CLAUSES = (
         "virtual memory",
         shortfalls=_WITHOUT,
     ),
+    Clause(
+        "VIRTUAL-07",
+        "Virtual memory is open to another device only after set_access, which access tells and 'none' takes back: "
+        "then copies between the two devices carry the bytes, of blocks that are out, that come, grow or wake later, "
+        "and of a pool over them. Without, a refused copy names set_access; ValueError refuses less for its own "
+        "device, and a device that cannot reach it.",
+        "virtual memory",
+        shortfalls=_WITHOUT,
+    ),
 )

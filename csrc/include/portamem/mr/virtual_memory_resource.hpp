@@ -15,6 +15,7 @@
 
 #include "portamem/capabilities.hpp"
 #include "portamem/capture.hpp"
+#include "portamem/detail/light_vector.hpp"
 #include "portamem/detail/number_map.hpp"
 #include "portamem/detail/owned.hpp"
 #include "portamem/detail/shared.hpp"
@@ -36,6 +37,7 @@ enum class SleepContents {
 /// it for large memory.
 /// - GrowableBuffer grows and shrinks at its address. reallocate keeps the address while the block's addresses suffice.
 /// - sleep() gives the memory of every block back to the device, and keeps the addresses; wake() maps new memory there.
+/// - set_access opens all its memory to another device, for copies between the two and for kernels there.
 /// - It is not stream-ordered: a free, and a resize to fewer bytes, wait for the work of their stream.
 class VirtualMemoryResource : public RuntimeMemoryResource {
   public:
@@ -164,6 +166,46 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
         with_room([&] { explained(asked(), [&] { map_all(); }); });
     }
 
+    /// Returns the access that a device has to the resource's memory. Throws std::invalid_argument for an ordinal
+    /// without a device, and if the resource is closed.
+    rt::MemAccessFlags access(int device) const {
+        refuse_unusable("tell of access");
+        const int ordinal = Device(device).ordinal();
+        if (ordinal == this->device()) return rt::MemAccessFlags::ReadWrite;
+        const std::lock_guard<std::mutex> lock(mutex_);
+        return access_of(ordinal);
+    }
+
+    /// Sets the access that another device has to the memory that the resource has out, and to all that it maps later;
+    /// the resource's own device always has it. A resource that sleeps remembers it. The program sees to it that no
+    /// work uses memory to which it takes access away.
+    /// - Throws std::invalid_argument where the device cannot reach the resource's device, for less than ReadWrite on
+    ///   the resource's own device, for an ordinal without a device, and if the resource is closed. Throws Error if the
+    ///   runtime refuses, and std::bad_alloc. The device has the access then that it had before, as far as the runtime
+    ///   gives it back.
+    void set_access(int device, rt::MemAccessFlags flags) {
+        refuse_unusable("set access");
+        const Device other(device);
+        if (device == this->device()) return refuse_less(flags);
+        const bool is_reached = flags == rt::MemAccessFlags::None || other.can_access_peer(Device(this->device()));
+        if (!is_reached) refuse_unreached(device, this->device());
+        const std::lock_guard<std::mutex> lock(mutex_);
+        const detail::DeviceAccess before{device, access_of(device)};
+        if (before.flags == flags) return;
+        const RelaxedCapture beside(this->device());
+        detail::LightVector<detail::DeviceAccess> others = others_;
+        others.erase_if([&](const detail::DeviceAccess& each) { return each.device == device; });
+        if (flags != rt::MemAccessFlags::None) others.push_back({device, flags});
+        try_access(others);
+        try {
+            for (const auto& [ptr, block] : blocks_) block.range->set_access({device, flags});
+        } catch (...) {
+            for (const auto& [ptr, block] : blocks_) give_back_access(*block.range, before);
+            throw;
+        }
+        others_.swap(others);
+    }
+
   protected:
     void* call_allocate(std::size_t nbytes, Stream&) override {
         return nbytes == 0 ? nullptr : map_new(nbytes, std::max(nbytes, reserve_));
@@ -231,6 +273,17 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
         if (is_closed()) throw std::invalid_argument(std::string("the memory resource is closed: it cannot ") + what);
     }
 
+    [[noreturn]] static void refuse_unreached(int device, int memory) {
+        throw std::invalid_argument("device " + std::to_string(device) + " cannot reach memory of device " +
+                                    std::to_string(memory) +
+                                    " (its peers capability does not have it): copy through host memory");
+    }
+
+    static void refuse_less(rt::MemAccessFlags flags) {
+        if (flags == rt::MemAccessFlags::ReadWrite) return;
+        throw std::invalid_argument("the resource's own device always reads and writes its memory: name another");
+    }
+
     void refuse_sleep() const {
         if (is_asleep_) throw std::invalid_argument("the memory resource sleeps: wake() it first");
     }
@@ -253,7 +306,7 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
         const std::lock_guard<std::mutex> lock(mutex_);
         refuse_sleep();
         detail::Owned range(new detail::MappedRange(device(), reserve, granularity_));
-        range->map_to(nbytes);
+        range->map_to(nbytes, others_);
         void* const ptr = range->begin();
         blocks_[ptr] = Mapped{std::move(range), nbytes};
         return ptr;
@@ -272,7 +325,7 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
         const auto found = blocks_.find(ptr);
         if (found == blocks_.end()) detail::refuse_unknown_block();
         const RelaxedCapture beside(device());
-        found->second.range->map_to(nbytes);
+        found->second.range->map_to(nbytes, others_);
         found->second.nbytes = nbytes;
         (void)first_refusal(*found->second.range, nbytes, nullptr);
     }
@@ -282,7 +335,7 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
         if (!is_asleep_) return;
         const RelaxedCapture beside(device());
         try {
-            for (const auto& [ptr, block] : blocks_) block.range->map_to(block.nbytes);
+            for (const auto& [ptr, block] : blocks_) block.range->map_to(block.nbytes, others_);
             kept_.restore();
         } catch (...) {
             // Memory that the runtime does not take back stays mapped, and the next wake() uses it.
@@ -292,6 +345,33 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
         kept_ = detail::SleepingContents();
         is_asleep_ = false;
         counted(static_cast<std::int64_t>(nbytes_of_all()));
+    }
+
+    // Returns the access of another device. The caller holds the lock.
+    rt::MemAccessFlags access_of(int device) const noexcept {
+        for (const detail::DeviceAccess& each : others_) {
+            if (each.device == device) return each.flags;
+        }
+        return rt::MemAccessFlags::None;
+    }
+
+    // Where no memory is mapped, asks the runtime with a piece of its own: a refusal then comes now, and not with the
+    // next allocation. Where the device has no memory for that, the next allocation tells.
+    void try_access(const detail::LightVector<detail::DeviceAccess>& others) const {
+        for (const auto& [ptr, block] : blocks_) {
+            if (block.range->mapped() != 0) return;
+        }
+        try {
+            detail::MappedRange(device(), granularity_, granularity_).map_to(granularity_, others);
+        } catch (const OutOfMemory&) {
+        }
+    }
+
+    static void give_back_access(detail::MappedRange& range, const detail::DeviceAccess& before) noexcept {
+        try {
+            range.set_access(before);
+        } catch (const Error&) {
+        }
     }
 
     // Returns the bytes that all blocks have, whether they sleep or not. The caller holds the lock.
@@ -329,6 +409,7 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
     // device: a host function of the program must not wait for a thread that allocates here.
     mutable std::mutex mutex_;
     detail::NumberMap<void*, Mapped> blocks_;
+    detail::LightVector<detail::DeviceAccess> others_;  // each other device that has access
     std::atomic<bool> is_asleep_{false};
     detail::SleepingContents kept_;
 };

@@ -12,6 +12,12 @@ PORTAMEM_OPEN
 
 namespace detail {
 
+/// Says what a device may do with memory.
+struct DeviceAccess {
+    int device;
+    rt::MemAccessFlags flags;
+};
+
 /// Owns a range of reserved addresses. Memory of a device is mapped to its first bytes, in pieces, so the range gets
 /// more memory and less without a change of its address. The device has access to all that is mapped, but for pieces
 /// whose undo was refused. It is not thread-safe.
@@ -39,18 +45,25 @@ class MappedRange {
     std::size_t mapped() const noexcept { return mapped_; }
 
     /// Maps memory, so that at least the first `nbytes` have some. Throws Error and OutOfMemory; then the range is as
-    /// it was. nbytes: `reserved` at most.
-    void map_to(std::size_t nbytes) {
+    /// it was. nbytes: `reserved` at most. others: what other devices may do with new memory.
+    void map_to(std::size_t nbytes, const LightVector<DeviceAccess>& others) {
         const std::size_t end = round_up(nbytes);
         if (end <= accessible_) return;
         try {
             for (const std::size_t piece = piece_for(end); mapped_ < end;) map_piece(std::min(piece, end - mapped_));
-            give_access(accessible_);
+            give_access(accessible_, {device_, rt::MemAccessFlags::ReadWrite});
+            for (const DeviceAccess& other : others) give_access(accessible_, other);
         } catch (...) {
             undo_to(accessible_);
             throw;
         }
         accessible_ = mapped_;
+    }
+
+    /// Sets what another device may do with all memory that the range has. Throws Error; then a part of the memory may
+    /// have the new access.
+    void set_access(const DeviceAccess& other) {
+        if (mapped_ != 0) give_access(0, other);
     }
 
     /// Gives back the memory behind the first `nbytes`, in whole pieces: the piece that has the last of those bytes
@@ -97,11 +110,11 @@ class MappedRange {
     }
 
     // AMD takes a range only where it begins with the reservation: "set_access_fails_on_tail" in the table of quirks.
-    void give_access(std::size_t from) {
-        const rt::Location device{rt::LocationType::Device, device_};
-        rt::Error_t answer = rt::MemSetAccess(begin_ + from, mapped_ - from, device, rt::MemAccessFlags::ReadWrite);
+    void give_access(std::size_t from, const DeviceAccess& to) {
+        const rt::Location device{rt::LocationType::Device, to.device};
+        rt::Error_t answer = rt::MemSetAccess(begin_ + from, mapped_ - from, device, to.flags);
         if (answer == rt::Error_t::InvalidValue && from != 0)
-            answer = rt::MemSetAccess(begin_, mapped_, device, rt::MemAccessFlags::ReadWrite);
+            answer = rt::MemSetAccess(begin_, mapped_, device, to.flags);
         check(answer, "MemSetAccess");
     }
 
