@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <set>
 
 #include "foreign_records.hpp"
 #include "standin.hpp"
@@ -37,7 +38,9 @@ struct Memory {
 struct Piece {
     std::size_t size;
     std::shared_ptr<Memory> memory;
-    bool accessible;
+    std::set<int> devices;  // that have access
+
+    bool is_open() const { return devices.count(memory->device) != 0; }
 };
 
 struct Spaces {
@@ -157,7 +160,7 @@ hipError_t hipMemMap(void* ptr, std::size_t size, std::size_t offset, hipMemGene
         return answer(hipErrorInvalidValue);
     if (map_at(ptr, size, PROT_NONE, MAP_SHARED | MAP_FIXED, found->second->file) == nullptr)
         return answer(hipErrorOutOfMemory);
-    spaces().mapped[address] = {size, found->second, false};
+    spaces().mapped[address] = {size, found->second, {}};
     return answer(hipSuccess);
 }
 
@@ -175,13 +178,22 @@ hipError_t hipMemSetAccess(void* ptr, std::size_t size, const hipMemAccessDesc* 
         const auto whole = spaces().mapped.lower_bound(reservation->first);
         if (!spaces().covers(whole, size)) return answer(hipErrorInvalidValue);
     }
-    const bool accessible = descriptions[0].flags == hipMemAccessFlagsProtReadWrite;
-    (void)mprotect(ptr, size, accessible ? PROT_READ | PROT_WRITE : PROT_NONE);
+    // Copies do not ask who has access: the runtime below knows open memory as plain memory of its device.
     for (auto piece = first; piece != spaces().mapped.end() && piece->first < address + size; ++piece) {
-        if (piece->second.accessible != accessible && accessible)
-            add_device_record(piece->first, piece->second.size, piece->second.memory->device);
-        if (piece->second.accessible != accessible && !accessible) erase_record(piece->first);
-        piece->second.accessible = accessible;
+        Piece& each = piece->second;
+        const bool was_open = each.is_open();
+        if (descriptions[0].flags == hipMemAccessFlagsProtReadWrite) {
+            each.devices.insert(descriptions[0].location.id);
+        } else {
+            each.devices.erase(descriptions[0].location.id);
+        }
+        if (each.is_open() == was_open) continue;
+        (void)mprotect(piece->first, each.size, was_open ? PROT_NONE : PROT_READ | PROT_WRITE);
+        if (was_open) {
+            erase_record(piece->first);
+        } else {
+            add_device_record(piece->first, each.size, each.memory->device);
+        }
     }
     return answer(hipSuccess);
 }
@@ -193,7 +205,7 @@ hipError_t hipMemGetAccess(unsigned long long* flags, const hipMemLocation* loca
     if (found == spaces().mapped.begin()) return answer(hipErrorInvalidValue);
     --found;
     if (static_cast<char*>(ptr) >= found->first + found->second.size) return answer(hipErrorInvalidValue);
-    const bool is_reached = found->second.accessible && found->second.memory->device == location->id;
+    const bool is_reached = found->second.devices.count(location->id) != 0;
     *flags = is_reached ? hipMemAccessFlagsProtReadWrite : hipMemAccessFlagsProtNone;
     return answer(hipSuccess);
 }
@@ -202,7 +214,7 @@ hipError_t hipMemUnmap(void* ptr, std::size_t size) {
     const Lock lock(spaces().mutex);
     const auto found = spaces().mapped.find(static_cast<char*>(ptr));
     if (found == spaces().mapped.end() || found->second.size != size) return answer(hipErrorInvalidValue);
-    if (found->second.accessible) erase_record(ptr);
+    if (found->second.is_open()) erase_record(ptr);
     (void)map_at(ptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1);
     spaces().mapped.erase(found);
     return answer(hipSuccess);
