@@ -31,6 +31,33 @@ void check_direction(const char* call, int kind, const Place& dst, const Place& 
     check(dst, to_device, "destination");
 }
 
+int access_of(const State& state, const Allocation& record, int device) {
+    if (record.device == device || record.kind == Kind::Device) return pmhMemAccessFlagsProtReadWrite;
+    if (record.kind == Kind::Pool) return record.pool->access_of(device);
+    return state.virtual_memory.has_access(record.base, device) ? pmhMemAccessFlagsProtReadWrite
+                                                                : pmhMemAccessFlagsProtNone;
+}
+
+// Refuses an end that the other end's device may not use so: memory of a pool and virtual memory are open to other
+// devices only where access was given.
+void require_access(const State& state, const char* call, const Place& end, const Place& other, int least) {
+    const int device = other.record->device;
+    const auto check = [&](const Allocation& record) {
+        if ((access_of(state, record, device) & least) == least) return;
+        refuse(pmhErrorInvalidValue, "%s: device %d has no access to memory of device %d at %p", call, device,
+               record.device, static_cast<void*>(record.base));
+    };
+    if (end.record->kind != Kind::Virtual) return check(*end.record);
+    for (const auto& record : state.allocations.holding_all(end.first, end.span)) check(*record);
+}
+
+// The calls that name both devices (MemcpyPeer) need no access: those of CUDA take such memory without it.
+void check_access(const State& state, const char* call, const Place& dst, const Place& src) {
+    if (!dst.is_device_memory() || !src.is_device_memory()) return;
+    require_access(state, call, dst, src, pmhMemAccessFlagsProtReadWrite);
+    require_access(state, call, src, dst, pmhMemAccessFlagsProtRead);
+}
+
 void pause(unsigned microseconds) {
     if (microseconds != 0) std::this_thread::sleep_for(std::chrono::microseconds(microseconds));
 }
@@ -63,7 +90,7 @@ Place locate(State& state, const char* call, const Side& side, const Box& box, S
             refuse(pmhErrorInvalidValue, "%s of %zu bytes at offset %zu leaves the allocation of %zu bytes", call, span,
                    offset, record->size);
         char* data = record->alias + offset;
-        return {data, side.pitch, side.slice, std::move(record)};
+        return {data, side.pitch, side.slice, std::move(record), ptr, span};
     }
     refuse_heap(state, call, ptr, span);
     note_stray(ptr, span, is_unused_memory(state, ptr), stream);
@@ -75,7 +102,7 @@ Place locate(State& state, const char* call, const Side& side, const Box& box, S
     if (state.allocations.overlapping(ptr, span) != nullptr || state.virtual_memory.is_reserved(ptr, span))
         refuse(pmhErrorInvalidValue, "%s of %zu bytes at %p runs from pageable memory into an allocation", call, span,
                static_cast<void*>(ptr));
-    return {ptr, side.pitch, side.slice, nullptr};
+    return {ptr, side.pitch, side.slice, nullptr, ptr, span};
 }
 
 std::function<void()> copy_work(const State& state, Place dst, Place src, const Box& box) {
@@ -95,6 +122,7 @@ void copy(State& state, Hold& hold, const char* call, Form form, const Side& dst
     Place dst = locate(state, call, dst_side, box, *stream);
     Place src = locate(state, call, src_side, box, *stream);
     check_direction(call, kind, dst, src);
+    check_access(state, call, dst, src);
     if (take(state, *stream, call)) return;
     const bool on_device = dst.is_device_memory() && src.is_device_memory();
     const bool waits = dst.is_pageable() || src.is_pageable() || (dst.is_host_memory() && src.is_host_memory()) ||

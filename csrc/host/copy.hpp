@@ -38,6 +38,8 @@ struct Place {
     std::size_t pitch = 0;
     std::size_t slice = 0;
     std::shared_ptr<Allocation> record;
+    const char* first = nullptr;  ///< the user's address
+    std::size_t span = 0;         ///< bytes from there to the last one
 
     bool is_pageable() const { return record == nullptr; }
     bool is_device_memory() const { return record != nullptr && record->is_device_memory(); }

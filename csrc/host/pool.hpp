@@ -60,6 +60,13 @@ class Pool : public std::enable_shared_from_this<Pool> {
     std::uint64_t threshold = 0;
     std::map<int, int> access;  ///< by other device
 
+    int access_of(int other) const {
+        const auto found = access.find(other);
+        return other == device         ? pmhMemAccessFlagsProtReadWrite
+               : found == access.end() ? pmhMemAccessFlagsProtNone
+                                       : found->second;
+    }
+
     /// Takes a block of `size` bytes that work on `stream` may use from now on. OutOfMemory leaves the pool as it was.
     Block* allocate(State& state, Hold& hold, std::size_t size, Stream& stream);
 

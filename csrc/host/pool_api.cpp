@@ -212,10 +212,7 @@ pmhError_t pmhMemPoolGetAccess(int* flags, pmhMemPool_t handle, pmhMemLocation l
         require(location.type == pmhMemLocationTypeDevice, "access is given to devices");
         require(location.id >= 0 && static_cast<std::size_t>(location.id) < state.devices.size(),
                 "the device does not exist");
-        const auto found = pool.access.find(location.id);
-        *flags = location.id == pool.device   ? pmhMemAccessFlagsProtReadWrite
-                 : found == pool.access.end() ? pmhMemAccessFlagsProtNone
-                                              : found->second;
+        *flags = pool.access_of(location.id);
     });
 }
 

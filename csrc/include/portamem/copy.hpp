@@ -17,12 +17,12 @@ namespace detail {
     throw std::invalid_argument("the source and the target of the copy overlap: copy through other memory");
 }
 
-// Gives a hint for the error text: pools open their memory to other devices only when told to, and for that the vendors
-// report no more than InvalidValue.
+// Gives a hint for the error text: memory of the driver's pools and virtual memory are open to other devices only when
+// told to, and for that the vendors report no more than InvalidValue.
 inline std::string hint_between_devices(const Span& dst, const Span& src) {
     if (dst.device() < 0 || src.device() < 0 || dst.device() == src.device()) return {};
     return "the ends are on devices " + std::to_string(dst.device()) + " and " + std::to_string(src.device()) +
-           ": memory of a pool needs the pool's set_access for the other device";
+           ": memory of a driver's pool and virtual memory need set_access of their resource for the other device";
 }
 
 // Returns whether a copy would break its stream's order, because the vendors do some copies on the CPU at once. They

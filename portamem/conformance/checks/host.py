@@ -133,6 +133,7 @@ ALL_COPIES = """
     stream = pm.Stream(device)
     resources = [pm.DeviceMemoryResource(device), pm.DeviceMemoryResource(other), pm.PinnedMemoryResource(device),
                  pm.ManagedMemoryResource(device), pm.SystemMemoryResource(device), pm.AsyncMemoryResource(device)]
+    resources[-1].set_access(other, "read_write")
     buffers = [resource.allocate(len(data), stream=stream) for resource in resources]
     stream.synchronize()
     for source, target in itertools.permutations(buffers, 2):

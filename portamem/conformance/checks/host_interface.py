@@ -8,7 +8,7 @@ from typing import Any
 
 from portamem.conformance.kit.check import check
 from portamem.conformance.kit.env import Env
-from portamem.conformance.kit.expect import expect, expect_bytes, expect_equal
+from portamem.conformance.kit.expect import expect, expect_bytes, expect_equal, refused
 from portamem.conformance.kit.host_calls import (
     DEFAULT_DIRECTION,
     DEVICE,
@@ -34,6 +34,7 @@ from portamem.conformance.kit.host_calls import (
 )
 from portamem.conformance.kit.host_refusals import RAN, refusals
 from portamem.conformance.kit.memory import pattern
+from portamem.errors import Error
 
 
 @check("HOST-19")
@@ -307,6 +308,32 @@ def pools_say_who_may_reach_them(env: Env, machine: Machine) -> None:
     rt.do("DeviceSetMemPool", 0, spare)
     rt.do("MemPoolDestroy", spare)
     expect_equal(rt.get("DeviceGetMemPool", 0), default, "the current pool after it was destroyed")
+
+
+@check("HOST-22")
+def memory_that_is_not_open_to_another_device(env: Env) -> None:
+    other = env.other_device
+    far = env.allocate(env.resource("device", other), 4096)
+    env.write(far, pattern(4096, 1))
+    for name in ("async", "virtual"):
+        resource = env.resource(name)
+        with env.allocate(resource, 4096) as near:
+            env.write(near, pattern(4096, 2))
+            for target, source in ((near, far), (far, near)):
+                for stream in (None, env.stream(), env.stream(other)):
+                    with refused(Error, saying="set_access"):
+                        env.pm.copy(target, source, stream=stream)
+                with refused(Error, saying="set_access"):
+                    env.pm.copy_2d(target, source, width=8, height=4)
+                with refused(Error, saying="set_access"):
+                    env.pm.copy_3d(target, source, width=8, height=4, depth=2)
+            expect_bytes(env.read(near), pattern(4096, 2), f"{name} memory after refusals")
+            expect_bytes(env.read(far), pattern(4096, 1), "memory of the other device after refusals")
+            resource.set_access(other, "read_write")
+            env.pm.copy(far, near)
+            expect_bytes(env.read(far), pattern(4096, 2), "memory of the other device once access was given")
+            env.write(far, pattern(4096, 1))
+    far.close()
 
 
 @check("HOST-22")

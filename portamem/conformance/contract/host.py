@@ -128,8 +128,9 @@ CLAUSES = (
     ),
     Clause(
         "HOST-22",
-        "Streams, events and pools of the C interface tell flags, device and access as they were made, and what "
-        "belongs to another device is refused.",
+        "Streams, events and pools of the C interface tell flags, device and access as they were made. What belongs to "
+        "another device is refused, and so is a copy between two devices whose pool or virtual memory is not open to "
+        "the other.",
         backends=_HOST,
     ),
     Clause(
