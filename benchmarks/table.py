@@ -91,12 +91,13 @@ def typed_rows(pm: Any, stream: Any, stack: ExitStack) -> dict[str, Statements]:
 
     elements, array = 1 << 20, np.ones(4096, np.uint8)
     view = stack.enter_context(pm.empty(4096, "uint8"))
+    on_stream = stack.enter_context(pm.empty(4096, "uint8", stream=stream))
     np_empty = ("empty(n, u)", {"empty": np.empty, "n": elements, "u": np.uint8})
     names = {"empty": pm.empty, "n": elements, "s": stream}
     rows: dict[str, Statements] = {
         "typed, on a stream": {OWN: ("empty(n, 'uint8', stream=s)", names), "np.empty": np_empty},
         "typed": {OWN: ("empty(n, 'uint8')", names), "np.empty": np_empty},
-        "copy in, queued": {OWN: ("copy(a, stream=s)", {"copy": view.copy_from, "a": array, "s": stream})},
+        "copy in, queued": {OWN: ("copy(a, stream=s)", {"copy": on_stream.copy_from, "a": array, "s": stream})},
         "copy in": {OWN: ("copy(a)", {"copy": view.copy_from, "a": array})},
         "copy out": {OWN: ("copy(a)", {"copy": view.copy_to, "a": array})},
     }
@@ -124,8 +125,25 @@ def typed_rows(pm: Any, stream: Any, stack: ExitStack) -> dict[str, Statements]:
     return rows
 
 
-def timed(row: str, statements: Statements, rounds: int) -> dict[str, list[float]]:
-    """Nanoseconds of each contender in each round, by turns; one that fails is left out."""
+FEW = 32
+"""Copies that a stream takes without delay: once more are queued, a call waits for the device's pace."""
+
+
+def timed_queueing(timer: timeit.Timer, settle: Callable[[], None]) -> float:
+    """Nanoseconds of a call that queues work, each time on streams that hold none."""
+    found = []
+    for _ in range(31):
+        settle()
+        found.append(timer.timeit(FEW) / FEW * 1e9)
+    settle()
+    return statistics.median(found)
+
+
+def timed(
+    row: str, statements: Statements, rounds: int, settle: Callable[[], None] | None = None
+) -> dict[str, list[float]]:
+    """Nanoseconds of each contender in each round, by turns; one that fails is left out. ``settle`` waits for the work
+    that calls have queued."""
     timers = {}
     for who, (statement, variables) in statements.items():
         timer = timeit.Timer(statement, globals=variables)
@@ -139,7 +157,10 @@ def timed(row: str, statements: Statements, rounds: int) -> dict[str, list[float
     for number in range(rounds):
         for who in list(timers) if number % 2 else reversed(timers):
             timer, count = timers[who]
-            found[who].append(timer.timeit(count) / count * 1e9)
+            if settle:
+                found[who].append(timed_queueing(timer, settle))
+            else:
+                found[who].append(timer.timeit(count) / count * 1e9)
     return found
 
 
@@ -151,7 +172,8 @@ def python_rows(pm: Any, rounds: int) -> Measured:
         for size, nbytes in SIZES.items():
             found[f"python {size}"] = timed(f"python {size}", calls(pm, pool, stream, nbytes), rounds)
         for row, statements in typed_rows(pm, stream, stack).items():
-            found[row] = timed(row, statements, rounds)
+            settle = pm.Device(0).synchronize if row == "copy in, queued" else None
+            found[row] = timed(row, statements, rounds, settle)
         pm.Device(0).synchronize()
     return found
 

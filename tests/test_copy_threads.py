@@ -45,6 +45,47 @@ def test_large_copies_arrive_whole(pm: ModuleType, threads: str) -> None:
     assert python_output(CODE, pm.backend, PORTAMEM_COPY_THREADS=threads) == "done\n"
 
 
+SMALL = """
+    import importlib, random, sys
+    import numpy as np
+    pm = importlib.import_module("portamem." + sys.argv[1])
+    draw = random.Random(7)
+    device = pm.Device(0)
+    room = 256 << 10
+    with pm.DeviceMemoryResource(device) as plain, plain.allocate(room) as memory, pm.Stream(device) as one, \\
+            pm.Stream(device) as two:
+        known = np.zeros(room, np.uint8)
+        memory.fill(0)
+        for turn in range(60):
+            on, other = draw.sample((one, two), 2)
+            for _ in range(draw.randrange(1, 20)):  # more bytes are on their way than there is pinned memory for them
+                length = draw.choice((1, 63, 4096, draw.randrange(1, 1 << 16), 1 << 16))
+                at = draw.randrange(room - length + 1)
+                bytes_ = np.frombuffer(draw.randbytes(length), np.uint8)
+                known[at : at + length] = bytes_
+                with memory[at : at + length] as part:
+                    part.copy_from(bytes_, stream=on)
+                del bytes_
+            length = draw.randrange(1, (1 << 16) + 1)
+            at = draw.randrange(room - length + 1)
+            back = np.zeros(length + 2, np.uint8)
+            with memory[at : at + length] as part:
+                if turn % 3 == 0:
+                    part.copy_to(back[1:-1])
+                else:
+                    other.wait(on)
+                    part.copy_to(back[1:-1], stream=other if turn % 3 == 1 else on).synchronize()
+            assert (back[1:-1] == known[at : at + length]).all() and back[0] == back[-1] == 0
+            other.wait(on)
+    print("done")
+"""
+
+
+@pytest.mark.parametrize("threads", ["off", "2"])
+def test_small_copies_arrive_whole(pm: ModuleType, threads: str) -> None:
+    assert python_output(SMALL, pm.backend, PORTAMEM_COPY_THREADS=threads) == "done\n"
+
+
 def test_a_source_may_go_once_it_has_been_read(pm: ModuleType) -> None:
     code = """
         import gc, importlib, sys

@@ -96,9 +96,13 @@ class SmallBlocks {
     std::array<Block, kBlocks> blocks_;
 };
 
-/// Returns whether portamem carries copies of ordinary host memory itself. Throws as copy_threads does.
-inline bool stages_copies() {
-    static const bool is_on = copy_threads() != 0;
+/// Returns whether portamem carries copies of ordinary host memory itself. It does not where PORTAMEM_COPY_THREADS cannot
+/// be read, which a large copy refuses.
+inline bool stages_copies() noexcept {
+    static const bool is_on = [] {
+        const char* unreadable = nullptr;
+        return portamem_copy_threads(rt::StagesSlowly ? 1 : 0, &unreadable) > 0;
+    }();
     return is_on;
 }
 
