@@ -64,8 +64,8 @@ CLAUSES = (
     ),
     Clause(
         "COPY-09",
-        "A copy on a stream keeps both its ends as long as it uses them, also Python objects: to drop them, or to record "
-        "the copy's event again, disturbs nothing, and they are let go afterwards.",
+        "A copy on a stream keeps both its ends as long as it uses them, also Python objects: to drop them, or to "
+        "record the copy's event again, disturbs nothing, and they are let go afterwards.",
         "every resource of the runtime",
     ),
     Clause(

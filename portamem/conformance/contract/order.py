@@ -74,8 +74,8 @@ CLAUSES = (
     ),
     Clause(
         "ORDER-12",
-        "A copy from or to a Python object's memory keeps the object alive as long as it uses the memory, and no longer "
-        "than some moments.",
+        "A copy from or to a Python object's memory keeps the object alive as long as it uses the memory, and no "
+        "longer than some moments.",
     ),
     Clause(
         "ORDER-13",
