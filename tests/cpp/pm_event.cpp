@@ -91,7 +91,7 @@ TEST_CASE("pm event: somebody else's is used, kept and never destroyed") {
     CHECK(rt::EventQuery(theirs.handle) == Success);
 }
 
-TEST_CASE("pm event: one that nobody uses any more serves who records before anyone asks, and no program") {
+TEST_CASE("pm event: one out of use serves a caller that records before anyone asks, and no program") {
     if (no_device()) return;
     const auto stream = pm::Stream::create(0);
     const Gate gate(stream);
@@ -110,7 +110,7 @@ TEST_CASE("pm event: one that nobody uses any more serves who records before any
     CHECK_FALSE(gate.is_open());
 }
 
-TEST_CASE("pm event: one that measures time, and one of a capture, serve nobody again") {
+TEST_CASE("pm event: one that measures time, and one of a capture, serve no second time") {
     if (no_device()) return;
     const auto stream = pm::Stream::create(0);
     std::vector<pm::rt::Event_t> left;

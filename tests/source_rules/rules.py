@@ -170,7 +170,7 @@ _FIRST_FLOOR = {
     *("error", "capabilities", "device", "device_guard", "location", "pointer_info"),
     *("stream", "event", "capture", "kept", "probe", "quirks", "device_wait", "leaving", "reaper"),
     *("process_object", "handle_use", "handles_of_thread", "stream_users", "declared_work"),
-    *("detail/embedder", "detail/hearing", "detail/unfinished_work"),
+    *("detail/embedder", "detail/hearing", "detail/spare_events", "detail/unfinished_work"),
     *(f"detail/stream_{part}" for part in ("capture", "close", "lookup", "marks", "waits")),
 }
 _BELOW_ALL = {

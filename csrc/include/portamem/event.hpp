@@ -31,8 +31,8 @@ class Event {
         return owner_of(handle, device, flags);
     }
 
-    /// Makes an event as create does, or uses one that nobody uses any more, for a caller that records it before anyone
-    /// asks it. Throws Error if the runtime refuses.
+    /// Makes an event as create does, or takes one that is out of use, for a caller that records it before anyone asks
+    /// it. Throws Error if the runtime refuses.
     static std::shared_ptr<Event> create_to_record(int device) {
         refuse_forked();
         const rt::Event_t spare = detail::SpareEvents::instance().take(device);

@@ -96,8 +96,8 @@ class SmallBlocks {
     std::array<Block, kBlocks> blocks_;
 };
 
-/// Returns whether portamem carries copies of ordinary host memory itself. It does not where PORTAMEM_COPY_THREADS cannot
-/// be read, which a large copy refuses.
+/// Returns whether portamem carries copies of ordinary host memory itself. It does not where PORTAMEM_COPY_THREADS
+/// cannot be read; a large copy refuses that.
 inline bool stages_copies() noexcept {
     static const bool is_on = [] {
         const char* unreadable = nullptr;
@@ -107,8 +107,8 @@ inline bool stages_copies() noexcept {
 }
 
 /// Copies device memory to ordinary host memory through a block, and waits until the bytes are there. Returns false,
-/// with nothing done, where all blocks are in use. nbytes: from 1 to kBlockBytes. Where a signal ends the wait, the copy
-/// goes on into the block, and `memory` (the device's) is kept meanwhile. Throws Error where the runtime fails.
+/// with nothing done, where all blocks are in use. `memory`: from 1 to kBlockBytes bytes. Where a signal ends the wait,
+/// the copy goes on into the block, and the device memory is kept meanwhile. Throws Error where the runtime fails.
 inline bool carry_small(void* dst, const Span& memory, const Stream& on, SmallBlocks& blocks) {
     SmallBlocks::Block* const block = blocks.take();
     if (block == nullptr) return false;
@@ -177,8 +177,8 @@ class SmallSources {
         Room& operator=(Room&&) = delete;
 
         char* memory() const noexcept { return memory_; }
-        /// Leaves the room to the copy that `done` stands behind, which this thread has recorded on that stream. Without
-        /// this call no work uses the room.
+        /// Leaves the room to the copy that `done` stands behind, which this thread has recorded on that stream.
+        /// Without this call no work uses the room.
         void leave_to(const Stream& stream, const std::shared_ptr<Event>& done) {
             if (memory_ != nullptr) sources_->leave(number_, stream.identity(), done);
             memory_ = nullptr;
@@ -255,8 +255,8 @@ class SmallSources {
     std::array<Block, kBlocks> blocks_;
 };
 
-/// Returns room for a small copy on a stream from ordinary host memory to memory of a device alone, whose kernels do not
-/// reach the source: the call reads it at once, before the work that the stream holds.
+/// Returns room for a small copy on a stream from ordinary host memory to memory of a device alone. The copy reads the
+/// source at once, before the work that the stream holds, so there is none where kernels of the device reach the source.
 inline SmallSources::Room room_for_source(const Span& dst, const Span& src, const Stream& on) {
     const bool is_small = src.nbytes != 0 && src.nbytes <= SmallSources::kBlockBytes && stages_copies();
     if (!is_small || src.allocation || !is_memory_of_device_alone(dst) || !is_ordinary_host_memory(src)) return {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// portamem/detail/spare_events.hpp: events that nobody uses any more, for the next who needs one.
+// portamem/detail/spare_events.hpp: events that are out of use, for the next that is needed.
 //
 // Each copy on a stream has an event behind it. Runtimes take about as long to make an event and to destroy it as to
 // queue a small copy.
