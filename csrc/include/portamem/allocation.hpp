@@ -138,8 +138,8 @@ class Allocation {
     void use_on(const std::shared_ptr<Stream>& stream);
 
     /// Notes that one of portamem's own operations on this memory has run when `done` has happened, which this thread
-    /// has recorded on the operation's stream. The caller has declared that stream (use_on). Stream-ordered memory notes
-    /// nothing, because it goes back in its stream's order.
+    /// has recorded on the operation's stream. The caller has declared that stream (use_on). Stream-ordered memory
+    /// notes nothing, because it goes back in its stream's order.
     void runs_until(const Stream& stream, const std::shared_ptr<Event>& done);
 
     /// Makes `stream` wait for the work on the memory's own stream and on all declared streams; the host does not wait.

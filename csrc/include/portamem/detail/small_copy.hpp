@@ -256,7 +256,8 @@ class SmallSources {
 };
 
 /// Returns room for a small copy on a stream from ordinary host memory to memory of a device alone. The copy reads the
-/// source at once, before the work that the stream holds, so there is none where kernels of the device reach the source.
+/// source at once, before the work that the stream holds, so there is no room where kernels of the device reach the
+/// source.
 inline SmallSources::Room room_for_source(const Span& dst, const Span& src, const Stream& on) {
     const bool is_small = src.nbytes != 0 && src.nbytes <= SmallSources::kBlockBytes && stages_copies();
     if (!is_small || src.allocation || !is_memory_of_device_alone(dst) || !is_ordinary_host_memory(src)) return {};

@@ -15,8 +15,8 @@ PORTAMEM_OPEN
 
 namespace detail {
 
-/// Keeps handles of events that measure no time. A kept event may have a mark, even of work that still runs: whoever
-/// takes the event records it before anyone asks it. It is thread-safe.
+/// Keeps handles of events that measure no time. A kept event may have a mark, even of work that still runs: a
+/// caller that takes the event records it before anyone asks it. It is thread-safe.
 class SpareEvents {
   public:
     static constexpr std::size_t kMost = 64;
