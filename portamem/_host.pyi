@@ -684,16 +684,16 @@ class Buffer:
         """Copies all bytes to ``dst``, which must be of the same size, as ``copy(dst, self)`` does.
 
         With a stream the call queues the copy, and answers an Event that is done when the bytes are there; portamem
-        keeps both ends alive until then. Without one the copy runs behind all work declared on the memory, the bytes
-        are there on return, and the answer is None. Raises what ``copy`` raises.
+        keeps both ends alive while the copy uses them. Without one it runs behind all work declared on the memory, the
+        bytes are there on return, and the answer is None. Raises what ``copy`` raises.
         """
     def copy_from(self, src: _Memory, *, stream: _StreamLike | None = None) -> Event | None:
         """Copies all bytes of ``src``, which must be of the same size, to this memory, as ``copy(self, src)`` does.
         A NumPy array may have strides: its elements move in C order.
 
         With a stream the call queues the copy, and answers an Event that is done when the bytes are there; portamem
-        keeps both ends alive until then. Without one the copy runs behind all work declared on the memory, the bytes
-        are there on return, and the answer is None. Raises what ``copy`` raises.
+        keeps both ends alive while the copy uses them. Without one it runs behind all work declared on the memory, the
+        bytes are there on return, and the answer is None. Raises what ``copy`` raises.
         """
     def fill(self, value: SupportsIndex, *, stream: _StreamLike | None = None) -> Event | None:
         """Sets every byte to ``value`` (0 to 255). With a stream the call queues the fill and answers an Event. Without

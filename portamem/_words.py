@@ -1027,8 +1027,8 @@ the elements do not fit, or ``offset`` is not a multiple of their size.""",
         """Copies all bytes to ``dst``, which must be of the same size, as ``copy(dst, self)`` does.
 
 With a stream the call queues the copy, and answers an Event that is done when the bytes are there; portamem
-keeps both ends alive until then. Without one the copy runs behind all work declared on the memory, the bytes
-are there on return, and the answer is None. Raises what ``copy`` raises.""",
+keeps both ends alive while the copy uses them. Without one it runs behind all work declared on the memory, the
+bytes are there on return, and the answer is None. Raises what ``copy`` raises.""",
     ),
     "Buffer.copy_from": (
         "method",
@@ -1038,8 +1038,8 @@ are there on return, and the answer is None. Raises what ``copy`` raises.""",
 A NumPy array may have strides: its elements move in C order.
 
 With a stream the call queues the copy, and answers an Event that is done when the bytes are there; portamem
-keeps both ends alive until then. Without one the copy runs behind all work declared on the memory, the bytes
-are there on return, and the answer is None. Raises what ``copy`` raises.""",
+keeps both ends alive while the copy uses them. Without one it runs behind all work declared on the memory, the
+bytes are there on return, and the answer is None. Raises what ``copy`` raises.""",
     ),
     "Buffer.fill": (
         "method",
