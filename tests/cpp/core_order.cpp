@@ -139,8 +139,11 @@ TEST_CASE("order check: freed ranges are remembered until they are allocated aga
 }
 
 TEST_CASE("order check: there are only so many pieces, and then all is forgotten") {
-    Shadow shadow;
-    for (std::uintptr_t at = 0; at <= Shadow::most_pieces + 1; ++at) write(shadow, {2 * at, 2 * at + 1}, access(1, 1));
+    constexpr std::size_t kMost = 1000;
+    Shadow shadow(kMost);
+    for (std::uintptr_t at = 0; at <= kMost; ++at) write(shadow, {2 * at, 2 * at + 1}, access(1, 1));
+    CHECK(shadow.times_cleared() == 0);
+    for (std::uintptr_t at = kMost + 1; at <= kMost + 2; ++at) write(shadow, {2 * at, 2 * at + 1}, access(1, 1));
     CHECK(shadow.times_cleared() == 1);
     CHECK(shadow.pieces() <= 2);
 }

@@ -116,7 +116,7 @@ TEST_CASE("pm stream closed: what other threads call meanwhile is done, or refus
     for (const Call& call : calls()) {
         CAPTURE(std::string(call.name));
         Scene scenes[2];
-        for (int round = 0; round < 100; ++round) {
+        for (int round = 0; round < 50; ++round) {
             const auto stream = pm::Stream::create(0);
             std::atomic<bool> begun{false};
             std::string met[2];

@@ -59,12 +59,14 @@ class Shadow {
     static constexpr std::size_t most_pieces = std::size_t{1} << 20;
     static constexpr std::size_t most_freed = 4096;
 
+    explicit Shadow(std::size_t most = most_pieces) : most_pieces_(most) {}
+
     /// Calls `use(part, uses)` for each piece of a range, gaps included, and keeps the changes that it makes to the
     /// uses.
     template <class Use>
     void change(Range range, Use&& use) {
         if (range.begin >= range.end) return;
-        if (pieces_.size() > most_pieces) clear_pieces();
+        if (pieces_.size() > most_pieces_) clear_pieces();
         auto piece = cut(range);
         while (piece != pieces_.end() && piece->first < range.end) {
             use(Range{piece->first, piece->second.end}, piece->second.uses);
@@ -128,6 +130,7 @@ class Shadow {
     void unite(Range range);
     void clear_pieces();
 
+    const std::size_t most_pieces_;
     Pieces pieces_;
     std::map<std::uintptr_t, Freed> freed_;
     std::map<std::uint64_t, std::uintptr_t> freed_in_turn_;
