@@ -106,7 +106,8 @@ TEST_CASE("pm small copy: a source that the call has read is let go at once, and
         pm::copy(part(target, 0, size), pm::Span::host(bytes->data(), size, bytes), stream);
         return left;
     };
-    const bool reads_at_once = pm::detail::stages_copies() && !pm::detail::SmallSources::of(0).kernels_reach_host();
+    const bool reads_at_once =
+        pm::rt::StagedAtOnce >= 4096 && pm::detail::stages_copies() && !SmallSources::of(0).kernels_reach_host();
     CHECK(copied(4096).expired() == reads_at_once);
     gate.open();
     stream->synchronize();
@@ -160,6 +161,32 @@ TEST_CASE("pm small copy: room that no copy took is free at once, and larger roo
     CHECK(SmallSources::Room(sources, SmallSources::kBlockBytes + 1).memory() == nullptr);
 }
 
+TEST_CASE("pm small copy: an event that the program records again still stands behind the copy") {
+    if (no_device()) return;
+    SmallSources sources(0);
+    const auto stream = pm::Stream::create(0);
+    const auto idle = pm::Stream::create(0);
+    const Gate gate(stream);
+    std::vector<std::shared_ptr<pm::Event>> events;
+    for (std::size_t i = 0; i < SmallSources::kBlocks; ++i) {
+        SmallSources::Room room(sources, SmallSources::kBlockBytes);
+        REQUIRE(room.memory() != nullptr);
+        events.push_back(pm::Event::create(0));
+        stream->record(*events.back());
+        room.leave_to(*stream, events.back());
+    }
+    idle->begin_capture(pm::rt::StreamCaptureMode::Relaxed);
+    idle->record(*events[0]);
+    idle->end_capture();
+    for (std::size_t i = 1; i < events.size(); ++i) idle->record(*events[i]);
+    idle->synchronize();
+    CHECK(SmallSources::Room(sources, 64).memory() == nullptr);
+    gate.open();
+    stream->synchronize();
+    for (std::size_t i = 0; i < 2 * SmallSources::kBlocks; ++i)
+        CHECK(SmallSources::Room(sources, SmallSources::kBlockBytes).memory() != nullptr);
+}
+
 TEST_CASE("pm small copy: of the operations of a thread on a stream the latest event stands for all") {
     if (no_device()) return;
     const auto stream = pm::Stream::create(0);
@@ -170,12 +197,12 @@ TEST_CASE("pm small copy: of the operations of a thread on a stream the latest e
     for (int i = 0; i < 3; ++i) {
         const auto event = stream->tail();
         if (i == 0) first = event;
-        events.add(stream->identity(), event);
-        events.add(other->identity(), other->tail());
+        (void)events.add(*stream, event);
+        (void)events.add(*other, other->tail());
     }
     CHECK(first.expired());
     CHECK_FALSE(events.have_happened());
-    std::thread([&] { events.add(stream->identity(), stream->tail()); }).join();
+    std::thread([&] { (void)events.add(*stream, stream->tail()); }).join();
     std::size_t kept = 0;
     events.for_each([&](const std::shared_ptr<pm::Event>&) { ++kept; });
     CHECK(kept >= 2);  // of two threads neither event stands for the other
@@ -184,4 +211,20 @@ TEST_CASE("pm small copy: of the operations of a thread on a stream the latest e
     other->synchronize();
     CHECK(events.have_happened());
     CHECK(events.empty());
+}
+
+TEST_CASE("pm small copy: of operations on a handle whose end no Stream tells each event stands for its own") {
+    if (no_device()) return;
+    const auto stream = pm::Stream::create(0);
+    const auto bare = pm::Stream::from_handle_alone(stream->handle(), 0);
+    pm::detail::LatestEvents events;
+    std::weak_ptr<pm::Event> first;
+    for (int i = 0; i < 2; ++i) {
+        const auto event = bare->tail();
+        if (i == 0) first = event;
+        (void)events.add(*bare, event);
+    }
+    CHECK_FALSE(first.expired());
+    stream->synchronize();
+    CHECK(events.have_happened());
 }

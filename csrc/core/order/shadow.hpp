@@ -59,7 +59,9 @@ class Shadow {
     static constexpr std::size_t most_pieces = std::size_t{1} << 20;
     static constexpr std::size_t most_freed = 4096;
 
-    explicit Shadow(std::size_t most = most_pieces) : most_pieces_(most) {}
+    Shadow() = default;
+    /// Keeps another number of pieces at most.
+    explicit Shadow(std::size_t most) : most_pieces_(most) {}
 
     /// Calls `use(part, uses)` for each piece of a range, gaps included, and keeps the changes that it makes to the
     /// uses.
@@ -130,7 +132,7 @@ class Shadow {
     void unite(Range range);
     void clear_pieces();
 
-    const std::size_t most_pieces_;
+    std::size_t most_pieces_ = most_pieces;
     Pieces pieces_;
     std::map<std::uintptr_t, Freed> freed_;
     std::map<std::uint64_t, std::uintptr_t> freed_in_turn_;

@@ -64,7 +64,7 @@ inline void submit_copy(const Span& dst, const Span& src, const Stream& on) {
 ///   the event, but for a source that was read during the call. Exception: it does not keep memory of Span::host
 ///   without an owner; the caller keeps that.
 /// - The call may wait for the stream's work, and for the copy, where one end is pageable memory or both are host
-///   memory.
+///   memory. It may read pageable memory of Span::host before that work, such as a host function that writes there.
 /// - With a null stream the copy runs on the default stream of dst's device (or src's, where dst is plain host memory),
 ///   behind all work declared on the memory. The copy is done on return, and the result is null.
 /// - Throws std::invalid_argument for unequal sizes, for ends that overlap, for a read-only target, for a stream that

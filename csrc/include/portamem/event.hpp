@@ -159,8 +159,9 @@ class Event {
         return made;
     }
 
+    // Only an event that is known to have no part in a capture is: a runtime may know the others by their captures.
     bool is_reusable() const noexcept {
-        return flags_ == rt::EventDisableTiming && newer_.load() == rt::Event_t{} && mark() != Mark::Captured;
+        return flags_ == rt::EventDisableTiming && newer_.load() == rt::Event_t{} && mark() == Mark::Work;
     }
 
     bool has_happened(rt::Event_t handle) const {

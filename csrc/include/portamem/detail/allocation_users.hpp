@@ -42,9 +42,9 @@ inline void Allocation::use_on(const std::shared_ptr<Stream>& stream) {
 
 inline void Allocation::runs_until(const Stream& stream, const std::shared_ptr<Event>& done) {
     if (traits_->stream_ordered) return;
-    done->rely();
+    std::shared_ptr<Event> left;  // goes without the lock
     std::lock_guard<std::mutex> lock(mutex_);
-    operations_.add(stream.identity(), done);
+    left = operations_.add(stream, done);
 }
 
 inline void Allocation::order_behind_users(Stream& stream) {

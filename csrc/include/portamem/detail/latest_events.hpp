@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <utility>
 
 #include "portamem/detail/light_vector.hpp"
 #include "portamem/event.hpp"
 #include "portamem/kept.hpp"
+#include "portamem/stream.hpp"
 
 PORTAMEM_OPEN
 
@@ -20,20 +22,25 @@ namespace detail {
 /// one thread queues on one stream the latest has run last, so its event stands for the others. It is not thread-safe.
 class LatestEvents {
   public:
-    /// Adds an operation. `stream`: the identity of its stream. `done`: the event that this thread has recorded there
-    /// behind the operation, and that no longer moves for those who rely on it. Throws std::bad_alloc.
-    void add(std::uint64_t stream, const std::shared_ptr<Event>& done) {
+    /// Adds an operation on a stream, of which this thread has recorded `done` behind it. The program may record the
+    /// event again. Returns an event that is kept no more, which the caller lets go of without a lock, or null. Throws
+    /// std::bad_alloc.
+    [[nodiscard]] std::shared_ptr<Event> add(const Stream& stream, std::shared_ptr<Event> done) {
+        done->rely();
         const std::uint64_t thread = this_thread_number();
+        // The handle of another stream may have been given to a new one, behind which the earlier work need not be.
+        const bool is_one_stream = stream.tells_its_end() || stream.is_default();
         for (Entry& entry : entries_) {
-            if (entry.stream != stream || entry.thread != thread) continue;
-            entry.done = done;
-            return;
+            if (!is_one_stream || entry.stream != stream.identity() || entry.thread != thread) continue;
+            entry.done.swap(done);
+            return done;
         }
         if (entries_.size() >= kFew && entries_.size() == entries_.capacity()) {
             drop_happened();
             entries_.reserve(std::max(2 * entries_.size(), kFew));
         }
-        entries_.push_back({stream, thread, done});
+        entries_.push_back({stream.identity(), thread, std::move(done)});
+        return nullptr;
     }
 
     /// Returns whether every operation has run. Asks the runtime until one has not, and drops those that have. Throws

@@ -5,6 +5,7 @@
 // from 64 bytes to 64 KiB, by a third to the host and by a sixth to the device. AMD's may wait for the stream's work.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -113,12 +114,14 @@ inline bool carry_small(void* dst, const Span& memory, const Stream& on, SmallBl
     SmallBlocks::Block* const block = blocks.take();
     if (block == nullptr) return false;
     bool is_queued = false;
+    bool is_marked = false;
     try {
         const DeclaredSoFar so_far = on.declared_so_far();
         check(rt::MemcpyAsync(block->memory, memory.ptr, memory.nbytes, rt::MemcpyKind::DeviceToHost, on.handle()),
               "MemcpyAsync");
         is_queued = true;
         check(rt::EventRecord(block->behind, on.handle()), "EventRecord");
+        is_marked = true;
         auto has_happened = [&] { return check_ready(rt::EventQuery(block->behind), "EventSynchronize"); };
         if (!hear_until(has_happened)) check(rt::EventSynchronize(block->behind), "EventSynchronize");
         so_far.note_run();
@@ -126,9 +129,10 @@ inline bool carry_small(void* dst, const Span& memory, const Stream& on, SmallBl
         if (is_queued) (void)rt::StreamSynchronize(on.handle());
         blocks.give_back(*block, false);
         throw;
-    } catch (...) {  // the wait ended early
-        keep_while_it_runs(std::const_pointer_cast<Stream>(on.shared_from_this()), memory, Span{});
-        blocks.give_back(*block, true);
+    } catch (...) {  // the wait ended early, or there is no host memory for an error
+        if (is_queued && !is_marked) (void)rt::StreamSynchronize(on.handle());
+        if (is_marked) keep_while_it_runs(std::const_pointer_cast<Stream>(on.shared_from_this()), memory, Span{});
+        blocks.give_back(*block, is_marked);
         throw;
     }
     std::memcpy(dst, block->memory, memory.nbytes);
@@ -136,12 +140,19 @@ inline bool carry_small(void* dst, const Span& memory, const Stream& on, SmallBl
     return true;
 }
 
+/// Returns whether host memory is ordinary at both ends: a part of it may be registered.
+inline bool is_ordinary_throughout(const Span& span) {
+    constexpr std::uintptr_t kPage = 4096;
+    const Span last = Span::host(static_cast<char*>(span.ptr) + span.nbytes - 1, 1);
+    const auto page_of = [](const void* ptr) { return reinterpret_cast<std::uintptr_t>(ptr) / kPage; };
+    return is_ordinary_host_memory(span) && (page_of(span.ptr) == page_of(last.ptr) || is_ordinary_host_memory(last));
+}
+
 /// Carries a small copy from memory of a device alone to ordinary host memory, as carry_small does. Returns false, with
 /// nothing done, where the copy is too large or its ends are others.
 inline bool copy_small_to_host(const Span& dst, const Span& src, const Stream& on) {
     if (src.nbytes == 0 || src.nbytes > SmallBlocks::kBlockBytes || !stages_copies()) return false;
-    if (!is_memory_of_device_alone(src) || is_memory_of_device_alone(dst) || !is_ordinary_host_memory(dst))
-        return false;
+    if (!is_memory_of_device_alone(src) || is_memory_of_device_alone(dst) || !is_ordinary_throughout(dst)) return false;
     return carry_small(dst.ptr, src, on, SmallBlocks::of(on.device()));
 }
 
@@ -170,7 +181,7 @@ class SmallSources {
             memory_ = sources.take(nbytes, number_);
         }
         ~Room() {
-            if (memory_ != nullptr) sources_->leave(number_, 0, nullptr);
+            if (memory_ != nullptr) sources_->leave(number_);
         }
         Room(Room&& other) noexcept
             : sources_(other.sources_), memory_(std::exchange(other.memory_, nullptr)), number_(other.number_) {}
@@ -180,7 +191,7 @@ class SmallSources {
         /// Leaves the room to the copy that `done` stands behind, which this thread has recorded on that stream.
         /// Without this call no work uses the room.
         void leave_to(const Stream& stream, const std::shared_ptr<Event>& done) {
-            if (memory_ != nullptr) sources_->leave(number_, stream.identity(), done);
+            if (memory_ != nullptr) sources_->leave(number_, stream, done);
             memory_ = nullptr;
         }
 
@@ -213,24 +224,33 @@ class SmallSources {
         return room;
     }
 
-    void leave(std::size_t number, std::uint64_t stream, const std::shared_ptr<Event>& done) noexcept {
+    void leave(std::size_t number) noexcept {
         const std::lock_guard<std::mutex> lock(mutex_);
-        Block& block = blocks_[number];
+        --blocks_[number].rooms;
+    }
+
+    void leave(std::size_t number, const Stream& stream, const std::shared_ptr<Event>& done) noexcept {
+        std::shared_ptr<Event> left;  // goes without the lock
+        const std::lock_guard<std::mutex> lock(mutex_);
         try {
-            if (done) block.behind.add(stream, done);
-            --block.rooms;
+            left = blocks_[number].behind.add(stream, done);
+            --blocks_[number].rooms;
         } catch (const std::exception&) {
             // Host memory has run out: the block is not used again.
         }
     }
 
+    // Goes on to a block that no copy uses, the next one as a rule.
     bool turn() {
-        const std::size_t next = (current_ + 1) % kBlocks;
-        Block& block = blocks_[next];
-        if (block.rooms != 0 || !block.behind.have_happened()) return false;
-        block.used = 0;
-        current_ = next;
-        return true;
+        for (std::size_t i = 1; i < kBlocks; ++i) {
+            const std::size_t next = (current_ + i) % kBlocks;
+            Block& block = blocks_[next];
+            if (block.rooms != 0 || !block.behind.have_happened()) continue;
+            block.used = 0;
+            current_ = next;
+            return true;
+        }
+        return false;
     }
 
     bool make() {
@@ -256,11 +276,12 @@ class SmallSources {
 };
 
 /// Returns room for a small copy on a stream from ordinary host memory to memory of a device alone. The copy reads the
-/// source at once, before the work that the stream holds, so there is no room where kernels of the device reach the
-/// source.
+/// source during the call, before the work that the stream holds. So there is room only where the runtime itself reads
+/// such a source during its call, and where no kernel of the device reaches the source.
 inline SmallSources::Room room_for_source(const Span& dst, const Span& src, const Stream& on) {
-    const bool is_small = src.nbytes != 0 && src.nbytes <= SmallSources::kBlockBytes && stages_copies();
-    if (!is_small || src.allocation || !is_memory_of_device_alone(dst) || !is_ordinary_host_memory(src)) return {};
+    constexpr std::size_t kMost = std::min(rt::StagedAtOnce, SmallSources::kBlockBytes);
+    const bool is_small = src.nbytes != 0 && src.nbytes <= kMost && stages_copies();
+    if (!is_small || src.allocation || !is_memory_of_device_alone(dst) || !is_ordinary_throughout(src)) return {};
     SmallSources& sources = SmallSources::of(on.device());
     if (sources.kernels_reach_host()) return {};
     return {sources, src.nbytes};

@@ -46,7 +46,7 @@ inline std::shared_ptr<Event> Stream::tail(std::shared_ptr<Event> blank) {
         check(rt::DeviceSynchronize(), "DeviceSynchronize");  // runs no chore: the caller may hold a lock
         return nullptr;
     }
-    auto event = is_closed() || blank ? std::move(blank) : Event::create_to_record(device_);
+    auto event = is_closed() || blank ? std::move(blank) : Event::create(device_);
     // Waiting for a stream is no use of it, so close() may run meanwhile. The lock keeps it from running between
     // question and mark.
     std::lock_guard<std::mutex> lock(end_of_handle().mutex);

@@ -370,7 +370,7 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
     static void give_back_access(detail::MappedRange& range, const detail::DeviceAccess& before) noexcept {
         try {
             range.set_access(before);
-        } catch (const Error&) {
+        } catch (...) {
         }
     }
 
@@ -386,7 +386,7 @@ class VirtualMemoryResource : public RuntimeMemoryResource {
                                             std::exception_ptr before) noexcept {
         try {
             range.unmap_to(nbytes);
-        } catch (const Error&) {
+        } catch (...) {
             return before ? before : std::current_exception();
         }
         return before;
