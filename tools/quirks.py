@@ -119,7 +119,7 @@ BRIDGES = {
     ),
     # HIP's headers have the attribute that tells of virtual memory from 5.7 on.
     "set_access_fails_on_tail": Bridge(
-        ("VIRTUAL-01", "VIRTUAL-02", "VIRTUAL-04", "VIRTUAL-06", "VIRTUAL-07"), unsupported_on=("5.2",), near=("DEVICE-25",)
+        ("VIRTUAL-01", "VIRTUAL-02", "VIRTUAL-04", "VIRTUAL-06"), unsupported_on=("5.2",), near=("DEVICE-25",)
     ),
     "pitched_copy_direction": Bridge(
         ("COPY-14", "COPY-22", "DEVICE-29", "ORDER-14"),
