@@ -34,8 +34,10 @@ void check_direction(const char* call, int kind, const Place& dst, const Place& 
 int access_of(const State& state, const Allocation& record, int device) {
     if (record.device == device || record.kind == Kind::Device) return pmhMemAccessFlagsProtReadWrite;
     if (record.kind == Kind::Pool) return record.pool->access_of(device);
-    return state.virtual_memory.has_access(record.base, device) ? pmhMemAccessFlagsProtReadWrite
-                                                                : pmhMemAccessFlagsProtNone;
+    // A runtime over this one, such as a stand-in, has rules of its own for what it maps itself.
+    const bool is_open = !state.virtual_memory.is_reserved(record.base, record.size) ||
+                         state.virtual_memory.has_access(record.base, device);
+    return is_open ? pmhMemAccessFlagsProtReadWrite : pmhMemAccessFlagsProtNone;
 }
 
 // Refuses an end that the other end's device may not use so: memory of a pool and virtual memory are open to other
