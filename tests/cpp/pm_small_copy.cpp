@@ -127,7 +127,7 @@ TEST_CASE("pm small copy: room for sources is used again once the copies from it
     constexpr std::size_t kRooms = 4 * SmallSources::kBlocks;
     const pm::Buffer target(device_resource(), kRooms * kSize, stream);
     const auto copy = [&](std::size_t number, const StreamPtr& on) {
-        const Bytes from = pattern(kSize, static_cast<int>(number));
+        const Bytes from = pattern(kSize, static_cast<unsigned>(number));
         const pm::Span src = pm::Span::host(const_cast<unsigned char*>(from.data()), kSize);
         SmallSources::Room room(sources, kSize);
         if (room.memory() == nullptr) return false;
@@ -150,7 +150,7 @@ TEST_CASE("pm small copy: room for sources is used again once the copies from it
             CAPTURE(i);
             Bytes back(kSize);
             pm::copy(pm::Span::host(back.data(), kSize), part(target, i * kSize, kSize));
-            CHECK(back == pattern(kSize, static_cast<int>(i)));
+            CHECK(back == pattern(kSize, static_cast<unsigned>(i)));
         }
     }
 }
