@@ -89,6 +89,7 @@ TEST_CASE("host access: a copy between a pool's memory and another device's need
     const Pool pool;
     const Stream stream;
     void* const memory = pool.allocate(size, stream);
+    HOST_OK(pmhStreamSynchronize(stream));
     const auto open = [&](int flags) { return pmhMemPoolSetAccess(pool, on(1), flags); };
     needs_access(memory, [&](int flags) { HOST_OK(open(flags)); });
 
@@ -115,6 +116,7 @@ TEST_CASE("host access: between two pools each device needs access to the other'
     const Stream stream;
     void* const near = here.allocate(size, stream);
     void* const far = there.allocate(size, stream);
+    HOST_OK(pmhStreamSynchronize(stream));
     const auto open = [&](const Pool& pool, int to, int flags) { HOST_OK(pmhMemPoolSetAccess(pool, on(to), flags)); };
     CHECK(answer_of_copies(far, near, stream) == pmhErrorInvalidValue);
     open(here, 1, pmhMemAccessFlagsProtReadWrite);
