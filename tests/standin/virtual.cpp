@@ -178,7 +178,7 @@ hipError_t hipMemSetAccess(void* ptr, std::size_t size, const hipMemAccessDesc* 
         const auto whole = spaces().mapped.lower_bound(reservation->first);
         if (!spaces().covers(whole, size)) return answer(hipErrorInvalidValue);
     }
-    // Copies do not ask who has access: the runtime below knows open memory as plain memory of its device.
+    // Copies do not ask who has access: the runtime below takes what it did not map itself as open to all devices.
     for (auto piece = first; piece != spaces().mapped.end() && piece->first < address + size; ++piece) {
         Piece& each = piece->second;
         const bool was_open = each.is_open();

@@ -159,7 +159,7 @@ class Event {
         return made;
     }
 
-    // Only an event that is known to have no part in a capture is: a runtime may know the others by their captures.
+    // An event without a known mark is not: it may have a part in a capture, by which a runtime still knows it.
     bool is_reusable() const noexcept {
         return flags_ == rt::EventDisableTiming && newer_.load() == rt::Event_t{} && mark() == Mark::Work;
     }

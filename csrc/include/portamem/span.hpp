@@ -86,7 +86,7 @@ inline int device_of_work(const std::shared_ptr<Stream>& stream, const Span& a, 
 inline void keep_while_it_runs(const std::shared_ptr<Stream>& stream, const Span& a, const Span& b) noexcept {
     const HearingScope deaf(Hearing::Nothing);
     try {
-        auto until = Event::create_to_record(stream->device());
+        auto until = Event::create(stream->device());
         a.use_on(stream);
         b.use_on(stream);
         stream->record_unasked(*until);
@@ -100,7 +100,7 @@ inline void keep_while_it_runs(const std::shared_ptr<Stream>& stream, const Span
 
 /// Says how far work is when the call that submitted it returns.
 enum class Progress {
-    Queued,      ///< it may run later
+    Queued,      ///< it may run later, as far as the caller knows
     ReadSource,  ///< it may run later, and has read its source
     Done,        ///< it has run
 };

@@ -152,7 +152,7 @@ class DebugBlock : public portamem_debug_block {
             fill(base, PORTAMEM_DEBUG_REDZONE_BYTE, front, on);
             fill(ptr(), PORTAMEM_DEBUG_FRESH_BYTE, nbytes, on);
             fill(ptr() + nbytes, PORTAMEM_DEBUG_REDZONE_BYTE, PORTAMEM_DEBUG_REDZONE, on);
-            const auto done = Event::create_to_record(on.device());
+            const auto done = Event::create(on.device());
             on.record_unasked(*done);
             if (wait_a_moment(*done)) {
                 // The bytes between are still ordered behind the allocation where they would be without redzones.
@@ -191,7 +191,7 @@ class DebugBlock : public portamem_debug_block {
         }
         const Stream& on = use && !is_settled ? *stream : debug_stream(traits_.device);
         auto slot = shared<DebugSlot>();
-        const auto done = Event::create_to_record(on.device());
+        const auto done = Event::create(on.device());
         bool is_done = false;
         try {
             copy(slot->before(), ptr() - PORTAMEM_DEBUG_REDZONE, PORTAMEM_DEBUG_REDZONE, on);
@@ -236,7 +236,7 @@ class DebugBlock : public portamem_debug_block {
             if (rt::PointerGetAttributes(&about, block->base) != rt::Error_t::Success) return -1;
             const Stream& on = debug_stream(about.device);
             DebugSlot slot;
-            const auto done = Event::create_to_record(on.device());
+            const auto done = Event::create(on.device());
             try {
                 copy(slot.before(), static_cast<const char*>(block->base) + offset, count, on);
                 on.record_unasked(*done);
